@@ -1,0 +1,58 @@
+//! Whether a run's figures describe the system or only the run.
+
+use crate::metrics::{LittleAudit, RequestRecord, SeriesPoint, Summary};
+
+/// What a run is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The queue returns to the same level again and again: figures are properties of the system.
+    Stable,
+    /// So near to saturation that no affordable run gives the asked precision.
+    Critical,
+    /// The queue grows: any latency is a function of how long one ran.
+    Unstable,
+    /// Not enough requests to tell.
+    TooShort,
+    /// A closed loop or a finite experiment without steady state in question (all at once, offline).
+    Finite,
+}
+
+/// An estimate with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The point estimate.
+    pub value: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A run with its judgement: what reports print.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// The whole run as vLLM's client would see it: ramp, drain and overload included.
+    pub whole: Summary,
+    /// Warm-up and drain cut; `None` where no steady state was reached.
+    pub steady: Option<Summary>,
+    /// Start and end of the steady stretch in seconds.
+    pub steady_window_s: Option<(f64, f64)>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Sentences behind it, the first is the most important.
+    pub reasons: Vec<String>,
+    /// Growth of the number in the system, requests per second, over the run.
+    pub growth_per_s: f64,
+    /// Intervals of steady-state means by metric name (`ttft`, `tpot`, `itl`, `e2el`, `p99_ttft` …), seconds.
+    pub intervals: Vec<(String, Estimate)>,
+    /// Little's law, over the whole run.
+    pub little: LittleAudit,
+    /// Violations of conservation laws; empty on every correct run.
+    pub violations: Vec<String>,
+    /// State over time.
+    pub series: Vec<SeriesPoint>,
+    /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).
+    pub sampled_steps: Vec<(crate::cost::StepLoad, f64, u64)>,
+    /// Per-request records, when asked for.
+    pub records: Option<Vec<RequestRecord>>,
+}

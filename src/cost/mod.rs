@@ -1,0 +1,124 @@
+//! How long a step takes. The only place that turns work into time.
+//!
+//! The engine describes a step by the moments of its batch ([`StepLoad`]); a [`StepCost`] answers with integer
+//! picoseconds. A decode-only step is affine in KV tokens for a fixed batch ([`DecodeCost`]), which is what lets
+//! the simulator leap over a run of them.
+
+use crate::units::Picos;
+
+/// What a step computes, summed over its sequences.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepLoad {
+    /// Sequences that bring exactly one token and attend to their cache (a one-token prefill is one too, V1-78).
+    pub decode_seqs: u32,
+    /// Σ over those of the tokens attended to, their own included (`computed + 1`).
+    pub decode_kv_tokens: u64,
+    /// The largest of these contexts.
+    pub decode_longest: u32,
+    /// Chunks of more than one token: prompts, or recomputation after a preemption.
+    pub chunks: Vec<Chunk>,
+    /// Rows for which a token is sampled.
+    pub sampled_rows: u32,
+}
+
+/// A run of new tokens of one sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Tokens whose KV exists before the step (computed or cached), `c`.
+    pub computed: u32,
+    /// Tokens computed in the step, `q`.
+    pub new: u32,
+}
+
+impl StepLoad {
+    /// Tokens of the step, `T`, before any padding.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.decode_seqs) + self.chunks.iter().map(|chunk| u64::from(chunk.new)).sum::<u64>()
+    }
+
+    /// Twice the number of (query, key) pairs: `Σ q·(2c + q + 1)`, an integer.
+    #[must_use]
+    pub fn attended_pairs_doubled(&self) -> u64 {
+        let chunk = |chunk: &Chunk| {
+            let (c, q) = (u64::from(chunk.computed), u64::from(chunk.new));
+            q * (2 * c + q + 1)
+        };
+        2 * self.decode_kv_tokens + self.chunks.iter().map(chunk).sum::<u64>()
+    }
+}
+
+/// Duration of a decode-only step as a function of its KV tokens, for a fixed batch size:
+/// `max(base + per_kv_token·decode_kv_tokens + per_longest_token·decode_longest, floor)`.
+///
+/// Integer coefficients, so that a leap over `n` steps and `n` single steps end at the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeCost {
+    /// Everything that does not depend on the contexts.
+    pub base: Picos,
+    /// For each KV token read by the batch.
+    pub per_kv_token: Picos,
+    /// For each token of the longest context.
+    pub per_longest_token: Picos,
+    /// Host-bound lower limit (asynchronous scheduling hides the host behind the GPU, or not).
+    pub floor: Picos,
+}
+
+impl DecodeCost {
+    /// The duration at given contexts.
+    #[must_use]
+    pub fn at(&self, kv_tokens: u64, longest: u32) -> Picos {
+        let gpu = self.base + self.per_kv_token * kv_tokens + self.per_longest_token * u64::from(longest);
+        gpu.max(self.floor)
+    }
+}
+
+/// Answers how long a step takes. Implementations may tabulate (`&mut self`), but equal loads cost equal times.
+///
+/// Law: for a load without chunks, `step(load) == decode(load.decode_seqs).at(load.decode_kv_tokens,
+/// load.decode_longest)` as long as every decoding sequence samples, to the last digit.
+pub trait StepCost: Send {
+    /// The cost of decode-only steps of `batch` sequences, each of which samples a token.
+    fn decode(&mut self, batch: u32) -> DecodeCost;
+
+    /// The duration of any step.
+    fn step(&mut self, load: &StepLoad) -> Picos;
+
+    /// Where the time of a step goes, for explanation; never called by the simulation.
+    fn breakdown(&self, load: &StepLoad) -> Breakdown;
+}
+
+/// A step's time and work by operator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Breakdown {
+    /// One entry an operator, in the order of execution.
+    pub parts: Vec<Part>,
+}
+
+/// One operator's share of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// `qkv_proj`, `decode_attention`, `lm_head`, `host` …
+    pub operator: String,
+    /// Time in seconds, all layers together.
+    pub seconds: f64,
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Bytes moved to and from device memory.
+    pub bytes: f64,
+    /// How well its parameters are known.
+    pub trust: Trust,
+}
+
+/// How well a number is known. Ordered from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trust {
+    /// Measured on this very machine.
+    Measured,
+    /// Fitted to published measurements of this GPU.
+    Calibrated,
+    /// Parameters of a similar GPU.
+    Prior,
+    /// Datasheet ceilings only.
+    RooflineOnly,
+}

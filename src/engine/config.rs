@@ -1,0 +1,68 @@
+//! The engine's flags after every default has been resolved.
+
+use crate::units::Picos;
+
+/// How one replica schedules. Plain numbers: nothing here means "later" or "default".
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineConfig {
+    /// Profile this came from, `vllm@0.33`.
+    pub profile: String,
+    /// Longest sequence, prompt plus output.
+    pub max_model_len: u32,
+    /// Most sequences in `running`.
+    pub max_num_seqs: u32,
+    /// Token budget of a step (`max_num_scheduled_tokens` where that is set).
+    pub max_num_batched_tokens: u32,
+    /// Prompts may be split over steps.
+    pub enable_chunked_prefill: bool,
+    /// Most tokens that a prefill takes in one step; 0 is off.
+    pub long_prefill_token_threshold: u32,
+    /// Order of `waiting` and choice of victims.
+    pub policy: Policy,
+    /// Tokens of a KV block.
+    pub block_size: u32,
+    /// KV blocks, the null block included (V1-29).
+    pub num_gpu_blocks: u32,
+    /// Automatic prefix caching.
+    pub enable_prefix_caching: bool,
+    /// Blocks kept free when admitting beside running sequences (V1-32).
+    pub watermark_blocks: u32,
+    /// Steps between two releases of prefill work; 1 is off (V1-16).
+    pub prefill_schedule_interval: u32,
+    /// Steps that may be scheduled and not yet processed: 1 synchronous, 2 asynchronous (V1-6).
+    pub queue_depth: u32,
+    /// Waiting requests above which the server answers 503; `None` never does.
+    pub max_num_queued_reqs: Option<u32>,
+    /// Pause of a loop pass that schedules nothing while requests remain (V1-9).
+    pub idle_pass_sleep: Picos,
+    /// What changed between versions (section 1.16).
+    pub switches: VersionSwitches,
+}
+
+/// Order of the waiting queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// First come, first served.
+    Fcfs,
+    /// Smallest `(priority, arrival)` first.
+    Priority,
+}
+
+/// Behaviours that differ between engine versions; `true` is vLLM 0.33.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionSwitches {
+    /// VS-1: a request is admitted only if its whole sequence fits (`scheduler_reserve_full_isl`).
+    pub reserve_full_isl: bool,
+    /// VS-2: freed blocks without a hash go to the head of the free queue.
+    pub unhashed_to_head: bool,
+    /// VS-3: prefix-cache statistics count admissions, not look-ups.
+    pub stats_per_admission: bool,
+    /// VS-5: the long-prefill threshold is off for a request that is alone.
+    pub threshold_not_when_alone: bool,
+    /// VS-6: without chunking, a prompt above the budget stops the scan instead of being set aside.
+    pub oversize_prompt_stops: bool,
+    /// VS-7: evicting a scheduled request gives its tokens back, and nobody is passed over.
+    pub eviction_restores_budget: bool,
+    /// V1-15: asynchronous scheduling does not schedule past a known length ending.
+    pub overrun_guard: bool,
+}

@@ -1,0 +1,75 @@
+//! What a GPU, its links and its node offer, from datasheets: the ceilings that calibrations scale down.
+
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
+
+/// One accelerator as its datasheet has it. Dense peaks only, never the sparse marketing figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// `H100-SXM-80GB`: the id that users type and the upper case of the profile's file name.
+    pub id: String,
+    /// The vendor's full product name.
+    pub name: String,
+    /// `nvidia` or `amd`.
+    pub vendor: String,
+    /// The architecture family, which decides tile shapes and supported dtypes.
+    pub architecture: Architecture,
+    /// Memory as an engine sees it (`nvidia-smi` total), from which KV blocks are counted.
+    pub memory: Bytes,
+    /// Peak memory bandwidth.
+    pub memory_bandwidth: BytesPerSec,
+    /// Dense peak rates per number format.
+    pub peaks: Peaks,
+    /// Level-2 cache.
+    pub l2: Bytes,
+    /// Streaming multiprocessors (compute units on AMD).
+    pub sm_count: u32,
+    /// GPU-to-GPU fabric, one direction, per GPU; `None` on PCIe-only cards.
+    pub nvlink: Option<BytesPerSec>,
+    /// Host link, one direction.
+    pub pcie: BytesPerSec,
+    /// Board power in watts.
+    pub tdp_w: f64,
+    /// List price per hour in US dollars and its date, if known.
+    pub price: Option<Price>,
+}
+
+/// The GPU generations whose kernels behave alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// T4.
+    Turing,
+    /// A100, A10.
+    Ampere,
+    /// L40S, L4, RTX 4090.
+    Ada,
+    /// H100, H200.
+    Hopper,
+    /// B200, B300, GB200, RTX 5090, RTX PRO 6000.
+    Blackwell,
+    /// MI300X, MI355X.
+    Cdna,
+    /// Anything else: no prior applies.
+    Other,
+}
+
+/// Dense peak rates; `None` where the hardware has no such units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peaks {
+    /// bfloat16 and float16 with 32-bit accumulation; T4 has float16 only.
+    pub bf16: FlopsPerSec,
+    /// 8-bit floating point.
+    pub fp8: Option<FlopsPerSec>,
+    /// 8-bit integer (operations per second).
+    pub int8: Option<FlopsPerSec>,
+    /// 4-bit floating point.
+    pub fp4: Option<FlopsPerSec>,
+}
+
+/// A dated price.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    /// US dollars per GPU-hour.
+    pub usd_per_hour: f64,
+    /// `YYYY-MM-DD`.
+    pub date: String,
+}

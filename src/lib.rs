@@ -1,0 +1,34 @@
+//! Plimsoll shows how hard an LLM server may be loaded before its time to first token and inter-token latency sink.
+//!
+//! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
+//! and a lower module never imports a higher one:
+//! [`units`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`] → [`engine`] → [`cluster`] → [`sim`] →
+//! [`metrics`] → [`analysis`] → [`config`] → [`report`] → [`cli`].
+
+pub mod ids;
+pub mod rng;
+pub mod units;
+
+pub mod hardware;
+pub mod model;
+
+pub mod cost;
+pub mod workload;
+
+pub mod kv;
+
+pub mod engine;
+
+pub mod cluster;
+
+pub mod sim;
+
+pub mod metrics;
+
+pub mod analysis;
+
+pub mod config;
+
+pub mod report;
+
+pub mod cli;

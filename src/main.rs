@@ -1,0 +1,5 @@
+//! The `plimsoll` binary.
+
+fn main() -> std::process::ExitCode {
+    plimsoll::cli::main()
+}

@@ -1,0 +1,147 @@
+//! What a run measured, in the field's terms. Times in seconds; reports convert.
+
+use super::Distribution;
+use crate::sim::Completion;
+
+/// Everything measured over one stretch of simulated time.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Length of the stretch in seconds. For a whole run: start of sending to the last answer (B-11).
+    pub duration_s: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests answered whole.
+    pub completed: u64,
+    /// Requests refused (503).
+    pub rejected: u64,
+    /// Requests whose client gave up.
+    pub timed_out: u64,
+    /// Requests still inside at the end.
+    pub inside: u64,
+    /// Prompt tokens of completed requests.
+    pub input_tokens: u64,
+    /// Output tokens of completed requests.
+    pub output_tokens: u64,
+    /// Time to first token, per request.
+    pub ttft: Distribution,
+    /// Mean time per output token after the first, per request of more than one token.
+    pub tpot: Distribution,
+    /// Every gap between two tokens.
+    pub itl: Distribution,
+    /// Send to last token, per request.
+    pub e2el: Distribution,
+    /// Arrival to first scheduling, per request.
+    pub queue_time: Distribution,
+    /// Time in the client before sending, per request.
+    pub client_queue_time: Distribution,
+    /// Requests that met every goodput limit; `None` when no limit was set.
+    pub good: Option<u64>,
+    /// Time averages of the engines' state.
+    pub occupancy: Occupancy,
+    /// Work done, from which utilisation follows.
+    pub work: WorkCounters,
+    /// Preemptions.
+    pub preemptions: u64,
+    /// Prompt tokens looked up in the prefix cache and found there, at first admission.
+    pub cache_queries_tokens: u64,
+    /// See `cache_queries_tokens`.
+    pub cache_hit_tokens: u64,
+    /// Largest number of requests in flight.
+    pub max_in_flight: u64,
+    /// Most output tokens in any whole second (B-14).
+    pub max_output_tokens_per_s: f64,
+}
+
+/// Time averages over a stretch, all replicas together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Occupancy {
+    /// Requests sent and not ended, `L`.
+    pub in_system: f64,
+    /// Waiting sequences.
+    pub waiting: f64,
+    /// Running sequences.
+    pub running: f64,
+    /// Share of KV blocks in use.
+    pub kv_usage: f64,
+    /// Share of time in which a step runs.
+    pub busy: f64,
+    /// Largest share of KV blocks in use.
+    pub kv_usage_max: f64,
+    /// Most running at once.
+    pub running_max: u32,
+    /// Most waiting at once.
+    pub waiting_max: u32,
+}
+
+/// Sums over executed steps; FLOPs and bytes are linear in them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkCounters {
+    /// Steps executed.
+    pub steps: u64,
+    /// Of them without any chunk.
+    pub decode_only_steps: u64,
+    /// Seconds in which a step ran.
+    pub busy_s: f64,
+    /// Tokens computed in chunks.
+    pub prefill_tokens: u64,
+    /// Of them computed again after preemptions.
+    pub recomputed_tokens: u64,
+    /// Tokens computed by decoding sequences.
+    pub decode_tokens: u64,
+    /// Rows sampled.
+    pub sampled_rows: u64,
+    /// Σ decode KV tokens read.
+    pub decode_kv_tokens: u128,
+    /// Σ over chunks of `q·(2c + q + 1)`, twice the attended pairs.
+    pub chunk_pairs_doubled: u128,
+    /// Σ over chunks of `c + q`, KV tokens read.
+    pub chunk_kv_tokens: u64,
+}
+
+/// Little's law from independent sums: the area under N(t) against Σ of sojourn times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LittleCheck {
+    /// Time-average number inside, from the area under N(t).
+    pub l: f64,
+    /// Arrival rate, per second.
+    pub lambda: f64,
+    /// Mean sojourn, in seconds, from per-request times.
+    pub w: f64,
+}
+
+/// Three subsystems, each checked by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LittleAudit {
+    /// Sent to ended.
+    pub system: LittleCheck,
+    /// Waiting queue (every visit counts).
+    pub waiting: LittleCheck,
+    /// Running batch (every visit counts).
+    pub running: LittleCheck,
+}
+
+/// One request of a run whose records were kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestRecord {
+    /// The story.
+    pub completion: Completion,
+    /// Its token gaps in seconds; filled only when asked for.
+    pub itls_s: Vec<f64>,
+}
+
+/// A state at an instant, for charts over time. Bounded in number: neighbours are merged as a run grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SeriesPoint {
+    /// Middle of the interval in seconds.
+    pub t_s: f64,
+    /// Mean running sequences.
+    pub running: f64,
+    /// Mean waiting sequences.
+    pub waiting: f64,
+    /// Mean share of KV blocks in use.
+    pub kv_usage: f64,
+    /// Requests in the system.
+    pub in_system: f64,
+    /// Output tokens per second.
+    pub output_tokens_per_s: f64,
+}

@@ -1,0 +1,164 @@
+//! Transformer shapes: what a model's `config.json` says about parameters, KV bytes and matrix sizes.
+
+use crate::units::Bytes;
+
+/// The numeric shape of a decoder-only transformer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelShape {
+    /// Hugging Face id, `meta-llama/Llama-3.1-8B-Instruct`.
+    pub name: String,
+    /// The `architectures` entry, `LlamaForCausalLM`.
+    pub architecture: String,
+    /// Width of the residual stream, `d`.
+    pub hidden_size: u32,
+    /// Rows of the LM head, `V`.
+    pub vocab_size: u32,
+    /// The embedding table is the LM head.
+    pub tied_embeddings: bool,
+    /// Longest context that the config allows (`max_position_embeddings`), the default of `max_model_len`.
+    pub max_position: u32,
+    /// Format of weights that are not quantized, and of activations.
+    pub dtype: Dtype,
+    /// How the linear layers' weights are stored.
+    pub quantization: Quantization,
+    /// Layers, grouped by equal shape; order within the stack is not kept.
+    pub layers: Vec<LayerGroup>,
+    /// Parameters that no other field accounts for (norms, biases, vision towers are left out and said so).
+    pub other_parameters: u64,
+}
+
+/// `count` layers of one shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerGroup {
+    /// How many.
+    pub count: u32,
+    /// Their attention.
+    pub attention: Attention,
+    /// Their feed-forward part.
+    pub mlp: Mlp,
+}
+
+/// How a layer attends and what it keeps for it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attention {
+    /// Multi-head, grouped-query or multi-query attention.
+    Grouped {
+        /// `h_q`.
+        query_heads: u32,
+        /// `h_kv`.
+        kv_heads: u32,
+        /// `d_h`.
+        head_dim: u32,
+        /// Sliding window in tokens; `None` attends to everything.
+        window: Option<u32>,
+    },
+    /// Multi-head latent attention (DeepSeek).
+    Latent {
+        /// `h_q`.
+        query_heads: u32,
+        /// Rank of the query compression; `None` where queries are not compressed.
+        query_rank: Option<u32>,
+        /// Rank of the KV compression, cached per token.
+        kv_rank: u32,
+        /// Rotary part of the key, cached per token.
+        rope_dim: u32,
+        /// Non-rotary part of a query-key head.
+        nope_dim: u32,
+        /// Width of a value head.
+        value_dim: u32,
+    },
+}
+
+/// A layer's feed-forward part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mlp {
+    /// Gate, up and down projections (gated) or up and down only.
+    Dense {
+        /// `f`.
+        intermediate: u32,
+        /// Three matrices rather than two.
+        gated: bool,
+    },
+    /// Mixture of experts, each of them gated.
+    Experts {
+        /// Routed experts, `E`.
+        experts: u32,
+        /// Experts that one token uses, `k`.
+        experts_per_token: u32,
+        /// Width of one routed expert.
+        intermediate: u32,
+        /// Total width of the shared experts; 0 without.
+        shared_intermediate: u32,
+    },
+}
+
+/// Number formats of unquantized weights, activations and KV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// 16 bits, 8 of exponent.
+    Bf16,
+    /// 16 bits, 5 of exponent.
+    Fp16,
+    /// 32 bits.
+    Fp32,
+    /// 8 bits.
+    Fp8,
+}
+
+impl Dtype {
+    /// Bytes of one element.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Dtype::Bf16 | Dtype::Fp16 => 2,
+            Dtype::Fp32 => 4,
+            Dtype::Fp8 => 1,
+        }
+    }
+}
+
+/// How linear layers are stored and multiplied. Embedding, LM head and router stay in [`ModelShape::dtype`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quantization {
+    /// Not quantized.
+    None,
+    /// W8A8 floating point, activations quantized on the fly.
+    Fp8,
+    /// W8A8 integer.
+    Int8,
+    /// W4A16 (AWQ, GPTQ), scales and zeros per group of input channels.
+    Int4 {
+        /// Channels that share a scale.
+        group_size: u32,
+    },
+    /// Experts only in 4-bit microscaling floats with a scale byte per 32 (gpt-oss).
+    Mxfp4,
+    /// 4-bit floating point with block scales (Blackwell).
+    Nvfp4,
+}
+
+impl ModelShape {
+    /// Number of layers, `L`.
+    #[must_use]
+    pub fn layer_count(&self) -> u32 {
+        self.layers.iter().map(|group| group.count).sum()
+    }
+}
+
+/// KV cache bytes that one token adds in one layer of `attention`, per tensor-parallel rank.
+///
+/// Heads are sharded, at least one each (`max(1, h_kv/TP)`); a latent cache is replicated.
+#[must_use]
+pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+    match *attention {
+        Attention::Grouped {
+            kv_heads, head_dim, ..
+        } => {
+            let heads = (kv_heads / tensor_parallel).max(1);
+            Bytes(2 * u64::from(heads) * u64::from(head_dim) * kv_dtype.bytes())
+        }
+        Attention::Latent {
+            kv_rank, rope_dim, ..
+        } => Bytes(u64::from(kv_rank + rope_dim) * kv_dtype.bytes()),
+    }
+}

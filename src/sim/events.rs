@@ -1,0 +1,160 @@
+//! The one stream of facts that a simulation tells, and the trait of those who listen.
+//!
+//! Observers cannot influence a run. Metrics, per-request records, timelines and audits are all observers.
+
+use crate::cost::StepLoad;
+use crate::ids::{ReplicaId, RequestId};
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Something that listens.
+pub trait Observer {
+    /// Called for every fact, in order of time within a replica.
+    fn observe(&mut self, fact: &Fact<'_>);
+}
+
+/// What can be told.
+#[derive(Debug)]
+pub enum Fact<'a> {
+    /// A client sent a request (at `request.arrival`).
+    Arrived {
+        /// The request.
+        request: &'a Request,
+    },
+    /// The server refused it (503), or it can never be served.
+    Rejected {
+        /// When.
+        now: Picos,
+        /// Which.
+        request: &'a Request,
+    },
+    /// It got its first tokens of compute: waiting → running. Told again when it resumes after a preemption.
+    Admitted {
+        /// When the step was scheduled.
+        now: Picos,
+        /// Where.
+        replica: ReplicaId,
+        /// Which.
+        id: RequestId,
+        /// Since when it had been waiting (arrival or preemption).
+        waiting_since: Picos,
+        /// Prompt (or known) tokens of the sequence, and how many of them were found in the prefix cache.
+        known_tokens: u32,
+        /// Prefix-cache hit.
+        cached_tokens: u32,
+        /// It had been preempted before.
+        resumed: bool,
+    },
+    /// It lost its blocks and waits again.
+    Preempted {
+        /// When.
+        now: Picos,
+        /// Where.
+        replica: ReplicaId,
+        /// Which.
+        id: RequestId,
+        /// Since when it had been running.
+        running_since: Picos,
+        /// Tokens whose KV is thrown away.
+        lost_tokens: u32,
+    },
+    /// One step, or a run of identical decode steps, was executed.
+    Steps(&'a Steps<'a>),
+    /// A sequence emitted its first token at `now` (as the client sees it).
+    FirstToken {
+        /// When.
+        now: Picos,
+        /// Which.
+        id: RequestId,
+        /// When it was sent.
+        arrival: Picos,
+    },
+    /// A gap between two tokens of one sequence that is not the common one of [`Steps`]: after a preemption, or when
+    /// the token budget passed it over.
+    Gap {
+        /// When the later token came.
+        now: Picos,
+        /// Which.
+        id: RequestId,
+        /// How long.
+        gap: Picos,
+    },
+    /// A request left the system.
+    Ended(&'a Completion),
+}
+
+/// A step, or `count` steps of the same batch, each one KV token per sequence longer than the one before.
+///
+/// Step `i` (from 0) lasts `duration + i·duration_increment` and ends that much after step `i − 1` ends; only the
+/// first may have started after an idle time, so its token gap is `gap` and may exceed its duration.
+#[derive(Debug)]
+pub struct Steps<'a> {
+    /// Where.
+    pub replica: ReplicaId,
+    /// When the first began on the GPU.
+    pub begin: Picos,
+    /// When the last ended.
+    pub end: Picos,
+    /// How many.
+    pub count: u64,
+    /// Duration of the first.
+    pub duration: Picos,
+    /// What each lasts longer than the one before.
+    pub duration_increment: Picos,
+    /// Sequences that emit a token in each of these steps and also emitted one in the step before: they share its gap.
+    pub gap_seqs: u32,
+    /// Their gap in the first step: end of this step minus end of the step before.
+    pub gap: Picos,
+    /// What the first step computes. In step `i` `decode_kv_tokens` is larger by `i·decode_seqs`.
+    pub load: &'a StepLoad,
+    /// Tokens computed again because of preemptions, within the load.
+    pub recomputed_tokens: u64,
+    /// `running` after scheduling.
+    pub running: u32,
+    /// `waiting` after scheduling.
+    pub waiting: u32,
+    /// Free KV blocks after scheduling the first, the null block left out.
+    pub free_blocks: u32,
+}
+
+/// A request's whole story, told when it leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Which.
+    pub id: RequestId,
+    /// Where it ran.
+    pub replica: ReplicaId,
+    /// Why it left.
+    pub outcome: Outcome,
+    /// When it was sent.
+    pub arrival: Picos,
+    /// Time in the client before that.
+    pub client_queue_time: Picos,
+    /// When it was first scheduled; the arrival if never.
+    pub first_scheduled: Picos,
+    /// When the client had its first token; `None` if it never did.
+    pub first_token: Option<Picos>,
+    /// When the client had its last token, or it gave up.
+    pub end: Picos,
+    /// Prompt tokens.
+    pub prompt_tokens: u32,
+    /// Tokens delivered.
+    pub output_tokens: u32,
+    /// Prompt tokens found in the prefix cache at first admission.
+    pub cached_tokens: u32,
+    /// How often it was preempted.
+    pub preemptions: u32,
+    /// Sum of the time spent waiting for admission, resumptions included.
+    pub waiting_time: Picos,
+}
+
+/// Why a request left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// All its tokens were delivered (also when `max_model_len` cut it).
+    Completed,
+    /// The client gave up.
+    TimedOut,
+    /// The server refused it.
+    Rejected,
+}

@@ -1,0 +1,217 @@
+//! What traffic to make: the resolved, valid description from which a generator is built.
+
+use std::sync::Arc;
+
+use super::Request;
+use crate::units::Picos;
+
+/// A whole workload. Resolved: every field is valid and meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadSpec {
+    /// When requests are sent.
+    pub arrivals: Arrivals,
+    /// How long prompts and outputs are.
+    pub lengths: Lengths,
+    /// What prompts share.
+    pub prefix: Prefix,
+    /// How the client behaves.
+    pub client: Client,
+    /// Stop sending after so many requests; `None` sends until the run is stopped.
+    pub num_prompts: Option<u64>,
+    /// Stop sending at this instant; `None` does not.
+    pub duration: Option<Picos>,
+    /// Outputs that end by an end-of-sequence token before `max_tokens`; `None` ends every output by length.
+    pub endings: Option<Endings>,
+}
+
+/// When requests are sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Independent exponential gaps; rate in requests per second.
+    Poisson {
+        /// λ in requests/s.
+        request_rate: f64,
+    },
+    /// Gamma gaps: burstiness 1 is Poisson, below 1 burstier (coefficient of variation `1/√burstiness`).
+    Gamma {
+        /// λ in requests/s.
+        request_rate: f64,
+        /// Shape of the gamma law, κ.
+        burstiness: f64,
+    },
+    /// Equal gaps.
+    Constant {
+        /// λ in requests/s.
+        request_rate: f64,
+    },
+    /// Everything at time 0 (`--request-rate inf`); with a concurrency limit in [`Client`] a closed loop.
+    AllAtOnce,
+    /// Independent users: think, send, wait for the answer, think again.
+    Users {
+        /// How many.
+        users: u32,
+        /// Mean of their exponential think time.
+        think_time: Picos,
+    },
+    /// The rate goes from one value to another over the requests (vLLM `--ramp-up-strategy`, rule B-3).
+    Ramp {
+        /// requests/s at the first request.
+        start_rate: f64,
+        /// requests/s at the last.
+        end_rate: f64,
+        /// `a·(b/a)^x` rather than `a + (b−a)·x`.
+        exponential: bool,
+    },
+    /// Markov-modulated Poisson process: the rate jumps between states with exponential sojourns, in a cycle.
+    Mmpp {
+        /// The states, visited in order and again from the first.
+        states: Vec<MmppState>,
+    },
+    /// A day curve: Poisson (or gamma) whose rate follows a piecewise-constant profile, repeated at its end.
+    Profile {
+        /// Length of one piece.
+        piece: Picos,
+        /// requests/s in each piece.
+        rates: Arc<[f64]>,
+        /// Shape of the gamma law of gaps in operational time, 1 for Poisson.
+        burstiness: f64,
+    },
+    /// Given instants; `time_scale` stretches (2 = half the rate). Lengths and prefixes come with them.
+    Replay {
+        /// Requests in order of arrival, as read; ids are renumbered.
+        requests: Arc<[Request]>,
+        /// Factor on arrival times.
+        time_scale: f64,
+    },
+}
+
+/// One state of a Markov-modulated Poisson process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MmppState {
+    /// requests/s while in it.
+    pub request_rate: f64,
+    /// Mean sojourn.
+    pub mean_sojourn: Picos,
+}
+
+/// How long prompts and outputs are (tokens). With [`Arrivals::Replay`] the trace's own lengths are used instead.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lengths {
+    /// Always the same.
+    Fixed {
+        /// Prompt.
+        input_len: u32,
+        /// Output.
+        output_len: u32,
+    },
+    /// vLLM's `random` dataset: uniform integers in `[⌊L(1−r)⌋, ⌈L(1+r)⌉]`, at least 1 (B-16).
+    RandomVllm {
+        /// Nominal prompt.
+        input_len: u32,
+        /// Nominal output.
+        output_len: u32,
+        /// r in [0, 1).
+        range_ratio: f64,
+    },
+    /// SGLang's `random` dataset: uniform integers in `[max(⌊L·r⌋, 1), L]` (B-25).
+    RandomSglang {
+        /// Longest prompt.
+        input_len: u32,
+        /// Longest output.
+        output_len: u32,
+        /// r in [0, 1].
+        range_ratio: f64,
+    },
+    /// Lognormal prompt and output, correlated in the logarithm, cut to `[1, max]` by drawing again.
+    Lognormal {
+        /// Prompt.
+        input: LognormalLength,
+        /// Output.
+        output: LognormalLength,
+        /// Correlation of the two logarithms, in (−1, 1).
+        correlation: f64,
+    },
+    /// Piecewise-linear quantile functions joined by a Gaussian copula: what `trace --fit` writes.
+    Quantiles {
+        /// Prompt length at equally spaced probabilities from 0 to 1, non-decreasing.
+        input: Arc<[f64]>,
+        /// Output length likewise.
+        output: Arc<[f64]>,
+        /// Correlation of the normal scores, in (−1, 1).
+        correlation: f64,
+    },
+    /// Pairs drawn with replacement from a list (an empirical file).
+    Empirical {
+        /// (prompt, output).
+        pairs: Arc<[(u32, u32)]>,
+    },
+}
+
+/// A lognormal length by its mean and its median-to-mean spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LognormalLength {
+    /// Median in tokens, `exp(μ)`.
+    pub median: f64,
+    /// Standard deviation of the logarithm, σ.
+    pub sigma: f64,
+    /// Longest allowed.
+    pub max: u32,
+}
+
+/// What prompts share with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prefix {
+    /// Nothing (the trace's own sharing with [`Arrivals::Replay`]).
+    None,
+    /// Each request starts with one of `count` prefixes, put in front of its own tokens (added to the prompt length).
+    Groups {
+        /// How many prefixes there are.
+        count: u32,
+        /// Tokens of each.
+        prefix_len: u32,
+        /// Zipf exponent of their popularity; 0 is uniform.
+        zipf: f64,
+        /// vLLM `prefix_repetition`: exactly `num_prompts/count` requests a prefix, shuffled, instead of drawing.
+        exact_shares: bool,
+    },
+    /// Multi-turn conversations: turn k's prompt is all earlier prompts and answers plus new tokens (the prompt length).
+    /// Arrivals start conversations; the next turn is sent one think time after the answer.
+    Sessions {
+        /// Mean number of turns (geometric, at least 1), or exactly this many.
+        turns: f64,
+        /// Exactly `turns` (an integer) instead of geometric.
+        fixed_turns: bool,
+        /// Mean of the exponential think time between turns.
+        think_time: Picos,
+        /// A system prompt that all conversations share.
+        shared_system_len: u32,
+    },
+}
+
+/// How the client behaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Client {
+    /// Most requests in flight; a request's clock starts when it gets its place (B-4).
+    pub max_concurrency: Option<u32>,
+    /// vLLM's client: arrivals rescaled so that the last falls at `N/λ` (B-1).
+    pub rescale_arrivals: bool,
+    /// The client gives up after so long.
+    pub timeout: Option<Picos>,
+    /// Classes of priority with their shares; empty gives every request 0.
+    pub priorities: Vec<(i64, f64)>,
+}
+
+/// Outputs that end by themselves: `output_len` is `max_tokens`, the true end is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Endings {
+    /// Each token ends the output with this probability (geometric).
+    Hazard {
+        /// Probability per token.
+        per_token: f64,
+    },
+    /// A share of the requests ends early, uniformly before its limit.
+    Share {
+        /// In [0, 1].
+        early: f64,
+    },
+}
