@@ -29,6 +29,8 @@ pub mod analysis;
 
 pub mod config;
 
+pub mod conform;
+
 pub mod report;
 
 pub mod cli;

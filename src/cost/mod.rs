@@ -4,6 +4,10 @@
 //! picoseconds. A decode-only step is affine in KV tokens for a fixed batch ([`DecodeCost`]), which is what lets
 //! the simulator leap over a run of them.
 
+mod linear;
+
+pub use linear::LinearCost;
+
 use crate::units::Picos;
 
 /// What a step computes, summed over its sequences.

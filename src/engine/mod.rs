@@ -1,5 +1,33 @@
 //! One replica of a serving engine: the life of a sequence, the composition of steps.
+//!
+//! The engine decides *which* tokens are computed; [`crate::cost`] says how long that takes, and nothing here computes
+//! a time. Rules are cited by their numbers in the behavioural specification (`V1-22`), with the vLLM function they
+//! were read from.
 
 mod config;
+mod pack;
+mod process;
+mod replica;
+mod schedule;
+mod sequence;
+mod step;
+mod waiting;
 
 pub use config::{EngineConfig, Policy, VersionSwitches};
+pub use step::ScheduleRecord;
+
+pub(crate) use replica::{Next, Replica};
+pub(crate) use sequence::Handle;
+
+/// Why a server cannot take a request in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// As many requests are inside as `max_num_queued_reqs` allows: 503.
+    QueueFull,
+    /// The prompt leaves no room for an output below `max_model_len`.
+    PromptTooLong,
+    /// Without chunked prefill a prompt must fit the token budget of one step.
+    PromptAboveBudget,
+    /// Even alone it would need more KV blocks than there are, and would preempt itself for ever.
+    NeverFits,
+}

@@ -1,1 +1,8 @@
-//! (being written)
+//! Paged KV memory: how many blocks are free, what they cache, and in which order cached contents are evicted.
+
+mod content;
+mod pool;
+mod prefix;
+
+pub(crate) use pool::BlockPool;
+pub(crate) use prefix::{Held, Match, PrefixPool};

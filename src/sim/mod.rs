@@ -2,6 +2,8 @@
 
 mod events;
 mod scenario;
+mod simulation;
 
 pub use events::{Completion, Fact, Observer, Outcome, Steps};
 pub use scenario::{CostFactory, Frontend, Scenario};
+pub use simulation::{Counts, Pause, Simulation, Until};

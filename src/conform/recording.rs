@@ -1,0 +1,208 @@
+//! The file format of recorded vLLM schedules.
+
+use serde::Deserialize;
+
+/// One recorded run. The field names are the file's.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Recording {
+    /// Name of the case.
+    pub case: String,
+    /// Which engine recorded it, in words.
+    pub engine: String,
+    /// Engine flags.
+    pub params: Params,
+    /// Whole-sequence admission (VS-1).
+    #[serde(default = "yes")]
+    pub scheduler_reserve_full_isl: bool,
+    /// The step-time law.
+    pub cost: CostLaw,
+    /// What was sent.
+    pub requests: Vec<RecordedRequest>,
+    /// What was scheduled.
+    pub steps: Vec<RecordedStep>,
+    /// What came of it.
+    pub results: Vec<RecordedResult>,
+}
+
+/// Engine flags of a recording; `num_gpu_blocks` counts the null block.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Params {
+    /// Longest sequence.
+    pub max_model_len: u32,
+    /// Most running sequences.
+    pub max_num_seqs: u32,
+    /// Token budget of a step.
+    pub max_num_batched_tokens: u32,
+    /// Prompts may be split.
+    pub enable_chunked_prefill: bool,
+    /// Tokens of a block.
+    pub block_size: u32,
+    /// Blocks, null block included.
+    pub num_gpu_blocks: u32,
+    /// Automatic prefix caching.
+    pub enable_prefix_caching: bool,
+    /// `fcfs` or `priority`.
+    pub policy: String,
+    /// Cap on one prefill's share, 0 is off.
+    #[serde(default)]
+    pub long_prefill_token_threshold: u32,
+    /// Queue depth 2 rather than 1.
+    #[serde(default)]
+    pub async_scheduling: bool,
+    /// Share of blocks kept free when admitting.
+    #[serde(default)]
+    pub watermark: f64,
+    /// Steps between releases of prefill.
+    #[serde(default = "one")]
+    pub prefill_schedule_interval: u32,
+}
+
+/// `dt = per_step_s + per_token_s·Σn + per_attended_token_s·Σ n·(computed + (n+1)/2)`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names are the file's")]
+pub struct CostLaw {
+    /// Seconds a step.
+    pub per_step_s: f64,
+    /// Seconds a token.
+    pub per_token_s: f64,
+    /// Seconds an attended token.
+    pub per_attended_token_s: f64,
+}
+
+/// A request of a recording.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedRequest {
+    /// Its number.
+    pub id: u64,
+    /// Seconds.
+    pub arrival_s: f64,
+    /// (segment, tokens); `OUT` stands for generated tokens.
+    pub prompt: Vec<(String, u32)>,
+    /// Output length.
+    pub output_tokens: u32,
+    /// Smaller is served first.
+    #[serde(default)]
+    pub priority: i64,
+}
+
+/// A step of a recording.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedStep {
+    /// When it was scheduled, seconds.
+    pub t: f64,
+    /// When it began on the GPU (asynchronous recordings).
+    #[serde(default)]
+    pub gpu_start: Option<f64>,
+    /// Duration, seconds.
+    pub dt: f64,
+    /// (id, computed before, scheduled).
+    pub scheduled: Vec<(u64, u32, u32)>,
+    /// Ids, sorted.
+    pub preempted: Vec<u64>,
+    /// After scheduling.
+    pub free_blocks: u32,
+    /// After scheduling.
+    pub running: u32,
+    /// After scheduling.
+    pub waiting: u32,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecordedResult {
+    /// Its number.
+    pub id: u64,
+    /// Prefix-cache hit at first admission.
+    pub cached_tokens: u32,
+    /// Seconds.
+    pub first_token_s: f64,
+    /// Seconds.
+    pub last_token_s: f64,
+    /// How often.
+    pub preemptions: u32,
+}
+
+/// Why a file is not a recording that can be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// Not JSON of this shape.
+    #[error("not a recorded vLLM schedule: {0}")]
+    Shape(String),
+    /// Well-formed, but impossible.
+    #[error("{0}")]
+    Content(String),
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Recording {
+    /// Reads a recording.
+    ///
+    /// # Errors
+    /// Says where the file departs from the format, or which of its values make no sense.
+    pub fn read(bytes: &[u8]) -> Result<Recording, RecordingError> {
+        let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+        let recording: Recording = serde_path_to_error::deserialize(&mut deserializer)
+            .map_err(|error| RecordingError::Shape(error.to_string()))?;
+        recording.check()?;
+        Ok(recording)
+    }
+
+    fn check(&self) -> Result<(), RecordingError> {
+        let params = &self.params;
+        let fail = |text: String| Err(RecordingError::Content(text));
+        if params.block_size == 0 || params.num_gpu_blocks < 2 || params.max_num_seqs == 0 {
+            return fail(
+                "`params` leaves no room: block_size and max_num_seqs are at least 1, num_gpu_blocks 2"
+                    .into(),
+            );
+        }
+        if params.max_num_batched_tokens == 0 || params.max_model_len < 2 {
+            return fail(
+                "`params` allows no tokens: max_num_batched_tokens is at least 1, max_model_len 2".into(),
+            );
+        }
+        if !matches!(params.policy.as_str(), "fcfs" | "priority") {
+            return fail(format!(
+                "`params.policy` is \"{}\"; known are fcfs and priority",
+                params.policy
+            ));
+        }
+        let law = [
+            self.cost.per_step_s,
+            self.cost.per_token_s,
+            self.cost.per_attended_token_s,
+        ];
+        if law.iter().any(|&part| !(0.0..1e3).contains(&part)) {
+            return fail("`cost` has a coefficient that is negative, not a number or above 1000 s".into());
+        }
+        for request in &self.requests {
+            let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
+            let blocks = (tokens + u64::from(request.output_tokens)).div_ceil(params.block_size.into());
+            if tokens == 0 || request.output_tokens == 0 || !(0.0..1e7).contains(&request.arrival_s) {
+                return fail(format!(
+                    "request {}: needs a prompt, an output and an arrival ≥ 0",
+                    request.id
+                ));
+            }
+            if tokens >= u64::from(params.max_model_len) {
+                return fail(format!(
+                    "request {}: its prompt of {tokens} tokens leaves no room",
+                    request.id
+                ));
+            }
+            if blocks.min(params.max_model_len.div_ceil(params.block_size).into())
+                > u64::from(params.num_gpu_blocks - 1)
+            {
+                return fail(format!("request {}: could never fit the KV pool", request.id));
+            }
+        }
+        Ok(())
+    }
+}

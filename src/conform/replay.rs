@@ -1,0 +1,368 @@
+//! Runs a recording's requests and compares.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::Hasher;
+
+use rustc_hash::FxHasher;
+
+use super::Recording;
+use crate::cost::LinearCost;
+use crate::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
+use crate::ids::{RequestId, SegmentId};
+use crate::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};
+use crate::units::Picos;
+use crate::workload::{Piece, Prompt, Request, Traffic};
+
+/// Recorded times are rounded to nanoseconds, arrivals to microseconds; the clocks may differ by this much.
+const TIME_TOLERANCE_S: f64 = 1e-6;
+
+/// The text of generated tokens: every one of them is the same token, so its place in the sequence identifies it.
+const GENERATED: SegmentId = SegmentId(u64::MAX >> 1);
+
+/// A recording that is repeated step by step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreement {
+    /// Steps compared, all equal.
+    pub steps: usize,
+    /// Requests compared, all equal.
+    pub requests: usize,
+    /// Largest difference of any time, in seconds.
+    pub largest_time_difference_s: f64,
+}
+
+/// The first place where simulator and engine part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Difference {
+    /// A step differs.
+    Step {
+        /// Index in the file, from 0.
+        step: usize,
+        /// Recorded time of the step in seconds.
+        at_s: f64,
+        /// The request it is about, if it is about one.
+        request: Option<u64>,
+        /// What is compared.
+        what: &'static str,
+        /// The engine's.
+        expected: String,
+        /// Ours.
+        got: String,
+    },
+    /// The schedules agree and a request's result does not.
+    Result {
+        /// Which.
+        request: u64,
+        /// What is compared.
+        what: &'static str,
+        /// The engine's.
+        expected: String,
+        /// Ours.
+        got: String,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Step {
+                step,
+                at_s,
+                request,
+                what,
+                expected,
+                got,
+            } => {
+                write!(f, "step {step} (t = {at_s:.6} s)")?;
+                if let Some(request) = request {
+                    write!(f, ", request {request}")?;
+                }
+                write!(f, ": {what}: the engine has {expected}, the simulator {got}")
+            }
+            Difference::Result {
+                request,
+                what,
+                expected,
+                got,
+            } => {
+                write!(
+                    f,
+                    "request {request}: {what}: the engine has {expected}, the simulator {got}"
+                )
+            }
+        }
+    }
+}
+
+/// Replays a recording.
+///
+/// # Errors
+/// The first difference.
+pub fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>> {
+    let law = recording.cost;
+    let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
+    let engine = engine_config(recording);
+    // Equal generated tokens are shared in a recording, so with caching every sequence is followed step by step.
+    let stepwise = engine.enable_prefix_caching;
+    let traffic = Fixed::new(recording);
+    let make = if stepwise {
+        Simulation::stepwise
+    } else {
+        Simulation::new
+    };
+    let mut simulation = make(engine, Box::new(cost), Frontend::default(), traffic).logging();
+    let mut results = Results::default();
+    simulation.advance(Until::DRAINED, &mut results);
+    compare(recording, &simulation.take_log(), &results)
+}
+
+fn engine_config(recording: &Recording) -> EngineConfig {
+    let params = &recording.params;
+    EngineConfig {
+        profile: recording.engine.clone(),
+        max_model_len: params.max_model_len,
+        max_num_seqs: params.max_num_seqs,
+        max_num_batched_tokens: params.max_num_batched_tokens,
+        enable_chunked_prefill: params.enable_chunked_prefill,
+        long_prefill_token_threshold: params.long_prefill_token_threshold,
+        policy: if params.policy == "priority" {
+            Policy::Priority
+        } else {
+            Policy::Fcfs
+        },
+        block_size: params.block_size,
+        num_gpu_blocks: params.num_gpu_blocks,
+        enable_prefix_caching: params.enable_prefix_caching,
+        watermark_blocks: (params.watermark * f64::from(params.num_gpu_blocks)) as u32,
+        prefill_schedule_interval: params.prefill_schedule_interval,
+        queue_depth: if params.async_scheduling { 2 } else { 1 },
+        max_num_queued_reqs: None,
+        idle_pass_sleep: Picos::ZERO,
+        switches: VersionSwitches {
+            reserve_full_isl: recording.scheduler_reserve_full_isl,
+            unhashed_to_head: true,
+            stats_per_admission: true,
+            threshold_not_when_alone: true,
+            oversize_prompt_stops: true,
+            eviction_restores_budget: true,
+            overrun_guard: true,
+        },
+    }
+}
+
+/// The requests of a recording, in order of (arrival, id).
+struct Fixed {
+    requests: std::vec::IntoIter<Request>,
+}
+
+impl Fixed {
+    fn new(recording: &Recording) -> Fixed {
+        let mut requests: Vec<Request> = recording.requests.iter().map(request).collect();
+        requests.sort_by_key(|request| (request.arrival, request.id));
+        Fixed {
+            requests: requests.into_iter(),
+        }
+    }
+}
+
+fn request(recorded: &super::recording::RecordedRequest) -> Request {
+    let mut pieces = Vec::new();
+    let mut position = 0;
+    for (name, tokens) in &recorded.prompt {
+        let (segment, start) = if name == "OUT" {
+            (GENERATED, position)
+        } else {
+            (SegmentId(name_hash(name)), 0)
+        };
+        pieces.push(Piece {
+            segment,
+            start,
+            tokens: *tokens,
+        });
+        position += tokens;
+    }
+    Request {
+        id: RequestId(recorded.id),
+        arrival: Picos::from_seconds(recorded.arrival_s),
+        client_queue_time: Picos::ZERO,
+        prompt_tokens: position,
+        output_tokens: recorded.output_tokens,
+        max_tokens: recorded.output_tokens,
+        priority: recorded.priority,
+        prompt: Prompt::Pieces(pieces.into()),
+        output_segment: GENERATED,
+        deadline: None,
+    }
+}
+
+/// Segments are named in the file; names map to numbers below the range of generated text.
+fn name_hash(name: &str) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(name.as_bytes());
+    hasher.finish() >> 2
+}
+
+impl Traffic for Fixed {
+    fn next_arrival(&mut self) -> Option<Picos> {
+        self.requests.as_slice().first().map(|request| request.arrival)
+    }
+
+    fn take(&mut self) -> Request {
+        self.requests.next().expect("taken only after it was announced")
+    }
+
+    fn ended(&mut self, _: RequestId, _: Picos) {}
+}
+
+#[derive(Default)]
+struct Results {
+    completions: BTreeMap<u64, Completion>,
+}
+
+impl Observer for Results {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        if let Fact::Ended(completion) = fact {
+            self.completions.insert(completion.id.0, (*completion).clone());
+        }
+    }
+}
+
+fn compare(
+    recording: &Recording,
+    log: &[ScheduleRecord],
+    results: &Results,
+) -> Result<Agreement, Box<Difference>> {
+    let mut largest: f64 = 0.0;
+    for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
+        let differs = |request: Option<u64>, what: &'static str, expected_text: String, got: String| {
+            Box::new(Difference::Step {
+                step: index,
+                at_s: expected.t,
+                request,
+                what,
+                expected: expected_text,
+                got,
+            })
+        };
+        let shares: Vec<(u64, u32, u32)> = got
+            .shares
+            .iter()
+            .map(|&(id, computed, n)| (id.0, computed, n))
+            .collect();
+        if shares != expected.scheduled {
+            let at = (0..)
+                .find(|&at| expected.scheduled.get(at) != shares.get(at))
+                .unwrap_or(0);
+            let who = expected.scheduled.get(at).or(shares.get(at)).map(|share| share.0);
+            return Err(differs(
+                who,
+                "share (request, computed tokens, scheduled tokens)",
+                share_text(expected.scheduled.get(at)),
+                share_text(shares.get(at)),
+            ));
+        }
+        let mut preempted: Vec<u64> = got.preempted.iter().map(|id| id.0).collect();
+        preempted.sort_unstable();
+        let mut expected_preempted = expected.preempted.clone();
+        expected_preempted.sort_unstable();
+        if preempted != expected_preempted {
+            let text = |ids: &[u64]| format!("{ids:?}");
+            return Err(differs(
+                None,
+                "preempted",
+                text(&expected_preempted),
+                text(&preempted),
+            ));
+        }
+        for (what, expected, got) in [
+            ("free blocks", expected.free_blocks, got.free_blocks),
+            ("running", expected.running, got.running),
+            ("waiting", expected.waiting, got.waiting),
+        ] {
+            if expected != got {
+                return Err(differs(None, what, expected.to_string(), got.to_string()));
+            }
+        }
+        for (what, expected, got) in [
+            ("time of scheduling", Some(expected.t), got.scheduled),
+            ("begin on the GPU", expected.gpu_start, got.begin),
+            ("duration", Some(expected.dt), got.duration),
+        ] {
+            let Some(expected) = expected else { continue };
+            let difference = (expected - got.seconds()).abs();
+            largest = largest.max(difference);
+            if difference > TIME_TOLERANCE_S {
+                return Err(differs(
+                    None,
+                    what,
+                    format!("{expected:.9} s"),
+                    format!("{:.9} s", got.seconds()),
+                ));
+            }
+        }
+    }
+    if recording.steps.len() != log.len() {
+        let step = recording.steps.len().min(log.len());
+        return Err(Box::new(Difference::Step {
+            step,
+            at_s: recording.steps.get(step).map_or(f64::NAN, |step| step.t),
+            request: None,
+            what: "number of steps",
+            expected: recording.steps.len().to_string(),
+            got: log.len().to_string(),
+        }));
+    }
+    compare_results(recording, results, &mut largest)?;
+    Ok(Agreement {
+        steps: log.len(),
+        requests: recording.results.len(),
+        largest_time_difference_s: largest,
+    })
+}
+
+fn share_text(share: Option<&(u64, u32, u32)>) -> String {
+    share.map_or_else(
+        || "nothing more".into(),
+        |(id, computed, n)| format!("({id}, {computed}, {n})"),
+    )
+}
+
+fn compare_results(
+    recording: &Recording,
+    results: &Results,
+    largest: &mut f64,
+) -> Result<(), Box<Difference>> {
+    for expected in &recording.results {
+        let differs = |what: &'static str, expected_text: String, got: String| {
+            Box::new(Difference::Result {
+                request: expected.id,
+                what,
+                expected: expected_text,
+                got,
+            })
+        };
+        let Some(got) = results.completions.get(&expected.id) else {
+            return Err(differs("outcome", "finished".into(), "never ended".into()));
+        };
+        for (what, expected, got) in [
+            ("prefix-cached tokens", expected.cached_tokens, got.cached_tokens),
+            ("preemptions", expected.preemptions, got.preemptions),
+        ] {
+            if expected != got {
+                return Err(differs(what, expected.to_string(), got.to_string()));
+            }
+        }
+        let first = got.first_token.map_or(f64::NAN, Picos::seconds);
+        for (what, expected, got) in [
+            ("time of the first token", expected.first_token_s, first),
+            ("time of the last token", expected.last_token_s, got.end.seconds()),
+        ] {
+            let difference = (expected - got).abs();
+            *largest = largest.max(difference);
+            if difference.is_nan() || difference > TIME_TOLERANCE_S {
+                return Err(differs(what, format!("{expected:.9} s"), format!("{got:.9} s")));
+            }
+        }
+    }
+    Ok(())
+}

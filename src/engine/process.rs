@@ -1,0 +1,174 @@
+//! The end of a step: tokens reach their requests, finished ones leave (`Scheduler.update_from_output`).
+
+use super::replica::Replica;
+use super::sequence::{Handle, Phase, Sequence};
+use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
+use crate::units::Picos;
+
+impl Replica {
+    /// Processes the oldest step and returns the time of its end.
+    pub(super) fn process_oldest<O: Observer>(
+        &mut self,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        let mut step = self.in_flight.pop_front().expect("a step in flight ends");
+        let now = step.end();
+        self.processed_steps = step.number;
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: step.begin,
+            end: now,
+            count: 1,
+            duration: step.duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs: step.packed - step.discarded,
+            gap: now - self.last_end.min(step.begin),
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+        }));
+        for &handle in &step.samples {
+            self.deliver(handle, now, observer);
+        }
+        for &handle in &step.left_pack {
+            if self.sequences.get(handle).is_some() {
+                self.sequences[handle.slot].last_token = now;
+            }
+        }
+        step.finishing.sort_unstable();
+        for &(_, handle) in &step.finishing {
+            if self.sequences.get(handle).is_some() {
+                ended.push(self.finish(handle.slot, now, Outcome::Completed));
+            }
+        }
+        self.last_end = now;
+        self.spare_steps.push(step);
+        now
+    }
+
+    /// A sequence outside the pack gets its token.
+    fn deliver<O: Observer>(&mut self, handle: Handle, now: Picos, observer: &mut O) {
+        if self.sequences.get(handle).is_none() {
+            return;
+        }
+        let in_flight = self.tokens_in_flight(handle.slot);
+        let sequence = &mut self.sequences[handle.slot];
+        let (id, arrival) = (sequence.request.id, sequence.request.arrival);
+        if sequence.first_token.is_none() {
+            sequence.first_token = Some(now);
+            observer.observe(&Fact::FirstToken { now, id, arrival });
+        } else {
+            observer.observe(&Fact::Gap {
+                now,
+                id,
+                gap: now - sequence.last_token,
+            });
+        }
+        sequence.last_token = now;
+        if self.stepwise && matches!(sequence.phase, Phase::Single | Phase::Final) {
+            // V1-44: everything but the newest token has its KV.
+            let delivered = sequence.sampled.min(sequence.output_tokens) - in_flight;
+            let registered = sequence.request.prompt_tokens + delivered - 1;
+            self.pool.register(
+                &mut sequence.held,
+                &sequence.pieces,
+                registered,
+                sequence.computed,
+            );
+        }
+    }
+
+    /// Output tokens of a sequence outside the pack that are sampled in steps not processed yet, thrown-away ones left
+    /// out.
+    fn tokens_in_flight(&self, slot: usize) -> u32 {
+        let handle = self.sequences[slot].handle(slot);
+        let held = self
+            .in_flight
+            .iter()
+            .filter(|step| step.samples.contains(&handle))
+            .count();
+        held as u32
+    }
+
+    /// A request leaves the engine, wherever it stands.
+    pub(super) fn finish(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
+        match self.sequences[slot].phase {
+            Phase::Packed => self.leave_pack(slot, Phase::Final),
+            Phase::Single => self.singles.retain(|&other| other != slot),
+            Phase::Final => {}
+            Phase::Waiting => {
+                let handle = self.sequences[slot].handle(slot);
+                self.waiting.remove(handle, &self.sequences[slot].request);
+            }
+        }
+        if self.sequences[slot].phase != Phase::Waiting {
+            self.sequences.unlink_running(slot);
+        }
+        let unregistered = self.unregistered_tokens(slot);
+        let mut sequence = self.sequences.remove(slot);
+        if sequence.phase != Phase::Waiting {
+            let known = sequence.request.prompt_tokens + sequence.output_tokens - 1;
+            let registered = (sequence.computed - unregistered).min(known);
+            let held = std::mem::take(&mut sequence.held);
+            self.pool
+                .release(held, &sequence.pieces, registered, sequence.computed);
+        }
+        let completion = self.completion(&sequence, now, outcome);
+        self.sequences.recycle(sequence.pieces);
+        completion
+    }
+
+    fn completion(&self, sequence: &Sequence, now: Picos, outcome: Outcome) -> Completion {
+        let request = &sequence.request;
+        Completion {
+            id: request.id,
+            replica: self.id,
+            outcome,
+            arrival: request.arrival,
+            client_queue_time: request.client_queue_time,
+            first_scheduled: sequence.first_scheduled.unwrap_or(request.arrival),
+            first_token: sequence.first_token,
+            end: now,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: match outcome {
+                Outcome::Completed => sequence.output_tokens,
+                Outcome::TimedOut | Outcome::Rejected => sequence.sampled.min(sequence.output_tokens),
+            },
+            cached_tokens: sequence.cached_tokens,
+            preemptions: sequence.preemptions,
+            waiting_time: sequence.waited,
+        }
+    }
+
+    /// The client of a request gave up at `now` (V1-10); `None` if it has ended before.
+    pub(crate) fn abort(&mut self, handle: Handle, now: Picos) -> Option<Completion> {
+        self.sequences.get(handle)?;
+        let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
+        let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
+        completion.output_tokens -= in_flight;
+        Some(completion)
+    }
+
+    /// Marks the tokens that a member of the pack has in flight as thrown away, and counts them.
+    fn discard_in_flight(&mut self, slot: usize) -> u32 {
+        let sequence = &self.sequences[slot];
+        if sequence.phase != Phase::Packed {
+            return 0;
+        }
+        let sampled = self.pack.computed(sequence) + 1 - sequence.request.prompt_tokens;
+        let mut overrun = sampled.saturating_sub(sequence.output_tokens);
+        let mut discarded = 0;
+        for (_, step) in (sequence.joined..self.pack.clock).zip(self.in_flight.iter_mut().rev()) {
+            if overrun > 0 {
+                overrun -= 1;
+                continue;
+            }
+            step.discarded += 1;
+            discarded += 1;
+        }
+        discarded
+    }
+}

@@ -1,0 +1,479 @@
+//! One engine instance: its loop, synchronous or with a queue of scheduled steps, and the leap over identical steps.
+//!
+//! Life of a replica:
+//! 1. [`Replica::offer`] takes a request in; the engine sees it when a pass of its loop drains its inputs (EV-2).
+//! 2. A *pass* drains, schedules and launches until the queue of steps is full (V1-4, V1-5).
+//! 3. At the *end of the oldest step* its output is processed; then comes the next pass at the same instant.
+//!
+//! A batch is closed when its step is scheduled. Between events a run of decode-only steps of one membership is an
+//! arithmetic progression and is taken in one leap ([`Replica::leap`]).
+
+use std::collections::VecDeque;
+
+use super::pack::Pack;
+use super::sequence::{Handle, Sequences};
+use super::step::{ScheduleRecord, Step};
+use super::waiting::Waiting;
+use super::{EngineConfig, Refusal};
+use crate::cost::StepCost;
+use crate::ids::ReplicaId;
+use crate::kv::BlockPool;
+use crate::sim::{Completion, Fact, Observer, Steps};
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// What a replica does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Next {
+    /// The oldest step in flight ends.
+    StepEnd,
+    /// The loop drains its inputs and schedules.
+    Pass,
+}
+
+/// One engine.
+pub(crate) struct Replica {
+    pub(super) id: ReplicaId,
+    pub(super) config: EngineConfig,
+    pub(super) cost: Box<dyn StepCost>,
+    pub(super) pool: BlockPool,
+    pub(super) sequences: Sequences,
+    pub(super) waiting: Waiting,
+    pub(super) pack: Pack,
+    /// Running sequences that are visited one by one, in order of admission.
+    pub(super) singles: Vec<usize>,
+    /// Requests that the loop has not drained yet, by time of arrival at the engine.
+    inbox: VecDeque<(Picos, Handle)>,
+    pub(super) in_flight: VecDeque<Step>,
+    pub(super) spare_steps: Vec<Step>,
+    pub(super) scheduled_steps: u64,
+    pub(super) processed_steps: u64,
+    /// End of the last processed step.
+    pub(super) last_end: Picos,
+    /// When the GPU is done with everything scheduled.
+    pub(super) gpu_free: Picos,
+    next_pass: Option<Picos>,
+    /// The loop sleeps until then (V1-9).
+    awake: Picos,
+    /// The last pass scheduled nothing although requests remained (V1-9).
+    idle_pass: bool,
+    /// Members of the pack that have their last token in flight and are scheduled all the same.
+    pub(super) overrunning: u32,
+    /// Counts changes of the pack's membership.
+    pub(super) membership: u64,
+    /// Nobody waits, or the head cannot be admitted before something is freed.
+    pub(super) admission_closed: bool,
+    /// Requests preempted by the last call of `schedule`.
+    pub(super) preempted: Vec<crate::ids::RequestId>,
+    /// V1-16: the last step that carried prefill, and whether it left somebody waiting.
+    pub(super) last_prefill_step: u64,
+    pub(super) queue_undrained: bool,
+    /// Every sequence is visited in every step and registers its blocks at once: generated tokens may be shared.
+    pub(super) stepwise: bool,
+    pub(super) log: Option<Vec<ScheduleRecord>>,
+    pub(super) picks: Vec<(usize, u32)>,
+    pub(super) leavers: Vec<Handle>,
+}
+
+impl Replica {
+    /// An empty engine. `stepwise` gives up leaping so that equal generated tokens are shared exactly as in the
+    /// engine; it changes nothing where outputs are unique.
+    pub(crate) fn new(
+        id: ReplicaId,
+        config: EngineConfig,
+        mut cost: Box<dyn StepCost>,
+        stepwise: bool,
+    ) -> Replica {
+        let tracks_longest = cost.decode(1).per_longest_token > Picos::ZERO;
+        Replica {
+            id,
+            pool: BlockPool::new(
+                config.num_gpu_blocks,
+                config.block_size,
+                config.enable_prefix_caching,
+                config.switches.unhashed_to_head,
+            ),
+            sequences: Sequences::default(),
+            waiting: Waiting::new(config.policy),
+            pack: Pack::new(config.block_size, tracks_longest),
+            singles: Vec::new(),
+            inbox: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            spare_steps: Vec::new(),
+            scheduled_steps: 0,
+            processed_steps: 0,
+            last_end: Picos::ZERO,
+            gpu_free: Picos::ZERO,
+            next_pass: None,
+            awake: Picos::ZERO,
+            idle_pass: false,
+            overrunning: 0,
+            membership: 0,
+            admission_closed: true,
+            preempted: Vec::new(),
+            last_prefill_step: 0,
+            queue_undrained: false,
+            stepwise,
+            log: None,
+            picks: Vec::new(),
+            leavers: Vec::new(),
+            config,
+            cost,
+        }
+    }
+
+    /// Keeps a record of every step.
+    pub(crate) fn keep_log(&mut self) {
+        self.log = Some(Vec::new());
+    }
+
+    /// The records kept so far.
+    pub(crate) fn take_log(&mut self) -> Vec<ScheduleRecord> {
+        self.log.take().unwrap_or_default()
+    }
+
+    /// Usable KV blocks.
+    pub(crate) fn total_blocks(&self) -> u32 {
+        self.pool.total()
+    }
+
+    /// Requests inside, drained or not.
+    pub(crate) fn inside(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// Takes in a request that reaches the engine at `now`; one that finds the loop blocked on its inputs wakes it.
+    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+        if let Some(refusal) = self.refusal(&request) {
+            return Err((refusal, request));
+        }
+        let handle = self
+            .sequences
+            .insert(request, self.config.max_model_len, self.pool.caches());
+        self.inbox.push_back((now, handle));
+        if self.in_flight.is_empty() {
+            let pass = self.next_pass.unwrap_or(now.max(self.awake));
+            self.next_pass = Some(pass);
+        }
+        Ok(handle)
+    }
+
+    /// Why a request cannot be taken in, if so.
+    fn refusal(&self, request: &Request) -> Option<Refusal> {
+        if self
+            .config
+            .max_num_queued_reqs
+            .is_some_and(|limit| self.sequences.len() >= limit as usize)
+        {
+            return Some(Refusal::QueueFull);
+        }
+        if request.prompt_tokens >= self.config.max_model_len {
+            return Some(Refusal::PromptTooLong);
+        }
+        if !self.config.enable_chunked_prefill && request.prompt_tokens > self.config.max_num_batched_tokens {
+            return Some(Refusal::PromptAboveBudget);
+        }
+        let longest = (u64::from(request.prompt_tokens) + u64::from(request.output_tokens))
+            .min(self.config.max_model_len.into());
+        let blocks = self
+            .pool
+            .blocks_for(u32::try_from(longest - 1).expect("at most max_model_len"));
+        (blocks > self.pool.total()).then_some(Refusal::NeverFits)
+    }
+
+    /// What happens next here, if anything does without an arrival.
+    pub(crate) fn next(&self) -> Option<(Picos, Next)> {
+        match (self.next_pass, self.in_flight.front()) {
+            (Some(pass), _) => Some((pass, Next::Pass)),
+            (None, Some(step)) => Some((step.end(), Next::StepEnd)),
+            (None, None) => None,
+        }
+    }
+
+    /// The oldest step ends. Steps that end before `horizon` (the next event from outside) may be leapt over.
+    pub(crate) fn end_step<O: Observer>(
+        &mut self,
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
+        if self.leap(horizon, observer) {
+            return;
+        }
+        let now = self.process_oldest(observer, ended);
+        let pause = if self.idle_pass {
+            self.config.idle_pass_sleep
+        } else {
+            Picos::ZERO
+        };
+        self.idle_pass = false;
+        self.awake = now + pause;
+        if self.sequences.len() > 0 {
+            self.next_pass = Some(self.awake);
+        }
+    }
+
+    /// One pass of the loop at `now` (V1-4 for depth 1, V1-5 above).
+    pub(crate) fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+        self.next_pass = None;
+        loop {
+            self.drain(now);
+            if self.waiting.len() == 0 && self.sequences.running == 0 {
+                break;
+            }
+            match self.schedule(now, observer) {
+                Some(step) => {
+                    self.in_flight.push_back(step);
+                    if self.in_flight.len() >= self.config.queue_depth as usize {
+                        break;
+                    }
+                }
+                // Preempting changed the state, and nothing is in flight to wait for: try again at once.
+                None if self.in_flight.is_empty() && !self.preempted.is_empty() => {}
+                None => {
+                    assert!(
+                        !self.in_flight.is_empty(),
+                        "an engine with requests always has something to run"
+                    );
+                    self.idle_pass = true;
+                    break;
+                }
+            }
+        }
+        if self.in_flight.is_empty()
+            && let Some(&(arrival, _)) = self.inbox.front()
+        {
+            self.next_pass = Some(arrival.max(now));
+        }
+    }
+
+    /// Moves what has arrived into the waiting queue.
+    fn drain(&mut self, now: Picos) {
+        while let Some(&(arrival, handle)) = self.inbox.front()
+            && arrival <= now
+        {
+            self.inbox.pop_front();
+            if let Some(sequence) = self.sequences.get(handle) {
+                self.waiting.push(handle, &sequence.request);
+            }
+        }
+    }
+
+    /// Leaps over as many identical steps as end before `horizon`, and says whether there were any.
+    ///
+    /// With the same members, step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one
+    /// scheduled at its end, so the steps in flight afterwards are those of before, `m` steps on.
+    fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> bool {
+        let horizon = self
+            .inbox
+            .front()
+            .map_or(horizon, |&(arrival, _)| horizon.min(arrival));
+        let Some(front) = self.in_flight.front() else {
+            return false;
+        };
+        if front.end() >= horizon
+            || !self.singles.is_empty()
+            || !self.admission_closed
+            || self.in_flight.len() != self.config.queue_depth as usize
+            || !self
+                .in_flight
+                .iter()
+                .all(|step| step.is_plain() && step.membership == self.membership)
+        {
+            return false;
+        }
+        let Some(ending) = self.pack.next_ending(&self.sequences) else {
+            return false;
+        };
+        let members = u64::from(self.pack.members);
+        let law = self.cost.decode(self.pack.members);
+        let gpu = law.base
+            + law.per_kv_token * front.load.decode_kv_tokens
+            + law.per_longest_token * u64::from(front.load.decode_longest);
+        let growth = law.per_kv_token * members + law.per_longest_token;
+        let mut limit = ending - self.pack.clock;
+        let increment = if gpu >= law.floor {
+            growth
+        } else {
+            // Host-bound: constant until the GPU catches up with the host, counting the steps still to be scheduled.
+            let constant = (law.floor - gpu).0 / growth.0.max(1);
+            limit = limit.min(constant.saturating_sub(self.in_flight.len() as u64));
+            Picos::ZERO
+        };
+        let limit = self.pack.steps_that_fit(self.pool.free(), limit);
+        let steps = steps_before(horizon - front.begin, front.duration, increment, limit);
+        if steps == 0 {
+            return false;
+        }
+        self.report_run(observer, steps, increment);
+        self.jump(steps, increment, &law);
+        true
+    }
+
+    fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos) {
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: front.begin,
+            end: front.begin + progression(front.duration, increment, steps),
+            count: steps,
+            duration: front.duration,
+            duration_increment: increment,
+            gap_seqs: front.packed,
+            gap: front.end() - self.last_end.min(front.begin),
+            load: &front.load,
+            recomputed_tokens: 0,
+            running: front.running,
+            waiting: front.waiting,
+            free_blocks: front.free_blocks,
+        }));
+    }
+
+    /// Moves the whole state `steps` steps on.
+    fn jump(&mut self, steps: u64, increment: Picos, law: &crate::cost::DecodeCost) {
+        if self.log.is_some() {
+            self.log_run(steps, increment);
+        }
+        let blocks = self.pack.blocks_needed_for(steps);
+        self.pool
+            .take(u32::try_from(blocks).expect("the leap was cut to the free blocks"));
+        let members = u64::from(self.pack.members);
+        let first = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        let mut begin = first.begin + progression(first.duration, increment, steps);
+        self.last_end = begin;
+        self.pack.clock += steps;
+        self.pack.context += steps * members;
+        self.scheduled_steps += steps;
+        self.processed_steps += steps;
+        let mut free = self.pool.free();
+        for (ahead, step) in (1..).zip(self.in_flight.iter_mut().rev()) {
+            step.free_blocks = free;
+            free += self.pack.blocks_needed_back(ahead);
+        }
+        let waiting = self.waiting.len();
+        for step in &mut self.in_flight {
+            step.number += steps;
+            step.load.decode_kv_tokens += steps * members;
+            step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;
+            step.begin = begin;
+            step.duration = law.at(step.load.decode_kv_tokens, step.load.decode_longest);
+            step.waiting = waiting;
+            // The first step of a fresh queue was decided at one instant with the second; after a step it no longer is.
+            step.overlapped = self.config.queue_depth > 1;
+            begin = step.end();
+        }
+        self.gpu_free = begin;
+    }
+
+    /// Writes down the steps that a leap schedules.
+    fn log_run(&mut self, steps: u64, increment: Picos) {
+        let newest = self
+            .in_flight
+            .back()
+            .expect("a leap starts with a step in flight");
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        let (mut scheduled, mut ending, mut begin) = (front.end(), front.duration, newest.end());
+        let mut duration = newest.duration;
+        let mut free = self.pool.free();
+        let mut records = Vec::new();
+        for ahead in 0..steps {
+            duration += increment;
+            free -= self.pack.blocks_needed(ahead);
+            let mut shares = Vec::new();
+            let mut at = self.sequences.first_running;
+            while let Some(slot) = at {
+                let sequence = &self.sequences[slot];
+                if sequence.phase == super::sequence::Phase::Packed {
+                    shares.push((
+                        sequence.request.id,
+                        self.pack.computed(sequence) + ahead as u32,
+                        1,
+                    ));
+                }
+                at = sequence.next;
+            }
+            records.push(ScheduleRecord {
+                scheduled,
+                begin,
+                duration,
+                shares,
+                preempted: Vec::new(),
+                free_blocks: free,
+                running: self.sequences.running,
+                waiting: self.waiting.len(),
+            });
+            ending += increment;
+            scheduled += ending;
+            begin += duration;
+        }
+        self.log
+            .as_mut()
+            .expect("only called with a log")
+            .append(&mut records);
+    }
+}
+
+/// `n` terms of `first, first + step, …`, added up.
+fn progression(first: Picos, step: Picos, n: u64) -> Picos {
+    first * n + step * (n * n.saturating_sub(1) / 2)
+}
+
+/// The most steps, `limit` at most, that end strictly before `span` has passed.
+fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
+    let fits = |n: u64| {
+        let sum = u128::from(first.0) * u128::from(n)
+            + u128::from(step.0) * (u128::from(n) * u128::from(n.saturating_sub(1)) / 2);
+        sum < u128::from(span.0)
+    };
+    if fits(limit) {
+        return limit;
+    }
+    // The positive root of step/2·n² + (first − step/2)·n − span, then exactly.
+    let (a, b, c) = (
+        step.0 as f64 / 2.0,
+        first.0 as f64 - step.0 as f64 / 2.0,
+        span.0 as f64,
+    );
+    let root = if step.0 == 0 {
+        c / b.max(1.0)
+    } else {
+        ((b * b + 4.0 * a * c).sqrt() - b) / (2.0 * a)
+    };
+    let mut n = (root.max(0.0) as u64).min(limit);
+    while n > 0 && !fits(n) {
+        n -= 1;
+    }
+    while n < limit && fits(n + 1) {
+        n += 1;
+    }
+    n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_root_is_the_last_step_that_fits(
+            span in 0u64..10_000, first in 0u64..300, step in 0u64..40, limit in 0u64..200,
+        ) {
+            let naive = (0..=limit)
+                .take_while(|&n| n == 0 || progression(Picos(first), Picos(step), n).0 < span)
+                .last()
+                .expect("zero steps always fit");
+            let expected = if span == 0 { 0 } else { naive };
+            prop_assert_eq!(steps_before(Picos(span), Picos(first), Picos(step), limit), expected);
+        }
+    }
+}

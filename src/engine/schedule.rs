@@ -1,0 +1,599 @@
+//! What a step computes: `schedule()` of vLLM V1 (`v1/core/sched/scheduler.py`, `Scheduler.schedule`).
+//!
+//! Part A serves the running sequences in order of admission, part B admits waiting ones with what is left of the
+//! token budget. Where the budget and the free blocks suffice for everybody running, order decides nothing and the
+//! pack is served as a whole; else part A walks `running` as the engine does.
+
+use super::Policy;
+use super::replica::Replica;
+use super::sequence::{Handle, Phase};
+use super::step::{ScheduleRecord, Step};
+use crate::cost::Chunk;
+use crate::kv::{Held, Match};
+use crate::sim::{Fact, Observer};
+use crate::units::Picos;
+
+/// What is left of a step's budget, and whether prefill work is held back in it.
+struct Budget {
+    tokens: u32,
+    /// Most tokens of one prefill; `u32::MAX` without a threshold.
+    threshold: u32,
+    /// V1-16.
+    hold_prefill: bool,
+}
+
+impl Replica {
+    /// Decides the next step; `None` if nothing can be scheduled.
+    pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Step> {
+        let mut step = self.spare_steps.pop().unwrap_or_default();
+        step.clear();
+        step.number = self.scheduled_steps + 1;
+        step.scheduled = now;
+        step.overlapped = !self.in_flight.is_empty();
+        self.preempted.clear();
+        let mut budget = self.open_budget();
+        if !self.serve_all(&mut step, &mut budget) {
+            self.serve_in_order(&mut step, &mut budget, now, observer);
+        }
+        let admitted = self.admit(&mut step, &mut budget, now, observer);
+        self.note_prefill(&step, admitted, budget.hold_prefill);
+        if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
+            self.spare_steps.push(step);
+            return None;
+        }
+        self.close(&mut step);
+        Some(step)
+    }
+
+    fn open_budget(&self) -> Budget {
+        let eligible = self.sequences.running + self.waiting.len();
+        let limit = self.config.long_prefill_token_threshold;
+        let off = limit == 0 || (self.config.switches.threshold_not_when_alone && eligible <= 1);
+        let since = self.scheduled_steps + 1 - self.last_prefill_step;
+        let hold_prefill = self.config.prefill_schedule_interval > 1
+            && self.last_prefill_step > 0
+            && since < u64::from(self.config.prefill_schedule_interval)
+            && !self.queue_undrained
+            && self.someone_decodes();
+        Budget {
+            tokens: self.config.max_num_batched_tokens,
+            threshold: if off { u32::MAX } else { limit },
+            hold_prefill,
+        }
+    }
+
+    /// A running sequence sampled in its last share (V1-16 asks for one that is decoding).
+    fn someone_decodes(&self) -> bool {
+        let mut at = self.sequences.first_running;
+        while let Some(slot) = at {
+            let sequence = &self.sequences[slot];
+            if sequence.phase != Phase::Single || sequence.sampled_last {
+                return true;
+            }
+            at = sequence.next;
+        }
+        false
+    }
+
+    /// Tokens that a running sequence outside the pack asks for, before the budget.
+    fn demand(&self, slot: usize, budget: &Budget) -> u32 {
+        let sequence = &self.sequences[slot];
+        if budget.hold_prefill && !sequence.sampled_last {
+            return 0;
+        }
+        let room = self.config.max_model_len.saturating_sub(sequence.computed + 1);
+        sequence.missing_tokens().min(budget.threshold).min(room)
+    }
+
+    /// Part A where everybody gets what it asks for (only the last in `running` may be cut by the budget).
+    fn serve_all(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
+        if self.pack.members > budget.tokens {
+            return false;
+        }
+        let mut left = budget.tokens - self.pack.members;
+        let mut blocks = self.pack.blocks_needed(0);
+        self.picks.clear();
+        for at in 0..self.singles.len() {
+            let slot = self.singles[at];
+            let mut tokens = self.demand(slot, budget);
+            if tokens > left {
+                if self.sequences.last_running != Some(slot) {
+                    return false;
+                }
+                tokens = left;
+            }
+            if tokens == 0 {
+                continue;
+            }
+            let computed = self.sequences[slot].computed;
+            blocks += self.pool.blocks_for(computed + tokens) - self.pool.blocks_for(computed);
+            left -= tokens;
+            self.picks.push((slot, tokens));
+        }
+        if blocks > self.pool.free() {
+            return false;
+        }
+        self.pool.take(blocks);
+        budget.tokens = left;
+        for at in 0..self.picks.len() {
+            let (slot, tokens) = self.picks[at];
+            self.share_out(slot, tokens, step);
+        }
+        true
+    }
+
+    /// Part A as the engine walks it: in order of admission, preempting where blocks run out (V1-11 to V1-26).
+    fn serve_in_order<O: Observer>(
+        &mut self,
+        step: &mut Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) {
+        self.picks.clear();
+        let mut at = self.sequences.first_running;
+        'requests: while let Some(slot) = at
+            && budget.tokens > 0
+        {
+            let tokens = match self.sequences[slot].phase {
+                Phase::Packed => 1,
+                Phase::Single => self.demand(slot, budget).min(budget.tokens),
+                Phase::Final => 0,
+                Phase::Waiting => unreachable!("a waiting sequence is not in running"),
+            };
+            if tokens == 0 {
+                at = self.sequences[slot].next;
+                continue;
+            }
+            let computed = self.computed(slot);
+            let blocks = self.pool.blocks_for(computed + tokens) - self.pool.blocks_for(computed);
+            let mut passed_over = 0;
+            while blocks > self.pool.free() {
+                let victim = self.victim();
+                if victim == slot {
+                    at = self.sequences[slot].next;
+                    self.preempt(victim, step, budget, now, observer);
+                    if self.config.policy == Policy::Fcfs || !self.config.switches.eviction_restores_budget {
+                        break 'requests;
+                    }
+                    continue 'requests;
+                }
+                passed_over += u32::from(self.sequences[victim].order < self.sequences[slot].order);
+                self.preempt(victim, step, budget, now, observer);
+            }
+            self.pool.take(blocks);
+            self.picks.push((slot, tokens));
+            budget.tokens -= tokens;
+            at = self.sequences[slot].next;
+            if !self.config.switches.eviction_restores_budget {
+                // 0.11 keeps its index when an earlier element goes, and so passes over one request each.
+                for _ in 0..passed_over {
+                    at = at.and_then(|slot| self.sequences[slot].next);
+                }
+            }
+        }
+        self.unpack_passed_over();
+        for at in 0..self.picks.len() {
+            let (slot, tokens) = self.picks[at];
+            if self.sequences[slot].phase == Phase::Single {
+                self.share_out(slot, tokens, step);
+            }
+        }
+    }
+
+    /// Members of the pack that got nothing leave it.
+    fn unpack_passed_over(&mut self) {
+        let served = self
+            .picks
+            .iter()
+            .filter(|(slot, _)| self.sequences[*slot].phase == Phase::Packed)
+            .count();
+        if served == self.pack.members as usize {
+            return;
+        }
+        let mut picked = self.picks.iter().map(|&(slot, _)| slot).peekable();
+        let mut at = self.sequences.first_running;
+        let mut passed_over = Vec::new();
+        while let Some(slot) = at {
+            at = self.sequences[slot].next;
+            if picked.next_if_eq(&slot).is_none() && self.sequences[slot].phase == Phase::Packed {
+                passed_over.push(slot);
+            }
+        }
+        for slot in passed_over {
+            self.leave_pack(slot, Phase::Single);
+            self.singles.push(slot);
+        }
+        let sequences = &self.sequences;
+        self.singles.sort_unstable_by_key(|&slot| sequences[slot].order);
+    }
+
+    /// Computed tokens of any running sequence.
+    pub(super) fn computed(&self, slot: usize) -> u32 {
+        let sequence = &self.sequences[slot];
+        match sequence.phase {
+            Phase::Packed => self.pack.computed(sequence),
+            _ => sequence.computed,
+        }
+    }
+
+    /// Whom to preempt (V1-22): the last admitted, or the largest `(priority, arrival)`, the first of equals.
+    fn victim(&self) -> usize {
+        if self.config.policy == Policy::Fcfs {
+            return self
+                .sequences
+                .last_running
+                .expect("somebody runs while part A walks");
+        }
+        let mut at = self.sequences.first_running;
+        let mut worst: Option<(i64, Picos, usize)> = None;
+        while let Some(slot) = at {
+            let sequence = &self.sequences[slot];
+            let rank = (sequence.request.priority, sequence.request.arrival);
+            if worst.is_none_or(|(priority, arrival, _)| rank > (priority, arrival)) {
+                worst = Some((rank.0, rank.1, slot));
+            }
+            at = sequence.next;
+        }
+        worst.expect("somebody runs while part A walks").2
+    }
+
+    /// Takes everything from a running sequence and puts it back into the waiting queue (V1-23, V1-24).
+    fn preempt<O: Observer>(
+        &mut self,
+        slot: usize,
+        step: &Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) {
+        let picked = self.picks.iter().position(|&(other, _)| other == slot);
+        let tokens = picked.map_or(0, |at| self.picks.remove(at).1);
+        if self.config.switches.eviction_restores_budget {
+            budget.tokens += tokens;
+        }
+        match self.sequences[slot].phase {
+            Phase::Packed => self.leave_pack(slot, Phase::Waiting),
+            Phase::Single => self.singles.retain(|&other| other != slot),
+            Phase::Final | Phase::Waiting => {}
+        }
+        let decodes = self.sequences[slot].missing_tokens() <= 1;
+        let unknown = if tokens == 1 && decodes {
+            u32::from(step.overlapped && self.sampled_in_newest(slot))
+        } else if tokens > 0 {
+            0
+        } else {
+            self.unregistered_tokens(slot)
+        };
+        self.sequences.unlink_running(slot);
+        let sequence = &mut self.sequences[slot];
+        let allocated = sequence.computed + tokens;
+        let held = std::mem::take(&mut sequence.held);
+        self.pool
+            .release(held, &sequence.pieces, allocated - unknown, allocated);
+        observer.observe(&Fact::Preempted {
+            now,
+            replica: self.id,
+            id: sequence.request.id,
+            running_since: sequence.running_since,
+            lost_tokens: sequence.computed,
+        });
+        sequence.phase = Phase::Waiting;
+        sequence.recompute_until = sequence.recompute_until.max(sequence.computed);
+        sequence.computed = 0;
+        sequence.preemptions += 1;
+        sequence.waiting_since = now;
+        self.preempted.push(sequence.request.id);
+        let handle = sequence.handle(slot);
+        self.waiting.push_front(handle, &self.sequences[slot].request);
+    }
+
+    /// Tokens at the end of a sequence's computed ones whose content was not known when they were scheduled, and whose
+    /// step is still in flight: their blocks are not registered yet (V1-43, V1-44).
+    pub(super) fn unregistered_tokens(&self, slot: usize) -> u32 {
+        let sequence = &self.sequences[slot];
+        if sequence.last_step > self.processed_steps {
+            sequence.placeholder
+        } else {
+            0
+        }
+    }
+
+    /// The sequence sampled a token in the newest step, which is in flight if anything is.
+    fn sampled_in_newest(&self, slot: usize) -> bool {
+        let sequence = &self.sequences[slot];
+        sequence.last_step == self.scheduled_steps && sequence.last_step > 0 && sequence.sampled_last
+    }
+
+    /// Gives a sequence outside the pack `tokens` tokens of the step; its blocks are taken already.
+    fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
+        let unknown_input = step.overlapped && self.sampled_in_newest(slot);
+        let sequence = &mut self.sequences[slot];
+        let (before, missing) = (sequence.computed, sequence.missing_tokens());
+        if tokens == 1 {
+            step.load.decode_seqs += 1;
+            step.load.decode_kv_tokens += u64::from(before + 1);
+            step.load.decode_longest = step.load.decode_longest.max(before + 1);
+        } else {
+            step.load.chunks.push(Chunk {
+                computed: before,
+                new: tokens,
+            });
+        }
+        sequence.computed += tokens;
+        sequence.last_share = tokens;
+        sequence.placeholder = u32::from(missing == 1 && unknown_input);
+        sequence.last_step = step.number;
+        sequence.sampled_last = tokens == missing;
+        step.recomputed_tokens += u64::from(
+            sequence
+                .recompute_until
+                .min(sequence.computed)
+                .saturating_sub(before),
+        );
+        let registered = sequence.computed - sequence.placeholder;
+        self.pool.register(
+            &mut sequence.held,
+            &sequence.pieces,
+            registered,
+            sequence.computed,
+        );
+        if sequence.sampled_last {
+            self.sample(slot, step);
+        }
+    }
+
+    /// A sequence outside the pack samples a token in the step.
+    fn sample(&mut self, slot: usize, step: &mut Step) {
+        let predicted = self.ending_is_predicted(slot);
+        let sequence = &mut self.sequences[slot];
+        step.load.sampled_rows += 1;
+        sequence.sampled += 1;
+        let handle = sequence.handle(slot);
+        if sequence.sampled > sequence.output_tokens {
+            // The over-run of an ending that the scheduler did not foresee: computed, then thrown away.
+            return;
+        }
+        step.samples.push(handle);
+        if sequence.sampled == sequence.output_tokens {
+            step.finishing.push((sequence.order, handle));
+            if predicted {
+                sequence.phase = Phase::Final;
+                self.singles.retain(|&other| other != slot);
+            }
+        }
+    }
+
+    /// Nothing is scheduled behind the last token: its length is known (V1-15), or `max_model_len` leaves no room.
+    fn ending_is_predicted(&self, slot: usize) -> bool {
+        let sequence = &self.sequences[slot];
+        let cut = sequence.request.prompt_tokens + sequence.output_tokens >= self.config.max_model_len;
+        cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())
+    }
+
+    /// Part B (V1-17 to V1-21). Says whether anybody was admitted.
+    fn admit<O: Observer>(
+        &mut self,
+        step: &mut Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) -> bool {
+        self.admission_closed = self.waiting.len() == 0;
+        if !self.preempted.is_empty() || budget.hold_prefill {
+            return false;
+        }
+        let mut set_aside: Vec<Handle> = Vec::new();
+        let mut admitted = false;
+        while let Some(handle) = self.waiting.head()
+            && budget.tokens > 0
+        {
+            if self.sequences.running >= self.config.max_num_seqs {
+                self.admission_closed = true;
+                break;
+            }
+            let slot = handle.slot;
+            let known = self.sequences[slot].known_tokens();
+            let found = self.pool.look_up(&self.sequences[slot].pieces, known);
+            let hit = found.blocks * self.config.block_size;
+            let mut tokens = (known - hit).min(budget.threshold);
+            if !self.config.enable_chunked_prefill && tokens > budget.tokens {
+                if self.config.switches.oversize_prompt_stops {
+                    break;
+                }
+                set_aside.extend(self.waiting.pop());
+                continue;
+            }
+            tokens = tokens.min(budget.tokens);
+            let Some(new_blocks) = self.blocks_to_admit(known, hit + tokens, found) else {
+                self.admission_closed = set_aside.is_empty();
+                break;
+            };
+            self.waiting.pop();
+            let held = self.pool.admit(found, new_blocks);
+            budget.tokens -= tokens;
+            self.start(slot, held, hit, now, observer);
+            self.share_out(slot, tokens, step);
+            admitted = true;
+        }
+        self.admission_closed |= self.waiting.len() == 0 && set_aside.is_empty();
+        for handle in set_aside.into_iter().rev() {
+            self.waiting
+                .push_front(handle, &self.sequences[handle.slot].request);
+        }
+        admitted
+    }
+
+    /// Blocks that an admission takes beside its hit, if they are there (V1-30 to V1-32).
+    fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Option<u32> {
+        let watermark = if self.sequences.running > 0 {
+            self.config.watermark_blocks
+        } else {
+            0
+        };
+        let new = self.pool.blocks_for(scheduled) - found.blocks;
+        let mut need = new;
+        if self.config.switches.reserve_full_isl {
+            need = need.max(self.pool.blocks_for(known.min(self.config.max_model_len)) - found.blocks);
+        }
+        (need + found.unreferenced + watermark <= self.pool.free()).then_some(new)
+    }
+
+    /// waiting → running.
+    fn start<O: Observer>(&mut self, slot: usize, held: Held, hit: u32, now: Picos, observer: &mut O) {
+        self.sequences.append_running(slot);
+        let sequence = &mut self.sequences[slot];
+        let resumed = sequence.first_scheduled.is_some();
+        observer.observe(&Fact::Admitted {
+            now,
+            replica: self.id,
+            id: sequence.request.id,
+            waiting_since: sequence.waiting_since,
+            known_tokens: sequence.known_tokens(),
+            cached_tokens: hit,
+            resumed,
+        });
+        sequence.held = held;
+        sequence.computed = hit;
+        sequence.sampled_last = false;
+        sequence.waited += now - sequence.waiting_since;
+        sequence.running_since = now;
+        sequence.phase = Phase::Single;
+        if !resumed {
+            sequence.first_scheduled = Some(now);
+            sequence.cached_tokens = hit;
+        }
+        self.singles.push(slot);
+    }
+
+    /// Remembers what V1-16 asks about.
+    fn note_prefill(&mut self, step: &Step, admitted: bool, held: bool) {
+        if self.config.prefill_schedule_interval <= 1 {
+            return;
+        }
+        let empty = self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty();
+        if empty {
+            return;
+        }
+        let chunked = self.singles.iter().any(|&slot| {
+            let sequence = &self.sequences[slot];
+            sequence.last_step == step.number && !sequence.sampled_last
+        });
+        if admitted || chunked {
+            self.last_prefill_step = step.number;
+        }
+        if !held {
+            self.queue_undrained = self.waiting.len() > 0;
+        }
+    }
+
+    /// Adds the pack to the step, prices it, and moves the pack's clock on.
+    fn close(&mut self, step: &mut Step) {
+        step.packed = self.pack.members;
+        step.load.decode_seqs += self.pack.members;
+        step.load.decode_kv_tokens += self.pack.context + u64::from(self.pack.members);
+        step.load.sampled_rows += self.pack.members;
+        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest(&self.sequences));
+        step.discarded = self.overrunning;
+        step.running = self.sequences.running;
+        step.waiting = self.waiting.len();
+        step.free_blocks = self.pool.free();
+        let decodes_only = step.load.chunks.is_empty() && step.load.sampled_rows == step.load.decode_seqs;
+        step.duration = if decodes_only {
+            self.cost
+                .decode(step.load.decode_seqs)
+                .at(step.load.decode_kv_tokens, step.load.decode_longest)
+        } else {
+            self.cost.step(&step.load)
+        };
+        step.begin = step.scheduled.max(self.gpu_free);
+        self.gpu_free = step.end();
+        self.scheduled_steps = step.number;
+        if self.log.is_some() {
+            self.log_step(step);
+        }
+        self.move_pack(step);
+        step.membership = self.membership;
+    }
+
+    /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
+    fn move_pack(&mut self, step: &mut Step) {
+        self.leavers.clear();
+        while let Some(handle) = self.pack.pop_ending(&self.sequences) {
+            step.finishing.push((self.sequences[handle.slot].order, handle));
+            self.leavers.push(handle);
+        }
+        self.pack.clock += 1;
+        self.pack.context += u64::from(self.pack.members);
+        for at in 0..self.leavers.len() {
+            let slot = self.leavers[at].slot;
+            self.overrunning += 1;
+            if self.ending_is_predicted(slot) {
+                self.leave_pack(slot, Phase::Final);
+                self.sequences[slot].last_step = step.number;
+                self.sequences[slot].placeholder = u32::from(step.overlapped);
+            }
+        }
+        if self.stepwise {
+            return;
+        }
+        for handle in &step.samples {
+            let sequence = &mut self.sequences[handle.slot];
+            if sequence.phase == Phase::Single && sequence.sampled < sequence.output_tokens {
+                self.pack.join(handle.slot, sequence);
+                self.membership += 1;
+            }
+        }
+        let sequences = &self.sequences;
+        self.singles
+            .retain(|&slot| sequences[slot].phase == Phase::Single);
+    }
+
+    /// Takes a sequence out of the pack and gives it a state of its own.
+    pub(super) fn leave_pack(&mut self, slot: usize, phase: Phase) {
+        let newest_overlapped = self.in_flight.back().is_some_and(|step| step.overlapped);
+        let sequence = &mut self.sequences[slot];
+        let moved = self.pack.clock > sequence.joined;
+        self.pack.leave(sequence, phase);
+        self.membership += 1;
+        self.overrunning -= u32::from(sequence.sampled == sequence.output_tokens);
+        if moved {
+            sequence.last_step = self.scheduled_steps;
+            sequence.placeholder = u32::from(newest_overlapped);
+            sequence.sampled_last = true;
+            let handle = sequence.handle(slot);
+            match self.in_flight.back_mut() {
+                Some(newest) => newest.left_pack.push(handle),
+                None => sequence.last_token = self.last_end,
+            }
+        }
+    }
+
+    fn log_step(&mut self, step: &Step) {
+        let mut shares = Vec::new();
+        let mut at = self.sequences.first_running;
+        while let Some(slot) = at {
+            let sequence = &self.sequences[slot];
+            match sequence.phase {
+                Phase::Packed => shares.push((sequence.request.id, self.pack.computed(sequence), 1)),
+                _ if sequence.last_step == step.number => {
+                    let before = sequence.computed - sequence.last_share;
+                    shares.push((sequence.request.id, before, sequence.last_share));
+                }
+                _ => {}
+            }
+            at = sequence.next;
+        }
+        let record = ScheduleRecord {
+            scheduled: step.scheduled,
+            begin: step.begin,
+            duration: step.duration,
+            shares,
+            preempted: self.preempted.clone(),
+            free_blocks: step.free_blocks,
+            running: step.running,
+            waiting: step.waiting,
+        };
+        self.log.as_mut().expect("only called with a log").push(record);
+    }
+}

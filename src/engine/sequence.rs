@@ -1,0 +1,237 @@
+//! A request inside one engine.
+
+use slab::Slab;
+
+use crate::kv::Held;
+use crate::units::Picos;
+use crate::workload::{Piece, Prompt, Request};
+
+/// A sequence's place in the table, safe against reuse of the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Handle {
+    pub(crate) slot: usize,
+    pub(crate) generation: u32,
+}
+
+/// Where a sequence stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In the waiting queue, new or preempted.
+    Waiting,
+    /// In `running`, visited one by one: its prompt is not computed, or the budget passed it over.
+    Single,
+    /// In `running`, decoding one token in every step with all the others in the pack.
+    Packed,
+    /// In `running`, its last token is being computed: nothing is scheduled for it (V1-15).
+    Final,
+}
+
+/// The state of a sequence. Times are the engine's.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(crate) request: Request,
+    /// What its tokens are, prompt and output; empty where nothing is cached.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) generation: u32,
+    pub(crate) phase: Phase,
+    /// Tokens whose KV is computed or scheduled, `n_comp`. Stale while packed: see `Pack::computed`.
+    pub(crate) computed: u32,
+    /// Output tokens sampled in scheduled steps. Stale while packed.
+    pub(crate) sampled: u32,
+    /// Output tokens it will have: its length, or less where `max_model_len` cuts it.
+    pub(crate) output_tokens: u32,
+    /// `computed − clock` of the pack, while packed.
+    pub(crate) anchor: i64,
+    /// Pack clock at which it joined.
+    pub(crate) joined: u64,
+    /// Counts departures from the pack, so that stale heap entries are recognised.
+    pub(crate) epoch: u32,
+    /// The last step in which it was scheduled, unless packed.
+    pub(crate) last_step: u64,
+    /// 1 if the input token of that step was unknown when it was scheduled (an asynchronous placeholder).
+    pub(crate) placeholder: u32,
+    /// It sampled a token in that step.
+    pub(crate) sampled_last: bool,
+    /// Tokens it was given in that step.
+    pub(crate) last_share: u32,
+    /// When its last token came; kept for sequences that do not share the common gap.
+    pub(crate) last_token: Picos,
+    /// Position in `running`: the order of admission.
+    pub(crate) order: u64,
+    pub(crate) previous: Option<usize>,
+    pub(crate) next: Option<usize>,
+    pub(crate) held: Held,
+    /// Tokens below this were computed before and lost.
+    pub(crate) recompute_until: u32,
+    pub(crate) waiting_since: Picos,
+    pub(crate) running_since: Picos,
+    pub(crate) waited: Picos,
+    pub(crate) first_scheduled: Option<Picos>,
+    pub(crate) first_token: Option<Picos>,
+    pub(crate) cached_tokens: u32,
+    pub(crate) preemptions: u32,
+}
+
+impl Sequence {
+    /// Known tokens when all scheduled steps are processed, `n_tok`.
+    pub(crate) fn known_tokens(&self) -> u32 {
+        self.request.prompt_tokens + self.sampled
+    }
+
+    /// Tokens still to be computed before the next one is sampled.
+    pub(crate) fn missing_tokens(&self) -> u32 {
+        self.known_tokens() - self.computed
+    }
+
+    /// Its handle, given its slot.
+    pub(crate) fn handle(&self, slot: usize) -> Handle {
+        Handle {
+            slot,
+            generation: self.generation,
+        }
+    }
+}
+
+/// All sequences of a replica, and the list `running` through them in order of admission.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    slots: Slab<Sequence>,
+    generations: u32,
+    spare: Vec<Vec<Piece>>,
+    pub(crate) first_running: Option<usize>,
+    pub(crate) last_running: Option<usize>,
+    pub(crate) running: u32,
+    admissions: u64,
+}
+
+impl std::ops::Index<usize> for Sequences {
+    type Output = Sequence;
+    fn index(&self, slot: usize) -> &Sequence {
+        &self.slots[slot]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Sequences {
+    fn index_mut(&mut self, slot: usize) -> &mut Sequence {
+        &mut self.slots[slot]
+    }
+}
+
+impl Sequences {
+    /// Takes in a request; `caching` prepares the identity of its tokens.
+    pub(crate) fn insert(&mut self, request: Request, max_model_len: u32, caching: bool) -> Handle {
+        self.generations = self.generations.wrapping_add(1);
+        let mut pieces = Vec::new();
+        if caching {
+            pieces = self.spare.pop().unwrap_or_default();
+            identify(&request, &mut pieces);
+        }
+        let sequence = Sequence {
+            pieces,
+            generation: self.generations,
+            phase: Phase::Waiting,
+            computed: 0,
+            sampled: 0,
+            output_tokens: request.output_tokens.min(max_model_len - request.prompt_tokens),
+            anchor: 0,
+            joined: 0,
+            epoch: 0,
+            last_step: 0,
+            placeholder: 0,
+            sampled_last: false,
+            last_share: 0,
+            last_token: Picos::ZERO,
+            order: 0,
+            previous: None,
+            next: None,
+            held: Held::default(),
+            recompute_until: 0,
+            waiting_since: request.arrival,
+            running_since: Picos::ZERO,
+            waited: Picos::ZERO,
+            first_scheduled: None,
+            first_token: None,
+            cached_tokens: 0,
+            preemptions: 0,
+            request,
+        };
+        Handle {
+            slot: self.slots.insert(sequence),
+            generation: self.generations,
+        }
+    }
+
+    /// The sequence of a handle, if it has not left.
+    pub(crate) fn get(&self, handle: Handle) -> Option<&Sequence> {
+        self.slots
+            .get(handle.slot)
+            .filter(|sequence| sequence.generation == handle.generation)
+    }
+
+    /// Number of sequences, waiting and running.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Takes a sequence out for good.
+    pub(crate) fn remove(&mut self, slot: usize) -> Sequence {
+        self.slots.remove(slot)
+    }
+
+    /// Keeps the memory of a departed sequence for the next.
+    pub(crate) fn recycle(&mut self, mut pieces: Vec<Piece>) {
+        if pieces.capacity() > 0 {
+            pieces.clear();
+            self.spare.push(pieces);
+        }
+    }
+
+    /// Appends to `running`.
+    pub(crate) fn append_running(&mut self, slot: usize) {
+        self.admissions += 1;
+        let last = self.last_running.replace(slot);
+        match last {
+            Some(last) => self.slots[last].next = Some(slot),
+            None => self.first_running = Some(slot),
+        }
+        let sequence = &mut self.slots[slot];
+        (sequence.previous, sequence.next, sequence.order) = (last, None, self.admissions);
+        self.running += 1;
+    }
+
+    /// Takes out of `running`.
+    pub(crate) fn unlink_running(&mut self, slot: usize) {
+        let (previous, next) = (self.slots[slot].previous, self.slots[slot].next);
+        match previous {
+            Some(previous) => self.slots[previous].next = next,
+            None => self.first_running = next,
+        }
+        match next {
+            Some(next) => self.slots[next].previous = previous,
+            None => self.last_running = previous,
+        }
+        self.running -= 1;
+    }
+}
+
+/// Writes down what the tokens of a request are: its prompt, then its output.
+fn identify(request: &Request, pieces: &mut Vec<Piece>) {
+    match &request.prompt {
+        Prompt::Unique => pieces.push(Piece {
+            segment: unique_segment(request),
+            start: 0,
+            tokens: request.prompt_tokens,
+        }),
+        Prompt::Pieces(shared) => pieces.extend_from_slice(shared),
+    }
+    pieces.push(Piece {
+        segment: request.output_segment,
+        start: request.prompt_tokens,
+        tokens: request.output_tokens + 1,
+    });
+}
+
+/// A text that no other request contains: the top bit keeps these apart from workload segments.
+fn unique_segment(request: &Request) -> crate::ids::SegmentId {
+    crate::ids::SegmentId(1 << 63 | request.id.0)
+}

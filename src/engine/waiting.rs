@@ -1,0 +1,101 @@
+//! The waiting queue: first come first served, or by priority (V1-24).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Policy;
+use super::sequence::Handle;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Requests that wait for admission, the next one first.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// In the order in which they were drained; preempted ones in front.
+    Fcfs(VecDeque<Handle>),
+    /// By [`Rank`].
+    Priority(BTreeMap<Rank, Handle>),
+}
+
+/// `(priority, arrival, id)`, smallest first. The id decides exact ties only, and as text: the engine's ids are strings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    priority: i64,
+    arrival: Picos,
+    id: String,
+}
+
+impl Rank {
+    /// The rank of a request.
+    pub(crate) fn of(request: &Request) -> Rank {
+        Rank {
+            priority: request.priority,
+            arrival: request.arrival,
+            id: request.id.0.to_string(),
+        }
+    }
+}
+
+impl Waiting {
+    /// An empty queue.
+    pub(crate) fn new(policy: Policy) -> Waiting {
+        match policy {
+            Policy::Fcfs => Waiting::Fcfs(VecDeque::new()),
+            Policy::Priority => Waiting::Priority(BTreeMap::new()),
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> u32 {
+        let length = match self {
+            Waiting::Fcfs(queue) => queue.len(),
+            Waiting::Priority(queue) => queue.len(),
+        };
+        u32::try_from(length).expect("fewer than 2³² requests wait")
+    }
+
+    /// A new request joins.
+    pub(crate) fn push(&mut self, handle: Handle, request: &Request) {
+        match self {
+            Waiting::Fcfs(queue) => queue.push_back(handle),
+            Waiting::Priority(queue) => {
+                queue.insert(Rank::of(request), handle);
+            }
+        }
+    }
+
+    /// A preempted or set-aside request comes back.
+    pub(crate) fn push_front(&mut self, handle: Handle, request: &Request) {
+        match self {
+            Waiting::Fcfs(queue) => queue.push_front(handle),
+            Waiting::Priority(queue) => {
+                queue.insert(Rank::of(request), handle);
+            }
+        }
+    }
+
+    /// The next one.
+    pub(crate) fn head(&self) -> Option<Handle> {
+        match self {
+            Waiting::Fcfs(queue) => queue.front().copied(),
+            Waiting::Priority(queue) => queue.first_key_value().map(|(_, handle)| *handle),
+        }
+    }
+
+    /// Takes the next one out.
+    pub(crate) fn pop(&mut self) -> Option<Handle> {
+        match self {
+            Waiting::Fcfs(queue) => queue.pop_front(),
+            Waiting::Priority(queue) => queue.pop_first().map(|(_, handle)| handle),
+        }
+    }
+
+    /// Takes out a request that finished or was given up while it waited.
+    pub(crate) fn remove(&mut self, handle: Handle, request: &Request) {
+        match self {
+            Waiting::Fcfs(queue) => queue.retain(|&other| other != handle),
+            Waiting::Priority(queue) => {
+                queue.remove(&Rank::of(request));
+            }
+        }
+    }
+}
