@@ -149,19 +149,26 @@ impl Replica {
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
         completion.output_tokens -= in_flight;
+        self.admission_closed = self.waiting.len() == 0;
         Some(completion)
     }
 
-    /// Marks the tokens that a member of the pack has in flight as thrown away, and counts them.
+    /// Marks the tokens that a sequence sampled with the pack and that are in flight as thrown away; counts them.
     fn discard_in_flight(&mut self, slot: usize) -> u32 {
         let sequence = &self.sequences[slot];
-        if sequence.phase != Phase::Packed {
-            return 0;
+        let (from, to) = sequence.packed_steps;
+        let mut overrun = 0;
+        if sequence.phase == Phase::Packed {
+            let sampled = self.pack.computed(sequence) + 1 - sequence.request.prompt_tokens;
+            overrun = sampled.saturating_sub(sequence.output_tokens);
         }
-        let sampled = self.pack.computed(sequence) + 1 - sequence.request.prompt_tokens;
-        let mut overrun = sampled.saturating_sub(sequence.output_tokens);
         let mut discarded = 0;
-        for (_, step) in (sequence.joined..self.pack.clock).zip(self.in_flight.iter_mut().rev()) {
+        for step in self
+            .in_flight
+            .iter_mut()
+            .rev()
+            .filter(|step| (from..=to).contains(&step.number))
+        {
             if overrun > 0 {
                 overrun -= 1;
                 continue;

@@ -208,7 +208,7 @@ impl Replica {
         };
         self.idle_pass = false;
         self.awake = now + pause;
-        if self.sequences.len() > 0 {
+        if self.sequences.len() > 0 || !self.in_flight.is_empty() {
             self.next_pass = Some(self.awake);
         }
     }
@@ -274,6 +274,7 @@ impl Replica {
         if front.end() >= horizon
             || !self.singles.is_empty()
             || !self.admission_closed
+            || self.within_prefill_interval()
             || self.in_flight.len() != self.config.queue_depth as usize
             || !self
                 .in_flight
@@ -351,6 +352,7 @@ impl Replica {
         self.pack.context += steps * members;
         self.scheduled_steps += steps;
         self.processed_steps += steps;
+        self.queue_undrained = self.waiting.len() > 0;
         let mut free = self.pool.free();
         for (ahead, step) in (1..).zip(self.in_flight.iter_mut().rev()) {
             step.free_blocks = free;

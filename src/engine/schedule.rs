@@ -35,8 +35,8 @@ impl Replica {
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
         }
-        let admitted = self.admit(&mut step, &mut budget, now, observer);
-        self.note_prefill(&step, admitted, budget.hold_prefill);
+        self.admit(&mut step, &mut budget, now, observer);
+        self.note_prefill(&step, budget.hold_prefill);
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
             self.spare_steps.push(step);
             return None;
@@ -49,17 +49,18 @@ impl Replica {
         let eligible = self.sequences.running + self.waiting.len();
         let limit = self.config.long_prefill_token_threshold;
         let off = limit == 0 || (self.config.switches.threshold_not_when_alone && eligible <= 1);
-        let since = self.scheduled_steps + 1 - self.last_prefill_step;
-        let hold_prefill = self.config.prefill_schedule_interval > 1
-            && self.last_prefill_step > 0
-            && since < u64::from(self.config.prefill_schedule_interval)
-            && !self.queue_undrained
-            && self.someone_decodes();
+        let hold_prefill = self.within_prefill_interval() && !self.queue_undrained && self.someone_decodes();
         Budget {
             tokens: self.config.max_num_batched_tokens,
             threshold: if off { u32::MAX } else { limit },
             hold_prefill,
         }
+    }
+
+    /// Fewer steps than the interval have passed since one that carried prefill (V1-16).
+    pub(super) fn within_prefill_interval(&self) -> bool {
+        let interval = u64::from(self.config.prefill_schedule_interval);
+        self.last_prefill_step > 0 && self.scheduled_steps + 1 - self.last_prefill_step < interval
     }
 
     /// A running sequence sampled in its last share (V1-16 asks for one that is decoding).
@@ -320,6 +321,7 @@ impl Replica {
                 new: tokens,
             });
         }
+        step.carries_prefill |= !sequence.sampled_last;
         sequence.computed += tokens;
         sequence.last_share = tokens;
         sequence.placeholder = u32::from(missing == 1 && unknown_input);
@@ -371,20 +373,13 @@ impl Replica {
         cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())
     }
 
-    /// Part B (V1-17 to V1-21). Says whether anybody was admitted.
-    fn admit<O: Observer>(
-        &mut self,
-        step: &mut Step,
-        budget: &mut Budget,
-        now: Picos,
-        observer: &mut O,
-    ) -> bool {
+    /// Part B (V1-17 to V1-21).
+    fn admit<O: Observer>(&mut self, step: &mut Step, budget: &mut Budget, now: Picos, observer: &mut O) {
         self.admission_closed = self.waiting.len() == 0;
         if !self.preempted.is_empty() || budget.hold_prefill {
-            return false;
+            return;
         }
         let mut set_aside: Vec<Handle> = Vec::new();
-        let mut admitted = false;
         while let Some(handle) = self.waiting.head()
             && budget.tokens > 0
         {
@@ -414,14 +409,12 @@ impl Replica {
             budget.tokens -= tokens;
             self.start(slot, held, hit, now, observer);
             self.share_out(slot, tokens, step);
-            admitted = true;
         }
         self.admission_closed |= self.waiting.len() == 0 && set_aside.is_empty();
         for handle in set_aside.into_iter().rev() {
             self.waiting
                 .push_front(handle, &self.sequences[handle.slot].request);
         }
-        admitted
     }
 
     /// Blocks that an admission takes beside its hit, if they are there (V1-30 to V1-32).
@@ -467,7 +460,7 @@ impl Replica {
     }
 
     /// Remembers what V1-16 asks about.
-    fn note_prefill(&mut self, step: &Step, admitted: bool, held: bool) {
+    fn note_prefill(&mut self, step: &Step, held: bool) {
         if self.config.prefill_schedule_interval <= 1 {
             return;
         }
@@ -475,11 +468,7 @@ impl Replica {
         if empty {
             return;
         }
-        let chunked = self.singles.iter().any(|&slot| {
-            let sequence = &self.sequences[slot];
-            sequence.last_step == step.number && !sequence.sampled_last
-        });
-        if admitted || chunked {
+        if step.carries_prefill {
             self.last_prefill_step = step.number;
         }
         if !held {
@@ -541,6 +530,7 @@ impl Replica {
             let sequence = &mut self.sequences[handle.slot];
             if sequence.phase == Phase::Single && sequence.sampled < sequence.output_tokens {
                 self.pack.join(handle.slot, sequence);
+                sequence.packed_steps = (step.number + 1, u64::MAX);
                 self.membership += 1;
             }
         }
@@ -555,6 +545,7 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         let moved = self.pack.clock > sequence.joined;
         self.pack.leave(sequence, phase);
+        sequence.packed_steps.1 = self.scheduled_steps;
         self.membership += 1;
         self.overrunning -= u32::from(sequence.sampled == sequence.output_tokens);
         if moved {

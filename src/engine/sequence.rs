@@ -44,6 +44,8 @@ pub(crate) struct Sequence {
     pub(crate) anchor: i64,
     /// Pack clock at which it joined.
     pub(crate) joined: u64,
+    /// Steps that its last stay in the pack took part in: from, up to (`u64::MAX` while it stays).
+    pub(crate) packed_steps: (u64, u64),
     /// Counts departures from the pack, so that stale heap entries are recognised.
     pub(crate) epoch: u32,
     /// The last step in which it was scheduled, unless packed.
@@ -135,6 +137,7 @@ impl Sequences {
             output_tokens: request.output_tokens.min(max_model_len - request.prompt_tokens),
             anchor: 0,
             joined: 0,
+            packed_steps: (0, 0),
             epoch: 0,
             last_step: 0,
             placeholder: 0,

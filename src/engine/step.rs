@@ -29,6 +29,8 @@ pub(crate) struct Step {
     /// Sequences that left the pack after this step: their next gap starts at its end.
     pub(crate) left_pack: Vec<Handle>,
     pub(crate) recomputed_tokens: u64,
+    /// It computes part of a prompt, or admits somebody (V1-16).
+    pub(crate) carries_prefill: bool,
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) free_blocks: u32,
@@ -61,6 +63,7 @@ impl Step {
             ..StepLoad::default()
         };
         (self.packed, self.discarded, self.recomputed_tokens) = (0, 0, 0);
+        self.carries_prefill = false;
         self.samples.clear();
         self.finishing.clear();
         self.left_pack.clear();

@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cost::StepCost;
 use crate::engine::{EngineConfig, Handle, Next, Refusal, Replica, ScheduleRecord};
-use crate::ids::ReplicaId;
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
 
@@ -21,7 +21,7 @@ pub struct Simulation<T: Traffic> {
     frontend: Frontend,
     now: Picos,
     /// When clients give up.
-    deadlines: BinaryHeap<Reverse<(Picos, Handle)>>,
+    deadlines: BinaryHeap<Reverse<(Picos, RequestId, Handle)>>,
     /// Answers on their way to the client.
     outbox: VecDeque<Completion>,
     /// Entry time of the last request into the engine: the front end keeps the order.
@@ -197,7 +197,7 @@ impl<T: Traffic> Simulation<T> {
         let deadline = self
             .deadlines
             .peek()
-            .map(|&Reverse((at, _))| (at, Event::Deadline));
+            .map(|&Reverse((at, ..))| (at, Event::Deadline));
         [delivery, arrival, deadline].into_iter().flatten().min()
     }
 
@@ -218,7 +218,7 @@ impl<T: Traffic> Simulation<T> {
             }
             Event::Arrival => self.arrive(observer),
             Event::Deadline => {
-                let Reverse((_, handle)) = self.deadlines.pop().expect("a deadline is in the heap");
+                let Reverse((.., handle)) = self.deadlines.pop().expect("a deadline is in the heap");
                 if let Some(completion) = self.replica.abort(handle, self.now) {
                     self.end(&completion, observer);
                 }
@@ -234,12 +234,12 @@ impl<T: Traffic> Simulation<T> {
         let delay =
             self.frontend.request_delay + self.frontend.per_prompt_token * u64::from(request.prompt_tokens);
         let entry = (self.now + delay).max(self.last_entry);
-        let deadline = request.deadline;
+        let (id, deadline) = (request.id, request.deadline);
         match self.replica.offer(entry, request) {
             Ok(handle) => {
                 self.last_entry = entry;
                 if let Some(deadline) = deadline {
-                    self.deadlines.push(Reverse((deadline, handle)));
+                    self.deadlines.push(Reverse((deadline, id, handle)));
                 }
             }
             Err((refusal, request)) => self.refuse(refusal, &request, observer),

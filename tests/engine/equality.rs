@@ -1,0 +1,366 @@
+//! The fast engine equals its naive twin: equal schedules, equal clocks, equal token times, in random scenarios.
+//!
+//! Scenarios are drawn from a seed, which a failure prints. `leaps` scenarios have outputs that no running request
+//! shares, so the engine packs and leaps; `stepwise` ones share generated tokens too.
+
+use std::collections::BTreeMap;
+
+use plimsoll::cost::{LinearCost, StepCost};
+use plimsoll::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
+use plimsoll::ids::{RequestId, SegmentId};
+use plimsoll::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
+use plimsoll::units::Picos;
+use plimsoll::workload::{Piece, Prompt, Request, Traffic};
+use proptest::prelude::*;
+
+use crate::twin::{self, Scheduled, TwinConfig, TwinRequest, TwinRun};
+
+const MILLISECOND: u64 = 1_000_000_000;
+
+/// xorshift64: the seed replays a scenario.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        u32::try_from((self.0 >> 33) % u64::from(bound)).unwrap()
+    }
+
+    fn chance(&mut self) -> bool {
+        self.below(2) == 0
+    }
+}
+
+fn draw_config(draw: &mut Draw) -> TwinConfig {
+    let enable_chunked_prefill = draw.chance();
+    let small = draw.chance();
+    TwinConfig {
+        max_model_len: 40 + draw.below(60),
+        max_num_seqs: 1 + draw.below(if small { 4 } else { 12 }) as usize,
+        max_num_batched_tokens: if enable_chunked_prefill {
+            4 + draw.below(30)
+        } else {
+            100
+        },
+        max_num_scheduled_tokens: None,
+        enable_chunked_prefill,
+        block_size: 1 + draw.below(6),
+        num_gpu_blocks: 102 + draw.below(if small { 10 } else { 300 }) as usize,
+        enable_prefix_caching: draw.chance(),
+        priority_policy: draw.chance(),
+        long_prefill_token_threshold: draw.below(3) * 5,
+        queue_depth: 1 + draw.below(2) as usize,
+        watermark_blocks: draw.below(4) as usize,
+        prefill_schedule_interval: if draw.chance() { 1 } else { 1 + draw.below(4) },
+        reserve_full_isl: draw.chance(),
+        unhashed_freed_blocks_to_head: draw.chance(),
+        no_threshold_when_alone: draw.chance(),
+        oversize_prompt_stops_admission: draw.chance(),
+        priority_eviction_restores: draw.chance(),
+        async_overrun_guard: draw.chance(),
+    }
+}
+
+/// Two waves: the second comes when the first has surely ended and may repeat its prompts and answers.
+fn draw_requests(draw: &mut Draw, shared_outputs: bool, aborts: bool) -> Vec<TwinRequest> {
+    let mut requests: Vec<TwinRequest> = Vec::new();
+    let first_wave = 4 + draw.below(10);
+    for id in 0..u64::from(first_wave + draw.below(8)) {
+        let late = id >= u64::from(first_wave);
+        let base = if late { 1_000_000 * MILLISECOND } else { 0 };
+        let arrival_ps = base + u64::from(draw.below(300)) * MILLISECOND;
+        let mut prompt = vec![
+            (u64::from(draw.below(3)), 0, 1 + draw.below(14)),
+            (10 + id, 0, 1 + draw.below(10)),
+        ];
+        if draw.chance() {
+            prompt.pop();
+        }
+        if late && draw.chance() {
+            // The next turn of a conversation of the first wave.
+            let earlier = &requests[draw.below(first_wave) as usize];
+            let length: u32 = earlier.prompt.iter().map(|&(_, _, tokens)| tokens).sum();
+            prompt = earlier.prompt.clone();
+            prompt.push((
+                earlier.output_segment,
+                length,
+                1 + draw.below(earlier.output_tokens.min(15)),
+            ));
+            prompt.retain(|&(_, _, tokens)| tokens > 0);
+        }
+        requests.push(TwinRequest {
+            id,
+            arrival_ps,
+            prompt,
+            output_tokens: 1 + draw.below(45),
+            output_segment: if shared_outputs { 500 } else { 500 + id },
+            ends_by_eos: draw.below(3) == 0,
+            priority: i64::from(draw.below(3)),
+            abort_at: (aborts && draw.below(5) == 0)
+                .then(|| arrival_ps + u64::from(draw.below(400)) * MILLISECOND + 7),
+        });
+    }
+    requests
+}
+
+fn law(shares: &[Scheduled], per_step: u64, per_token: u64, per_pair: u64) -> u64 {
+    let tokens: u64 = shares.iter().map(|share| u64::from(share.2)).sum();
+    let pairs: u64 = shares
+        .iter()
+        .map(|&(_, computed, n)| u64::from(n) * (2 * u64::from(computed) + u64::from(n) + 1))
+        .sum();
+    per_step + per_token * tokens + per_pair * pairs / 2
+}
+
+fn engine_config(config: &TwinConfig) -> EngineConfig {
+    EngineConfig {
+        profile: "twin".into(),
+        max_model_len: config.max_model_len,
+        max_num_seqs: config.max_num_seqs as u32,
+        max_num_batched_tokens: config.max_num_batched_tokens,
+        enable_chunked_prefill: config.enable_chunked_prefill,
+        long_prefill_token_threshold: config.long_prefill_token_threshold,
+        policy: if config.priority_policy {
+            Policy::Priority
+        } else {
+            Policy::Fcfs
+        },
+        block_size: config.block_size,
+        num_gpu_blocks: config.num_gpu_blocks as u32,
+        enable_prefix_caching: config.enable_prefix_caching,
+        watermark_blocks: config.watermark_blocks as u32,
+        prefill_schedule_interval: config.prefill_schedule_interval,
+        queue_depth: config.queue_depth as u32,
+        max_num_queued_reqs: None,
+        idle_pass_sleep: Picos::ZERO,
+        switches: VersionSwitches {
+            reserve_full_isl: config.reserve_full_isl,
+            unhashed_to_head: config.unhashed_freed_blocks_to_head,
+            stats_per_admission: true,
+            threshold_not_when_alone: config.no_threshold_when_alone,
+            oversize_prompt_stops: config.oversize_prompt_stops_admission,
+            eviction_restores_budget: config.priority_eviction_restores,
+            overrun_guard: config.async_overrun_guard,
+        },
+    }
+}
+
+struct Fixed(std::vec::IntoIter<Request>);
+
+impl Fixed {
+    fn new(requests: &[TwinRequest]) -> Fixed {
+        let mut requests: Vec<Request> = requests
+            .iter()
+            .map(|request| Request {
+                id: RequestId(request.id),
+                arrival: Picos(request.arrival_ps),
+                client_queue_time: Picos::ZERO,
+                prompt_tokens: request.prompt.iter().map(|piece| piece.2).sum(),
+                output_tokens: request.output_tokens,
+                max_tokens: request.output_tokens + u32::from(request.ends_by_eos),
+                priority: request.priority,
+                prompt: Prompt::Pieces(
+                    request
+                        .prompt
+                        .iter()
+                        .map(|&(segment, start, tokens)| Piece {
+                            segment: SegmentId(segment),
+                            start,
+                            tokens,
+                        })
+                        .collect(),
+                ),
+                output_segment: SegmentId(request.output_segment),
+                deadline: request.abort_at.map(Picos),
+            })
+            .collect();
+        requests.sort_by_key(|request| (request.arrival, request.id));
+        Fixed(requests.into_iter())
+    }
+}
+
+impl Traffic for Fixed {
+    fn next_arrival(&mut self) -> Option<Picos> {
+        self.0.as_slice().first().map(|request| request.arrival)
+    }
+    fn take(&mut self) -> Request {
+        self.0.next().expect("announced before")
+    }
+    fn ended(&mut self, _: RequestId, _: Picos) {}
+}
+
+/// Completions, and every gap between tokens as (gap → how many).
+#[derive(Default)]
+struct Seen {
+    completions: BTreeMap<u64, Completion>,
+    gaps: BTreeMap<u64, u64>,
+}
+
+impl Observer for Seen {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Ended(completion) => {
+                self.completions.insert(completion.id.0, (*completion).clone());
+            }
+            Fact::Gap { gap, .. } => *self.gaps.entry(gap.0).or_default() += 1,
+            Fact::Steps(steps) => {
+                for index in 0..steps.count {
+                    let gap = if index == 0 {
+                        steps.gap
+                    } else {
+                        steps.duration + steps.duration_increment * index
+                    };
+                    *self.gaps.entry(gap.0).or_default() += u64::from(steps.gap_seqs);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check(seed: u64, stepwise: bool, aborts: bool) {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let config = draw_config(&mut draw);
+    let requests = draw_requests(&mut draw, stepwise, aborts);
+    let fits = |request: &TwinRequest| {
+        let prompt: u32 = request.prompt.iter().map(|piece| piece.2).sum();
+        prompt < config.max_model_len
+    };
+    let requests: Vec<TwinRequest> = requests.into_iter().filter(fits).collect();
+    let per_step = u64::from(1 + draw.below(9)) * MILLISECOND;
+    let per_token = u64::from(draw.below(3)) * 20_000_000;
+    let per_pair = u64::from(draw.below(3)) * 1_000_001;
+    let expected = twin::simulate(&config, &requests, &mut |shares| {
+        law(shares, per_step, per_token, per_pair)
+    });
+
+    let cost = LinearCost::new(
+        per_step as f64 * 1e-12,
+        per_token as f64 * 1e-12,
+        per_pair as f64 * 1e-12,
+    );
+    let cost: Box<dyn StepCost> = Box::new(cost);
+    let make = if stepwise {
+        Simulation::stepwise
+    } else {
+        Simulation::new
+    };
+    let mut simulation = make(
+        engine_config(&config),
+        cost,
+        Frontend::default(),
+        Fixed::new(&requests),
+    )
+    .logging();
+    let mut seen = Seen::default();
+    simulation.advance(Until::DRAINED, &mut seen);
+    compare_steps(seed, &config, &expected, &simulation.take_log());
+    compare_requests(seed, &requests, &expected, &seen);
+}
+
+fn compare_steps(seed: u64, config: &TwinConfig, expected: &TwinRun, log: &[ScheduleRecord]) {
+    for (index, (expected, got)) in expected.steps.iter().zip(log).enumerate() {
+        let shares: Vec<Scheduled> = got
+            .shares
+            .iter()
+            .map(|&(id, computed, n)| (id.0, computed, n))
+            .collect();
+        let preempted: Vec<u64> = got.preempted.iter().map(|id| id.0).collect();
+        let got = (
+            (got.scheduled.0, got.begin.0, got.duration.0),
+            (
+                shares,
+                preempted,
+                got.free_blocks as usize,
+                got.running as usize,
+                got.waiting as usize,
+            ),
+        );
+        let expected = (
+            (
+                expected.scheduled_at_ps,
+                expected.gpu_start_ps,
+                expected.duration_ps,
+            ),
+            (
+                expected.scheduled.clone(),
+                expected.preempted.clone(),
+                expected.free_blocks,
+                expected.running,
+                expected.waiting,
+            ),
+        );
+        assert_eq!(
+            got, expected,
+            "seed {seed}, step {index}: engine against twin with {config:?}"
+        );
+    }
+    assert_eq!(log.len(), expected.steps.len(), "seed {seed}: number of steps");
+}
+
+fn compare_requests(seed: u64, requests: &[TwinRequest], expected: &TwinRun, seen: &Seen) {
+    let mut gaps: BTreeMap<u64, u64> = BTreeMap::new();
+    for (request, outcome) in requests.iter().zip(&expected.outcomes) {
+        let id = request.id;
+        let got = &seen.completions[&id];
+        assert_eq!(
+            got.preemptions, outcome.preemptions,
+            "seed {seed}, request {id}: preemptions"
+        );
+        assert_eq!(
+            got.cached_tokens,
+            outcome.cached_tokens.unwrap_or(0),
+            "seed {seed}, request {id}: cached"
+        );
+        assert_eq!(
+            got.output_tokens as usize,
+            outcome.token_times_ps.len(),
+            "seed {seed}, request {id}: tokens"
+        );
+        assert_eq!(
+            got.outcome == Outcome::TimedOut,
+            outcome.is_aborted,
+            "seed {seed}, request {id}: outcome"
+        );
+        let first = outcome.token_times_ps.first().copied();
+        assert_eq!(
+            got.first_token.map(|at| at.0),
+            first,
+            "seed {seed}, request {id}: first token"
+        );
+        if !outcome.is_aborted {
+            assert_eq!(
+                Some(got.end.0),
+                outcome.token_times_ps.last().copied(),
+                "seed {seed}, request {id}: end"
+            );
+        }
+        for pair in outcome.token_times_ps.windows(2) {
+            *gaps.entry(pair[1] - pair[0]).or_default() += 1;
+        }
+    }
+    let mut seen_gaps = seen.gaps.clone();
+    seen_gaps.retain(|_, count| *count > 0);
+    assert_eq!(seen_gaps, gaps, "seed {seed}: gaps between tokens");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(800))]
+
+    #[test]
+    fn packing_and_leaping_change_nothing(seed in any::<u64>()) {
+        check(seed, false, false);
+    }
+
+    #[test]
+    fn aborts_are_the_same(seed in any::<u64>()) {
+        check(seed, false, true);
+    }
+
+    #[test]
+    fn shared_answers_are_the_same(seed in any::<u64>()) {
+        check(seed, true, true);
+    }
+}

@@ -1,0 +1,10 @@
+//! The engine against recordings of the real one, against its naive twin, and against golden traces.
+
+mod cases;
+mod conform;
+mod equality;
+mod golden;
+mod laws;
+mod oracle;
+mod trace;
+mod twin;

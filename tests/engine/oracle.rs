@@ -1,0 +1,252 @@
+//! Replays every recorded schedule of vLLM 0.33.0 through the naive twin and demands each step.
+//!
+//! The recordings live under `$PLIMSOLL_DATA/oracle/vllm-0.33.0`; without them the test says so and passes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::twin::{Scheduled, TwinConfig, TwinOutcome, TwinRequest, TwinRun, TwinStep};
+use serde::Deserialize;
+
+const PS_PER_S: f64 = 1e12;
+/// Recorded times are sums of floats, written with 9 decimals.
+const TIME_TOLERANCE_S: f64 = 1e-6;
+
+#[derive(Deserialize)]
+struct Recording {
+    params: Params,
+    scheduler_reserve_full_isl: bool,
+    cost: Cost,
+    requests: Vec<RecordedRequest>,
+    steps: Vec<RecordedStep>,
+    results: Vec<RecordedResult>,
+}
+
+#[derive(Deserialize)]
+struct Params {
+    max_model_len: u32,
+    max_num_seqs: usize,
+    max_num_batched_tokens: u32,
+    enable_chunked_prefill: bool,
+    block_size: u32,
+    num_gpu_blocks: usize,
+    enable_prefix_caching: bool,
+    policy: String,
+    long_prefill_token_threshold: u32,
+    #[serde(default)]
+    async_scheduling: bool,
+}
+
+#[derive(Deserialize)]
+struct Cost {
+    per_step_s: f64,
+    per_token_s: f64,
+    per_attended_token_s: f64,
+}
+
+#[derive(Deserialize)]
+struct RecordedRequest {
+    id: u64,
+    arrival_s: f64,
+    prompt: Vec<(String, u32)>,
+    output_tokens: u32,
+    priority: i64,
+}
+
+#[derive(Deserialize)]
+struct RecordedStep {
+    t: f64,
+    gpu_start: Option<f64>,
+    dt: f64,
+    scheduled: Vec<Scheduled>,
+    preempted: Vec<u64>,
+    free_blocks: usize,
+    running: usize,
+    waiting: usize,
+}
+
+#[derive(Deserialize)]
+struct RecordedResult {
+    id: u64,
+    cached_tokens: u32,
+    first_token_s: f64,
+    last_token_s: f64,
+    preemptions: u32,
+}
+
+#[test]
+#[expect(
+    clippy::print_stderr,
+    reason = "a skipped or partial replay must not look like a full one"
+)]
+fn twin_repeats_every_recorded_schedule() {
+    let Some(data) = std::env::var_os("PLIMSOLL_DATA") else {
+        eprintln!("skipped: PLIMSOLL_DATA is not set, so there are no recorded schedules to replay");
+        return;
+    };
+    let root = PathBuf::from(data).join("oracle/vllm-0.33.0");
+    let mut files = recordings_in(&root.join("sync"));
+    files.extend(recordings_in(&root.join("async")));
+    let differences: Vec<String> = files.iter().filter_map(|file| replay(file).err()).collect();
+    eprintln!(
+        "{} of {} recorded schedules repeated",
+        files.len() - differences.len(),
+        files.len()
+    );
+    assert!(!files.is_empty(), "no recordings under {}", root.display());
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Lists the recordings of a folder by name.
+fn recordings_in(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files
+}
+
+/// Runs the twin on one recording; the error names the first difference.
+fn replay(file: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let recording: Recording = serde_json::from_str(&text).unwrap();
+    let run = run_twin(&recording);
+    compare(&recording, &run).map_err(|difference| format!("{}: {difference}", file.display()))
+}
+
+fn run_twin(recording: &Recording) -> TwinRun {
+    let params = &recording.params;
+    let config = TwinConfig {
+        max_model_len: params.max_model_len,
+        max_num_seqs: params.max_num_seqs,
+        max_num_batched_tokens: params.max_num_batched_tokens,
+        enable_chunked_prefill: params.enable_chunked_prefill,
+        block_size: params.block_size,
+        num_gpu_blocks: params.num_gpu_blocks,
+        enable_prefix_caching: params.enable_prefix_caching,
+        priority_policy: params.policy == "priority",
+        long_prefill_token_threshold: params.long_prefill_token_threshold,
+        queue_depth: if params.async_scheduling { 2 } else { 1 },
+        reserve_full_isl: recording.scheduler_reserve_full_isl,
+        ..TwinConfig::v33()
+    };
+    let requests: Vec<TwinRequest> = recording.requests.iter().map(request).collect();
+    crate::twin::simulate(&config, &requests, &mut |scheduled| {
+        step_cost_ps(&recording.cost, scheduled)
+    })
+}
+
+/// Spells a recorded request out in token identities.
+///
+/// Every generated token is the same `OUT`, so one at a given position equals any other there; a named segment
+/// is always used from its start.
+fn request(recorded: &RecordedRequest) -> TwinRequest {
+    let out = segment("OUT");
+    let mut prompt = Vec::new();
+    let mut position = 0;
+    for (name, len) in &recorded.prompt {
+        let start = if name == "OUT" { position } else { 0 };
+        prompt.push((segment(name), start, *len));
+        position += len;
+    }
+    TwinRequest {
+        id: recorded.id,
+        // Recorded in whole microseconds; rounding drops the noise of the decimal fraction.
+        arrival_ps: (recorded.arrival_s * 1e6).round() as u64 * 1_000_000,
+        prompt,
+        output_tokens: recorded.output_tokens,
+        output_segment: out,
+        ends_by_eos: false,
+        priority: recorded.priority,
+        abort_at: None,
+    }
+}
+
+/// Numbers a segment by its name: FNV-1a, 64 bits.
+fn segment(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// `dt = per_step_s + per_token_s * sum(n) + per_attended_token_s * sum(n * (computed + (n + 1) / 2))`.
+fn step_cost_ps(cost: &Cost, scheduled: &[Scheduled]) -> u64 {
+    let (mut tokens, mut attended) = (0.0, 0.0);
+    for &(_, computed, n) in scheduled {
+        let (computed, n) = (f64::from(computed), f64::from(n));
+        tokens += n;
+        attended += n * (computed + (n + 1.0) / 2.0);
+    }
+    let dt_s = cost.per_step_s + cost.per_token_s * tokens + cost.per_attended_token_s * attended;
+    (dt_s * PS_PER_S).round() as u64
+}
+
+fn compare(recording: &Recording, run: &TwinRun) -> Result<(), String> {
+    for (number, (recorded, step)) in recording.steps.iter().zip(&run.steps).enumerate() {
+        compare_step(recorded, step).map_err(|difference| format!("step {number}: {difference}"))?;
+    }
+    same("number of steps", &recording.steps.len(), &run.steps.len())?;
+    same("number of results", &recording.results.len(), &run.outcomes.len())?;
+    let outcomes: BTreeMap<u64, &TwinOutcome> =
+        run.outcomes.iter().map(|outcome| (outcome.id, outcome)).collect();
+    for recorded in &recording.results {
+        compare_result(recorded, outcomes[&recorded.id])
+            .map_err(|difference| format!("request {}: {difference}", recorded.id))?;
+    }
+    Ok(())
+}
+
+fn compare_step(recorded: &RecordedStep, step: &TwinStep) -> Result<(), String> {
+    let mut preempted = step.preempted.clone();
+    preempted.sort_unstable();
+    same("scheduled", &recorded.scheduled, &step.scheduled)?;
+    same("preempted", &recorded.preempted, &preempted)?;
+    same("free blocks", &recorded.free_blocks, &step.free_blocks)?;
+    same("running", &recorded.running, &step.running)?;
+    same("waiting", &recorded.waiting, &step.waiting)?;
+    same_time("scheduled at", recorded.t, step.scheduled_at_ps)?;
+    same_time(
+        "gpu start",
+        recorded.gpu_start.unwrap_or(recorded.t),
+        step.gpu_start_ps,
+    )?;
+    same_time("duration", recorded.dt, step.duration_ps)
+}
+
+fn compare_result(recorded: &RecordedResult, outcome: &TwinOutcome) -> Result<(), String> {
+    same(
+        "cached tokens",
+        &Some(recorded.cached_tokens),
+        &outcome.cached_tokens,
+    )?;
+    same("preemptions", &recorded.preemptions, &outcome.preemptions)?;
+    same_time(
+        "first token",
+        recorded.first_token_s,
+        *outcome.token_times_ps.first().unwrap(),
+    )?;
+    same_time(
+        "last token",
+        recorded.last_token_s,
+        *outcome.token_times_ps.last().unwrap(),
+    )
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, recorded: &T, twin: &T) -> Result<(), String> {
+    if recorded == twin {
+        Ok(())
+    } else {
+        Err(format!("{what}: recorded {recorded:?}, twin {twin:?}"))
+    }
+}
+
+fn same_time(what: &str, recorded_s: f64, twin_ps: u64) -> Result<(), String> {
+    let twin_s = twin_ps as f64 / PS_PER_S;
+    let is_same = (recorded_s - twin_s).abs() <= TIME_TOLERANCE_S;
+    if is_same {
+        Ok(())
+    } else {
+        Err(format!("{what}: recorded {recorded_s} s, twin {twin_s} s"))
+    }
+}

@@ -1,0 +1,90 @@
+//! What changes outside `schedule()`: arrivals, the end of a step, aborts
+//! (vLLM 0.33 `Scheduler.add_request`, `update_from_output`, `finish_requests`).
+
+use super::scheduler::{Index, Scheduler, Share};
+use super::sequence::Status;
+
+impl Scheduler {
+    /// Takes in a request that has arrived. FCFS order is the order of these calls (V1-24).
+    pub(super) fn add(&mut self, index: Index) {
+        self.sequences[index].status = Status::Waiting;
+        self.waiting.push(index);
+    }
+
+    /// Applies the results of the oldest step in flight, which ended at `now_ps`; `later` are the steps still
+    /// in flight.
+    ///
+    /// Sequences are looked at in the step's order, and one that finishes gives its blocks back before the
+    /// next is looked at (V1-37).
+    pub(super) fn update_from_output(&mut self, shares: &[Share], later: &[&[Share]], now_ps: u64) {
+        for share in shares {
+            let index = share.sequence;
+            match self.sequences[index].status {
+                // V1-15: ended while this step was in flight, so the token is one too many. V1-10: given up.
+                Status::Finished | Status::Aborted => continue,
+                Status::Running | Status::Preempted => {}
+                Status::Unseen | Status::Waiting => {
+                    unreachable!("it was running when the step was scheduled")
+                }
+            }
+            if !share.samples {
+                continue; // V1-63
+            }
+            self.append_output(index, in_flight_tokens(index, later), now_ps);
+            if self.sequences[index].is_complete(&self.config) {
+                self.end(index, Status::Finished); // V1-61
+            }
+        }
+    }
+
+    /// Ends a request at its user's wish, wherever it stands (V1-10).
+    pub(super) fn abort(&mut self, index: Index) {
+        if matches!(
+            self.sequences[index].status,
+            Status::Waiting | Status::Running | Status::Preempted
+        ) {
+            self.end(index, Status::Aborted);
+        }
+    }
+
+    /// Appends a token that has become known.
+    fn append_output(&mut self, index: Index, in_flight: u32, now_ps: u64) {
+        let is_async = self.is_async();
+        let sequence = &mut self.sequences[index];
+        sequence.push_output(&self.config, &mut self.names);
+        sequence.token_times_ps.push(now_ps);
+        if sequence.status == Status::Preempted {
+            // V1-28: delivered all the same, but the reset counters and the cache are left alone.
+            sequence.stale_outputs -= 1;
+        } else if is_async {
+            sequence.placeholders -= 1;
+            // V1-44: the token was not known when its step was scheduled, so the blocks it completes are
+            // registered now, as far as their KV is computed.
+            let computed = sequence.computed - in_flight;
+            assert_eq!(
+                computed,
+                sequence.known() - 1,
+                "only the newest token has no KV (EV-5)"
+            );
+            self.pool.register(sequence, computed);
+        }
+    }
+
+    /// Takes a request out of its queue and frees its blocks. It may end in `waiting` (V1-28).
+    fn end(&mut self, index: Index, status: Status) {
+        self.running.retain(|&running| running != index);
+        self.waiting.retain(|&waiting| waiting != index);
+        let sequence = &mut self.sequences[index];
+        sequence.status = status;
+        self.pool.release(sequence);
+    }
+}
+
+/// Tokens of a sequence in steps not processed yet (V1-44).
+fn in_flight_tokens(index: Index, later: &[&[Share]]) -> u32 {
+    let shares = later.iter().flat_map(|shares| shares.iter());
+    shares
+        .filter(|share| share.sequence == index)
+        .map(|share| share.n)
+        .sum()
+}

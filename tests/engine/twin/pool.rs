@@ -1,0 +1,214 @@
+//! The pool of physical blocks, its free queue, and the prefix cache (sections 1.6 to 1.8).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::TwinConfig;
+use super::sequence::Sequence;
+
+/// Number of a physical block.
+pub(super) type BlockId = usize;
+
+/// A token's identity: segment and index in it. Equal pairs are equal tokens.
+pub(super) type Token = (u64, u32);
+
+/// Stands for all tokens from the start of a sequence to the end of one block (V1-42).
+pub(super) type Prefix = usize;
+
+/// Gives equal prefixes equal names. vLLM chains hashes; a table of what was seen cannot collide.
+#[derive(Debug, Default)]
+pub(super) struct PrefixNames {
+    names: BTreeMap<(Option<Prefix>, Vec<Token>), Prefix>,
+}
+
+impl PrefixNames {
+    /// Names the prefix that continues `parent` by one full block.
+    pub(super) fn name(&mut self, parent: Option<Prefix>, block: &[Token]) -> Prefix {
+        let next = self.names.len();
+        *self.names.entry((parent, block.to_vec())).or_insert(next)
+    }
+}
+
+/// One physical block.
+#[derive(Debug, Clone, Default)]
+struct Block {
+    /// Sequences that hold it; in the free queue when 0.
+    references: u32,
+    /// The prefix it is registered under, if any.
+    prefix: Option<Prefix>,
+}
+
+/// What an admission adds to an allocation (V1-30).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Admission<'a> {
+    /// Blocks found by prefix lookup.
+    pub(super) hits: &'a [BlockId],
+    /// Whether `running` holds any sequence, so that the watermark applies (V1-32).
+    pub(super) others_run: bool,
+}
+
+/// All blocks of the engine.
+#[derive(Debug)]
+pub(super) struct BlockPool {
+    config: TwinConfig,
+    blocks: Vec<Block>,
+    /// Free blocks; allocation takes the head (V1-36).
+    free: VecDeque<BlockId>,
+    /// Blocks registered under each prefix, earliest first (V1-49: duplicates stay apart).
+    cached: BTreeMap<Prefix, Vec<BlockId>>,
+}
+
+impl BlockPool {
+    /// Makes a pool with all blocks free in ascending order, except the null block 0 (V1-29, V1-36).
+    pub(super) fn new(config: &TwinConfig) -> Self {
+        Self {
+            config: config.clone(),
+            blocks: vec![Block::default(); config.num_gpu_blocks],
+            free: (1..config.num_gpu_blocks).collect(),
+            cached: BTreeMap::new(),
+        }
+    }
+
+    /// Length of the free queue: cached blocks nobody holds are free (V1-29).
+    pub(super) fn free_blocks(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Finds the cached blocks a sequence starts with; changes nothing (V1-40, V1-45).
+    ///
+    /// At least the last token must be computed anew, so a prompt that is cached to its end and fills its last
+    /// block gives that block up (V1-46). Of duplicates the one registered first counts (V1-49).
+    pub(super) fn lookup(&self, sequence: &Sequence) -> Vec<BlockId> {
+        if !self.config.enable_prefix_caching {
+            return Vec::new();
+        }
+        let most = ((sequence.known() - 1) / self.config.block_size) as usize;
+        let mut hits = Vec::new();
+        for prefix in sequence.prefixes.iter().take(most) {
+            match self.cached.get(prefix).and_then(|blocks| blocks.first()) {
+                Some(&block) => hits.push(block),
+                None => break,
+            }
+        }
+        hits
+    }
+
+    /// Gives a sequence the blocks for its next `n` tokens, or changes nothing and returns `false` (V1-30).
+    ///
+    /// On success the blocks that will be full after the step are registered at once (V1-43): a request
+    /// admitted later in the same step can hit them.
+    pub(super) fn allocate(&mut self, sequence: &mut Sequence, n: u32, admission: Option<Admission>) -> bool {
+        let hits = admission.map_or(&[][..], |admission| admission.hits);
+        let computed = sequence.computed + self.tokens_in(hits);
+        let held = hits.len() + sequence.blocks.len();
+        let limit = self.config.max_model_len;
+        let new = self.blocks_for((computed + n).min(limit)).saturating_sub(held);
+        // A hit block that nobody holds sits in the free queue and would leave it.
+        let leaving = hits
+            .iter()
+            .filter(|&&block| self.blocks[block].references == 0)
+            .count();
+        let watermark = match admission {
+            Some(admission) if admission.others_run => self.config.watermark_blocks,
+            _ => 0,
+        };
+        if admission.is_some() && self.config.reserve_full_isl {
+            // V1-31: the whole known sequence must fit, though only the first chunk is allocated.
+            let whole = self.blocks_for(sequence.known().min(limit)).saturating_sub(held);
+            if whole + leaving + watermark > self.free.len() {
+                return false;
+            }
+        }
+        if new + leaving + watermark > self.free.len() {
+            return false;
+        }
+        for &block in hits {
+            self.take_hit(block);
+            sequence.blocks.push(block);
+        }
+        sequence.registered += hits.len();
+        for _ in 0..new {
+            let block = self.take_head();
+            sequence.blocks.push(block);
+        }
+        // V1-43: tokens not known yet have no identity, hence the cap at `n_tok`.
+        self.register(sequence, (computed + n).min(sequence.known()));
+        true
+    }
+
+    /// Registers the blocks filled by a sequence's first `tokens` tokens, as far as not done yet.
+    pub(super) fn register(&mut self, sequence: &mut Sequence, tokens: u32) {
+        if !self.config.enable_prefix_caching {
+            return;
+        }
+        let full = (tokens / self.config.block_size) as usize;
+        while sequence.registered < full {
+            let block = sequence.blocks[sequence.registered];
+            let prefix = sequence.prefixes[sequence.registered];
+            assert!(self.blocks[block].prefix.is_none(), "a block is registered once");
+            self.blocks[block].prefix = Some(prefix);
+            self.cached.entry(prefix).or_default().push(block);
+            sequence.registered += 1;
+        }
+    }
+
+    /// Takes all blocks from a sequence, the deepest first (V1-37).
+    ///
+    /// Blocks nobody holds any more join the free queue and keep their identity (V1-27): those that have one
+    /// at the tail, the others at the head or, in 0.11, all at the tail (V1-38).
+    pub(super) fn release(&mut self, sequence: &mut Sequence) {
+        let mut to_head = Vec::new();
+        let mut to_tail = Vec::new();
+        for block in std::mem::take(&mut sequence.blocks).into_iter().rev() {
+            self.blocks[block].references -= 1;
+            if self.blocks[block].references > 0 {
+                continue;
+            }
+            if self.config.unhashed_freed_blocks_to_head && self.blocks[block].prefix.is_none() {
+                to_head.push(block);
+            } else {
+                to_tail.push(block);
+            }
+        }
+        for block in to_head.into_iter().rev() {
+            self.free.push_front(block);
+        }
+        self.free.extend(to_tail);
+        sequence.registered = 0;
+    }
+
+    /// Shares a block found by lookup; a free one leaves the middle of the queue (V1-39).
+    fn take_hit(&mut self, block: BlockId) {
+        if self.blocks[block].references == 0 {
+            self.free.retain(|&free| free != block);
+        }
+        self.blocks[block].references += 1;
+    }
+
+    /// Takes the head of the free queue; if it was cached, it is evicted at this moment (V1-36).
+    fn take_head(&mut self) -> BlockId {
+        let block = self
+            .free
+            .pop_front()
+            .expect("`allocate` has counted the free blocks");
+        if let Some(prefix) = self.blocks[block].prefix.take() {
+            let blocks = self
+                .cached
+                .get_mut(&prefix)
+                .expect("a named block is in the cache");
+            blocks.retain(|&cached| cached != block);
+        }
+        self.blocks[block].references = 1;
+        block
+    }
+
+    /// Blocks that hold `tokens` tokens.
+    fn blocks_for(&self, tokens: u32) -> usize {
+        tokens.div_ceil(self.config.block_size) as usize
+    }
+
+    /// Tokens held by full `blocks`.
+    fn tokens_in(&self, blocks: &[BlockId]) -> u32 {
+        let blocks = u32::try_from(blocks.len()).expect("a sequence is far shorter than 2^32 blocks");
+        blocks * self.config.block_size
+    }
+}

@@ -1,0 +1,306 @@
+//! `schedule()`: who gets how many tokens in the next step (vLLM 0.33 `Scheduler.schedule`).
+
+use super::pool::{Admission, BlockPool, PrefixNames};
+use super::sequence::{Sequence, Status};
+use super::{TwinConfig, TwinRequest};
+
+/// Place of a sequence in the list of all requests.
+pub(super) type Index = usize;
+
+/// The share of one sequence in a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    /// The sequence.
+    pub(super) sequence: Index,
+    /// Tokens computed before the step.
+    pub(super) computed: u32,
+    /// Tokens scheduled.
+    pub(super) n: u32,
+    /// Whether it is prefill: an admission, or the next chunk of one (V1-16).
+    pub(super) is_prefill: bool,
+    /// Whether the step ends with a new token of this sequence.
+    pub(super) samples: bool,
+}
+
+/// What one call of `schedule()` decided.
+#[derive(Debug, Default)]
+pub(super) struct Decision {
+    /// Running sequences in admission order, then those admitted now.
+    pub(super) shares: Vec<Share>,
+    /// Preempted sequences in order of eviction.
+    pub(super) preempted: Vec<Index>,
+}
+
+/// The scheduler's state (V1-1).
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    pub(super) config: TwinConfig,
+    pub(super) sequences: Vec<Sequence>,
+    /// Requests drained and not running, preempted ones included. Under FCFS the front is next.
+    pub(super) waiting: Vec<Index>,
+    /// Admitted sequences, oldest admission first.
+    pub(super) running: Vec<Index>,
+    pub(super) pool: BlockPool,
+    pub(super) names: PrefixNames,
+    /// Executed steps since the last one with prefill, that one included; `None` before any (V1-16).
+    steps_since_prefill: Option<u32>,
+    /// Whether the last step that was free to prefill left requests waiting (V1-16).
+    release_left_waiting: bool,
+}
+
+impl Scheduler {
+    /// Makes an idle scheduler that has seen none of `requests` yet.
+    pub(super) fn new(config: &TwinConfig, requests: &[TwinRequest]) -> Self {
+        let mut names = PrefixNames::default();
+        let sequences = requests
+            .iter()
+            .map(|request| Sequence::new(request, config, &mut names))
+            .collect();
+        Self {
+            config: config.clone(),
+            sequences,
+            waiting: Vec::new(),
+            running: Vec::new(),
+            pool: BlockPool::new(config),
+            names,
+            steps_since_prefill: None,
+            release_left_waiting: false,
+        }
+    }
+
+    /// Whether any request is waiting or running.
+    pub(super) fn has_requests(&self) -> bool {
+        !self.waiting.is_empty() || !self.running.is_empty()
+    }
+
+    /// Whether steps are scheduled before the one in flight has ended (V1-5).
+    pub(super) fn is_async(&self) -> bool {
+        self.config.queue_depth > 1
+    }
+
+    /// Decides the next step: first the running sequences, then admissions (V1-2, V1-11).
+    pub(super) fn schedule(&mut self) -> Decision {
+        let mut decision = Decision::default();
+        let mut budget = self
+            .config
+            .max_num_scheduled_tokens
+            .unwrap_or(self.config.max_num_batched_tokens);
+        let threshold = self.long_prefill_threshold();
+        let hold_prefill = self.holds_prefill();
+        self.schedule_running(&mut decision, &mut budget, threshold, hold_prefill);
+        // V1-18: no admission in a step that preempted anything.
+        if decision.preempted.is_empty() && !hold_prefill {
+            self.admit_waiting(&mut decision, &mut budget, threshold);
+        }
+        self.count_prefill_interval(&decision, hold_prefill);
+        self.advance(&mut decision);
+        decision
+    }
+
+    /// Part A: running sequences in admission order, preempting for blocks (section 1.3).
+    fn schedule_running(&mut self, decision: &mut Decision, budget: &mut u32, threshold: u32, hold: bool) {
+        let restores = self.config.priority_policy && self.config.priority_eviction_restores;
+        let mut position = 0;
+        'running: while position < self.running.len() && *budget > 0 {
+            let index = self.running[position];
+            let sequence = &self.sequences[index];
+            if sequence.ends_in_flight(&self.config) || (hold && sequence.is_mid_prefill) {
+                position += 1; // V1-15, V1-16
+                continue;
+            }
+            let mut n = sequence.known() + sequence.placeholders - sequence.computed;
+            n = capped(n, threshold).min(*budget);
+            n = n.min((self.config.max_model_len - 1).saturating_sub(sequence.computed));
+            if n == 0 {
+                position += 1; // V1-12: skipped, later sequences may still run.
+                continue;
+            }
+            while !self.pool.allocate(&mut self.sequences[index], n, None) {
+                let victim_position = self.victim();
+                let victim = self.running.remove(victim_position);
+                self.preempt(victim);
+                decision.preempted.push(victim);
+                // V1-26: a victim served earlier in this step loses its share.
+                if let Some(share) = decision.shares.iter().position(|share| share.sequence == victim) {
+                    let share = decision.shares.remove(share);
+                    if restores {
+                        *budget += share.n;
+                    }
+                }
+                if victim == index {
+                    // V1-25: the next sequence has moved to this position; 0.33 goes on with it under the
+                    // priority policy, otherwise the loop ends.
+                    if restores {
+                        continue 'running;
+                    }
+                    break 'running;
+                }
+                if restores && victim_position < position {
+                    position -= 1;
+                }
+            }
+            let sequence = &self.sequences[index];
+            decision.give(index, sequence, n, sequence.is_mid_prefill);
+            *budget -= n;
+            position += 1;
+        }
+    }
+
+    /// Part B: waiting requests, head of line (section 1.4).
+    fn admit_waiting(&mut self, decision: &mut Decision, budget: &mut u32, threshold: u32) {
+        let mut set_aside = Vec::new();
+        while *budget > 0 && self.running.len() < self.config.max_num_seqs {
+            let Some(head) = self.head_of_waiting() else { break };
+            let index = self.waiting[head];
+            let sequence = &mut self.sequences[index];
+            if sequence.stale_outputs > 0 {
+                // V1-28: its outputs from before the preemption must arrive first.
+                set_aside.push(self.waiting.remove(head));
+                continue;
+            }
+            let hits = self.pool.lookup(sequence);
+            let cached = u32::try_from(hits.len()).expect("few blocks") * self.config.block_size;
+            // V1-19: a resumed sequence recomputes its outputs too. V1-20: hits cost no budget.
+            let mut n = capped(sequence.known() - cached, threshold);
+            if !self.config.enable_chunked_prefill && n > *budget {
+                if self.config.oversize_prompt_stops_admission {
+                    break;
+                }
+                set_aside.push(self.waiting.remove(head));
+                continue;
+            }
+            n = n.min(*budget);
+            let admission = Admission {
+                hits: &hits,
+                others_run: !self.running.is_empty(),
+            };
+            if !self.pool.allocate(sequence, n, Some(admission)) {
+                break; // V1-17: head-of-line blocking.
+            }
+            self.waiting.remove(head);
+            self.running.push(index);
+            sequence.status = Status::Running;
+            sequence.computed = cached;
+            sequence.cached_tokens.get_or_insert(cached);
+            decision.give(index, sequence, n, true);
+            *budget -= n;
+        }
+        // Back to the front in the original order; under the priority policy the place does not matter.
+        self.waiting.splice(0..0, set_aside);
+    }
+
+    /// Books the step: computed tokens advance now, outputs become placeholders (V1-14).
+    fn advance(&mut self, decision: &mut Decision) {
+        let is_async = self.is_async();
+        for share in &mut decision.shares {
+            let sequence = &mut self.sequences[share.sequence];
+            sequence.computed += share.n;
+            // V1-63: a chunk that ends before the last known token emits nothing.
+            share.samples = sequence.computed >= sequence.known() + sequence.placeholders;
+            sequence.is_mid_prefill = !share.samples;
+            if is_async && share.samples {
+                sequence.placeholders += 1;
+            }
+        }
+    }
+
+    /// Sends a sequence, already out of `running`, back to `waiting` (V1-23, V1-24, V1-28).
+    fn preempt(&mut self, index: Index) {
+        let sequence = &mut self.sequences[index];
+        self.pool.release(sequence);
+        sequence.computed = 0;
+        sequence.stale_outputs = sequence.placeholders;
+        sequence.placeholders = 0;
+        sequence.preemptions += 1;
+        sequence.status = Status::Preempted;
+        self.waiting.insert(0, index);
+    }
+
+    /// Position in `running` of the one to preempt (V1-22).
+    fn victim(&self) -> usize {
+        if !self.config.priority_policy {
+            return self.running.len() - 1;
+        }
+        let mut worst = 0;
+        for position in 1..self.running.len() {
+            if self.urgency(self.running[position]) > self.urgency(self.running[worst]) {
+                worst = position; // On a full tie the first one stays.
+            }
+        }
+        worst
+    }
+
+    /// Position in `waiting` of the next candidate (V1-24).
+    fn head_of_waiting(&self) -> Option<usize> {
+        if !self.config.priority_policy {
+            return if self.waiting.is_empty() { None } else { Some(0) };
+        }
+        (0..self.waiting.len()).min_by_key(|&position| {
+            let index = self.waiting[position];
+            // vLLM's request ids are strings and compare as such.
+            (self.urgency(index), self.sequences[index].request.id.to_string())
+        })
+    }
+
+    /// Priority, then arrival: smaller is served first.
+    fn urgency(&self, index: Index) -> (i64, u64) {
+        let request = &self.sequences[index].request;
+        (request.priority, request.arrival_ps)
+    }
+
+    /// The cap on one sequence's tokens; 0.33 drops it when there is nobody to protect (section 1.3, VS-5).
+    fn long_prefill_threshold(&self) -> u32 {
+        let is_alone = self.running.len() + self.waiting.len() <= 1;
+        if self.config.no_threshold_when_alone && is_alone {
+            return 0;
+        }
+        self.config.long_prefill_token_threshold
+    }
+
+    /// Whether this step must leave prefill work alone (V1-16).
+    fn holds_prefill(&self) -> bool {
+        let is_too_early = self
+            .steps_since_prefill
+            .is_some_and(|steps| steps < self.config.prefill_schedule_interval);
+        let some_decode = self
+            .running
+            .iter()
+            .any(|&index| !self.sequences[index].is_mid_prefill);
+        is_too_early && some_decode && !self.release_left_waiting
+    }
+
+    /// Counts an executed step for V1-16.
+    fn count_prefill_interval(&mut self, decision: &Decision, was_held: bool) {
+        if decision.shares.is_empty() {
+            return; // V1-5: an empty step changes nothing.
+        }
+        if decision.shares.iter().any(|share| share.is_prefill) {
+            self.steps_since_prefill = Some(1);
+        } else if let Some(steps) = &mut self.steps_since_prefill {
+            *steps += 1;
+        }
+        if !was_held {
+            self.release_left_waiting = !self.waiting.is_empty();
+        }
+    }
+}
+
+/// Applies the long-prefill threshold, 0 meaning none.
+fn capped(n: u32, threshold: u32) -> u32 {
+    if threshold == 0 { n } else { n.min(threshold) }
+}
+
+impl Decision {
+    /// Schedules `n` tokens of a sequence.
+    fn give(&mut self, index: Index, sequence: &Sequence, n: u32, is_prefill: bool) {
+        let computed = sequence.computed;
+        // Whether it samples is known when the step is booked, in `Scheduler::advance`.
+        self.shares.push(Share {
+            sequence: index,
+            computed,
+            n,
+            is_prefill,
+            samples: false,
+        });
+    }
+}

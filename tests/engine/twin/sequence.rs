@@ -1,0 +1,124 @@
+//! What the scheduler remembers about one request (V1-1).
+
+use super::pool::{BlockId, Prefix, PrefixNames, Token};
+use super::{TwinConfig, TwinRequest};
+
+/// Where a sequence stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Not yet drained from the input queue.
+    Unseen,
+    /// In `waiting`, never admitted.
+    Waiting,
+    /// In `running`.
+    Running,
+    /// In `waiting` again after a preemption.
+    Preempted,
+    /// Has all its tokens.
+    Finished,
+    /// Given up by its user.
+    Aborted,
+}
+
+/// One request inside the engine.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    /// What was asked.
+    pub(super) request: TwinRequest,
+    /// Where it stands.
+    pub(super) status: Status,
+    /// Known tokens: the prompt, then the outputs appended so far.
+    pub(super) tokens: Vec<Token>,
+    /// Length of the prompt.
+    pub(super) prompt_len: u32,
+    /// Names of the full blocks of `tokens`, each standing for everything up to its end (V1-42).
+    pub(super) prefixes: Vec<Prefix>,
+    /// Tokens whose KV exists or is already scheduled (`num_computed_tokens`).
+    pub(super) computed: u32,
+    /// Outputs in flight, not known yet; always 0 in the synchronous loop (V1-14).
+    pub(super) placeholders: u32,
+    /// Outputs in flight from before the last preemption (V1-28).
+    pub(super) stale_outputs: u32,
+    /// Whether its last scheduled step stopped short of the end of what is known.
+    pub(super) is_mid_prefill: bool,
+    /// Physical blocks held, in order.
+    pub(super) blocks: Vec<BlockId>,
+    /// How many of `blocks`, from the first, are registered in the prefix cache.
+    pub(super) registered: usize,
+    /// Prefix-cached tokens at the first admission.
+    pub(super) cached_tokens: Option<u32>,
+    /// When each output token became known.
+    pub(super) token_times_ps: Vec<u64>,
+    /// How often it was preempted.
+    pub(super) preemptions: u32,
+}
+
+impl Sequence {
+    /// Writes out the prompt token by token.
+    pub(super) fn new(request: &TwinRequest, config: &TwinConfig, names: &mut PrefixNames) -> Self {
+        let mut sequence = Self {
+            request: request.clone(),
+            status: Status::Unseen,
+            tokens: Vec::new(),
+            prompt_len: request.prompt.iter().map(|&(_, _, len)| len).sum(),
+            prefixes: Vec::new(),
+            computed: 0,
+            placeholders: 0,
+            stale_outputs: 0,
+            is_mid_prefill: false,
+            blocks: Vec::new(),
+            registered: 0,
+            cached_tokens: None,
+            token_times_ps: Vec::new(),
+            preemptions: 0,
+        };
+        for &(segment, start, len) in &request.prompt {
+            for position in start..start + len {
+                sequence.push_token((segment, position), config, names);
+            }
+        }
+        sequence
+    }
+
+    /// Known tokens (`n_tok`).
+    pub(super) fn known(&self) -> u32 {
+        u32::try_from(self.tokens.len()).expect("a sequence is far shorter than 2^32 tokens")
+    }
+
+    /// Outputs known so far.
+    pub(super) fn outputs(&self) -> u32 {
+        self.known() - self.prompt_len
+    }
+
+    /// Appends the next generated token.
+    pub(super) fn push_output(&mut self, config: &TwinConfig, names: &mut PrefixNames) {
+        let token = (self.request.output_segment, self.known());
+        self.push_token(token, config, names);
+    }
+
+    /// Whether the last appended token was its last one (V1-61).
+    pub(super) fn is_complete(&self, config: &TwinConfig) -> bool {
+        self.outputs() >= self.request.output_tokens || self.known() >= config.max_model_len
+    }
+
+    /// Whether it certainly ends by length in a step already in flight (V1-15).
+    ///
+    /// The engine knows `max_tokens` but not where a stop token will come.
+    pub(super) fn ends_in_flight(&self, config: &TwinConfig) -> bool {
+        config.async_overrun_guard
+            && !self.request.ends_by_eos
+            && self.placeholders > 0
+            && self.computed + 2 - self.placeholders >= self.prompt_len + self.request.output_tokens
+    }
+
+    /// Appends a token; when it fills a block, names that block (V1-42: only full blocks have a name).
+    fn push_token(&mut self, token: Token, config: &TwinConfig, names: &mut PrefixNames) {
+        self.tokens.push(token);
+        let block_size = config.block_size as usize;
+        if config.enable_prefix_caching && self.tokens.len().is_multiple_of(block_size) {
+            let block = &self.tokens[self.tokens.len() - block_size..];
+            let prefix = names.name(self.prefixes.last().copied(), block);
+            self.prefixes.push(prefix);
+        }
+    }
+}
