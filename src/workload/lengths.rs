@@ -1,0 +1,309 @@
+//! How long prompts and answers are, and where answers end by themselves.
+//!
+//! Lengths draw from a stream of their own, one pair a request in the order in which requests are planned, so that
+//! changing the rate, the scheduler or the endings leaves every length as it was. Each draw is rounded to whole
+//! tokens at once and is at least 1.
+
+use std::sync::Arc;
+
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, StandardNormal};
+use statrs::function::erf::erfc;
+
+use super::{Endings, Lengths, LognormalLength};
+use crate::rng::{Purpose, stream};
+
+/// Longest length that a workload may ask for, and longest text of a conversation: 2²⁸ tokens.
+pub(super) const TOKENS_MAX: u32 = 1 << 28;
+
+/// Draws (prompt, output) pairs.
+#[derive(Debug)]
+pub(super) struct LengthSampler {
+    law: Law,
+    rng: ChaCha8Rng,
+}
+
+#[derive(Debug)]
+enum Law {
+    Fixed(u32, u32),
+    Uniform {
+        input: (u32, u32),
+        output: (u32, u32),
+    },
+    Lognormal {
+        input: LognormalLength,
+        output: LognormalLength,
+        normals: NormalPair,
+    },
+    Quantiles {
+        input: Arc<[f64]>,
+        output: Arc<[f64]>,
+        normals: NormalPair,
+    },
+    Empirical(Arc<[(u32, u32)]>),
+}
+
+impl LengthSampler {
+    pub(super) fn new(lengths: &Lengths, seed: u64) -> LengthSampler {
+        let law = match lengths {
+            Lengths::Fixed {
+                input_len,
+                output_len,
+            } => Law::Fixed(valid(*input_len), valid(*output_len)),
+            Lengths::RandomVllm {
+                input_len,
+                output_len,
+                range_ratio,
+            } => Law::Uniform {
+                input: vllm_range(*input_len, *range_ratio),
+                output: vllm_range(*output_len, *range_ratio),
+            },
+            Lengths::RandomSglang {
+                input_len,
+                output_len,
+                range_ratio,
+            } => Law::Uniform {
+                input: sglang_range(*input_len, *range_ratio),
+                output: sglang_range(*output_len, *range_ratio),
+            },
+            Lengths::Lognormal {
+                input,
+                output,
+                correlation,
+            } => {
+                assert_lognormal(input);
+                assert_lognormal(output);
+                Law::Lognormal {
+                    input: *input,
+                    output: *output,
+                    normals: NormalPair::new(*correlation),
+                }
+            }
+            Lengths::Quantiles {
+                input,
+                output,
+                correlation,
+            } => {
+                assert_quantiles(input);
+                assert_quantiles(output);
+                let normals = NormalPair::new(*correlation);
+                Law::Quantiles {
+                    input: input.clone(),
+                    output: output.clone(),
+                    normals,
+                }
+            }
+            Lengths::Empirical { pairs } => {
+                assert!(
+                    !pairs.is_empty(),
+                    "an empirical law of lengths has at least one pair"
+                );
+                pairs
+                    .iter()
+                    .for_each(|pair| assert!(valid(pair.0) > 0 && valid(pair.1) > 0));
+                Law::Empirical(pairs.clone())
+            }
+        };
+        LengthSampler {
+            law,
+            rng: stream(seed, Purpose::Lengths, 0),
+        }
+    }
+
+    /// The next (prompt, output), in tokens.
+    pub(super) fn draw(&mut self) -> (u32, u32) {
+        let rng = &mut self.rng;
+        match &self.law {
+            Law::Fixed(input, output) => (*input, *output),
+            Law::Uniform { input, output } => (
+                rng.random_range(input.0..=input.1),
+                rng.random_range(output.0..=output.1),
+            ),
+            Law::Lognormal {
+                input,
+                output,
+                normals,
+            } => loop {
+                let (z_input, z_output) = normals.draw(rng);
+                if let (Some(input), Some(output)) = (lognormal(input, z_input), lognormal(output, z_output))
+                {
+                    return (input, output);
+                }
+            },
+            Law::Quantiles {
+                input,
+                output,
+                normals,
+            } => {
+                let (z_input, z_output) = normals.draw(rng);
+                (
+                    tokens(quantile(input, normal_cdf(z_input))),
+                    tokens(quantile(output, normal_cdf(z_output))),
+                )
+            }
+            Law::Empirical(pairs) => pairs[rng.random_range(0..pairs.len())],
+        }
+    }
+}
+
+fn valid(tokens: u32) -> u32 {
+    assert!(
+        (1..=TOKENS_MAX).contains(&tokens),
+        "a length lies between 1 and 2^28 tokens"
+    );
+    tokens
+}
+
+/// `[⌊L(1−r)⌋, ⌈L(1+r)⌉]`, at least 1 (vLLM 0.33 `RandomDataset.get_sampling_params`, B-16).
+fn vllm_range(nominal: u32, range_ratio: f64) -> (u32, u32) {
+    assert!(
+        (0.0..1.0).contains(&range_ratio),
+        "vLLM's range ratio lies in [0, 1)"
+    );
+    let nominal = f64::from(valid(nominal));
+    let low = (nominal * (1.0 - range_ratio)).floor() as u32;
+    let high = (nominal * (1.0 + range_ratio)).ceil() as u32;
+    (low.max(1), high.max(1))
+}
+
+/// `[max(⌊L·r⌋, 1), L]` (SGLang `sample_random_requests`, B-25).
+fn sglang_range(longest: u32, range_ratio: f64) -> (u32, u32) {
+    assert!(
+        (0.0..=1.0).contains(&range_ratio),
+        "SGLang's range ratio lies in [0, 1]"
+    );
+    let low = (f64::from(valid(longest)) * range_ratio).floor() as u32;
+    (low.max(1), longest)
+}
+
+fn assert_lognormal(law: &LognormalLength) {
+    valid(law.max);
+    assert!(
+        law.median >= 1.0 && law.median <= f64::from(law.max),
+        "a median length lies between 1 and max"
+    );
+    assert!(
+        (0.0..=10.0).contains(&law.sigma),
+        "the spread of a logarithm of lengths lies between 0 and 10"
+    );
+}
+
+fn assert_quantiles(quantiles: &[f64]) {
+    assert!(
+        !quantiles.is_empty(),
+        "a quantile function has at least one point"
+    );
+    assert!(quantiles.is_sorted(), "a quantile function does not fall");
+    let in_range = |length: &f64| (0.0..=f64::from(TOKENS_MAX)).contains(length);
+    assert!(
+        quantiles.iter().all(in_range),
+        "a quantile of lengths lies between 0 and 2^28 tokens"
+    );
+}
+
+/// `median · e^(σz)` in whole tokens, `None` outside `[1, max]`.
+fn lognormal(law: &LognormalLength, z: f64) -> Option<u32> {
+    let length = (law.median * (law.sigma * z).exp()).round();
+    (length >= 1.0 && length <= f64::from(law.max)).then_some(length as u32)
+}
+
+/// The value at probability `p` of a function given at equally spaced probabilities, linear between them: rank
+/// `(n−1)·p`, as numpy's default percentile.
+fn quantile(values: &[f64], p: f64) -> f64 {
+    let rank = p * (values.len() - 1) as f64;
+    let below = (rank as usize).min(values.len() - 1);
+    let above = (below + 1).min(values.len() - 1);
+    values[below] + (values[above] - values[below]) * (rank - below as f64)
+}
+
+fn tokens(length: f64) -> u32 {
+    (length.round() as u32).max(1)
+}
+
+/// Φ(z), the standard normal distribution function.
+fn normal_cdf(z: f64) -> f64 {
+    0.5 * erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Two standard normals with a given correlation.
+#[derive(Debug)]
+struct NormalPair {
+    correlation: f64,
+    rest: f64,
+}
+
+impl NormalPair {
+    fn new(correlation: f64) -> NormalPair {
+        assert!(
+            correlation > -1.0 && correlation < 1.0,
+            "a correlation of lengths lies strictly between -1 and 1"
+        );
+        NormalPair {
+            correlation,
+            rest: (1.0 - correlation * correlation).sqrt(),
+        }
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> (f64, f64) {
+        let first: f64 = StandardNormal.sample(rng);
+        let second: f64 = StandardNormal.sample(rng);
+        (first, self.correlation * first + self.rest * second)
+    }
+}
+
+/// Draws where an output of at most `max_tokens` ends.
+#[derive(Debug)]
+pub(super) struct EndingSampler {
+    endings: Endings,
+    rng: ChaCha8Rng,
+}
+
+impl EndingSampler {
+    pub(super) fn new(endings: Endings, seed: u64) -> EndingSampler {
+        let probability = match endings {
+            Endings::Hazard { per_token } => per_token,
+            Endings::Share { early } => early,
+        };
+        assert!(
+            (0.0..=1.0).contains(&probability),
+            "a probability of an ending lies in [0, 1]"
+        );
+        EndingSampler {
+            endings,
+            rng: stream(seed, Purpose::Endings, 0),
+        }
+    }
+
+    /// Tokens of the output, in `[1, max_tokens]`; an output of exactly `max_tokens` ends by length.
+    pub(super) fn draw(&mut self, max_tokens: u32) -> u32 {
+        match self.endings {
+            Endings::Hazard { per_token } => {
+                geometric(per_token, &mut self.rng).min(u64::from(max_tokens)) as u32
+            }
+            Endings::Share { early } => {
+                // Both draws are made whatever their outcome, so that the share moves no later ending.
+                let ends_early = self.rng.random::<f64>() < early;
+                let place = self.rng.random::<f64>();
+                let earlier = 1 + (place * f64::from(max_tokens - 1)) as u32;
+                if ends_early && max_tokens > 1 {
+                    earlier.min(max_tokens - 1)
+                } else {
+                    max_tokens
+                }
+            }
+        }
+    }
+}
+
+/// Trials up to and with the first success, each succeeding with probability `p`: `1 + ⌊ln U / ln(1−p)⌋`.
+pub(super) fn geometric(p: f64, rng: &mut impl Rng) -> u64 {
+    let uniform = 1.0 - rng.random::<f64>();
+    if p >= 1.0 {
+        return 1;
+    }
+    if p <= 0.0 {
+        return u64::MAX;
+    }
+    ((uniform.ln() / (-p).ln_1p()) as u64).saturating_add(1)
+}
