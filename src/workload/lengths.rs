@@ -307,3 +307,219 @@ pub(super) fn geometric(p: f64, rng: &mut impl Rng) -> u64 {
     }
     ((uniform.ln() / (-p).ln_1p()) as u64).saturating_add(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(lengths: &Lengths, n: usize) -> Vec<(u32, u32)> {
+        let mut sampler = LengthSampler::new(lengths, 7);
+        (0..n).map(|_| sampler.draw()).collect()
+    }
+
+    fn mean(values: impl Iterator<Item = f64>, n: usize) -> f64 {
+        values.sum::<f64>() / n as f64
+    }
+
+    /// Correlation of two columns.
+    fn correlation(columns: &[(f64, f64)]) -> f64 {
+        let n = columns.len();
+        let (x, y) = (
+            mean(columns.iter().map(|c| c.0), n),
+            mean(columns.iter().map(|c| c.1), n),
+        );
+        let product = mean(columns.iter().map(|c| (c.0 - x) * (c.1 - y)), n);
+        let (xx, yy) = (
+            mean(columns.iter().map(|c| (c.0 - x).powi(2)), n),
+            mean(columns.iter().map(|c| (c.1 - y).powi(2)), n),
+        );
+        product / (xx * yy).sqrt()
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_clients() {
+        assert_eq!(vllm_range(1024, 0.0), (1024, 1024));
+        assert_eq!(vllm_range(1024, 0.1), (921, 1127));
+        assert_eq!(vllm_range(1, 0.5), (1, 2));
+        assert_eq!(sglang_range(1024, 0.0), (1, 1024));
+        assert_eq!(sglang_range(1024, 1.0), (1024, 1024));
+        assert_eq!(sglang_range(7, 0.5), (3, 7));
+    }
+
+    #[test]
+    fn uniform_lengths_reach_both_ends_and_have_their_mean() {
+        let n = 100_000;
+        let drawn = pairs(
+            &Lengths::RandomVllm {
+                input_len: 100,
+                output_len: 20,
+                range_ratio: 0.5,
+            },
+            n,
+        );
+        assert_eq!(drawn.iter().map(|pair| pair.0).min(), Some(50));
+        assert_eq!(drawn.iter().map(|pair| pair.0).max(), Some(150));
+        // Standard deviation √((101² − 1)/12) = 29.2; four standard errors.
+        let mean = mean(drawn.iter().map(|pair| f64::from(pair.0)), n);
+        assert!((mean - 100.0).abs() < 4.0 * 29.2 / (n as f64).sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn lognormal_lengths_keep_median_spread_and_correlation() {
+        let n = 100_000;
+        let law = |median, sigma| LognormalLength {
+            median,
+            sigma,
+            max: 1 << 20,
+        };
+        let lengths = Lengths::Lognormal {
+            input: law(2000.0, 0.8),
+            output: law(500.0, 0.5),
+            correlation: -0.4,
+        };
+        let logs: Vec<(f64, f64)> = pairs(&lengths, n)
+            .iter()
+            .map(|pair| (f64::from(pair.0).ln(), f64::from(pair.1).ln()))
+            .collect();
+        // Standard errors: σ/√n of the mean logarithm, (1 − ρ²)/√n of the correlation. Rounding to tokens is far finer.
+        let root = (n as f64).sqrt();
+        let (input, output) = (
+            mean(logs.iter().map(|l| l.0), n),
+            mean(logs.iter().map(|l| l.1), n),
+        );
+        assert!((input - 2000_f64.ln()).abs() < 4.0 * 0.8 / root, "{input}");
+        assert!((output - 500_f64.ln()).abs() < 4.0 * 0.5 / root, "{output}");
+        let rho = correlation(&logs);
+        assert!((rho + 0.4).abs() < 4.0 * 0.84 / root, "{rho}");
+    }
+
+    #[test]
+    fn lognormal_lengths_are_cut_by_drawing_again() {
+        let law = LognormalLength {
+            median: 100.0,
+            sigma: 2.0,
+            max: 120,
+        };
+        let drawn = pairs(
+            &Lengths::Lognormal {
+                input: law,
+                output: law,
+                correlation: 0.0,
+            },
+            20_000,
+        );
+        let at_max = drawn.iter().filter(|pair| pair.0 == 120).count();
+        assert!(drawn.iter().all(|pair| (1..=120).contains(&pair.0)));
+        assert!(
+            at_max < 300,
+            "{at_max} lengths sit on the cut, as if they had been clamped"
+        );
+    }
+
+    #[test]
+    fn quantiles_are_numpys_default_percentiles() {
+        let check = |values: &[f64], p, expected: f64| assert!((quantile(values, p) - expected).abs() < 1e-9);
+        check(&[10.0, 20.0, 30.0, 40.0], 0.5, 25.0);
+        check(&[10.0, 20.0, 30.0, 40.0], 0.99, 39.7);
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        check(&hundred, 0.99, 99.01);
+        check(&hundred, 0.0, 1.0);
+        check(&hundred, 1.0, 100.0);
+        check(&[5.0], 0.3, 5.0);
+    }
+
+    #[test]
+    fn a_copula_keeps_both_laws_and_joins_their_ranks() {
+        let n = 100_000;
+        let input: Arc<[f64]> = [0.0, 10_000.0].into();
+        let output: Arc<[f64]> = [0.0, 100.0, 10_000.0].into();
+        let drawn = pairs(
+            &Lengths::Quantiles {
+                input,
+                output,
+                correlation: 0.6,
+            },
+            n,
+        );
+        let share = |below: &dyn Fn(&(u32, u32)) -> bool| {
+            drawn.iter().filter(|pair| below(pair)).count() as f64 / n as f64
+        };
+        let error = 4.0 * 0.5 / (n as f64).sqrt();
+        assert!((share(&|pair| pair.0 < 2_500) - 0.25).abs() < error);
+        assert!((share(&|pair| pair.1 < 100) - 0.5).abs() < error);
+        // Ranks of a Gaussian copula correlate as (6/π)·asin(ρ/2); a correlation's standard error is below 1/√n.
+        let ranks: Vec<(f64, f64)> = drawn
+            .iter()
+            .map(|pair| {
+                let output = f64::from(pair.1);
+                let rank = if output <= 100.0 {
+                    output / 200.0
+                } else {
+                    0.5 + (output - 100.0) / 19_800.0
+                };
+                (f64::from(pair.0) / 1e4, rank)
+            })
+            .collect();
+        let expected = 6.0 / std::f64::consts::PI * 0.3_f64.asin();
+        let rho = correlation(&ranks);
+        assert!(
+            (rho - expected).abs() < 4.0 / (n as f64).sqrt(),
+            "{rho} against {expected}"
+        );
+    }
+
+    #[test]
+    fn empirical_pairs_stay_together() {
+        let list: Arc<[(u32, u32)]> = [(10, 1), (20, 2), (30, 3)].into();
+        let drawn = pairs(&Lengths::Empirical { pairs: list.clone() }, 3000);
+        assert!(
+            list.iter()
+                .all(|pair| drawn.iter().filter(|drawn| *drawn == pair).count() > 850)
+        );
+        assert!(drawn.iter().all(|pair| list.contains(pair)));
+    }
+
+    #[test]
+    fn a_hazard_ends_outputs_geometrically() {
+        let n = 100_000;
+        let mut endings = EndingSampler::new(Endings::Hazard { per_token: 0.02 }, 3);
+        let drawn: Vec<u32> = (0..n).map(|_| endings.draw(100)).collect();
+        // E[min(X, m)] = (1 − (1 − p)^m)/p for geometric X; the standard deviation is below 50.
+        let expected = (1.0 - 0.98_f64.powi(100)) / 0.02;
+        let mean = mean(drawn.iter().map(|tokens| f64::from(*tokens)), n);
+        assert!(
+            (mean - expected).abs() < 4.0 * 50.0 / (n as f64).sqrt(),
+            "{mean} against {expected}"
+        );
+        assert_eq!(drawn.iter().min(), Some(&1));
+        let by_length = drawn.iter().filter(|tokens| **tokens == 100).count() as f64 / n as f64;
+        assert!(
+            (by_length - 0.98_f64.powi(99)).abs() < 4.0 * 0.35 / (n as f64).sqrt(),
+            "{by_length}"
+        );
+    }
+
+    #[test]
+    fn a_share_ends_early_uniformly() {
+        let n = 100_000;
+        let mut endings = EndingSampler::new(Endings::Share { early: 0.3 }, 3);
+        let drawn: Vec<u32> = (0..n).map(|_| endings.draw(11)).collect();
+        for tokens in 1..=11 {
+            let share = drawn.iter().filter(|drawn| **drawn == tokens).count() as f64 / n as f64;
+            let expected: f64 = if tokens == 11 { 0.7 } else { 0.03 };
+            let deviation = (expected * (1.0 - expected) / n as f64).sqrt();
+            assert!(
+                (share - expected).abs() < 4.5 * deviation,
+                "{share} end at {tokens}"
+            );
+        }
+        assert_eq!(EndingSampler::new(Endings::Share { early: 1.0 }, 0).draw(1), 1);
+    }
+
+    #[test]
+    fn certain_and_impossible_trials_need_no_logarithm() {
+        let mut rng = stream(0, Purpose::Endings, 0);
+        assert_eq!(geometric(1.0, &mut rng), 1);
+        assert_eq!(geometric(0.0, &mut rng), u64::MAX);
+    }
+}

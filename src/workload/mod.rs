@@ -5,12 +5,14 @@ mod client;
 mod generator;
 mod groups;
 mod lengths;
+mod load;
 mod request;
 mod segments;
 mod sessions;
 mod spec;
 
 pub use generator::Generator;
+pub use load::{TrafficKind, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use spec::{Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, WorkloadSpec};
 
