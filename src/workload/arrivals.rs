@@ -3,17 +3,14 @@
 //! Each gap is drawn in floating point, rounded once to whole picoseconds and added to an integer clock, so that the
 //! instants are the same however the stream is consumed and never go back. Draws are of unit mean and are scaled by
 //! the rate afterwards: one seed at two rates gives the same gaps on two scales (common random numbers).
-//!
-//! Modulated processes ([`Arrivals::Mmpp`], [`Arrivals::Profile`]) draw in operational time, in which the rate is 1,
-//! and map the draw through the rate of each piece. Both start at the beginning of their first piece, not in their
-//! stationary law.
 
 use std::sync::Arc;
 
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1, Gamma};
 
-use super::{Arrivals, MmppState, Request, WorkloadSpec};
+use super::modulation::Modulation;
+use super::{Arrivals, Request, WorkloadSpec};
 use crate::rng::{Purpose, stream};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
@@ -138,13 +135,13 @@ impl Instants {
     pub(super) fn next(&mut self) -> Option<Picos> {
         let rng = &mut self.rng;
         let next = match &mut self.process {
-            Process::Renewal { gaps, mean } => self.clock.checked_add(round(gaps.draw(rng) * *mean)),
+            Process::Renewal { gaps, mean } => after(self.clock, round(gaps.draw(rng) * *mean)),
             Process::Rescaled {
                 gaps,
                 mean,
                 rescaling,
             } => {
-                let raw = rescaling.drawn.checked_add(round(gaps.draw(rng) * *mean));
+                let raw = after(rescaling.drawn, round(gaps.draw(rng) * *mean));
                 raw.map(|raw| {
                     rescaling.drawn = raw;
                     rescaling.rescale(raw)
@@ -159,8 +156,10 @@ impl Instants {
             } => {
                 let rate = ramp_rate(*index as f64 / *last as f64, *start_rate, *end_rate, *exponential);
                 *index += 1;
-                self.clock
-                    .checked_add(round(GapLaw::Exponential.draw(rng) * picos_per_request(rate)))
+                after(
+                    self.clock,
+                    round(GapLaw::Exponential.draw(rng) * picos_per_request(rate)),
+                )
             }
             Process::AllAtOnce => Some(Picos::ZERO),
             Process::Modulated { gaps, modulation } => {
@@ -207,9 +206,14 @@ fn picos_per_request(request_rate: f64) -> f64 {
     PICOS_PER_SECOND as f64 / request_rate
 }
 
-/// To the nearest picosecond. The conversion saturates; a saturated gap then runs past the end of the clock.
-fn round(picos: f64) -> Picos {
+/// To the nearest picosecond. The conversion saturates at the end of the clock, where [`after`] stops.
+pub(super) fn round(picos: f64) -> Picos {
     Picos((picos + 0.5) as u64)
+}
+
+/// `now + length`; `None` at or past the end of the clock.
+pub(super) fn after(now: Picos, length: Picos) -> Option<Picos> {
+    now.checked_add(length).filter(|instant| *instant < Picos::MAX)
 }
 
 /// `instant · factor` to the nearest picosecond, exact where the factor is 1; `None` past the end of the clock.
@@ -217,8 +221,7 @@ fn stretch(instant: Picos, factor: f64) -> Option<Picos> {
     if factor == 1.0 {
         return Some(instant);
     }
-    let stretched = round(instant.0 as f64 * factor);
-    (stretched < Picos::MAX).then_some(stretched)
+    after(Picos::ZERO, round(instant.0 as f64 * factor))
 }
 
 /// Rate of the request at `progress` in [0, 1] of a ramp from `a` to `b`: `a + (b−a)·x` or `a·(b/a)^x` (B-3).
@@ -302,131 +305,10 @@ impl Rescaling {
     }
 }
 
-/// A rate that is constant on pieces of time, and where in it the clock stands.
-#[derive(Debug)]
-struct Modulation {
-    pieces: Pieces,
-    index: usize,
-    /// When the current piece ends.
-    end: Picos,
-    /// Requests per picosecond in the current piece.
-    rate: f64,
-}
-
-#[derive(Debug)]
-enum Pieces {
-    /// Equal lengths, in a cycle. `requests` are expected in one cycle.
-    Cycle {
-        piece: Picos,
-        rates: Arc<[f64]>,
-        requests: f64,
-    },
-    /// Exponential sojourns, which have a stream of their own.
-    Markov {
-        states: Vec<MmppState>,
-        rng: Box<ChaCha8Rng>,
-    },
-}
-
-impl Modulation {
-    fn cycle(piece: Picos, rates: Arc<[f64]>) -> Modulation {
-        assert!(
-            rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0),
-            "rates of a profile are not negative"
-        );
-        let requests = rates.iter().sum::<f64>() * piece.seconds();
-        assert!(requests > 0.0, "a profile sends something in each cycle");
-        Modulation::opened(Pieces::Cycle {
-            piece,
-            rates,
-            requests,
-        })
-    }
-
-    fn markov(states: &[MmppState], seed: u64) -> Modulation {
-        let valid = |state: &MmppState| state.request_rate.is_finite() && state.request_rate >= 0.0;
-        assert!(states.iter().all(valid), "rates of an MMPP are not negative");
-        let requests: f64 = states
-            .iter()
-            .map(|state| state.request_rate * state.mean_sojourn.seconds())
-            .sum();
-        assert!(requests > 0.0, "an MMPP sends something in each cycle");
-        let rng = Box::new(stream(seed, Purpose::Arrivals, 1));
-        Modulation::opened(Pieces::Markov {
-            states: states.to_vec(),
-            rng,
-        })
-    }
-
-    fn opened(pieces: Pieces) -> Modulation {
-        let mut modulation = Modulation {
-            pieces,
-            index: 0,
-            end: Picos::ZERO,
-            rate: 0.0,
-        };
-        modulation
-            .enter(0)
-            .expect("the first piece ends before the clock does");
-        modulation
-    }
-
-    /// Enters piece `index` at the end of the current one; `None` if it outlasts the clock.
-    fn enter(&mut self, index: usize) -> Option<()> {
-        let (length, request_rate) = match &mut self.pieces {
-            Pieces::Cycle { piece, rates, .. } => (*piece, rates[index]),
-            Pieces::Markov { states, rng } => {
-                let sojourn: f64 = Exp1.sample(rng.as_mut());
-                (
-                    round(sojourn * states[index].mean_sojourn.0 as f64),
-                    states[index].request_rate,
-                )
-            }
-        };
-        self.index = index;
-        self.rate = request_rate / PICOS_PER_SECOND as f64;
-        self.end = self.end.checked_add(length)?;
-        Some(())
-    }
-
-    fn count(&self) -> usize {
-        match &self.pieces {
-            Pieces::Cycle { rates, .. } => rates.len(),
-            Pieces::Markov { states, .. } => states.len(),
-        }
-    }
-
-    /// The instant at which the integral of the rate from `clock` reaches `operational`.
-    fn advance(&mut self, mut clock: Picos, mut operational: f64) -> Option<Picos> {
-        if let Pieces::Cycle {
-            piece,
-            rates,
-            requests,
-        } = &self.pieces
-            && operational > *requests
-        {
-            let cycles = (operational / requests).floor();
-            let length = round(cycles * rates.len() as f64 * piece.0 as f64);
-            operational -= cycles * requests;
-            clock = clock.checked_add(length)?;
-            self.end = self.end.checked_add(length)?;
-        }
-        loop {
-            let left = self.end - clock;
-            let expected = left.0 as f64 * self.rate;
-            if operational < expected {
-                return Some(clock + round(operational / self.rate).min(left));
-            }
-            operational -= expected;
-            clock = self.end;
-            self.enter((self.index + 1) % self.count())?;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::MmppState;
     use crate::workload::generator::tests::{arrivals_of, spec};
 
     fn seconds(spec: &WorkloadSpec, seed: u64) -> Vec<f64> {
@@ -578,27 +460,6 @@ mod tests {
             assert!(
                 (count - expected).abs() <= 4.0 * expected.sqrt(),
                 "{count} at {rate} requests/s"
-            );
-        }
-    }
-
-    #[test]
-    fn gaps_longer_than_a_day_leap_over_whole_days_exactly() {
-        let piece = Picos::from_seconds(1.0);
-        let rates: Arc<[f64]> = [0.25, 0.0, 0.75].into();
-        for operational in [0.1, 0.9, 1.1, 7.6, 1000.2] {
-            let expected = 3.0 * f64::floor(operational)
-                + if operational.fract() < 0.25 {
-                    operational.fract() / 0.25
-                } else {
-                    2.0 + (operational.fract() - 0.25) / 0.75
-                };
-            let instant = Modulation::cycle(piece, rates.clone())
-                .advance(Picos::ZERO, operational)
-                .unwrap();
-            assert!(
-                (instant.seconds() - expected).abs() < 1e-9,
-                "{operational}: {instant:?}"
             );
         }
     }

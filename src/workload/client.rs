@@ -7,13 +7,14 @@ use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1};
 
+use super::arrivals::{after, round};
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 
 /// An exponential think time of mean `mean`, rounded to picoseconds.
 pub(super) fn think_time(mean: Picos, rng: &mut ChaCha8Rng) -> Picos {
     let unit: f64 = Exp1.sample(rng);
-    Picos((unit * mean.0 as f64 + 0.5) as u64)
+    round(unit * mean.0 as f64)
 }
 
 /// Independent users: think, send, wait for the end, think again. All think first.
@@ -56,7 +57,7 @@ impl Users {
         let mut rng = stream(self.seed, Purpose::ThinkTimes, u64::from(user));
         rng.set_word_pos(u128::from(*thought) * WORDS_PER_THINK_TIME);
         *thought = thought.wrapping_add(1);
-        match now.checked_add(think_time(self.think_time, &mut rng)) {
+        match after(now, think_time(self.think_time, &mut rng)) {
             Some(sends) => self.thinking.push(Reverse((sends, self.begun, user))),
             None => self.clock_exhausted = true,
         }

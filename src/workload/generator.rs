@@ -12,6 +12,7 @@
 //!   ahead are sent by nobody.
 //! * Submissions pass `max_concurrency` in order. In a closed loop ([`Arrivals::AllAtOnce`] with a limit) a turn that
 //!   is due goes before a new conversation: the backlog of starts is endless and would never let it pass.
+//! * A closed loop without an end sends again whenever one fails: where a server refuses at once, no time passes.
 //! * A source whose next instant lies past the end of the clock ends; [`Generator::clock_exhausted`] says so.
 
 use std::sync::Arc;
@@ -20,8 +21,9 @@ use rustc_hash::FxHashMap;
 
 use super::arrivals::Instants;
 use super::client::{Places, Priorities, Users};
+use super::endings::EndingSampler;
 use super::groups::GroupSampler;
-use super::lengths::{EndingSampler, LengthSampler, TOKENS_MAX};
+use super::lengths::{LengthSampler, TOKENS_MAX};
 use super::request::{Piece, Prompt, Request};
 use super::segments;
 use super::sessions::{Sessions, Utterance};
@@ -446,5 +448,4 @@ impl Sharing {
 }
 
 #[cfg(test)]
-#[path = "generator_tests.rs"]
 pub(super) mod tests;

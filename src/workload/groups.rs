@@ -119,3 +119,32 @@ impl Deck {
         kind as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deck_deals_each_card_once_and_no_two_decks_alike() {
+        for count in 1..=17 {
+            let dealt = |seed| {
+                let mut sampler = GroupSampler::new(count, 0.0, Some(50), seed);
+                (0..50).map(|_| sampler.draw()).collect::<Vec<u32>>()
+            };
+            for kind in 0..count {
+                let expected = 50 / count + u32::from(kind < 50 % count);
+                let cards = dealt(1).into_iter().filter(|card| *card == kind).count();
+                assert_eq!(cards, expected as usize, "kind {kind} of {count}");
+            }
+            assert!(count == 1 || dealt(1) != dealt(2));
+        }
+    }
+
+    #[test]
+    fn a_shuffled_deck_puts_each_kind_anywhere_alike() {
+        // First card of a deck of 30 cards in 3 kinds: each kind with probability 1/3, standard deviation 26 in 3,000.
+        let mut first = [0_i32; 3];
+        (0..3000).for_each(|seed| first[GroupSampler::new(3, 0.0, Some(30), seed).draw() as usize] += 1);
+        assert!(first.iter().all(|count| (count - 1000).abs() < 104), "{first:?}");
+    }
+}

@@ -74,8 +74,8 @@ pub fn mean_rate(spec: &WorkloadSpec) -> Option<f64> {
 /// `spec` offering `request_rate` requests/s on average: the same seed then gives the same traffic, faster or slower.
 ///
 /// Gaps keep their draws (common random numbers). Poisson, gamma, constant and ramp gaps and a trace's are all scaled
-/// by one factor. Where the rate is modulated, by an MMPP or a day curve, the rates are scaled and the modulation keeps its
-/// clock: a day stays a day. Think times between turns stay too.
+/// by one factor. Where the rate is modulated, by an MMPP or a day curve, the rates are scaled and the modulation
+/// keeps its clock: a day stays a day. Think times between turns stay too.
 ///
 /// # Panics
 /// If `spec` has no rate ([`mean_rate`] is `None`) or `request_rate` is not a positive number.

@@ -2,10 +2,12 @@
 
 mod arrivals;
 mod client;
+mod endings;
 mod generator;
 mod groups;
 mod lengths;
 mod load;
+mod modulation;
 mod request;
 mod segments;
 mod sessions;

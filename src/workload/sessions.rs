@@ -10,8 +10,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use rand::rngs::ChaCha8Rng;
 use slab::Slab;
 
+use super::arrivals::after;
 use super::client::think_time;
-use super::lengths::{TOKENS_MAX, geometric};
+use super::endings::geometric;
+use super::lengths::TOKENS_MAX;
 use super::request::{Piece, Prompt};
 use super::segments;
 use crate::ids::RequestId;
@@ -105,8 +107,9 @@ impl Sessions {
         }
     }
 
-    /// Opens a conversation, led by `user` where there are users, of at most `turns_max` turns, whose lengths `draw` gives as (new, output, max) tokens.
-    /// It is cut before the turn whose prompt would exceed 2²⁸ tokens. Returns its key and number of turns.
+    /// Opens a conversation, led by `user` where there are users, of at most `turns_max` turns, whose lengths `draw`
+    /// gives as (new, output, max) tokens. It is cut before the turn whose prompt would exceed 2²⁸ tokens. Returns its
+    /// key and number of turns.
     pub(super) fn open(
         &mut self,
         user: Option<u32>,
@@ -206,7 +209,7 @@ impl Sessions {
             self.close(key);
             return false;
         };
-        let Some(submitted) = now.checked_add(next.think_time) else {
+        let Some(submitted) = after(now, next.think_time) else {
             self.clock_exhausted = true;
             self.close(key);
             return false;

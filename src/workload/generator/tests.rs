@@ -1,3 +1,5 @@
+//! What any traffic must obey, and what each sort of it promises.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -390,6 +392,18 @@ fn traffic_past_the_end_of_the_clock_ends_and_says_so() {
     }
     assert_eq!(traffic.sent(), 18);
     assert!(traffic.clock_exhausted());
+    let never = spec(Arrivals::Poisson { request_rate: 1e-12 });
+    let mut traffic = Generator::new(&never, 0);
+    assert_eq!(traffic.next_arrival(), None);
+    assert!(traffic.clock_exhausted());
+}
+
+#[test]
+#[should_panic(expected = "needs num_prompts or max_concurrency")]
+fn an_endless_batch_is_refused() {
+    let mut endless = spec(Arrivals::AllAtOnce);
+    endless.num_prompts = None;
+    let _ = Generator::new(&endless, 0);
 }
 
 fn any_arrivals() -> impl Strategy<Value = Arrivals> {
