@@ -159,7 +159,9 @@ pub fn format_bytes(bytes: Bytes) -> String {
         ("MiB", 1 << 20),
         ("MB", 1_000_000),
     ];
-    let exact = units.iter().find(|(_, size)| bytes.0 > 0 && bytes.0 % size == 0);
+    let exact = units
+        .iter()
+        .find(|(_, size)| bytes.0 > 0 && bytes.0.is_multiple_of(*size));
     match exact {
         Some((unit, size)) => format!("{} {unit}", bytes.0 / size),
         None => format!("{} B", bytes.0),
