@@ -1,0 +1,433 @@
+//! Quantities as people write them, `"80 GB"`, `"3.35 TB/s"`, `"989.4 TFLOP/s"`, `"500 ms"`, read into unit types.
+//!
+//! A quantity is a decimal number, optional spaces and a unit; the unit is never guessed. Decimal prefixes are
+//! powers of ten and `Ki`, `Mi`, `Gi`, `Ti` powers of two, so `80 GB` and `80 GiB` differ by 7 %. Letter case is
+//! ignored, but for network bits: `Gbit/s` is spelled out, and `Gb` or `Gb/s` is refused because readers disagree
+//! about it. Left out: arithmetic, locales (a comma is an error) and signs (nothing here may be negative).
+
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Picos};
+
+/// Why a text is not a quantity. The message says what was read and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// The text does not begin with a number.
+    #[error("`{text}` does not begin with a number; write it like `{example}`")]
+    NoNumber {
+        /// What was written.
+        text: String,
+        /// A right spelling.
+        example: &'static str,
+    },
+    /// The number has no unit.
+    #[error("`{text}` has no unit; write it like `{example}`")]
+    NoUnit {
+        /// What was written.
+        text: String,
+        /// A right spelling.
+        example: &'static str,
+    },
+    /// The unit measures something else or nothing.
+    #[error("`{unit}` in `{text}` is not a unit of {of}; known are {known}")]
+    UnknownUnit {
+        /// What was written.
+        text: String,
+        /// Its unit.
+        unit: String,
+        /// What was to be measured.
+        of: &'static str,
+        /// The units that are understood.
+        known: &'static str,
+    },
+    /// Negative, not finite, or beyond what the type can hold.
+    #[error("`{text}` is out of range: {of} must be at least zero and below {limit}")]
+    OutOfRange {
+        /// What was written.
+        text: String,
+        /// What was to be measured.
+        of: &'static str,
+        /// The smallest value that is too large.
+        limit: &'static str,
+    },
+}
+
+/// What a family of units measures, for messages.
+struct Family {
+    of: &'static str,
+    example: &'static str,
+    known: &'static str,
+}
+
+const MEMORY: Family = Family {
+    of: "memory",
+    example: "80 GB",
+    known: "B, kB, MB, GB, TB (powers of ten) and KiB, MiB, GiB, TiB (powers of two)",
+};
+const RATE: Family = Family {
+    of: "bandwidth",
+    example: "3.35 TB/s",
+    known: "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s",
+};
+const FLOPS: Family = Family {
+    of: "computing rate",
+    example: "989.4 TFLOP/s",
+    known: "GFLOP/s, TFLOP/s, PFLOP/s and GOP/s, TOP/s, POP/s (also FLOPS, OPS)",
+};
+const DURATION: Family = Family {
+    of: "time",
+    example: "500 ms",
+    known: "ns, us (or µs), ms, s, min, h, d",
+};
+const POWER: Family = Family {
+    of: "power",
+    example: "700 W",
+    known: "W, kW",
+};
+
+/// Reads an amount of memory, rounded to the nearest byte.
+///
+/// ```
+/// use plimsoll::{quantity::parse_bytes, units::Bytes};
+/// assert_eq!(parse_bytes("80 GB"), Ok(Bytes(80_000_000_000)));
+/// assert_eq!(parse_bytes("80GiB"), Ok(Bytes(85_899_345_920)));
+/// ```
+pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
+    let (number, unit) = split(text, &MEMORY)?;
+    let scale = byte_scale(unit).ok_or_else(|| unknown_unit(text, unit, &MEMORY))?;
+    let bytes = number.times(scale).round();
+    if bytes < 2f64.powi(63) {
+        Ok(Bytes(bytes as u64))
+    } else {
+        Err(out_of_range(text, &MEMORY, "8 EiB"))
+    }
+}
+
+/// Reads bytes per second; `Gbit/s` and its like count eight bits to the byte.
+pub fn parse_rate(text: &str) -> Result<BytesPerSec, QuantityError> {
+    let (number, unit) = split(text, &RATE)?;
+    rate_scale(unit)
+        .map(|scale| BytesPerSec(number.times(scale)))
+        .ok_or_else(|| unknown_unit(text, unit, &RATE))
+}
+
+/// Reads operations per second, floating-point or integer: `TFLOP/s`, `TFLOPS`, `TOP/s` and `TOPS` are the same rate.
+pub fn parse_flops(text: &str) -> Result<FlopsPerSec, QuantityError> {
+    let (number, unit) = split(text, &FLOPS)?;
+    flops_scale(unit)
+        .map(|scale| FlopsPerSec(number.times(scale)))
+        .ok_or_else(|| unknown_unit(text, unit, &FLOPS))
+}
+
+/// Reads a duration, rounded to the nearest picosecond.
+///
+/// ```
+/// use plimsoll::{quantity::parse_duration, units::Picos};
+/// assert_eq!(parse_duration("500 ms"), Ok(Picos::from_seconds(0.5)));
+/// assert_eq!(parse_duration("10 min"), parse_duration("600s"));
+/// ```
+pub fn parse_duration(text: &str) -> Result<Picos, QuantityError> {
+    let (number, unit) = split(text, &DURATION)?;
+    let scale = match unit.to_lowercase().as_str() {
+        "ns" => ten(-9),
+        "us" | "µs" | "μs" => ten(-6),
+        "ms" => ten(-3),
+        "s" | "sec" => ten(0),
+        "min" => times(60.0),
+        "h" => times(3600.0),
+        "d" => times(86_400.0),
+        _ => return Err(unknown_unit(text, unit, &DURATION)),
+    };
+    Picos::try_from_seconds(number.times(scale)).ok_or_else(|| out_of_range(text, &DURATION, "213 d"))
+}
+
+/// Reads power in watts.
+pub fn parse_watts(text: &str) -> Result<f64, QuantityError> {
+    let (number, unit) = split(text, &POWER)?;
+    match unit.to_lowercase().as_str() {
+        "w" => Ok(number.times(ten(0))),
+        "kw" => Ok(number.times(ten(3))),
+        _ => Err(unknown_unit(text, unit, &POWER)),
+    }
+}
+
+/// Writes memory so that [`parse_bytes`] gives it back to the byte: whole decimal or binary units where exact.
+#[must_use]
+pub fn format_bytes(bytes: Bytes) -> String {
+    let units = [
+        ("TB", 1_000_000_000_000),
+        ("GiB", 1 << 30),
+        ("GB", 1_000_000_000),
+        ("MiB", 1 << 20),
+        ("MB", 1_000_000),
+    ];
+    let exact = units
+        .iter()
+        .find(|(_, size)| bytes.0 > 0 && bytes.0.is_multiple_of(*size));
+    match exact {
+        Some((unit, size)) => format!("{} {unit}", bytes.0 / size),
+        None => format!("{} B", bytes.0),
+    }
+}
+
+/// Writes a bandwidth in TB/s or GB/s, at full precision.
+#[must_use]
+pub fn format_rate(rate: BytesPerSec) -> String {
+    if rate.0 >= 1e12 {
+        format!("{} TB/s", decimal(rate.0, 12))
+    } else {
+        format!("{} GB/s", decimal(rate.0, 9))
+    }
+}
+
+/// Writes a computing rate in TFLOP/s, at full precision.
+#[must_use]
+pub fn format_flops(rate: FlopsPerSec) -> String {
+    format!("{} TFLOP/s", decimal(rate.0, 12))
+}
+
+/// The shortest decimal that reads back as `value` in units of `10^power`.
+fn decimal(value: f64, power: i32) -> String {
+    // Rust prints the shortest digits that identify the float, so moving their point loses nothing.
+    let scientific = format!("{value:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent = exponent.parse::<i32>().unwrap_or(0) - power;
+    let digits = digits.replace('.', "");
+    let point = exponent + 1;
+    match usize::try_from(point) {
+        Ok(point) if point >= digits.len() => format!("{digits:0<point$}"),
+        Ok(point) if point > 0 => format!("{}.{}", &digits[..point], &digits[point..]),
+        _ => format!("0.{}{digits}", "0".repeat(point.unsigned_abs() as usize)),
+    }
+}
+
+/// A decimal number before its unit is applied.
+struct Number<'a> {
+    mantissa: &'a str,
+    exponent: i32,
+}
+
+/// The size of a unit: `10^power · factor`.
+#[derive(Clone, Copy)]
+struct Scale {
+    power: i32,
+    factor: f64,
+}
+
+fn ten(power: i32) -> Scale {
+    Scale { power, factor: 1.0 }
+}
+
+fn times(factor: f64) -> Scale {
+    Scale { power: 0, factor }
+}
+
+impl Number<'_> {
+    /// The number in base units. Powers of ten join the decimal exponent before it is read, so that `3.35 TB/s`
+    /// is the float nearest to 3.35·10¹² and equals the literal `3.35e12`.
+    fn times(&self, scale: Scale) -> f64 {
+        let exponent = self.exponent.saturating_add(scale.power);
+        let decimal = format!("{}e{exponent}", self.mantissa.replace('_', ""));
+        decimal.parse::<f64>().expect("the mantissa was read as a number") * scale.factor
+    }
+}
+
+/// Splits a text into its number and its unit, both checked for presence.
+fn split<'a>(text: &'a str, family: &Family) -> Result<(Number<'a>, &'a str), QuantityError> {
+    let trimmed = text.trim();
+    let end = trimmed
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
+        .unwrap_or(trimmed.len());
+    let (mantissa, rest) = trimmed.split_at(end);
+    if mantissa.replace('_', "").parse::<f64>().is_err() {
+        return Err(QuantityError::NoNumber {
+            text: text.to_string(),
+            example: family.example,
+        });
+    }
+    let (exponent, rest) = exponent(rest);
+    let number = Number { mantissa, exponent };
+    if number.times(ten(24)).is_infinite() {
+        return Err(out_of_range(text, family, "1e280"));
+    }
+    let unit = rest.trim_start();
+    if unit.is_empty() {
+        return Err(QuantityError::NoUnit {
+            text: text.to_string(),
+            example: family.example,
+        });
+    }
+    Ok((number, unit))
+}
+
+/// Reads a decimal exponent if one begins the text; else it is zero and nothing is consumed.
+fn exponent(text: &str) -> (i32, &str) {
+    let Some(after) = text.strip_prefix(['e', 'E']) else {
+        return (0, text);
+    };
+    let sign = usize::from(after.starts_with(['+', '-']));
+    let digits = after[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    match after[..sign + digits].parse() {
+        Ok(exponent) => (exponent, &after[sign + digits..]),
+        Err(_) => (0, text),
+    }
+}
+
+/// Bytes in a unit of memory; `None` for `Gb`, which some read as bits.
+fn byte_scale(unit: &str) -> Option<Scale> {
+    if unit.len() > 1 && unit.ends_with('b') && unit[..unit.len() - 1].chars().any(|c| c.is_ascii_uppercase())
+    {
+        return None;
+    }
+    Some(match unit.to_lowercase().as_str() {
+        "b" | "byte" | "bytes" => ten(0),
+        "kb" => ten(3),
+        "mb" => ten(6),
+        "gb" => ten(9),
+        "tb" => ten(12),
+        "kib" => times(1024.0),
+        "mib" => times(1_048_576.0),
+        "gib" => times(1_073_741_824.0),
+        "tib" => times(1_099_511_627_776.0),
+        _ => return None,
+    })
+}
+
+fn rate_scale(unit: &str) -> Option<Scale> {
+    let bits = |power| Some(Scale { power, factor: 0.125 });
+    match unit.to_lowercase().as_str() {
+        "mbit/s" => return bits(6),
+        "gbit/s" => return bits(9),
+        "tbit/s" => return bits(12),
+        _ => {}
+    }
+    let amount = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("/S"))?;
+    byte_scale(amount.trim_end())
+}
+
+fn flops_scale(unit: &str) -> Option<Scale> {
+    let lower = unit.to_lowercase();
+    let stem = ["flop/s", "flops", "op/s", "ops"]
+        .iter()
+        .find_map(|ending| lower.strip_suffix(ending))?;
+    Some(ten(match stem {
+        "" => 0,
+        "m" => 6,
+        "g" => 9,
+        "t" => 12,
+        "p" => 15,
+        "e" => 18,
+        _ => return None,
+    }))
+}
+
+fn unknown_unit(text: &str, unit: &str, family: &Family) -> QuantityError {
+    QuantityError::UnknownUnit {
+        text: text.to_string(),
+        unit: unit.to_string(),
+        of: family.of,
+        known: family.known,
+    }
+}
+
+fn out_of_range(text: &str, family: &Family, limit: &'static str) -> QuantityError {
+    QuantityError::OutOfRange {
+        text: text.to_string(),
+        of: family.of,
+        limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decimal_and_binary_prefixes_differ() {
+        assert_eq!(parse_bytes("80 GB"), Ok(Bytes(80_000_000_000)));
+        assert_eq!(parse_bytes(" 80GiB "), Ok(Bytes(80 << 30)));
+        assert_eq!(parse_bytes("81559 MiB"), Ok(Bytes(81_559 << 20)));
+        assert_eq!(parse_bytes("50 MB"), Ok(Bytes(50_000_000)));
+        assert_eq!(parse_bytes("1e3 B"), Ok(Bytes(1000)));
+        assert_eq!(parse_bytes("0.5 kb"), Ok(Bytes(500)));
+    }
+
+    #[test]
+    fn rates_count_bytes_unless_bits_are_spelled_out() {
+        assert_eq!(parse_rate("3.35 TB/s"), Ok(BytesPerSec(3.35e12)));
+        assert_eq!(parse_rate("450GB/s"), Ok(BytesPerSec(450e9)));
+        assert_eq!(parse_rate("400 Gbit/s"), Ok(BytesPerSec(50e9)));
+        assert!(matches!(
+            parse_rate("400 Gb/s"),
+            Err(QuantityError::UnknownUnit { .. })
+        ));
+        assert!(matches!(
+            parse_rate("400 GB"),
+            Err(QuantityError::UnknownUnit { .. })
+        ));
+    }
+
+    #[test]
+    fn flops_and_ops_are_one_rate() {
+        for text in ["989.4 TFLOP/s", "989.4TFLOPS", "989.4 TOPS", "0.9894 PFLOP/s"] {
+            assert!(parse_flops(text).unwrap() == FlopsPerSec(989.4e12), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_take_the_units_that_people_use() {
+        let cases = [
+            ("500 ms", 0.5),
+            ("45s", 45.0),
+            ("10 min", 600.0),
+            ("600 s", 600.0),
+            ("2h", 7200.0),
+            ("3 µs", 3e-6),
+        ];
+        for (text, seconds) in cases {
+            assert_eq!(parse_duration(text), Ok(Picos::from_seconds(seconds)), "{text}");
+        }
+        assert!(matches!(
+            parse_duration("214 d"),
+            Err(QuantityError::OutOfRange { .. })
+        ));
+    }
+
+    #[test]
+    fn watts_are_read() {
+        assert_eq!(parse_watts("700 W"), Ok(700.0));
+        assert_eq!(parse_watts("1.2kW"), Ok(1200.0));
+    }
+
+    #[test]
+    fn an_error_says_what_would_be_right() {
+        insta::assert_snapshot!(parse_bytes("80").unwrap_err(), @"`80` has no unit; write it like `80 GB`");
+        insta::assert_snapshot!(parse_bytes("lots").unwrap_err(), @"`lots` does not begin with a number; write it like `80 GB`");
+        insta::assert_snapshot!(parse_bytes("-1 GB").unwrap_err(), @"`-1 GB` does not begin with a number; write it like `80 GB`");
+        insta::assert_snapshot!(parse_duration("3 parsecs").unwrap_err(), @"`parsecs` in `3 parsecs` is not a unit of time; known are ns, us (or µs), ms, s, min, h, d");
+        insta::assert_snapshot!(parse_bytes("80 Gb").unwrap_err(), @"`Gb` in `80 Gb` is not a unit of memory; known are B, kB, MB, GB, TB (powers of ten) and KiB, MiB, GiB, TiB (powers of two)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_answer_and_not_a_panic(text in "\\PC{0,20}|[0-9._eE+-]{0,8} ?[a-zA-Zµ/]{0,8}") {
+            let _ = parse_bytes(&text);
+            let _ = parse_rate(&text);
+            let _ = parse_flops(&text);
+            let _ = parse_duration(&text);
+            let _ = parse_watts(&text);
+        }
+
+        #[test]
+        fn memory_is_written_so_that_it_reads_back(bytes in 0u64..1 << 50, shift in 0u32..31) {
+            let bytes = Bytes((bytes >> shift) << shift);
+            prop_assert_eq!(parse_bytes(&format_bytes(bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn rates_are_written_so_that_they_read_back(rate in 1u64..100_000_000) {
+            let rate = rate as f64 * 1e6;
+            prop_assert_eq!(parse_rate(&format_rate(BytesPerSec(rate))), Ok(BytesPerSec(rate)));
+            prop_assert_eq!(parse_flops(&format_flops(FlopsPerSec(rate))), Ok(FlopsPerSec(rate)));
+        }
+    }
+}
