@@ -7,8 +7,12 @@
 pub mod calibration;
 pub mod constant;
 pub mod kernel;
+#[cfg(test)]
+mod latency_table;
 pub mod linear;
 mod operators;
+#[cfg(test)]
+mod published_kernels;
 pub mod roofline;
 #[cfg(test)]
 mod testing;
