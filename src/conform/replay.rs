@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use rustc_hash::FxHasher;
 
 use super::Recording;
-use crate::cost::LinearCost;
+use crate::cost::linear::LinearCost;
 use crate::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};

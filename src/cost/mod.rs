@@ -4,9 +4,18 @@
 //! picoseconds. A decode-only step is affine in KV tokens for a fixed batch ([`DecodeCost`]), which is what lets
 //! the simulator leap over a run of them.
 
-mod linear;
-
-pub use linear::LinearCost;
+pub mod calibration;
+pub mod constant;
+pub mod kernel;
+#[cfg(test)]
+mod latency_table;
+pub mod linear;
+mod operators;
+#[cfg(test)]
+mod published_kernels;
+pub mod roofline;
+#[cfg(test)]
+mod testing;
 
 use crate::units::Picos;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cost::{LinearCost, StepCost};
+use plimsoll::cost::{StepCost, linear::LinearCost};
 use plimsoll::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
 use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
