@@ -40,14 +40,20 @@ pub(super) struct Buckets {
 impl Buckets {
     /// An empty one.
     pub(super) fn new() -> Self {
-        Buckets { pages: vec![None; PAGES] }
+        Buckets {
+            pages: vec![None; PAGES],
+        }
     }
 
     /// Adds `times` to a bucket.
     #[inline]
     pub(super) fn add(&mut self, bucket: usize, times: u64) {
-        let page = self.pages[bucket >> OCTAVE_BITS]
-            .get_or_insert_with(|| Box::new(Page { counts: [0; OCTAVE], touched: [0; OCTAVE / 64] }));
+        let page = self.pages[bucket >> OCTAVE_BITS].get_or_insert_with(|| {
+            Box::new(Page {
+                counts: [0; OCTAVE],
+                touched: [0; OCTAVE / 64],
+            })
+        });
         let place = bucket & (OCTAVE - 1);
         page.counts[place] += times;
         page.touched[place / 64] |= 1 << (place % 64);
@@ -72,7 +78,11 @@ impl Buckets {
 
     /// (bucket, count) of the touched buckets in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let pages = self.pages.iter().enumerate().filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        let pages = self
+            .pages
+            .iter()
+            .enumerate()
+            .filter_map(|(number, page)| Some((number, page.as_ref()?)));
         pages.flat_map(|(number, page)| {
             page.touched.iter().enumerate().flat_map(move |(word, &bits)| {
                 SetBits(bits).map(move |bit| {

@@ -45,7 +45,10 @@ struct Exact {
 impl Distribution {
     /// An empty one that goes straight to buckets: for a part of a run already known to have many values.
     pub(super) fn bucketed() -> Self {
-        Distribution { moments: Moments::default(), store: Store::Buckets(Buckets::new()) }
+        Distribution {
+            moments: Moments::default(),
+            store: Store::Buckets(Buckets::new()),
+        }
     }
 
     /// How many durations.
@@ -184,10 +187,19 @@ impl Distribution {
             return Some(1.0);
         }
         let below = |cell: Cell| {
-            let inside = limit.0.saturating_add(1).saturating_sub(cell.lower).min(cell.width);
+            let inside = limit
+                .0
+                .saturating_add(1)
+                .saturating_sub(cell.lower)
+                .min(cell.width);
             cell.count as f64 * (inside as f64 / cell.width as f64)
         };
-        let at_most: f64 = self.cells().into_iter().take_while(|cell| cell.lower <= limit.0).map(below).sum();
+        let at_most: f64 = self
+            .cells()
+            .into_iter()
+            .take_while(|cell| cell.lower <= limit.0)
+            .map(below)
+            .sum();
         Some((at_most / self.moments.count as f64).clamp(0.0, 1.0))
     }
 
@@ -207,7 +219,10 @@ impl Distribution {
     #[must_use]
     pub fn steps(&self) -> Vec<(f64, u64)> {
         let upper = |cell: Cell| (cell.lower + (cell.width - 1)).min(self.moments.max);
-        self.cells().into_iter().map(|cell| (Picos(upper(cell)).seconds(), cell.count)).collect()
+        self.cells()
+            .into_iter()
+            .map(|cell| (Picos(upper(cell)).seconds(), cell.count))
+            .collect()
     }
 
     /// Adds all of `other`.
@@ -227,7 +242,10 @@ impl Distribution {
                     match theirs {
                         Store::Buckets(theirs) => theirs.iter().for_each(|(bucket, n)| mine.add(bucket, n)),
                         Store::Exact(theirs) => {
-                            theirs.sorted().iter().for_each(|&(value, n)| mine.add(bucket_of(value), n));
+                            theirs
+                                .sorted()
+                                .iter()
+                                .for_each(|&(value, n)| mine.add(bucket_of(value), n));
                         }
                     }
                 }
@@ -248,10 +266,21 @@ impl Distribution {
     /// What is needed to rebuild the distribution, as small as it gets.
     pub(super) fn pack(&self) -> Packed {
         match &self.store {
-            Store::Exact(exact) => Packed { moments: self.moments, exact: true, entries: exact.sorted() },
+            Store::Exact(exact) => Packed {
+                moments: self.moments,
+                exact: true,
+                entries: exact.sorted(),
+            },
             Store::Buckets(buckets) => {
-                let entries = buckets.iter().map(|(bucket, count)| (bucket as u64, count)).collect();
-                Packed { moments: self.moments, exact: false, entries }
+                let entries = buckets
+                    .iter()
+                    .map(|(bucket, count)| (bucket as u64, count))
+                    .collect();
+                Packed {
+                    moments: self.moments,
+                    exact: false,
+                    entries,
+                }
             }
         }
     }
@@ -271,7 +300,9 @@ impl Distribution {
                 }
             }
             Store::Buckets(buckets) => {
-                other.in_buckets().for_each(|(bucket, times)| buckets.add(bucket as usize, times));
+                other
+                    .in_buckets()
+                    .for_each(|(bucket, times)| buckets.add(bucket as usize, times));
             }
         }
         self.moments.merge(&other.moments);
@@ -279,9 +310,15 @@ impl Distribution {
 
     fn cells(&self) -> Vec<Cell> {
         match &self.store {
-            Store::Exact(exact) => {
-                exact.sorted().iter().map(|&(lower, count)| Cell { lower, width: 1, count }).collect()
-            }
+            Store::Exact(exact) => exact
+                .sorted()
+                .iter()
+                .map(|&(lower, count)| Cell {
+                    lower,
+                    width: 1,
+                    count,
+                })
+                .collect(),
             Store::Buckets(buckets) => {
                 let cell = |(bucket, count)| {
                     let (lower, width) = bounds(bucket);
@@ -327,11 +364,17 @@ impl Exact {
 
     /// (value, count), ascending, each value once.
     fn sorted(&self) -> Vec<(u64, u64)> {
-        let mut pairs: Vec<(u64, u64)> = self.values.iter().map(|(&value, &times)| (value, times)).collect();
+        let mut pairs: Vec<(u64, u64)> = self
+            .values
+            .iter()
+            .map(|(&value, &times)| (value, times))
+            .collect();
         pairs.extend(
             self.progressions
                 .iter()
-                .flat_map(|(&(first, step, terms), &times)| (0..terms).map(move |i| (first + step * i, times))),
+                .flat_map(|(&(first, step, terms), &times)| {
+                    (0..terms).map(move |i| (first + step * i, times))
+                }),
         );
         pairs.sort_unstable();
         pairs.dedup_by(|later, kept| {
@@ -371,12 +414,24 @@ impl Packed {
 
     /// How many of the durations exceed `limit`, a bucket that straddles it in proportion.
     pub(super) fn exceeding(&self, limit: Picos) -> f64 {
+        if limit.0 >= self.moments.max {
+            return 0.0;
+        }
         let above = |&(key, count): &(u64, u64)| {
-            let (lower, width) = if self.exact { (key, 1) } else { bounds(key as usize) };
+            let (lower, width) = if self.exact {
+                (key, 1)
+            } else {
+                bounds(key as usize)
+            };
             let outside = (lower + (width - 1)).saturating_sub(limit.0).min(width);
             count as f64 * (outside as f64 / width as f64)
         };
-        self.entries.iter().rev().map(above).take_while(|&n| n > 0.0).sum()
+        self.entries
+            .iter()
+            .rev()
+            .map(above)
+            .take_while(|&n| n > 0.0)
+            .sum()
     }
 
     /// Adds all of `other`, by a merge of sorted lists.
@@ -439,14 +494,19 @@ mod tests {
 
     fn of(values: &[u64]) -> Distribution {
         let mut distribution = Distribution::default();
-        values.iter().for_each(|&value| distribution.record(Picos(value), 1));
+        values
+            .iter()
+            .for_each(|&value| distribution.record(Picos(value), 1));
         distribution
     }
 
     /// numpy's percentile of a sorted slice, in seconds.
     fn sorted_quantile(sorted: &[u64], p: f64) -> f64 {
         let rank = (sorted.len() - 1) as f64 * p;
-        let (low, high) = (sorted[rank.floor() as usize] as f64, sorted[rank.ceil() as usize] as f64);
+        let (low, high) = (
+            sorted[rank.floor() as usize] as f64,
+            sorted[rank.ceil() as usize] as f64,
+        );
         (low + (high - low) * (rank - rank.floor())) / 1e12
     }
 
@@ -487,7 +547,10 @@ mod tests {
         }
         assert!(gaps.is_exact());
         assert_eq!(gaps.count(), 381_000);
-        assert_eq!(gaps.quantile_s(0.5), Some((7_000_000 + 63 * 39_000) as f64 / 1e12));
+        assert_eq!(
+            gaps.quantile_s(0.5),
+            Some((7_000_000 + 63 * 39_000) as f64 / 1e12)
+        );
     }
 
     fn durations() -> impl Strategy<Value = Vec<u64>> {

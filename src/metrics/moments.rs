@@ -20,7 +20,14 @@ pub(super) struct Moments {
 
 impl Default for Moments {
     fn default() -> Self {
-        Moments { count: 0, sum: 0, squares_low: 0, squares_high: 0, min: u64::MAX, max: 0 }
+        Moments {
+            count: 0,
+            sum: 0,
+            squares_low: 0,
+            squares_high: 0,
+            min: u64::MAX,
+            max: 0,
+        }
     }
 }
 
@@ -81,7 +88,8 @@ impl Moments {
 
     /// The population standard deviation in seconds.
     pub(super) fn std_s(&self) -> Option<f64> {
-        (self.count > 0).then(|| (self.central_squares() / self.count as f64).sqrt() / PICOS_PER_SECOND as f64)
+        (self.count > 0)
+            .then(|| (self.central_squares() / self.count as f64).sqrt() / PICOS_PER_SECOND as f64)
     }
 
     /// Σ (x − mean)² in ps². Taken about the integer part of the mean so that nothing cancels.
