@@ -1,57 +1,611 @@
-//! Latencies as (value, count): exact mean and deviation, quantiles within 0.1 %.
+//! Latencies as (value, count): exact mean and deviation, quantiles exact while values are few, else within 0.1 %.
+//!
+//! All sequences of a step share its gap, and a run of decode steps is an arithmetic progression of gaps, so the
+//! natural record is a value with a multiplicity. Up to [`DISTINCT_MAX`] distinct values are kept as they are; then
+//! they move into log-linear buckets whose width is below a thousandth. Mean, deviation, smallest and largest are
+//! exact integers throughout. Memory does not grow with the number of durations.
 
-use crate::units::Picos;
+use rustc_hash::FxHashMap;
 
-/// A set of durations. Memory does not grow with their number.
+use super::buckets::{Buckets, bounds, bucket_of};
+use super::moments::Moments;
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Distinct values that are kept before buckets take over.
+pub(super) const DISTINCT_MAX: usize = 4096;
+
+/// A multiset of durations.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
-    count: u64,
+    moments: Moments,
+    store: Store,
+}
+
+#[derive(Clone, Debug)]
+enum Store {
+    Exact(Exact),
+    Buckets(Buckets),
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Store::Exact(Exact::default())
+    }
+}
+
+/// Values as they are: single ones, and progressions (first, step, terms), each with its count.
+#[derive(Clone, Debug, Default)]
+struct Exact {
+    values: FxHashMap<u64, u64>,
+    progressions: FxHashMap<(u64, u64, u64), u64>,
+    /// Σ of the terms of the distinct progressions: with `values` an upper bound on the distinct values.
+    terms: usize,
 }
 
 impl Distribution {
+    /// An empty one that goes straight to buckets: for a part of a run already known to have many values.
+    pub(super) fn bucketed() -> Self {
+        Distribution {
+            moments: Moments::default(),
+            store: Store::Buckets(Buckets::new()),
+        }
+    }
+
     /// How many durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.moments.count
     }
+
+    /// Whether quantiles are exact (few distinct values) rather than within 0.1 %.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        matches!(self.store, Store::Exact(_))
+    }
+
     /// Adds `times` durations of `value`.
-    pub fn record(&mut self, _value: Picos, times: u64) {
-        self.count += times;
+    #[inline]
+    pub fn record(&mut self, value: Picos, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.moments.add(value.0, times);
+        match &mut self.store {
+            Store::Buckets(buckets) => buckets.add(bucket_of(value.0), times),
+            Store::Exact(exact) => {
+                *exact.values.entry(value.0).or_insert(0) += times;
+                if exact.is_full() {
+                    self.spill();
+                }
+            }
+        }
     }
+
     /// Adds `times` each of `first`, `first + step`, … (`terms` terms).
-    pub fn record_progression(&mut self, _first: Picos, _step: Picos, terms: u64, times: u64) {
-        self.count += terms * times;
+    pub fn record_progression(&mut self, first: Picos, step: Picos, terms: u64, times: u64) {
+        if terms == 0 || times == 0 {
+            return;
+        }
+        if step == Picos::ZERO || terms == 1 {
+            return self.record(first, terms * times);
+        }
+        self.moments.add_progression(first.0, step.0, terms, times);
+        match &mut self.store {
+            Store::Buckets(buckets) => buckets.add_progression(first.0, step.0, terms, times),
+            Store::Exact(exact) => {
+                exact.add_progression(first.0, step.0, terms, times);
+                if exact.is_full() {
+                    self.spill();
+                }
+            }
+        }
     }
+
+    fn spill(&mut self) {
+        if let Store::Exact(exact) = &self.store {
+            let mut buckets = Buckets::new();
+            let progressions: Vec<_> = exact.progressions.iter().collect();
+            for (&(first, step, terms), &times) in progressions {
+                buckets.add_progression(first, step, terms, times);
+            }
+            let values: Vec<_> = exact.values.iter().collect();
+            for (&value, &times) in values {
+                buckets.add(bucket_of(value), times);
+            }
+            self.store = Store::Buckets(buckets);
+        }
+    }
+
     /// Mean in seconds; `None` when empty.
     #[must_use]
     pub fn mean_s(&self) -> Option<f64> {
-        None
+        self.moments.mean_s()
     }
+
+    /// Sum of all durations in seconds.
+    #[must_use]
+    pub fn sum_s(&self) -> f64 {
+        self.moments.sum as f64 / PICOS_PER_SECOND as f64
+    }
+
     /// Population standard deviation in seconds (B-12).
     #[must_use]
     pub fn std_s(&self) -> Option<f64> {
-        None
+        self.moments.std_s()
     }
-    /// The `p`-quantile in seconds, `p` in 0..=1, numpy's linear interpolation.
+
+    /// The `p`-quantile in seconds, `p` in 0..=1, numpy's linear interpolation at rank `(n − 1)·p`.
     #[must_use]
-    pub fn quantile_s(&self, _p: f64) -> Option<f64> {
-        None
+    pub fn quantile_s(&self, p: f64) -> Option<f64> {
+        self.quantiles_s(&[p]).pop().flatten()
     }
+
+    /// Several quantiles at once, cheaper than one by one.
+    #[must_use]
+    pub fn quantiles_s(&self, ps: &[f64]) -> Vec<Option<f64>> {
+        let cells = self.cells();
+        let quantile = |&p: &f64| (self.moments.count > 0).then(|| self.quantile_of(&cells, p));
+        ps.iter().map(quantile).collect()
+    }
+
+    fn quantile_of(&self, cells: &[Cell], p: f64) -> f64 {
+        let rank = (self.moments.count - 1) as f64 * p.clamp(0.0, 1.0);
+        let below = rank.floor() as u64;
+        let low = self.order_statistic(cells, below);
+        let weight = rank - below as f64;
+        if weight == 0.0 {
+            return low / PICOS_PER_SECOND as f64;
+        }
+        let high = self.order_statistic(cells, below + 1);
+        (low + (high - low) * weight) / PICOS_PER_SECOND as f64
+    }
+
+    /// The `index`-th smallest, in picoseconds. Within a bucket, values are taken to be evenly spread.
+    fn order_statistic(&self, cells: &[Cell], index: u64) -> f64 {
+        let mut before = 0;
+        for cell in cells {
+            if index < before + cell.count {
+                if cell.width == 1 {
+                    return cell.lower as f64;
+                }
+                let share = ((index - before) as f64 + 0.5) / cell.count as f64;
+                let value = cell.lower as f64 + cell.width as f64 * share;
+                return value.clamp(self.moments.min as f64, self.moments.max as f64);
+            }
+            before += cell.count;
+        }
+        self.moments.max as f64
+    }
+
+    /// Share of the durations that are at most `limit`; `None` when empty.
+    #[must_use]
+    pub fn fraction_at_most(&self, limit: Picos) -> Option<f64> {
+        if self.moments.count == 0 {
+            return None;
+        }
+        if limit.0 >= self.moments.max {
+            return Some(1.0);
+        }
+        let below = |cell: Cell| {
+            let inside = limit
+                .0
+                .saturating_add(1)
+                .saturating_sub(cell.lower)
+                .min(cell.width);
+            cell.count as f64 * (inside as f64 / cell.width as f64)
+        };
+        let at_most: f64 = self
+            .cells()
+            .into_iter()
+            .take_while(|cell| cell.lower <= limit.0)
+            .map(below)
+            .sum();
+        Some((at_most / self.moments.count as f64).clamp(0.0, 1.0))
+    }
+
     /// Smallest, in seconds.
     #[must_use]
     pub fn min_s(&self) -> Option<f64> {
-        None
+        (self.moments.count > 0).then(|| Picos(self.moments.min).seconds())
     }
+
     /// Largest, in seconds.
     #[must_use]
     pub fn max_s(&self) -> Option<f64> {
-        None
+        (self.moments.count > 0).then(|| Picos(self.moments.max).seconds())
     }
+
     /// (upper bound in seconds, count) in ascending order, for drawing the distribution function.
     #[must_use]
     pub fn steps(&self) -> Vec<(f64, u64)> {
-        Vec::new()
+        let upper = |cell: Cell| (cell.lower + (cell.width - 1)).min(self.moments.max);
+        self.cells()
+            .into_iter()
+            .map(|cell| (Picos(upper(cell)).seconds(), cell.count))
+            .collect()
     }
+
     /// Adds all of `other`.
-    pub fn merge(&mut self, _other: &Distribution) {}
+    pub fn merge(&mut self, other: &Distribution) {
+        let mut moments = self.moments;
+        moments.merge(&other.moments);
+        match (&mut self.store, &other.store) {
+            (Store::Exact(mine), Store::Exact(theirs)) => {
+                mine.merge(theirs);
+                if mine.is_full() {
+                    self.spill();
+                }
+            }
+            (_, theirs) => {
+                self.spill();
+                if let Store::Buckets(mine) = &mut self.store {
+                    match theirs {
+                        Store::Buckets(theirs) => theirs.iter().for_each(|(bucket, n)| mine.add(bucket, n)),
+                        Store::Exact(theirs) => {
+                            theirs
+                                .sorted()
+                                .iter()
+                                .for_each(|&(value, n)| mine.add(bucket_of(value), n));
+                        }
+                    }
+                }
+            }
+        }
+        self.moments = moments;
+    }
+
+    /// Forgets everything; one that had gone to buckets stays with them.
+    pub(super) fn clear(&mut self) {
+        self.moments = Moments::default();
+        match &mut self.store {
+            Store::Exact(exact) => *exact = Exact::default(),
+            Store::Buckets(buckets) => buckets.clear(),
+        }
+    }
+
+    /// What is needed to rebuild the distribution, as small as it gets.
+    pub(super) fn pack(&self) -> Packed {
+        match &self.store {
+            Store::Exact(exact) => Packed {
+                moments: self.moments,
+                exact: true,
+                entries: exact.sorted(),
+            },
+            Store::Buckets(buckets) => {
+                let entries = buckets
+                    .iter()
+                    .map(|(bucket, count)| (bucket as u64, count))
+                    .collect();
+                Packed {
+                    moments: self.moments,
+                    exact: false,
+                    entries,
+                }
+            }
+        }
+    }
+
+    /// Adds all of a packed distribution.
+    pub(super) fn merge_packed(&mut self, other: &Packed) {
+        if !other.exact {
+            self.spill();
+        }
+        match &mut self.store {
+            Store::Exact(exact) => {
+                for &(value, times) in &other.entries {
+                    *exact.values.entry(value).or_insert(0) += times;
+                }
+                if exact.is_full() {
+                    self.spill();
+                }
+            }
+            Store::Buckets(buckets) => {
+                other
+                    .in_buckets()
+                    .for_each(|(bucket, times)| buckets.add(bucket as usize, times));
+            }
+        }
+        self.moments.merge(&other.moments);
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        match &self.store {
+            Store::Exact(exact) => exact
+                .sorted()
+                .iter()
+                .map(|&(lower, count)| Cell {
+                    lower,
+                    width: 1,
+                    count,
+                })
+                .collect(),
+            Store::Buckets(buckets) => {
+                let cell = |(bucket, count)| {
+                    let (lower, width) = bounds(bucket);
+                    Cell { lower, width, count }
+                };
+                buckets.iter().map(cell).collect()
+            }
+        }
+    }
+}
+
+/// `count` durations in `lower .. lower + width`.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    lower: u64,
+    width: u64,
+    count: u64,
+}
+
+impl Exact {
+    fn is_full(&self) -> bool {
+        self.values.len() + self.terms > DISTINCT_MAX
+    }
+
+    fn add_progression(&mut self, first: u64, step: u64, terms: u64, times: u64) {
+        let count = self.progressions.entry((first, step, terms)).or_insert(0);
+        if *count == 0 {
+            self.terms += terms as usize;
+        }
+        *count += times;
+    }
+
+    fn merge(&mut self, other: &Exact) {
+        let values: Vec<_> = other.values.iter().collect();
+        for (&value, &times) in values {
+            *self.values.entry(value).or_insert(0) += times;
+        }
+        let progressions: Vec<_> = other.progressions.iter().collect();
+        for (&(first, step, terms), &times) in progressions {
+            self.add_progression(first, step, terms, times);
+        }
+    }
+
+    /// (value, count), ascending, each value once.
+    fn sorted(&self) -> Vec<(u64, u64)> {
+        let mut pairs: Vec<(u64, u64)> = self
+            .values
+            .iter()
+            .map(|(&value, &times)| (value, times))
+            .collect();
+        pairs.extend(
+            self.progressions
+                .iter()
+                .flat_map(|(&(first, step, terms), &times)| {
+                    (0..terms).map(move |i| (first + step * i, times))
+                }),
+        );
+        pairs.sort_unstable();
+        pairs.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 += later.1;
+            }
+            same
+        });
+        pairs
+    }
+}
+
+/// A distribution at rest: sorted (value, count) or (bucket, count).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Packed {
+    pub(super) moments: Moments,
+    exact: bool,
+    entries: Vec<(u64, u64)>,
+}
+
+impl Packed {
+    /// Whether the entries are values rather than buckets.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact || self.moments.count == 0
+    }
+
+    /// Distinct values or buckets.
+    pub(super) fn distinct(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn in_buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let bucket = |key: u64| if self.exact { bucket_of(key) as u64 } else { key };
+        self.entries.iter().map(move |&(key, count)| (bucket(key), count))
+    }
+
+    /// How many of the durations exceed `limit`, a bucket that straddles it in proportion.
+    pub(super) fn exceeding(&self, limit: Picos) -> f64 {
+        if limit.0 >= self.moments.max {
+            return 0.0;
+        }
+        let above = |&(key, count): &(u64, u64)| {
+            let (lower, width) = if self.exact {
+                (key, 1)
+            } else {
+                bounds(key as usize)
+            };
+            let outside = (lower + (width - 1)).saturating_sub(limit.0).min(width);
+            count as f64 * (outside as f64 / width as f64)
+        };
+        self.entries
+            .iter()
+            .rev()
+            .map(above)
+            .take_while(|&n| n > 0.0)
+            .sum()
+    }
+
+    /// Adds all of `other`, by a merge of sorted lists.
+    pub(super) fn merge(&mut self, other: &Packed) {
+        let exact = self.is_exact() && other.is_exact();
+        let key = |side: &Packed, entry: (u64, u64)| match exact || !side.exact {
+            true => entry,
+            false => (bucket_of(entry.0) as u64, entry.1),
+        };
+        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(self.entries.len() + other.entries.len());
+        let mut push = |(key, count): (u64, u64)| match merged.last_mut() {
+            Some(last) if last.0 == key => last.1 += count,
+            _ => merged.push((key, count)),
+        };
+        let (mut mine, mut theirs) = (self.entries.iter().peekable(), other.entries.iter().peekable());
+        loop {
+            let left = mine.peek().map(|&&entry| key(self, entry));
+            let right = theirs.peek().map(|&&entry| key(other, entry));
+            match (left, right) {
+                (Some(l), Some(r)) if l.0 <= r.0 => {
+                    push(l);
+                    mine.next();
+                }
+                (Some(l), None) => {
+                    push(l);
+                    mine.next();
+                }
+                (_, Some(r)) => {
+                    push(r);
+                    theirs.next();
+                }
+                (None, None) => break,
+            }
+        }
+        self.entries = merged;
+        self.exact = exact;
+        self.moments.merge(&other.moments);
+        if exact && self.entries.len() > DISTINCT_MAX {
+            self.coarsen();
+        }
+    }
+
+    fn coarsen(&mut self) {
+        let mut coarse: Vec<(u64, u64)> = Vec::new();
+        for (bucket, count) in self.in_buckets() {
+            match coarse.last_mut() {
+                Some(last) if last.0 == bucket => last.1 += count,
+                _ => coarse.push((bucket, count)),
+            }
+        }
+        self.entries = coarse;
+        self.exact = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Distribution {
+        let mut distribution = Distribution::default();
+        values
+            .iter()
+            .for_each(|&value| distribution.record(Picos(value), 1));
+        distribution
+    }
+
+    /// numpy's percentile of a sorted slice, in seconds.
+    fn sorted_quantile(sorted: &[u64], p: f64) -> f64 {
+        let rank = (sorted.len() - 1) as f64 * p;
+        let (low, high) = (
+            sorted[rank.floor() as usize] as f64,
+            sorted[rank.ceil() as usize] as f64,
+        );
+        (low + (high - low) * (rank - rank.floor())) / 1e12
+    }
+
+    #[test]
+    fn percentiles_are_numpys() {
+        let four = of(&[10, 20, 30, 40].map(|s| s * PICOS_PER_SECOND));
+        assert_eq!(four.quantile_s(0.5), Some(25.0));
+        assert!((four.quantile_s(0.99).unwrap() - 39.7).abs() < 1e-12);
+        let hundred = of(&(1..=100).map(|s| s * PICOS_PER_SECOND).collect::<Vec<_>>());
+        assert!((hundred.quantile_s(0.99).unwrap() - 99.01).abs() < 1e-12);
+        assert_eq!(hundred.fraction_at_most(Picos::from_seconds(40.0)), Some(0.4));
+        assert_eq!(hundred.fraction_at_most(Picos::from_seconds(0.5)), Some(0.0));
+    }
+
+    #[test]
+    fn nothing_has_no_mean_and_one_value_has_no_spread() {
+        assert_eq!(Distribution::default().mean_s(), None);
+        assert_eq!(Distribution::default().quantile_s(0.5), None);
+        let mut one = Distribution::default();
+        one.record(Picos(29_344_000_000), 1_000_000);
+        assert_eq!(one.std_s(), Some(0.0));
+        assert_eq!(one.quantile_s(0.99), Some(0.029_344));
+    }
+
+    #[test]
+    fn a_spread_of_one_picosecond_survives_a_billion_gaps() {
+        let mut gaps = Distribution::default();
+        gaps.record(Picos(10_000_000_000), 500_000_000);
+        gaps.record(Picos(10_000_000_002), 500_000_000);
+        assert!((gaps.std_s().unwrap() - 1e-12).abs() < 1e-24);
+    }
+
+    #[test]
+    fn one_long_progression_in_the_exact_store_is_one_entry() {
+        let mut gaps = Distribution::default();
+        for _ in 0..1000 {
+            gaps.record_progression(Picos(7_000_000), Picos(39_000), 127, 3);
+        }
+        assert!(gaps.is_exact());
+        assert_eq!(gaps.count(), 381_000);
+        assert_eq!(
+            gaps.quantile_s(0.5),
+            Some((7_000_000 + 63 * 39_000) as f64 / 1e12)
+        );
+    }
+
+    fn durations() -> impl Strategy<Value = Vec<u64>> {
+        prop_oneof![
+            prop::collection::vec(1_000u64..1_000_000_000_000_000, 1..200),
+            prop::collection::vec(1u64..3_000, 1..200),
+            prop::collection::vec(1_000_000_000u64..50_000_000_000, 4_500..5_000),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn quantiles_agree_with_sorting(mut values in durations(), p in 0.0..=1.0f64) {
+            let distribution = of(&values);
+            values.sort_unstable();
+            let (expected, got) = (sorted_quantile(&values, p), distribution.quantile_s(p).unwrap());
+            let tolerance = if distribution.is_exact() { 1e-12 } else { 1e-3 };
+            prop_assert!((got - expected).abs() <= tolerance * expected, "{} {}", got, expected);
+            prop_assert_eq!(distribution.min_s(), Some(Picos(values[0]).seconds()));
+            prop_assert_eq!(distribution.count(), values.len() as u64);
+            let mean = values.iter().map(|&v| v as f64).sum::<f64>() / values.len() as f64;
+            let variance = values.iter().map(|&v| (v as f64 - mean).powi(2)).sum::<f64>() / values.len() as f64;
+            prop_assert!((distribution.mean_s().unwrap() - mean / 1e12).abs() <= 1e-12 * mean / 1e12);
+            prop_assert!((distribution.std_s().unwrap() - variance.sqrt() / 1e12).abs() <= 1e-9 * mean / 1e12);
+        }
+
+        #[test]
+        fn a_progression_is_its_terms(
+            first in 1u64..10_000_000_000, step in 0u64..100_000_000, terms in 1u64..3_000, times in 1u64..9,
+        ) {
+            let mut closed = Distribution::bucketed();
+            let mut single = Distribution::bucketed();
+            closed.record_progression(Picos(first), Picos(step), terms, times);
+            (0..terms).for_each(|i| single.record(Picos(first + step * i), times));
+            prop_assert_eq!(closed.moments, single.moments);
+            prop_assert_eq!(closed.steps(), single.steps());
+        }
+
+        #[test]
+        fn merging_is_recording_together(a in durations(), b in durations()) {
+            let together = of(&[a.clone(), b.clone()].concat());
+            let (mut merged, mut packed) = (of(&a), of(&a).pack());
+            merged.merge(&of(&b));
+            packed.merge(&of(&b).pack());
+            let mut unpacked = Distribution::default();
+            unpacked.merge_packed(&packed);
+            for other in [&merged, &unpacked] {
+                prop_assert_eq!(other.moments, together.moments);
+                prop_assert_eq!(other.is_exact(), together.is_exact());
+                prop_assert_eq!(other.steps(), together.steps());
+            }
+            let limit = Picos(a[0]);
+            let above = 1.0 - together.fraction_at_most(limit).unwrap();
+            prop_assert!((packed.exceeding(limit) / together.count() as f64 - above).abs() < 1e-9);
+        }
+    }
 }

@@ -1,0 +1,163 @@
+//! Per-request records and, when asked for, every request's own token gaps.
+//!
+//! Facts about steps do not name their sequences. A sequence takes part in every step of its replica that has
+//! gaps, from its first token on, except where a [`Fact::Gap`] says that it was passed over; so its gaps are a
+//! slice of its replica's list, cut where such facts say.
+
+use rustc_hash::FxHashMap;
+
+use super::audit::Audit;
+use super::summary::RequestRecord;
+use crate::ids::{ReplicaId, RequestId};
+use crate::sim::{Completion, Fact, Outcome, Steps};
+use crate::units::Picos;
+
+/// Collects records.
+#[derive(Clone, Debug)]
+pub(super) struct Detail {
+    records: Vec<RequestRecord>,
+    gaps: Option<Gaps>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Gaps {
+    replicas: Vec<TokenLog>,
+    sequences: FxHashMap<RequestId, Sequence>,
+}
+
+/// The steps of one replica that have gaps: (end, gap).
+#[derive(Clone, Debug, Default)]
+struct TokenLog {
+    entries: Vec<(Picos, Picos)>,
+    last_end: Picos,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sequence {
+    replica: usize,
+    /// Gaps settled so far.
+    itls: Vec<Picos>,
+    /// Entries of the log from here on are its own too; `None` while it emits nothing.
+    from: Option<usize>,
+    /// From the end of a step to the client.
+    delivery: Picos,
+}
+
+impl Detail {
+    pub(super) fn new(with_itls: bool) -> Self {
+        Detail {
+            records: Vec::new(),
+            gaps: with_itls.then(Gaps::default),
+        }
+    }
+
+    pub(super) fn into_records(self) -> Vec<RequestRecord> {
+        self.records
+    }
+
+    pub(super) fn observe(&mut self, fact: &Fact<'_>, audit: &mut Audit) {
+        if let Some(gaps) = &mut self.gaps {
+            gaps.observe(fact);
+        }
+        if let Fact::Ended(completion) = fact {
+            let itls_s = self
+                .gaps
+                .as_mut()
+                .map_or(Vec::new(), |gaps| gaps.take(completion, audit));
+            self.records.push(RequestRecord {
+                completion: (*completion).clone(),
+                itls_s,
+            });
+        }
+    }
+}
+
+impl Gaps {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        match *fact {
+            Fact::Admitted { replica, id, .. } => self.admitted(replica, id),
+            Fact::Steps(steps) => self.log(steps.replica).push(steps),
+            Fact::FirstToken { now, id, .. } => self.first_token(id, now),
+            Fact::Gap { now, id, gap } => self.gap(id, now, gap),
+            Fact::Preempted { id, .. } => self.settle(id, None),
+            Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
+        }
+    }
+
+    fn log(&mut self, replica: ReplicaId) -> &mut TokenLog {
+        let replica = replica.0 as usize;
+        if self.replicas.len() <= replica {
+            self.replicas.resize_with(replica + 1, TokenLog::default);
+        }
+        &mut self.replicas[replica]
+    }
+
+    fn admitted(&mut self, replica: ReplicaId, id: RequestId) {
+        self.log(replica);
+        self.sequences.entry(id).or_default().replica = replica.0 as usize;
+    }
+
+    fn first_token(&mut self, id: RequestId, now: Picos) {
+        if let Some(sequence) = self.sequences.get_mut(&id) {
+            let log = &self.replicas[sequence.replica];
+            sequence.from = Some(log.entries.len());
+            sequence.delivery = now.saturating_sub(log.last_end);
+        }
+    }
+
+    /// Moves the sequence's entries of the log into its own list, up to those delivered by `until`.
+    fn settle(&mut self, id: RequestId, until: Option<Picos>) {
+        if let Some(sequence) = self.sequences.get_mut(&id) {
+            let entries = &self.replicas[sequence.replica].entries;
+            if let Some(from) = sequence.from.take() {
+                let delivered =
+                    |&&(end, _): &&(Picos, Picos)| until.is_none_or(|until| end + sequence.delivery <= until);
+                sequence
+                    .itls
+                    .extend(entries[from..].iter().take_while(delivered).map(|&(_, gap)| gap));
+            }
+        }
+    }
+
+    fn gap(&mut self, id: RequestId, now: Picos, gap: Picos) {
+        self.settle(id, Some(now.saturating_sub(gap)));
+        if let Some(sequence) = self.sequences.get_mut(&id) {
+            sequence.itls.push(gap);
+            sequence.from = Some(self.replicas[sequence.replica].entries.len());
+        }
+    }
+
+    /// The gaps of a request that left, in seconds.
+    fn take(&mut self, completion: &Completion, audit: &mut Audit) -> Vec<f64> {
+        self.settle(completion.id, Some(completion.end));
+        let sequence = self.sequences.remove(&completion.id).unwrap_or_default();
+        let expected = completion.output_tokens.saturating_sub(1) as usize;
+        if completion.outcome == Outcome::Completed && sequence.itls.len() != expected {
+            let (id, found) = (completion.id.0, sequence.itls.len());
+            audit.note(|| {
+                format!("request {id}: {found} token gaps were seen, its length asks for {expected}")
+            });
+        }
+        sequence.itls.iter().map(|gap| gap.seconds()).collect()
+    }
+}
+
+impl TokenLog {
+    fn push(&mut self, steps: &Steps<'_>) {
+        self.last_end = steps.end;
+        if steps.gap_seqs == 0 {
+            return;
+        }
+        let mut duration = steps.duration;
+        let later: u64 = (1..steps.count)
+            .map(|i| steps.duration.0 + steps.duration_increment.0 * i)
+            .sum();
+        let mut end = Picos(steps.end.0 - later);
+        self.entries.push((end, steps.gap));
+        for _ in 1..steps.count {
+            duration += steps.duration_increment;
+            end += duration;
+            self.entries.push((end, duration));
+        }
+    }
+}

@@ -1,0 +1,610 @@
+//! The observer that turns facts into figures, in memory that does not grow with the run.
+//!
+//! A request costs a handful of additions at each of its facts; a leap of decode steps costs the same as one step.
+//! Everything kept is an integer, so a run's figures do not depend on how its steps were grouped into leaps.
+//!
+//! Order asked of the facts: a step's [`Fact::Steps`] comes before the tokens, gaps and endings that it brings
+//! about; an arrival comes before anything else about its request. Requests that left are told once, by
+//! [`Fact::Ended`] (a refused one by [`Fact::Rejected`], with or without an ending after it).
+
+use super::LittleAudit;
+use super::audit::Audit;
+use super::batches::Batches;
+use super::detail::Detail;
+use super::distribution::{Distribution, Packed};
+use super::in_flight::{InFlight, Place};
+use super::leap::Ends;
+use super::samples::Samples;
+use super::seconds::Seconds;
+use super::series::{Change, Series};
+use super::stretch::{Counts, Fleet, Metric, Peaks, Stretch, Tally, Work};
+use super::summary::{RequestRecord, SeriesPoint, Summary};
+use crate::cost::StepLoad;
+use crate::ids::RequestId;
+use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
+use crate::units::Picos;
+
+/// Limits that a request must meet to count as good; all must hold (B-13).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SloLimits {
+    /// Most time to first token.
+    pub ttft: Option<Picos>,
+    /// Most mean time per output token.
+    pub tpot: Option<Picos>,
+    /// Most time from send to last token.
+    pub e2el: Option<Picos>,
+}
+
+impl SloLimits {
+    /// Whether any limit is set.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.ttft.is_some() || self.tpot.is_some() || self.e2el.is_some()
+    }
+
+    fn hold(&self, ttft: Picos, tpot: Picos, e2el: Picos) -> bool {
+        let within = |value: Picos, limit: Option<Picos>| limit.is_none_or(|limit| value <= limit);
+        within(ttft, self.ttft) && within(tpot, self.tpot) && within(e2el, self.e2el)
+    }
+}
+
+/// Which per-request records to keep. They cost memory in proportion to the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Records {
+    /// None.
+    #[default]
+    None,
+    /// One for each request.
+    Requests,
+    /// One for each request, with all its token gaps.
+    WithItls,
+}
+
+/// What a [`Recorder`] needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct RecorderOptions {
+    /// The machines.
+    pub fleet: Fleet,
+    /// Goodput limits.
+    pub slo: SloLimits,
+    /// Records to keep.
+    pub records: Records,
+}
+
+/// Collects a run.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    options: RecorderOptions,
+    in_flight: InFlight,
+    open: Tally<Distribution>,
+    batches: Batches,
+    /// Number in the system, waiting, running: now, when the open stretch began, and −Σ change·instant in it.
+    level: Change,
+    level_at_begin: Change,
+    moment: [i128; 3],
+    clock: Picos,
+    first_arrival: Option<Picos>,
+    last_arrival: Picos,
+    series: Series,
+    seconds: Seconds,
+    samples: Samples,
+    audit: Audit,
+    detail: Option<Detail>,
+}
+
+/// A finished run as it was seen, before anyone judges it.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Closed batches, then what came after the last; consecutive and complete.
+    pub stretches: Vec<Stretch>,
+    /// How many of the stretches are whole batches.
+    pub whole_batches: usize,
+    /// The machines.
+    pub fleet: Fleet,
+    /// Goodput limits.
+    pub slo: SloLimits,
+    /// When the first request was sent.
+    pub first_arrival: Picos,
+    /// When the last request was sent: what follows is drain.
+    pub last_arrival: Picos,
+    /// The end of the run: the last answer if it drained.
+    pub end: Picos,
+    /// All of it.
+    pub whole: Summary,
+    /// Little's law over all of it.
+    pub little: LittleAudit,
+    /// Broken conservation laws.
+    pub violations: Vec<String>,
+    /// State over time.
+    pub series: Vec<SeriesPoint>,
+    /// A sample of the steps: (load, seconds, how many like it).
+    pub sampled_steps: Vec<(StepLoad, f64, u64)>,
+    /// Per-request records, when asked for, in order of leaving.
+    pub records: Option<Vec<RequestRecord>>,
+}
+
+impl Observation {
+    /// The averages over consecutive stretches; `None` for an empty range.
+    #[must_use]
+    pub fn summary_of(&self, stretches: std::ops::Range<usize>) -> Option<Summary> {
+        let inside = |upto: &[Stretch]| {
+            upto.iter().map(Stretch::sent).sum::<u64>() - upto.iter().map(Stretch::ended).sum::<u64>()
+        };
+        let joined = Stretch::joined(self.stretches.get(stretches.clone())?)?;
+        let inside = inside(&self.stretches[..stretches.end]);
+        Some(joined.summary(
+            &self.fleet,
+            inside,
+            self.whole.max_output_tokens_per_s as u64,
+            self.slo.any(),
+        ))
+    }
+}
+
+impl Recorder {
+    /// Ready to observe from time 0.
+    #[must_use]
+    pub fn new(options: RecorderOptions) -> Self {
+        Recorder {
+            options,
+            in_flight: InFlight::default(),
+            open: Tally::empty(Picos::ZERO),
+            batches: Batches::new(),
+            level: [0; 3],
+            level_at_begin: [0; 3],
+            moment: [0; 3],
+            clock: Picos::ZERO,
+            first_arrival: None,
+            last_arrival: Picos::ZERO,
+            series: Series::new(),
+            seconds: Seconds::default(),
+            samples: Samples::new(),
+            audit: Audit::default(),
+            detail: match options.records {
+                Records::None => None,
+                Records::Requests => Some(Detail::new(false)),
+                Records::WithItls => Some(Detail::new(true)),
+            },
+        }
+    }
+
+    /// The batches closed so far, for those who decide whether to go on.
+    #[must_use]
+    pub fn batches(&self) -> &[Stretch] {
+        self.batches.closed()
+    }
+
+    /// Requests in the system now.
+    #[must_use]
+    pub fn inside(&self) -> u64 {
+        self.level[0].max(0) as u64
+    }
+
+    /// The number in the system over time, as far as seen.
+    #[must_use]
+    pub fn series(&self) -> Vec<SeriesPoint> {
+        self.series.points(self.clock, 0.0)
+    }
+
+    /// When the first and the last request so far were sent.
+    #[must_use]
+    pub fn sending(&self) -> (Picos, Picos) {
+        (self.first_arrival.unwrap_or(Picos::ZERO), self.last_arrival)
+    }
+
+    /// Ends the run at `now`, the instant at which the simulation stopped.
+    #[must_use]
+    pub fn finish(mut self, now: Picos) -> Observation {
+        let end = if self.level[0] == 0 {
+            self.clock
+        } else {
+            self.clock.max(now)
+        };
+        let rest = self.close(end);
+        let second_peak = self.seconds.max();
+        let mut stretches = self.batches.into_closed();
+        let whole_batches = stretches.len();
+        stretches.push(rest);
+        let fleet = self.options.fleet;
+        let inside = self.in_flight.iter().count() as u64;
+        let joined = Stretch::joined(&stretches).expect("the rest is always there");
+        let mut whole = joined.summary(&fleet, inside, second_peak, self.options.slo.any());
+        whole.duration_s = end.seconds();
+        let little = self.audit.little(&joined, end, &self.in_flight);
+        let violations = self.audit.conclude(&whole, &little);
+        let kv_units = fleet.kv_units_per_replica() as f64 * f64::from(fleet.replicas);
+        Observation {
+            stretches,
+            whole_batches,
+            fleet,
+            slo: self.options.slo,
+            first_arrival: self.first_arrival.unwrap_or(Picos::ZERO),
+            last_arrival: self.last_arrival,
+            end,
+            whole,
+            little,
+            violations,
+            series: self.series.points(end, kv_units),
+            sampled_steps: self.samples.into_kept(),
+            records: self.detail.map(Detail::into_records),
+        }
+    }
+
+    /// Levels change.
+    #[inline]
+    fn shift(&mut self, now: Picos, change: Change) {
+        for (which, by) in change.into_iter().enumerate() {
+            self.level[which] += by;
+            self.moment[which] -= i128::from(by) * i128::from(now.0);
+        }
+        self.clock = self.clock.max(now);
+        self.series.shift(now, change);
+    }
+
+    fn arrived(&mut self, id: RequestId, now: Picos) {
+        if !self.in_flight.enter(id, now) {
+            return self.audit.note(|| format!("request {} arrived twice", id.0));
+        }
+        self.open.counts.sent += 1;
+        self.first_arrival = Some(self.first_arrival.map_or(now, |first| first.min(now)));
+        self.last_arrival = self.last_arrival.max(now);
+        self.audit.arrivals += 1;
+        self.shift(now, [1, 1, 0]);
+        let peaks = &mut self.open.peaks;
+        peaks.in_system = peaks.in_system.max(self.level[0] as u64);
+        peaks.waiting = peaks.waiting.max(self.level[1] as u64);
+    }
+
+    fn admitted(&mut self, id: RequestId, now: Picos, waiting_since: Picos) {
+        match self.in_flight.get_mut(id) {
+            Some(live) if live.place == Place::Waiting => {
+                live.place = Place::Running;
+                live.since = now;
+            }
+            _ => {
+                return self
+                    .audit
+                    .note(|| format!("request {} was admitted while not waiting", id.0));
+            }
+        }
+        self.audit.admissions += 1;
+        self.audit.waited += i128::from(now.0) - i128::from(waiting_since.0);
+        self.shift(now, [0, -1, 1]);
+        self.open.peaks.running = self.open.peaks.running.max(self.level[2] as u64);
+    }
+
+    fn preempted(&mut self, id: RequestId, now: Picos, running_since: Picos) {
+        match self.in_flight.get_mut(id) {
+            Some(live) if live.place == Place::Running => {
+                live.place = Place::Waiting;
+                live.ran += now.saturating_sub(running_since);
+                live.since = now;
+            }
+            _ => {
+                return self
+                    .audit
+                    .note(|| format!("request {} was preempted while not running", id.0));
+            }
+        }
+        self.audit.waits += 1;
+        self.open.counts.preemptions += 1;
+        self.shift(now, [0, 1, -1]);
+        self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
+    }
+
+    fn rejected(&mut self, id: RequestId, now: Picos) {
+        let Some(live) = self.in_flight.leave(id) else {
+            return self
+                .audit
+                .note(|| format!("request {} was rejected while not inside", id.0));
+        };
+        self.open.counts.rejected += 1;
+        self.audit.system += i128::from(now.0) - i128::from(live.arrival.0);
+        self.audit.waited += i128::from(now.0) - i128::from(live.since.0);
+        self.shift(now, [-1, -1, 0]);
+        self.close_full_batch();
+    }
+
+    fn ended(&mut self, completion: &Completion) {
+        let Some(live) = self.in_flight.leave(completion.id) else {
+            if completion.outcome != Outcome::Rejected {
+                self.audit
+                    .note(|| format!("request {} left while not inside", completion.id.0));
+            }
+            return;
+        };
+        self.audit.left(completion, &live);
+        match live.place {
+            Place::Running => self.shift(completion.end, [-1, 0, -1]),
+            _ => self.shift(completion.end, [-1, -1, 0]),
+        }
+        match completion.outcome {
+            Outcome::Completed => self.completed(completion),
+            Outcome::TimedOut => self.open.counts.timed_out += 1,
+            Outcome::Rejected => self.open.counts.rejected += 1,
+        }
+        self.close_full_batch();
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        let first_token = completion.first_token.unwrap_or(completion.end);
+        let ttft = first_token.saturating_sub(completion.arrival);
+        let e2el = completion.end.saturating_sub(completion.arrival);
+        let later_tokens = u64::from(completion.output_tokens.saturating_sub(1));
+        let decoding = completion.end.saturating_sub(first_token).0;
+        let tpot = Picos(
+            (decoding + later_tokens / 2)
+                .checked_div(later_tokens)
+                .unwrap_or(0),
+        );
+        let latencies = &mut self.open.latencies;
+        latencies[Metric::Ttft as usize].record(ttft, 1);
+        if later_tokens > 0 {
+            latencies[Metric::Tpot as usize].record(tpot, 1);
+        }
+        latencies[Metric::E2el as usize].record(e2el, 1);
+        let queued = completion.first_scheduled.saturating_sub(completion.arrival);
+        latencies[Metric::QueueTime as usize].record(queued, 1);
+        latencies[Metric::ClientQueueTime as usize].record(completion.client_queue_time, 1);
+        let counts = &mut self.open.counts;
+        counts.completed += 1;
+        counts.input_tokens += u64::from(completion.prompt_tokens);
+        counts.output_tokens += u64::from(completion.output_tokens);
+        counts.good += u64::from(self.options.slo.hold(ttft, tpot, e2el));
+    }
+
+    fn steps(&mut self, steps: &Steps<'_>) {
+        self.audit.step(steps);
+        self.work(steps);
+        self.samples.offer(steps);
+        if steps.gap_seqs > 0 {
+            let seqs = u64::from(steps.gap_seqs);
+            let itl = &mut self.open.latencies[Metric::Itl as usize];
+            itl.record(steps.gap, seqs);
+            let second = steps.duration + steps.duration_increment;
+            itl.record_progression(second, steps.duration_increment, steps.count - 1, seqs);
+            let ends = Ends::of(steps);
+            self.series.tokens(&ends, steps.end, seqs);
+            self.seconds.tokens(&ends, seqs);
+        }
+    }
+
+    fn work(&mut self, steps: &Steps<'_>) {
+        let (load, count) = (steps.load, steps.count);
+        let seqs = u64::from(load.decode_seqs);
+        let busy = steps.end.saturating_sub(steps.begin).0;
+        let work = &mut self.open.work;
+        work.steps += count;
+        work.busy += busy;
+        work.recomputed_tokens += steps.recomputed_tokens;
+        work.decode_tokens += seqs * count;
+        work.sampled_rows += u64::from(load.sampled_rows) * count;
+        let growth = u128::from(seqs) * (u128::from(count) * u128::from(count - 1) / 2);
+        work.decode_kv_tokens += u128::from(load.decode_kv_tokens) * u128::from(count) + growth;
+        if load.chunks.is_empty() {
+            work.decode_only_steps += count;
+        }
+        for chunk in &load.chunks {
+            let (computed, new) = (u64::from(chunk.computed), u64::from(chunk.new));
+            work.prefill_tokens += new * count;
+            work.chunk_pairs_doubled += u128::from(new * (2 * computed + new + 1)) * u128::from(count);
+            work.chunk_kv_tokens += (computed + new) * count;
+        }
+        let fleet = &self.options.fleet;
+        let used =
+            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
+        // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
+        let units = fleet.kv_units_per_replica();
+        let mean = (used + seqs * (count - 1)).min(units);
+        work.kv_area += u128::from(mean) * u128::from(busy);
+        self.series.hold(steps.begin, steps.end, mean);
+        let largest = (used + 2 * seqs * (count - 1)).min(units);
+        self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
+    }
+
+    #[inline]
+    fn token(&mut self, now: Picos) {
+        self.audit.tokens += 1;
+        self.series.token(now);
+        self.seconds.token(now);
+    }
+
+    fn close_full_batch(&mut self) {
+        let counts = &self.open.counts;
+        if counts.completed + counts.rejected + counts.timed_out >= self.batches.size() {
+            let batch = self.close(self.clock);
+            self.batches.push(batch, &mut self.open.latencies);
+        }
+    }
+
+    /// Closes the open stretch at `end` and opens the next.
+    fn close(&mut self, end: Picos) -> Stretch {
+        let begin = self.open.begin;
+        let area = |which: usize| {
+            i128::from(self.level[which]) * i128::from(end.0) + self.moment[which]
+                - i128::from(self.level_at_begin[which]) * i128::from(begin.0)
+        };
+        let areas = [area(0), area(1), area(2)];
+        let tally = self.open.packed();
+        self.open.begin = end;
+        self.open.counts = Counts::default();
+        self.open.work = Work::default();
+        let [in_system, waiting, running] = self.level.map(|level| level.max(0) as u64);
+        self.open.peaks = Peaks {
+            in_system,
+            waiting,
+            running,
+            kv_units: 0,
+        };
+        self.level_at_begin = self.level;
+        self.moment = [0; 3];
+        Stretch { tally, end, areas }
+    }
+}
+
+impl Observer for Recorder {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        if let Some(detail) = &mut self.detail {
+            detail.observe(fact, &mut self.audit);
+        }
+        match *fact {
+            Fact::Arrived { request } => self.arrived(request.id, request.arrival),
+            Fact::Rejected { now, request } => self.rejected(request.id, now),
+            Fact::Admitted {
+                now,
+                id,
+                waiting_since,
+                known_tokens,
+                cached_tokens,
+                resumed,
+                ..
+            } => {
+                self.admitted(id, now, waiting_since);
+                if !resumed {
+                    self.open.counts.cache_queries += u64::from(known_tokens);
+                    self.open.counts.cache_hits += u64::from(cached_tokens);
+                }
+            }
+            Fact::Preempted {
+                now,
+                id,
+                running_since,
+                ..
+            } => self.preempted(id, now, running_since),
+            Fact::Steps(steps) => self.steps(steps),
+            Fact::FirstToken { now, .. } => self.token(now),
+            Fact::Gap { now, gap, .. } => {
+                self.open.latencies[Metric::Itl as usize].record(gap, 1);
+                self.token(now);
+            }
+            Fact::Ended(completion) => self.ended(completion),
+        }
+    }
+}
+
+impl Tally<Distribution> {
+    fn empty(begin: Picos) -> Self {
+        Tally {
+            begin,
+            counts: Counts::default(),
+            peaks: Peaks::default(),
+            work: Work::default(),
+            latencies: std::array::from_fn(|_| Distribution::default()),
+        }
+    }
+
+    fn packed(&self) -> Tally<Packed> {
+        Tally {
+            begin: self.begin,
+            counts: self.counts,
+            peaks: self.peaks,
+            work: self.work,
+            latencies: std::array::from_fn(|metric| self.latencies[metric].pack()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::single_server::{self, Server};
+    use super::*;
+
+    fn recorder(records: Records) -> Recorder {
+        let fleet = Fleet {
+            replicas: 1,
+            kv_blocks: 100,
+            block_size: 16,
+        };
+        let slo = SloLimits {
+            e2el: Some(Picos::from_seconds(5.0)),
+            ..SloLimits::default()
+        };
+        Recorder::new(RecorderOptions { fleet, slo, records })
+    }
+
+    #[test]
+    fn little_holds_for_every_subsystem_and_nothing_is_lost() {
+        for stop_early in [false, true] {
+            let mut recorder = recorder(Records::None);
+            let server = Server {
+                stop_early,
+                ..Server::mm1(0.7, 20_000, 1)
+            };
+            let end = single_server::run(&server, &mut recorder);
+            let seen = recorder.finish(end);
+            assert_eq!(seen.violations, Vec::<String>::new());
+            let LittleAudit {
+                system,
+                waiting,
+                running,
+            } = seen.little;
+            for check in [system, waiting, running] {
+                assert!((check.l - check.lambda * check.w).abs() < 1e-9 * check.l);
+            }
+            assert!((seen.whole.occupancy.busy - 0.7).abs() < 0.05);
+            assert!((system.l - waiting.l - running.l).abs() < 1e-9);
+            assert_eq!(seen.whole.sent, 20_000);
+            assert_eq!(seen.whole.completed + seen.whole.inside, 20_000);
+        }
+    }
+
+    #[test]
+    fn batches_add_up_to_the_whole() {
+        let mut recorder = recorder(Records::Requests);
+        let end = single_server::run(&Server::mm1(0.6, 30_011, 2), &mut recorder);
+        assert!((32..64).contains(&recorder.batches().len()));
+        let seen = recorder.finish(end);
+        let records = seen.records.as_ref().unwrap();
+        let mut direct = Distribution::default();
+        records
+            .iter()
+            .for_each(|r| direct.record(r.completion.end - r.completion.arrival, 1));
+        assert_eq!(seen.whole.e2el.mean_s(), direct.mean_s());
+        assert_eq!(seen.whole.e2el.steps(), direct.steps());
+        let good = records
+            .iter()
+            .filter(|r| (r.completion.end - r.completion.arrival).seconds() <= 5.0)
+            .count();
+        assert_eq!(seen.whole.good, Some(good as u64));
+        let all = seen.summary_of(0..seen.stretches.len()).unwrap();
+        assert_eq!(all.completed, 30_011);
+        let area: f64 = seen.stretches.iter().map(Stretch::system_area_s).sum();
+        let sojourns: f64 = seen.whole.e2el.sum_s();
+        assert!((area - sojourns).abs() < 1e-9 * area);
+        let width = seen.series[1].t_s - seen.series[0].t_s;
+        let by_series: f64 = seen.series.iter().map(|p| p.in_system * width).sum();
+        assert!((by_series - area).abs() < 0.01 * area);
+        let tokens: f64 = seen.series.iter().map(|p| p.output_tokens_per_s * width).sum();
+        assert!((tokens - 30_011.0).abs() < 0.01 * 30_011.0);
+        let sampled: u64 = seen.sampled_steps.iter().map(|sample| sample.2).sum();
+        assert_eq!(sampled, seen.whole.work.steps);
+    }
+
+    #[test]
+    fn a_request_that_leaves_twice_is_a_violation() {
+        let mut recorder = recorder(Records::None);
+        let server = Server {
+            doubled: Some(17),
+            ..Server::mm1(0.5, 100, 3)
+        };
+        let end = single_server::run(&server, &mut recorder);
+        assert_eq!(
+            recorder.finish(end).violations,
+            ["request 17 left while not inside"]
+        );
+    }
+
+    /// Two sequences decode together; the second was preempted once and comes back.
+    #[test]
+    fn token_gaps_of_each_request_are_rebuilt_from_leaps() {
+        let mut recorder = recorder(Records::WithItls);
+        let end = single_server::two_sequences(&mut recorder);
+        let seen = recorder.finish(end);
+        assert_eq!(seen.violations, Vec::<String>::new());
+        let itls: Vec<Vec<f64>> = seen.records.unwrap().into_iter().map(|r| r.itls_s).collect();
+        assert_eq!(itls, [vec![0.010, 0.011, 0.012, 0.020], vec![0.010, 0.043]]);
+        assert_eq!(seen.whole.itl.count(), 6);
+        assert_eq!(seen.whole.preemptions, 1);
+        assert_eq!(seen.whole.max_output_tokens_per_s, 8.0);
+    }
+}

@@ -1,0 +1,66 @@
+//! The most output tokens in any whole second (B-14), counted from time 0.
+
+use std::collections::VecDeque;
+
+use super::leap::Ends;
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Seconds that stay open for facts of replicas that lag behind.
+const OPEN_MAX: usize = 256;
+
+/// Tokens of the latest seconds and the maximum of the older ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seconds {
+    first: u64,
+    open: VecDeque<u64>,
+    peak: u64,
+}
+
+impl Seconds {
+    fn add(&mut self, second: u64, tokens: u64) {
+        let ahead = second.saturating_sub(self.first) as usize;
+        if ahead >= 2 * OPEN_MAX {
+            self.peak = self.max();
+            self.open.clear();
+            self.first = second;
+        }
+        while second.saturating_sub(self.first) as usize >= OPEN_MAX {
+            self.peak = self.peak.max(self.open.pop_front().unwrap_or(0));
+            self.first += 1;
+        }
+        let place = second.saturating_sub(self.first) as usize;
+        if self.open.len() <= place {
+            self.open.resize(place + 1, 0);
+        }
+        self.open[place] += tokens;
+    }
+
+    /// A token came out at `instant`.
+    pub(super) fn token(&mut self, instant: Picos) {
+        self.add(instant.0 / PICOS_PER_SECOND, 1);
+    }
+
+    /// Every step of a leap gave `tokens`.
+    pub(super) fn tokens(&mut self, ends: &Ends, tokens: u64) {
+        ends.for_each_bin(PICOS_PER_SECOND, |second, steps| self.add(second, steps * tokens));
+    }
+
+    /// The largest second so far.
+    pub(super) fn max(&self) -> u64 {
+        self.open.iter().copied().fold(self.peak, u64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_survives_idle_years() {
+        let mut seconds = Seconds::default();
+        for t in [0.1, 0.2, 0.9, 1.5, 700.0, 700.1, 10_000.0] {
+            seconds.token(Picos::from_seconds(t));
+        }
+        assert_eq!(seconds.max(), 3);
+    }
+}

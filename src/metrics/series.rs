@@ -1,0 +1,186 @@
+//! State over time in at most [`BINS_MAX`] equal intervals; neighbours merge as the run grows.
+//!
+//! A bin stores the changes of each level inside it and the area they make up to the bin's end, so that facts may
+//! come out of order (replicas are ordered only among themselves) and two bins merge exactly.
+
+use super::leap::Ends;
+use super::summary::SeriesPoint;
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Bins kept at most.
+const BINS_MAX: usize = 512;
+/// Width of a bin at first.
+const WIDTH_FIRST: u64 = PICOS_PER_SECOND / 100;
+
+/// Changes of the number in the system, waiting and running.
+pub(super) type Change = [i64; 3];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    change: Change,
+    /// Σ change × time left in the bin.
+    area: [i128; 3],
+    /// KV units × picoseconds.
+    kv: u128,
+    tokens: u64,
+}
+
+/// The bins of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    width: u64,
+    bins: Vec<Bin>,
+    /// The bin found last: its index and end.
+    cursor: (usize, u64),
+}
+
+impl Series {
+    pub(super) fn new() -> Self {
+        Series {
+            width: WIDTH_FIRST,
+            bins: vec![Bin::default()],
+            cursor: (0, WIDTH_FIRST),
+        }
+    }
+
+    /// Index and end of the bin that `instant` lies in.
+    #[inline]
+    fn locate(&mut self, instant: u64) -> (usize, u64) {
+        let (_, end) = self.cursor;
+        if instant >= end || instant < end - self.width {
+            self.move_cursor(instant);
+        }
+        self.cursor
+    }
+
+    fn move_cursor(&mut self, instant: u64) {
+        while instant / self.width >= BINS_MAX as u64 {
+            self.halve();
+        }
+        let index = (instant / self.width) as usize;
+        if self.bins.len() <= index {
+            self.bins.resize(index + 1, Bin::default());
+        }
+        self.cursor = (index, (index as u64 + 1) * self.width);
+    }
+
+    fn halve(&mut self) {
+        let width = i128::from(self.width);
+        let merge = |pair: &[Bin]| {
+            let mut merged = pair[0];
+            let second = pair.get(1).copied().unwrap_or_default();
+            for level in 0..3 {
+                merged.area[level] += i128::from(pair[0].change[level]) * width + second.area[level];
+                merged.change[level] += second.change[level];
+            }
+            merged.kv += second.kv;
+            merged.tokens += second.tokens;
+            merged
+        };
+        self.bins = self.bins.chunks(2).map(merge).collect();
+        self.width *= 2;
+    }
+
+    /// Levels change at `instant`.
+    #[inline]
+    pub(super) fn shift(&mut self, instant: Picos, change: Change) {
+        let (index, end) = self.locate(instant.0);
+        let left = (end - instant.0) as i128;
+        let bin = &mut self.bins[index];
+        for (level, by) in change.into_iter().enumerate() {
+            bin.change[level] += by;
+            bin.area[level] += i128::from(by) * left;
+        }
+    }
+
+    /// A token came out at `instant`.
+    #[inline]
+    pub(super) fn token(&mut self, instant: Picos) {
+        let (index, _) = self.locate(instant.0);
+        self.bins[index].tokens += 1;
+    }
+
+    /// Every step of a leap gave `tokens`.
+    #[inline]
+    pub(super) fn tokens(&mut self, ends: &Ends, last: Picos, tokens: u64) {
+        self.locate(last.0);
+        let (width, bins) = (self.width, &mut self.bins);
+        ends.for_each_bin(width, |bin, steps| bins[bin as usize].tokens += steps * tokens);
+    }
+
+    /// `kv` units are held from `begin` to `end`.
+    #[inline]
+    pub(super) fn hold(&mut self, begin: Picos, end: Picos, kv: u64) {
+        let (last, last_end) = self.locate(end.0);
+        let mut from = begin.0;
+        let last_begin = last_end - self.width;
+        while from < last_begin {
+            let bin = from / self.width;
+            let until = (bin + 1) * self.width;
+            self.bins[bin as usize].kv += u128::from(kv) * u128::from(until - from);
+            from = until;
+        }
+        self.bins[last].kv += u128::from(kv) * u128::from(end.0.saturating_sub(from));
+    }
+
+    /// The points up to `end`, given how many KV units all replicas have.
+    pub(super) fn points(&self, end: Picos, kv_units: f64) -> Vec<SeriesPoint> {
+        let mut level: Change = [0; 3];
+        let mut points = Vec::with_capacity(self.bins.len());
+        for (index, bin) in self.bins.iter().enumerate() {
+            let begin = index as u64 * self.width;
+            let until = (begin + self.width).min(end.0.max(begin + 1));
+            let span = (until - begin) as f64;
+            let mean = |which: usize| {
+                let past_end = i128::from(begin + self.width - until);
+                let carried = i128::from(level[which]) * i128::from(until - begin);
+                let area = carried + bin.area[which] - i128::from(bin.change[which]) * past_end;
+                area as f64 / span
+            };
+            points.push(SeriesPoint {
+                t_s: Picos(begin).seconds() + span / PICOS_PER_SECOND as f64 / 2.0,
+                in_system: mean(0),
+                waiting: mean(1),
+                running: mean(2),
+                kv_usage: if kv_units > 0.0 {
+                    (bin.kv as f64 / span / kv_units).min(1.0)
+                } else {
+                    0.0
+                },
+                output_tokens_per_s: bin.tokens as f64 * PICOS_PER_SECOND as f64 / span,
+            });
+            for (sum, change) in level.iter_mut().zip(bin.change) {
+                *sum += change;
+            }
+            if begin + self.width >= end.0 {
+                break;
+            }
+        }
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_bins_keeps_the_area_under_the_curve() {
+        let (mut fine, mut area) = (Series::new(), 0.0);
+        let end = Picos::from_seconds(100.0);
+        for i in 0..100u64 {
+            let from = Picos::from_seconds(i as f64 * 0.9 + 0.123);
+            let to = Picos::from_seconds(i as f64 * 0.95 + 3.3);
+            fine.shift(from, [1, 0, 1]);
+            fine.shift(to, [-1, 0, -1]);
+            fine.hold(from, to, 2);
+            area += (to - from).seconds();
+        }
+        let points = fine.points(end, 10.0);
+        assert!(points.len() <= BINS_MAX && points.len() > BINS_MAX / 4);
+        let width = Picos(fine.width).seconds();
+        let total: f64 = points.iter().map(|p| p.in_system * width).sum();
+        assert!((total - area).abs() < 1e-6 * area, "{total} {area}");
+        assert!((points.iter().map(|p| p.running * width).sum::<f64>() - area).abs() < 1e-6 * area);
+    }
+}

@@ -1,0 +1,243 @@
+//! For tests: hand-made streams of facts, a first-come-first-served server with any gaps and service times among
+//! them, which knows nothing of engines.
+
+use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
+
+use crate::cost::{Chunk, StepLoad};
+use crate::ids::{ReplicaId, RequestId, SegmentId};
+use crate::rng::{Purpose, stream};
+use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
+use crate::units::Picos;
+use crate::workload::{Prompt, Request};
+
+/// A server with unit mean service time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Server {
+    /// Arrivals per service time.
+    pub(crate) rate: f64,
+    /// Requests sent.
+    pub(crate) requests: u64,
+    pub(crate) seed: u64,
+    /// Service times are exponential rather than constant.
+    pub(crate) exponential: bool,
+    /// Stop at the last arrival instead of draining.
+    pub(crate) stop_early: bool,
+    /// Tell twice that this one left.
+    pub(crate) doubled: Option<u64>,
+}
+
+impl Server {
+    pub(crate) fn mm1(rate: f64, requests: u64, seed: u64) -> Server {
+        Server {
+            rate,
+            requests,
+            seed,
+            exponential: true,
+            stop_early: false,
+            doubled: None,
+        }
+    }
+}
+
+fn exponential(rng: &mut ChaCha8Rng, mean: f64) -> Picos {
+    Picos::from_seconds(-mean * (1.0 - rng.random::<f64>()).ln())
+}
+
+pub(crate) fn request(id: u64, arrival: Picos) -> Request {
+    Request {
+        id: RequestId(id),
+        arrival,
+        client_queue_time: Picos::ZERO,
+        prompt_tokens: 8,
+        output_tokens: 1,
+        max_tokens: 1,
+        priority: 0,
+        prompt: Prompt::Unique,
+        output_segment: SegmentId(id),
+        deadline: None,
+    }
+}
+
+/// Tells `observer` the whole run; returns when it stopped.
+pub(crate) fn run(server: &Server, observer: &mut impl Observer) -> Picos {
+    let mut gaps = stream(server.seed, Purpose::Arrivals, 0);
+    let mut services = stream(server.seed, Purpose::Lengths, 0);
+    let mut queue = std::collections::VecDeque::new();
+    let mut in_service: Option<(u64, Picos, Picos, Picos)> = None;
+    let mut next = exponential(&mut gaps, 1.0 / server.rate);
+    let (mut sent, mut now) = (0, Picos::ZERO);
+    while sent < server.requests || (!server.stop_early && in_service.is_some()) {
+        let departs = in_service.map_or(Picos::MAX, |(_, _, _, end)| end);
+        if sent < server.requests && next < departs {
+            now = next;
+            observer.observe(&Fact::Arrived {
+                request: &request(sent, now),
+            });
+            queue.push_back((sent, now));
+            sent += 1;
+            next = now + exponential(&mut gaps, 1.0 / server.rate);
+        } else if let Some((id, arrival, begin, end)) = in_service.take() {
+            now = end;
+            serve(observer, id, arrival, begin, end, server.doubled == Some(id));
+        }
+        if in_service.is_none()
+            && let Some((id, arrival)) = queue.pop_front()
+        {
+            let service = if server.exponential {
+                exponential(&mut services, 1.0)
+            } else {
+                Picos::from_seconds(1.0)
+            };
+            in_service = Some((id, arrival, now, now + service));
+            observer.observe(&admitted(id, now, arrival));
+        }
+    }
+    now
+}
+
+fn admitted<'a>(id: u64, now: Picos, waiting_since: Picos) -> Fact<'a> {
+    let (replica, id) = (ReplicaId(0), RequestId(id));
+    Fact::Admitted {
+        now,
+        replica,
+        id,
+        waiting_since,
+        known_tokens: 8,
+        cached_tokens: 0,
+        resumed: false,
+    }
+}
+
+fn serve(observer: &mut impl Observer, id: u64, arrival: Picos, begin: Picos, end: Picos, doubled: bool) {
+    let load = StepLoad {
+        chunks: vec![Chunk { computed: 0, new: 8 }],
+        sampled_rows: 1,
+        ..StepLoad::default()
+    };
+    observer.observe(&Fact::Steps(&steps(begin, end, 1, Picos::ZERO, 0, &load)));
+    observer.observe(&Fact::FirstToken {
+        now: end,
+        id: RequestId(id),
+        arrival,
+    });
+    for _ in 0..=u32::from(doubled) {
+        observer.observe(&Fact::Ended(&completion(id, arrival, begin, end, 1)));
+    }
+}
+
+fn steps<'a>(
+    begin: Picos,
+    end: Picos,
+    count: u64,
+    increment: Picos,
+    gap_seqs: u32,
+    load: &'a StepLoad,
+) -> Steps<'a> {
+    let total = (end - begin).0 - increment.0 * (count * (count - 1) / 2);
+    Steps {
+        replica: ReplicaId(0),
+        begin,
+        end,
+        count,
+        duration: Picos(total / count),
+        duration_increment: increment,
+        gap_seqs,
+        gap: Picos(total / count),
+        load,
+        recomputed_tokens: 0,
+        running: 1,
+        waiting: 0,
+        free_blocks: 99,
+    }
+}
+
+fn completion(id: u64, arrival: Picos, first_scheduled: Picos, end: Picos, output_tokens: u32) -> Completion {
+    Completion {
+        id: RequestId(id),
+        replica: ReplicaId(0),
+        outcome: Outcome::Completed,
+        arrival,
+        client_queue_time: Picos::ZERO,
+        first_scheduled,
+        first_token: Some(end),
+        end,
+        prompt_tokens: 8,
+        output_tokens,
+        cached_tokens: 0,
+        preemptions: 0,
+        waiting_time: first_scheduled.saturating_sub(arrival),
+    }
+}
+
+/// Tells of two sequences that decode together: the first gives five tokens, the second three with a preemption
+/// between. Returns the end.
+pub(crate) fn two_sequences(observer: &mut impl Observer) -> Picos {
+    let load = StepLoad {
+        decode_seqs: 2,
+        ..StepLoad::default()
+    };
+    let leap = |begin, end, count, increment, gap_seqs| {
+        steps(ms(begin), ms(end), count, ms(increment), gap_seqs, &load)
+    };
+    let (id, replica) = (RequestId(1), ReplicaId(0));
+    for id in [0, 1] {
+        observer.observe(&Fact::Arrived {
+            request: &request(id, Picos::ZERO),
+        });
+        observer.observe(&admitted(id, Picos::ZERO, Picos::ZERO));
+    }
+    observer.observe(&Fact::Steps(&leap(0, 100, 1, 0, 0)));
+    for id in [0, 1] {
+        observer.observe(&Fact::FirstToken {
+            now: ms(100),
+            id: RequestId(id),
+            arrival: Picos::ZERO,
+        });
+    }
+    observer.observe(&Fact::Steps(&leap(100, 110, 1, 0, 2)));
+    let running_since = Picos::ZERO;
+    observer.observe(&Fact::Preempted {
+        now: ms(110),
+        replica,
+        id,
+        running_since,
+        lost_tokens: 9,
+    });
+    observer.observe(&Fact::Steps(&leap(110, 133, 2, 1, 1)));
+    let (now, waiting_since) = (ms(133), ms(110));
+    let (known_tokens, cached_tokens, resumed) = (10, 0, true);
+    observer.observe(&Fact::Admitted {
+        now,
+        replica,
+        id,
+        waiting_since,
+        known_tokens,
+        cached_tokens,
+        resumed,
+    });
+    observer.observe(&Fact::Steps(&leap(133, 153, 1, 0, 1)));
+    observer.observe(&Fact::Gap {
+        now: ms(153),
+        id,
+        gap: ms(43),
+    });
+    let first = completion(0, Picos::ZERO, Picos::ZERO, ms(153), 5);
+    observer.observe(&Fact::Ended(&Completion {
+        first_token: Some(ms(100)),
+        ..first.clone()
+    }));
+    observer.observe(&Fact::Ended(&Completion {
+        id,
+        first_token: Some(ms(100)),
+        output_tokens: 3,
+        waiting_time: ms(23),
+        preemptions: 1,
+        ..first
+    }));
+    ms(153)
+}
+
+fn ms(milliseconds: u64) -> Picos {
+    Picos(milliseconds * 1_000_000_000)
+}

@@ -1,0 +1,337 @@
+//! Everything that adds up over a stretch of a run.
+//!
+//! A run is a sequence of stretches; the sum of all is the whole run, and the sum of those between warm-up and
+//! drain is the steady state. Nothing here is an average: averages are taken once, in [`Stretch::summary`].
+
+use super::distribution::{Distribution, Packed};
+use super::summary::{Occupancy, Summary, WorkCounters};
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// The latencies that are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Time to first token.
+    Ttft,
+    /// Mean time per output token after the first.
+    Tpot,
+    /// Every token gap.
+    Itl,
+    /// Send to last token.
+    E2el,
+    /// Arrival to first scheduling.
+    QueueTime,
+    /// Waiting in the client.
+    ClientQueueTime,
+}
+
+impl Metric {
+    /// All of them, in the order of their storage.
+    pub const ALL: [Metric; 6] = [
+        Metric::Ttft,
+        Metric::Tpot,
+        Metric::Itl,
+        Metric::E2el,
+        Metric::QueueTime,
+        Metric::ClientQueueTime,
+    ];
+
+    /// The name in results: `ttft`, `tpot`, `itl`, `e2el`, `queue_time`, `client_queue_time`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Ttft => "ttft",
+            Metric::Tpot => "tpot",
+            Metric::Itl => "itl",
+            Metric::E2el => "e2el",
+            Metric::QueueTime => "queue_time",
+            Metric::ClientQueueTime => "client_queue_time",
+        }
+    }
+}
+
+/// The machines that levels are shares of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fleet {
+    /// Replicas.
+    pub replicas: u32,
+    /// KV blocks of one replica, the null block left out.
+    pub kv_blocks: u32,
+    /// Tokens of a KV block.
+    pub block_size: u32,
+}
+
+impl Fleet {
+    /// KV is counted in units of half a token slot, so that the mean over a leap is an integer.
+    pub(super) fn kv_units_per_replica(&self) -> u64 {
+        u64::from(self.kv_blocks) * u64::from(self.block_size) * 2
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) sent: u64,
+    pub(super) completed: u64,
+    pub(super) rejected: u64,
+    pub(super) timed_out: u64,
+    pub(super) good: u64,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) preemptions: u64,
+    pub(super) cache_queries: u64,
+    pub(super) cache_hits: u64,
+}
+
+/// Largest levels seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Peaks {
+    pub(super) in_system: u64,
+    pub(super) waiting: u64,
+    pub(super) running: u64,
+    pub(super) kv_units: u64,
+}
+
+/// Sums of work; see [`WorkCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) steps: u64,
+    pub(super) decode_only_steps: u64,
+    pub(super) busy: u64,
+    pub(super) prefill_tokens: u64,
+    pub(super) recomputed_tokens: u64,
+    pub(super) decode_tokens: u64,
+    pub(super) sampled_rows: u64,
+    pub(super) decode_kv_tokens: u128,
+    pub(super) chunk_pairs_doubled: u128,
+    pub(super) chunk_kv_tokens: u64,
+    /// KV units × picoseconds.
+    pub(super) kv_area: u128,
+}
+
+/// What is being added up: the latencies as distributions while open, packed once closed.
+#[derive(Clone, Debug)]
+pub(super) struct Tally<D> {
+    pub(super) begin: Picos,
+    pub(super) counts: Counts,
+    pub(super) peaks: Peaks,
+    pub(super) work: Work,
+    pub(super) latencies: [D; 6],
+}
+
+/// A closed stretch.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    pub(super) tally: Tally<Packed>,
+    pub(super) end: Picos,
+    /// Area under the number in the system, waiting and running, in picoseconds.
+    pub(super) areas: [i128; 3],
+}
+
+impl Stretch {
+    /// Start in seconds.
+    #[must_use]
+    pub fn begin_s(&self) -> f64 {
+        self.tally.begin.seconds()
+    }
+
+    /// End in seconds.
+    #[must_use]
+    pub fn end_s(&self) -> f64 {
+        self.end.seconds()
+    }
+
+    /// Length in seconds.
+    #[must_use]
+    pub fn duration_s(&self) -> f64 {
+        self.end.saturating_sub(self.tally.begin).seconds()
+    }
+
+    /// Requests sent in it.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.tally.counts.sent
+    }
+
+    /// Requests completed in it.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.tally.counts.completed
+    }
+
+    /// Requests that left in it, however.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        let counts = &self.tally.counts;
+        counts.completed + counts.rejected + counts.timed_out
+    }
+
+    /// Requests that met every goodput limit.
+    #[must_use]
+    pub fn good(&self) -> u64 {
+        self.tally.counts.good
+    }
+
+    /// Output tokens of the completed requests.
+    #[must_use]
+    pub fn output_tokens(&self) -> u64 {
+        self.tally.counts.output_tokens
+    }
+
+    /// ∫ number in the system, in request-seconds.
+    #[must_use]
+    pub fn system_area_s(&self) -> f64 {
+        self.areas[0] as f64 / PICOS_PER_SECOND as f64
+    }
+
+    /// Σ in seconds and count of a latency.
+    #[must_use]
+    pub fn sum_and_count(&self, metric: Metric) -> (f64, u64) {
+        let moments = &self.tally.latencies[metric as usize].moments;
+        (moments.sum as f64 / PICOS_PER_SECOND as f64, moments.count)
+    }
+
+    /// How many values of a latency exceed `limit`.
+    #[must_use]
+    pub fn exceeding(&self, metric: Metric, limit: Picos) -> f64 {
+        self.tally.latencies[metric as usize].exceeding(limit)
+    }
+
+    /// Adds the stretch that follows.
+    pub(super) fn append(&mut self, next: &Stretch) {
+        self.tally.add(&next.tally);
+        self.end = next.end;
+        for (area, more) in self.areas.iter_mut().zip(next.areas) {
+            *area += more;
+        }
+    }
+
+    /// One stretch from consecutive ones; `None` if there are none.
+    #[must_use]
+    pub fn joined(parts: &[Stretch]) -> Option<Stretch> {
+        let (first, rest) = parts.split_first()?;
+        let mut whole = first.clone();
+        rest.iter().for_each(|part| whole.append(part));
+        Some(whole)
+    }
+
+    /// The averages. `inside` is the number in the system at the end, `second_peak` the most tokens in a second,
+    /// and goodput is counted only where limits were set.
+    #[must_use]
+    pub(super) fn summary(&self, fleet: &Fleet, inside: u64, second_peak: u64, with_good: bool) -> Summary {
+        let counts = &self.tally.counts;
+        let latency = |metric: Metric| {
+            let mut distribution = Distribution::default();
+            distribution.merge_packed(&self.tally.latencies[metric as usize]);
+            distribution
+        };
+        Summary {
+            duration_s: self.duration_s(),
+            sent: counts.sent,
+            completed: counts.completed,
+            rejected: counts.rejected,
+            timed_out: counts.timed_out,
+            inside,
+            input_tokens: counts.input_tokens,
+            output_tokens: counts.output_tokens,
+            ttft: latency(Metric::Ttft),
+            tpot: latency(Metric::Tpot),
+            itl: latency(Metric::Itl),
+            e2el: latency(Metric::E2el),
+            queue_time: latency(Metric::QueueTime),
+            client_queue_time: latency(Metric::ClientQueueTime),
+            good: with_good.then_some(counts.good),
+            occupancy: self.occupancy(fleet),
+            work: self.work_counters(),
+            preemptions: counts.preemptions,
+            cache_queries_tokens: counts.cache_queries,
+            cache_hit_tokens: counts.cache_hits,
+            max_in_flight: self.tally.peaks.in_system,
+            max_output_tokens_per_s: second_peak as f64,
+        }
+    }
+
+    fn occupancy(&self, fleet: &Fleet) -> Occupancy {
+        let span = self.end.saturating_sub(self.tally.begin).0.max(1) as f64;
+        let units = fleet.kv_units_per_replica().max(1) as f64;
+        let peaks = &self.tally.peaks;
+        let replicas = f64::from(fleet.replicas.max(1));
+        let level = |which: usize| self.areas[which] as f64 / span;
+        Occupancy {
+            in_system: level(0),
+            waiting: level(1),
+            running: level(2),
+            kv_usage: (self.tally.work.kv_area as f64 / span / units / replicas).min(1.0),
+            busy: (self.tally.work.busy as f64 / span / replicas).min(1.0),
+            kv_usage_max: (peaks.kv_units as f64 / units).min(1.0),
+            running_max: u32::try_from(peaks.running).unwrap_or(u32::MAX),
+            waiting_max: u32::try_from(peaks.waiting).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn work_counters(&self) -> WorkCounters {
+        let work = &self.tally.work;
+        WorkCounters {
+            steps: work.steps,
+            decode_only_steps: work.decode_only_steps,
+            busy_s: work.busy as f64 / PICOS_PER_SECOND as f64,
+            prefill_tokens: work.prefill_tokens,
+            recomputed_tokens: work.recomputed_tokens,
+            decode_tokens: work.decode_tokens,
+            sampled_rows: work.sampled_rows,
+            decode_kv_tokens: work.decode_kv_tokens,
+            chunk_pairs_doubled: work.chunk_pairs_doubled,
+            chunk_kv_tokens: work.chunk_kv_tokens,
+        }
+    }
+}
+
+impl Tally<Packed> {
+    fn add(&mut self, next: &Tally<Packed>) {
+        self.counts.add(&next.counts);
+        self.peaks.raise(&next.peaks);
+        self.work.add(&next.work);
+        for (mine, theirs) in self.latencies.iter_mut().zip(&next.latencies) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.sent += other.sent;
+        self.completed += other.completed;
+        self.rejected += other.rejected;
+        self.timed_out += other.timed_out;
+        self.good += other.good;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.preemptions += other.preemptions;
+        self.cache_queries += other.cache_queries;
+        self.cache_hits += other.cache_hits;
+    }
+}
+
+impl Peaks {
+    pub(super) fn raise(&mut self, other: &Peaks) {
+        self.in_system = self.in_system.max(other.in_system);
+        self.waiting = self.waiting.max(other.waiting);
+        self.running = self.running.max(other.running);
+        self.kv_units = self.kv_units.max(other.kv_units);
+    }
+}
+
+impl Work {
+    fn add(&mut self, other: &Work) {
+        self.steps += other.steps;
+        self.decode_only_steps += other.decode_only_steps;
+        self.busy += other.busy;
+        self.prefill_tokens += other.prefill_tokens;
+        self.recomputed_tokens += other.recomputed_tokens;
+        self.decode_tokens += other.decode_tokens;
+        self.sampled_rows += other.sampled_rows;
+        self.decode_kv_tokens += other.decode_kv_tokens;
+        self.chunk_pairs_doubled += other.chunk_pairs_doubled;
+        self.chunk_kv_tokens += other.chunk_kv_tokens;
+        self.kv_area += other.kv_area;
+    }
+}
