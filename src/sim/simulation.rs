@@ -291,6 +291,9 @@ impl<T: Traffic> Simulation<T> {
     fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
         self.counts.ended += 1;
         observer.observe(&Fact::Ended(completion));
-        self.traffic.ended(completion.id, self.now);
+        match completion.outcome {
+            Outcome::Completed => self.traffic.ended(completion.id, self.now),
+            Outcome::TimedOut | Outcome::Rejected => self.traffic.failed(completion.id, self.now),
+        }
     }
 }
