@@ -21,11 +21,18 @@ fn main() {
     let (device, _) = plimsoll::hardware::find("h100").unwrap();
     let (shape, _) = plimsoll::model::find("meta-llama/Llama-3.1-8B-Instruct").unwrap();
     let chosen = for_device(&device, "vllm");
-    let sizes: Vec<u32> = [1, 2, 4].into_iter().chain((8..256).step_by(8)).chain((256..=512).step_by(16)).collect();
+    let sizes: Vec<u32> = [1, 2, 4]
+        .into_iter()
+        .chain((8..256).step_by(8))
+        .chain((256..=512).step_by(16))
+        .collect();
     let placement = Placement {
         tensor_parallel: 1,
         kv_dtype: Dtype::Bf16,
-        graphs: Graphs { capture_sizes: sizes, ..Graphs::default() },
+        graphs: Graphs {
+            capture_sizes: sizes,
+            ..Graphs::default()
+        },
         asynchronous: true,
         engine: "vllm".into(),
         typical_context: 1024,
@@ -58,28 +65,59 @@ fn main() {
     };
     let spec = WorkloadSpec {
         arrivals: Arrivals::Poisson { request_rate: rate },
-        lengths: Lengths::Fixed { input_len: 512, output_len: 128 },
+        lengths: Lengths::Fixed {
+            input_len: 512,
+            output_len: 128,
+        },
         prefix: Prefix::None,
-        client: Client { max_concurrency: None, rescale_arrivals: false, timeout: None, priorities: vec![] },
+        client: Client {
+            max_concurrency: None,
+            rescale_arrivals: false,
+            timeout: None,
+            priorities: vec![],
+        },
         num_prompts: Some(n),
         duration: None,
         endings: None,
     };
     for recorded in [false, true] {
         let cost = RooflineCost::new(&device, &shape, &chosen.calibration, &placement).unwrap();
-        let mut sim = Simulation::new(config.clone(), Box::new(cost), Frontend::default(), Generator::new(&spec, 0));
+        let mut sim = Simulation::new(
+            config.clone(),
+            Box::new(cost),
+            Frontend::default(),
+            Generator::new(&spec, 0),
+        );
         let start = std::time::Instant::now();
         if recorded {
-            let fleet = Fleet { replicas: 1, kv_blocks: sim.total_blocks(), block_size: 16 };
-            let mut recorder = Recorder::new(RecorderOptions { fleet, slo: SloLimits::default(), records: Records::None });
+            let fleet = Fleet {
+                replicas: 1,
+                kv_blocks: sim.total_blocks(),
+                block_size: 16,
+            };
+            let mut recorder = Recorder::new(RecorderOptions {
+                fleet,
+                slo: SloLimits::default(),
+                records: Records::None,
+            });
             sim.advance(Until::DRAINED, &mut recorder);
             let took = start.elapsed().as_secs_f64();
             let seen = recorder.finish(sim.now());
-            println!("recorded: {:.2} M requests/s; ttft {:?} tpot {:?} running {:.1} steps {} {:?}", n as f64 / took / 1e6,
-                seen.whole.ttft.mean_s(), seen.whole.tpot.mean_s(), seen.whole.occupancy.running, seen.whole.work.steps, seen.violations);
+            println!(
+                "recorded: {:.2} M requests/s; ttft {:?} tpot {:?} running {:.1} steps {} {:?}",
+                n as f64 / took / 1e6,
+                seen.whole.ttft.mean_s(),
+                seen.whole.tpot.mean_s(),
+                seen.whole.occupancy.running,
+                seen.whole.work.steps,
+                seen.violations
+            );
         } else {
             sim.advance(Until::DRAINED, &mut Nobody);
-            println!("bare: {:.2} M requests/s", n as f64 / start.elapsed().as_secs_f64() / 1e6);
+            println!(
+                "bare: {:.2} M requests/s",
+                n as f64 / start.elapsed().as_secs_f64() / 1e6
+            );
         }
     }
 }

@@ -44,8 +44,9 @@ pub(crate) struct Replica {
     pub(super) singles: Vec<usize>,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
     inbox: VecDeque<(Picos, Handle)>,
-    pub(super) in_flight: VecDeque<Step>,
-    pub(super) spare_steps: Vec<Step>,
+    pub(super) in_flight: VecDeque<Box<Step>>,
+    #[expect(clippy::vec_box, reason = "a step moves between the queues as a pointer")]
+    pub(super) spare_steps: Vec<Box<Step>>,
     pub(super) scheduled_steps: u64,
     pub(super) processed_steps: u64,
     /// End of the last processed step.

@@ -24,7 +24,7 @@ struct Budget {
 
 impl Replica {
     /// Decides the next step; `None` if nothing can be scheduled.
-    pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Step> {
+    pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
         step.clear();
         step.number = self.scheduled_steps + 1;
