@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::figures::{grouped, short};
+use super::figures::{grouped, plain, short, with_unit};
 use super::inputs;
 use crate::engine::ceilings::{Ceilings, ceilings};
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
@@ -14,7 +14,7 @@ use crate::hardware::Device;
 use crate::model::{
     Attention, Dtype, ModelShape, Quantization, parse_dtype, parse_kv_cache_dtype, parse_quantization,
 };
-use crate::quantity::parse_bytes;
+use crate::quantity::{format_flops, format_rate, parse_bytes};
 
 /// Exit code of "no feasible configuration".
 const NOT_FEASIBLE: u8 = 3;
@@ -49,9 +49,9 @@ pub struct Args {
     /// Longest sequence, prompt plus output; the model's own limit if not given.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_model_len: Option<u32>,
-    /// Share of the GPU's memory that the engine may use, as in vLLM.
-    #[arg(long, default_value_t = 0.92)]
-    pub gpu_memory_utilization: f64,
+    /// Share of the GPU's memory that the engine may use; vLLM 0.33 takes 0.92.
+    #[arg(long, value_name = "SHARE")]
+    pub gpu_memory_utilization: Option<f64>,
     /// Format of weights that are not quantized, and of activations: auto, bfloat16, float16, float32.
     #[arg(long, default_value = "auto")]
     pub dtype: String,
@@ -61,9 +61,9 @@ pub struct Args {
     /// Format of the KV cache: auto, fp8, bfloat16 ….
     #[arg(long, default_value = "auto")]
     pub kv_cache_dtype: String,
-    /// Tokens of a KV block.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub block_size: u32,
+    /// Tokens of a KV block; 16 if not given.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub block_size: Option<u32>,
     /// Most sequences at once; vLLM's default for the GPU if not given.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_num_seqs: Option<u32>,
@@ -92,6 +92,8 @@ struct Question {
     device: Device,
     model: ModelShape,
     options: MemoryOptions,
+    /// Flags that were not given and what is taken for them.
+    assumed: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -125,19 +127,21 @@ fn question(args: &Args) -> anyhow::Result<Question> {
     if let Some(word) = &args.quantization {
         model = model.with_quantization(parse_quantization(word)?);
     }
-    let utilization = args.gpu_memory_utilization;
+    let defaults = MemoryOptions::vllm_defaults(&device, &model);
+    let utilization = args
+        .gpu_memory_utilization
+        .unwrap_or(defaults.gpu_memory_utilization);
     if !(utilization > 0.0 && utilization <= 1.0) {
         bail!(
             "`--gpu-memory-utilization` must lie above 0 and at most 1; {utilization} does not (92 % is 0.92)"
         );
     }
-    let defaults = MemoryOptions::vllm_defaults(&device, &model);
     let options = MemoryOptions {
         tensor_parallel: args.tensor_parallel_size,
         pipeline_parallel: args.pipeline_parallel_size,
         gpu_memory_utilization: utilization,
         kv_dtype: parse_kv_cache_dtype(&args.kv_cache_dtype)?.unwrap_or(model.dtype),
-        block_size: args.block_size,
+        block_size: args.block_size.unwrap_or(defaults.block_size),
         max_num_batched_tokens: args
             .max_num_batched_tokens
             .unwrap_or(defaults.max_num_batched_tokens),
@@ -159,6 +163,7 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         ));
     }
     Ok(Question {
+        assumed: assumed(args, &options),
         device,
         model,
         options,
@@ -219,7 +224,17 @@ fn write_text(out: &mut dyn Write, question: &Question, plan: &MemoryPlan, why: 
             ceilings.ridge_tokens
         )?;
     }
-    writeln!(out, " assumed       {}", assumed(options))?;
+    if !question.assumed.is_empty() {
+        writeln!(
+            out,
+            " assumed       vLLM 0.33 defaults {}",
+            question.assumed.join(" ")
+        )?;
+    }
+    writeln!(
+        out,
+        " estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start"
+    )?;
     for note in &question.notes {
         writeln!(out, " note          {note}")?;
     }
@@ -265,15 +280,38 @@ fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
     .replace(".0000", "")
 }
 
-fn assumed(options: &MemoryOptions) -> String {
-    format!(
-        "vLLM 0.33: --gpu-memory-utilization {}, --max-num-batched-tokens {}, --max-num-seqs {}, --block-size {}; \
-         runtime (activations, CUDA graphs, buffers) is an estimate",
-        options.gpu_memory_utilization,
-        options.max_num_batched_tokens,
-        options.max_num_seqs,
-        options.block_size
-    )
+/// The flags that were not given, with the values of vLLM 0.33.
+fn assumed(args: &Args, options: &MemoryOptions) -> Vec<String> {
+    let utilization = options.gpu_memory_utilization.to_string();
+    let flags = [
+        (
+            "gpu-memory-utilization",
+            args.gpu_memory_utilization.is_none(),
+            utilization,
+        ),
+        (
+            "max-model-len",
+            args.max_model_len.is_none(),
+            options.max_model_len.to_string(),
+        ),
+        (
+            "max-num-batched-tokens",
+            args.max_num_batched_tokens.is_none(),
+            options.max_num_batched_tokens.to_string(),
+        ),
+        (
+            "max-num-seqs",
+            args.max_num_seqs.is_none(),
+            options.max_num_seqs.to_string(),
+        ),
+        (
+            "block-size",
+            args.block_size.is_none(),
+            options.block_size.to_string(),
+        ),
+    ];
+    let open = flags.into_iter().filter(|(_, is_open, _)| *is_open);
+    open.map(|(flag, _, value)| format!("--{flag} {value}")).collect()
 }
 
 /// Every line is `what   arithmetic = result`.
@@ -377,14 +415,13 @@ fn storage(model: &ModelShape) -> String {
 fn request_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
     let options = &question.options;
     let blocks = |tokens: u32| {
-        let blocks = plan.blocks_of_request(tokens);
+        let blocks = plain(plan.blocks_of_request(tokens));
         format!(
-            "{} tokens take {blocks:.4} blocks: {} ÷ {blocks:.4} = {} requests",
+            "{} tokens take {blocks} blocks: {} ÷ {blocks} = {} requests",
             grouped(u64::from(tokens)),
             grouped(u64::from(plan.num_gpu_blocks)),
             grouped(plan.concurrency(tokens))
         )
-        .replace(".0000", "")
     };
     let mut lines = vec![
         ("  KV per token", kv_per_token(&question.model, options)),
@@ -421,29 +458,29 @@ fn roof_lines(question: &Question, ceilings: &Ceilings) -> Vec<(&'static str, St
         (
             "  prefill roof",
             format!(
-                "{tp} × {} ÷ {}FLOP a token = {} tok/s",
-                crate::quantity::format_flops(ceilings.peak),
-                short(ceilings.flops_per_token.0),
+                "{tp} × {} ÷ {} a token = {} tok/s",
+                format_flops(ceilings.peak),
+                with_unit(ceilings.flops_per_token.0, "FLOP"),
                 short(ceilings.prefill_tokens_per_s)
             ),
         ),
         (
             "  decode roof",
             format!(
-                "{} ÷ {}B of weights read a step = {} tok/s for one sequence",
-                crate::quantity::format_rate(bandwidth),
-                short(ceilings.streamed.0 as f64),
+                "{} ÷ {} of weights read a step = {} tok/s for one sequence",
+                format_rate(bandwidth),
+                with_unit(ceilings.streamed.0 as f64, "B"),
                 short(ceilings.decode_tokens_per_s)
             ),
         ),
         (
             "  ridge point",
             format!(
-                "({}B of layers ÷ {}) ÷ ({}FLOP ÷ {}) = {:.0} tokens",
-                short(ceilings.layer_weights.0 as f64),
-                crate::quantity::format_rate(bandwidth),
-                short(ceilings.flops_per_token.0),
-                crate::quantity::format_flops(ceilings.peak),
+                "({} of layers ÷ {}) ÷ ({} ÷ {}) = {:.0} tokens",
+                with_unit(ceilings.layer_weights.0 as f64, "B"),
+                format_rate(bandwidth),
+                with_unit(ceilings.flops_per_token.0, "FLOP"),
+                format_flops(ceilings.peak),
                 ceilings.ridge_tokens
             ),
         ),
@@ -469,6 +506,7 @@ fn question_json(question: &Question) -> Value {
         "kv_bytes_per_token": question.model.kv_bytes_per_token(options.kv_dtype, options.tensor_parallel).0,
         "parameters": question.model.parameters(),
         "active_parameters": question.model.active_parameters(),
+        "assumed": question.assumed,
         "notes": question.notes,
     })
 }
@@ -544,8 +582,8 @@ mod tests {
         concurrency   54 requests × 8,192 tokens worst case  |  390 × 1,152 tokens typical
         ceilings      prefill ≤ 70.9k tok/s (compute roof)  |  decode bs=1 ≤ 223 tok/s (memory roof)  |  ridge point 295 tokens/step
         why           below ~295 tokens per step the GPU waits for memory; above it, for math   [--why for the arithmetic]
-        assumed       vLLM 0.33: --gpu-memory-utilization 0.92, --max-num-batched-tokens 8192, --max-num-seqs 1024, --block-size 16; runtime (activations, CUDA graphs, buffers) is an estimate
-        note          GPU read from hardware_profiles/h100-sxm-80gb.toml
+        assumed       vLLM 0.33 defaults --gpu-memory-utilization 0.92 --max-num-batched-tokens 8192 --max-num-seqs 1024 --block-size 16
+        estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
         "#);
     }
 
@@ -563,13 +601,14 @@ mod tests {
           = KV pool          the rest = 32.49 GiB
             KV per token     24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16
             KV blocks        34,883,672,196 B ÷ (16 tokens × 24,576 B) = 88,713 blocks = 1,419,408 tokens
-            worst case       131,072 tokens take 4164.5000 blocks: 88,713 ÷ 4164.5000 = 21 requests
+            worst case       131,072 tokens take 4164.5 blocks: 88,713 ÷ 4164.5 = 21 requests
             typical          1,152 tokens take 72 blocks: 88,713 ÷ 72 = 1,232 requests
             windows          2 groups of layers are allocated apart (vLLM counts 177,426 blocks of one group); layers with a window free what slid out of it
-            prefill roof     2 × 362 TFLOP/s ÷ 6.06GFLOP a token = 120k tok/s
-            decode roof      864 GB/s ÷ 1.86GB of weights read a step = 466 tok/s for one sequence
-            ridge point      (11.4GB of layers ÷ 864 GB/s) ÷ (6.06GFLOP ÷ 362 TFLOP/s) = 791 tokens
-        assumed       vLLM 0.33: --gpu-memory-utilization 0.92, --max-num-batched-tokens 2048, --max-num-seqs 256, --block-size 16; runtime (activations, CUDA graphs, buffers) is an estimate
+            prefill roof     2 × 362 TFLOP/s ÷ 6.06 GFLOP a token = 120k tok/s
+            decode roof      864 GB/s ÷ 1.86 GB of weights read a step = 466 tok/s for one sequence
+            ridge point      (11.4 GB of layers ÷ 864 GB/s) ÷ (6.06 GFLOP ÷ 362 TFLOP/s) = 791 tokens
+        assumed       vLLM 0.33 defaults --gpu-memory-utilization 0.92 --max-model-len 131072 --max-num-batched-tokens 2048 --max-num-seqs 256 --block-size 16
+        estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
         "#);
     }
 
@@ -578,7 +617,7 @@ mod tests {
         let (text, code) = fit("meta-llama/Llama-3.1-70B-Instruct --gpu A100-SXM-80GB");
         insta::assert_snapshot!(text, @r#"
         DOES NOT FIT   needs 131.4 GiB weights + 2.7 GiB activations and runtime a GPU, A100-SXM-80GB offers 72.8 GiB
-         smallest change that fits: -tp 4
+         smallest change that fits: --quantization fp8 --max-model-len 8192   |   -tp 2 --max-model-len 26624   |   -tp 4
         "#);
         assert_eq!(code, ExitCode::from(3));
     }

@@ -19,12 +19,28 @@ pub fn device(name: &str) -> anyhow::Result<(Device, Vec<String>)> {
     if name.to_lowercase().ends_with(".toml") {
         return Ok((read_profile(Path::new(name))?, Vec::new()));
     }
-    if let Some(path) = profile_on_disk(Path::new(PROFILE_FOLDER), name) {
-        let note = format!("GPU read from {}", path.display());
-        return Ok((read_profile(&path)?, vec![note]));
+    let shipped = hardware::find(name);
+    // A short name that means a shipped card means one's own file of that card's name too.
+    let id = shipped.as_ref().map_or(name, |(device, _)| device.id.as_str());
+    let folder = Path::new(PROFILE_FOLDER);
+    let Some(path) = profile_on_disk(folder, name).or_else(|| profile_on_disk(folder, id)) else {
+        let (device, note) = shipped?;
+        return Ok((device, note.into_iter().collect()));
+    };
+    let own = read_profile(&path)?;
+    let mut notes = Vec::new();
+    match shipped {
+        Ok((device, note)) if device == own => notes.extend(note),
+        Ok((_, note)) => {
+            notes.extend(note);
+            notes.push(format!(
+                "{} takes the place of the shipped profile",
+                path.display()
+            ));
+        }
+        Err(_) => notes.push(format!("GPU read from {}", path.display())),
     }
-    let (device, note) = hardware::find(name)?;
-    Ok((device, note.into_iter().collect()))
+    Ok((own, notes))
 }
 
 /// The model that a positional names: a `config.json`, a folder that holds one, or a shipped id.

@@ -428,29 +428,64 @@ fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
     }
 }
 
-/// Single changes first, from the least to the most disruptive; two together where no single one is enough.
+/// Single changes first, from the least to the most disruptive, then pairs that need fewer GPUs than any of those.
 fn remedies(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Vec<Remedy> {
-    let singles: Vec<Remedy> = [fp8_weights, shorter_context, fp8_kv]
+    let on_these_gpus: Vec<Remedy> = [fp8_weights, shorter_context, fp8_kv]
         .iter()
         .filter_map(|change| change(device, model, options))
-        .chain(more_gpus(device, model, options))
         .collect();
-    if !singles.is_empty() {
-        return singles;
+    if !on_these_gpus.is_empty() {
+        return on_these_gpus
+            .into_iter()
+            .chain(more_gpus(device, model, options))
+            .collect();
     }
-    let Some(quantized) = quantizable(model) else {
-        return Vec::new();
+    let quantized = quantizable(model);
+    let fp8_and = |change: fn(&Device, &ModelShape, &MemoryOptions) -> Option<Remedy>| {
+        let remedy = change(device, quantized.as_ref()?, options)?;
+        Some(Remedy {
+            flags: format!("--quantization fp8 {}", remedy.flags),
+            ..remedy
+        })
     };
-    let with_fp8 = |remedy: Remedy| Remedy {
-        flags: format!("--quantization fp8 {}", remedy.flags),
-        ..remedy
-    };
-    [shorter_context, more_gpus]
-        .iter()
-        .filter_map(|change| change(device, &quantized, options))
-        .map(with_fp8)
-        .collect()
+    let candidates = [
+        fp8_and(shorter_context),
+        more_gpus_and_shorter_context(device, model, options),
+        more_gpus(device, model, options),
+    ];
+    let found: Vec<Remedy> = candidates.into_iter().flatten().collect();
+    if found.is_empty() {
+        return fp8_and(more_gpus_and_shorter_context).into_iter().collect();
+    }
+    found
 }
+
+/// The fewest ranks with which some context of at least 1,024 tokens fits, if the whole does not.
+fn more_gpus_and_shorter_context(
+    device: &Device,
+    model: &ModelShape,
+    options: &MemoryOptions,
+) -> Option<Remedy> {
+    RANKS
+        .into_iter()
+        .filter(|&ranks| ranks > options.tensor_parallel)
+        .find_map(|tensor_parallel| {
+            let changed = MemoryOptions {
+                tensor_parallel,
+                ..options.clone()
+            };
+            let remedy = shorter_context(device, model, &changed).filter(|remedy| remedy.tokens >= 1024)?;
+            Some((tensor_parallel, attempt(device, model, &changed).is_err(), remedy))
+        })
+        .filter(|(_, is_shortened, _)| *is_shortened)
+        .map(|(ranks, _, remedy)| Remedy {
+            flags: format!("-tp {ranks} {}", remedy.flags),
+            ..remedy
+        })
+}
+
+/// Tensor-parallel sizes that are proposed: those of one NVLink domain.
+const RANKS: [u32; 3] = [2, 4, 8];
 
 fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: String) -> Option<Remedy> {
     let plan = attempt(device, model, options).ok()?;
@@ -482,7 +517,7 @@ fn fp8_kv(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Optio
 
 /// Twice, four or eight times the ranks.
 fn more_gpus(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
-    [2, 4, 8]
+    RANKS
         .into_iter()
         .filter(|&ranks| ranks > options.tensor_parallel)
         .find_map(|tensor_parallel| {
@@ -640,7 +675,7 @@ mod tests {
         let error = plan(&device, &model, &options).unwrap_err();
         insta::assert_snapshot!(error, @r#"
         does not fit: needs 131.4 GiB weights + 4.6 GiB activations and runtime a GPU, H100-SXM-80GB offers 72.8 GiB
-          smallest change that fits: -tp 2
+          smallest change that fits: --quantization fp8 --max-model-len 1024   |   -tp 2
         "#);
         let (device, model, options) = case("L4", "meta-llama/Llama-3.1-8B");
         let options = MemoryOptions {
