@@ -4,7 +4,9 @@
 //! a time. Rules are cited by their numbers in the behavioural specification (`V1-22`), with the vLLM function they
 //! were read from.
 
+pub mod ceilings;
 mod config;
+pub mod memory;
 mod pack;
 mod process;
 mod replica;
