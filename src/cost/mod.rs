@@ -4,6 +4,7 @@
 //! picoseconds. A decode-only step is affine in KV tokens for a fixed batch ([`DecodeCost`]), which is what lets
 //! the simulator leap over a run of them.
 
+pub mod bounds;
 pub mod calibration;
 pub mod constant;
 pub mod kernel;

@@ -35,7 +35,6 @@ fn demand(what: &str, rows: &[Row], bars: (f64, f64), predicted_us: impl Fn(&Row
     errors.sort_by(f64::total_cmp);
     let at = |share: f64| errors[((errors.len() - 1) as f64 * share).round() as usize];
     let (median, p95) = (at(0.5), at(0.95));
-    eprintln!("{what}: {median:.1} / {p95:.1} % over {} rows", errors.len());
     assert!(
         median <= bars.0 && p95 <= bars.1,
         "{what}: {median:.1} / {p95:.1} %, demanded {bars:?}"
