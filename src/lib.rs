@@ -7,6 +7,7 @@
 
 pub mod ids;
 pub mod rng;
+pub mod stats;
 pub mod units;
 
 pub mod hardware;
