@@ -2,13 +2,14 @@
 //!
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
-//! [`units`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`] → [`engine`] → [`cluster`] → [`sim`] →
-//! [`metrics`] → [`analysis`] → [`config`] → [`report`] → [`cli`].
+//! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`] → [`engine`] → [`cluster`] → [`sim`] →
+//! [`metrics`] → [`analysis`] → [`config`] → [`sweep`] → [`report`] → [`cli`].
 
 pub mod ids;
 pub mod nearest;
 pub mod quantity;
 pub mod rng;
+pub mod stats;
 pub mod units;
 
 pub mod hardware;
@@ -32,6 +33,7 @@ pub mod analysis;
 pub mod config;
 
 pub mod conform;
+pub mod sweep;
 
 pub mod report;
 

@@ -174,6 +174,12 @@ impl Recorder {
         self.batches.closed()
     }
 
+    /// Requests sent so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.audit.arrivals
+    }
+
     /// Requests in the system now.
     #[must_use]
     pub fn inside(&self) -> u64 {

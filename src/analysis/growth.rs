@@ -1,0 +1,115 @@
+//! Does the number in the system grow for as long as requests are sent?
+//!
+//! In an overloaded server the number inside is a random walk with a drift, so its increments over equal intervals
+//! are nearly independent and a t statistic of their mean is honest. In a stable one increments cancel and the
+//! statistic stays small, however strongly the levels themselves are correlated; that is why increments are tested
+//! and not the slope of a regression. Filling up at the start looks like growth too: intervals in which the first
+//! requests had not yet left are cut, and the second half must take part in the growth.
+
+use crate::metrics::SeriesPoint;
+use crate::stats::Running;
+
+/// Intervals that increments are taken over.
+const INTERVALS: usize = 32;
+/// Fewest intervals that say anything.
+const INTERVALS_MIN: usize = 6;
+/// Growth is significant from this statistic on. A reflected random walk without drift (load exactly critical)
+/// exceeds it in about one run of 200.
+const T_SIGNIFICANT: f64 = 3.0;
+/// Share of the growth that the second half must have; a half in theory.
+const SECOND_HALF_MIN: f64 = 0.2;
+/// Requests that the number must have grown by: less is no evidence of anything.
+const GROWTH_MIN: f64 = 4.0;
+/// Variance of a sum of increments of interval means over the sum of their variances, for a random walk.
+const MEAN_INCREMENT_CORRELATION: f64 = 1.5;
+
+/// What became of the number in the system while requests were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Growth {
+    /// Slope in requests per second.
+    pub per_s: f64,
+    /// Growth over its standard error.
+    pub t: f64,
+    /// Requests it grew by.
+    pub requests: f64,
+    /// Too much to be chance.
+    pub significant: bool,
+}
+
+impl Growth {
+    /// Looks at the number in the system between two instants (seconds): from when the first requests could have
+    /// left until the last request was sent.
+    #[must_use]
+    pub fn of(series: &[SeriesPoint], from_s: f64, until_s: f64) -> Growth {
+        let inside: Vec<(f64, f64)> = series
+            .iter()
+            .filter(|point| point.t_s >= from_s && point.t_s <= until_s)
+            .map(|point| (point.t_s, point.in_system))
+            .collect();
+        let size = inside.len().div_ceil(INTERVALS).max(1);
+        let mean = |group: &[(f64, f64)]| {
+            let (t, n) = group
+                .iter()
+                .fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+            (t / group.len() as f64, n / group.len() as f64)
+        };
+        let levels: Vec<(f64, f64)> = inside.chunks_exact(size).map(mean).collect();
+        if levels.len() < INTERVALS_MIN {
+            return Growth::default();
+        }
+        Growth::of_levels(&levels)
+    }
+
+    fn of_levels(levels: &[(f64, f64)]) -> Growth {
+        let (first, last) = (levels[0], levels[levels.len() - 1]);
+        let middle = levels[levels.len() / 2];
+        let increments: Running = levels.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
+        let requests = last.1 - first.1;
+        let error = (increments.variance() * increments.count() as f64 * MEAN_INCREMENT_CORRELATION).sqrt();
+        let t = if requests == 0.0 { 0.0 } else { requests / error };
+        let late = (last.1 - middle.1) / requests;
+        let significant = requests >= GROWTH_MIN && t >= T_SIGNIFICANT && late >= SECOND_HALF_MIN;
+        Growth {
+            per_s: slope(levels),
+            t,
+            requests,
+            significant,
+        }
+    }
+}
+
+/// Least-squares slope of y over x.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| {
+        (sum.0 + point.0 / n, sum.1 + point.1 / n)
+    });
+    let cross: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    let squares: f64 = points.iter().map(|point| (point.0 - x) * (point.0 - x)).sum();
+    if squares > 0.0 { cross / squares } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(level: impl Fn(f64) -> f64) -> Growth {
+        let point = |i| SeriesPoint {
+            t_s: f64::from(i),
+            in_system: level(f64::from(i)),
+            ..SeriesPoint::default()
+        };
+        let series: Vec<_> = (0..400).map(point).collect();
+        Growth::of(&series, 0.0, 400.0)
+    }
+
+    #[test]
+    fn a_line_grows_a_filling_tank_and_a_wave_do_not() {
+        let line = of(|t| 0.5 * t);
+        assert!(line.significant && (line.per_s - 0.5).abs() < 1e-9);
+        assert!(!of(|t| 60.0 * (1.0 - (-t / 20.0).exp())).significant);
+        assert!(!of(|t| 30.0 + 20.0 * (t / 10.0).sin()).significant);
+        assert!(!of(|_| 7.0).significant);
+        assert!(!of(|t| 0.005 * t).significant);
+    }
+}

@@ -1,0 +1,433 @@
+//! The verdict over a run: whether its figures describe the system or only how long one looked.
+//!
+//! In this order: a queue that grows is unstable, and nothing steady is quoted; traffic without a steady state in
+//! question is a finite experiment; a steady stretch whose mean number in the system is known well enough is
+//! stable; if that takes more requests than one can afford the run is critical, else it was too short.
+
+use super::growth::Growth;
+use super::steady;
+use super::{RunResult, Verdict};
+use crate::metrics::{Metric, Observation, SeriesPoint, Stretch};
+use crate::stats::Interval;
+use crate::workload::{Arrivals, WorkloadSpec};
+
+/// What kind of traffic a run saw, as far as a steady state goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadKind {
+    /// A constant law of arrivals that ask nobody: overload makes the queue grow without bound.
+    Open,
+    /// The number of users or of requests in flight is fixed: nothing can grow without bound.
+    Closed,
+    /// The load changes on purpose (a trace, a day curve, a ramp).
+    Varying,
+    /// Everything at once.
+    AllAtOnce,
+}
+
+impl LoadKind {
+    /// The kind of a workload.
+    #[must_use]
+    pub fn of(workload: &WorkloadSpec) -> LoadKind {
+        match &workload.arrivals {
+            Arrivals::AllAtOnce if workload.client.max_concurrency.is_some() => LoadKind::Closed,
+            Arrivals::AllAtOnce => LoadKind::AllAtOnce,
+            Arrivals::Users { .. } => LoadKind::Closed,
+            Arrivals::Ramp { .. } | Arrivals::Profile { .. } | Arrivals::Replay { .. } => LoadKind::Varying,
+            Arrivals::Poisson { .. }
+            | Arrivals::Gamma { .. }
+            | Arrivals::Constant { .. }
+            | Arrivals::Mmpp { .. } => LoadKind::Open,
+        }
+    }
+}
+
+/// How sure one wants to be, and how long a run may get.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// Relative half-width of the 95 % intervals of mean TTFT, TPOT and end-to-end latency that ends a run.
+    pub relative: f64,
+    /// Requests that a run must have before anything is decided.
+    pub min_requests: u64,
+    /// Requests that one is ready to simulate.
+    pub max_requests: u64,
+}
+
+impl Default for Precision {
+    fn default() -> Self {
+        Precision {
+            relative: 0.02,
+            min_requests: 2_000,
+            max_requests: 1_000_000,
+        }
+    }
+}
+
+/// Relative half-width of the mean number in the system up to which a run counts as stable.
+const STABLE_WITHIN: f64 = 0.25;
+
+/// What the batches of a run say, finished or not.
+#[derive(Clone, Debug)]
+pub(super) struct Assessment {
+    /// The verdict.
+    pub(super) verdict: Verdict,
+    /// The steady batches.
+    pub(super) steady: Option<std::ops::Range<usize>>,
+    /// Growth of the number in the system while requests were sent.
+    pub(super) growth: Growth,
+    /// The mean number in the system over the steady batches.
+    pub(super) in_system: Option<Interval>,
+    /// Requests that a run would need for the mean number in the system to be known well enough.
+    pub(super) requests_needed: f64,
+}
+
+/// What an assessment looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence<'a> {
+    /// Whole batches.
+    pub(super) batches: &'a [Stretch],
+    /// The number in the system over time.
+    pub(super) series: &'a [SeriesPoint],
+    /// When the first request was sent, in seconds.
+    pub(super) first_arrival_s: f64,
+    /// When the last was.
+    pub(super) last_arrival_s: f64,
+}
+
+/// Weighs the evidence.
+pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64) -> Assessment {
+    let Evidence {
+        batches,
+        series,
+        first_arrival_s,
+        last_arrival_s,
+    } = *evidence;
+    let sending_s = last_arrival_s - first_arrival_s;
+    let filled_s = first_arrival_s + steady::filling_time_s(batches).min(sending_s / 2.0);
+    let growth = match kind {
+        LoadKind::Open | LoadKind::Varying => Growth::of(series, filled_s, last_arrival_s),
+        LoadKind::Closed | LoadKind::AllAtOnce => Growth::default(),
+    };
+    let steady = match kind {
+        _ if growth.significant => None,
+        LoadKind::Varying | LoadKind::AllAtOnce => None,
+        LoadKind::Open | LoadKind::Closed => steady::steady_batches(batches, first_arrival_s, last_arrival_s),
+    };
+    let in_system = steady
+        .clone()
+        .and_then(|range| steady::mean_in_system(&batches[range]));
+    let ended: u64 = batches.iter().map(Stretch::ended).sum();
+    let width = in_system.map_or(f64::INFINITY, |interval| interval.relative());
+    let requests_needed = ended as f64 * (width / STABLE_WITHIN).powi(2);
+    let verdict = match kind {
+        _ if growth.significant => Verdict::Unstable,
+        LoadKind::Closed | LoadKind::Varying | LoadKind::AllAtOnce => Verdict::Finite,
+        LoadKind::Open if steady.is_none() => Verdict::TooShort,
+        LoadKind::Open if width <= STABLE_WITHIN => Verdict::Stable,
+        LoadKind::Open if requests_needed > max_requests as f64 => Verdict::Critical,
+        LoadKind::Open => Verdict::TooShort,
+    };
+    Assessment {
+        verdict,
+        steady,
+        growth,
+        in_system,
+        requests_needed,
+    }
+}
+
+/// Judges a finished run.
+#[must_use]
+pub fn judge(seen: Observation, kind: LoadKind, precision: &Precision) -> RunResult {
+    let batches = &seen.stretches[..seen.whole_batches];
+    let evidence = Evidence {
+        batches,
+        series: &seen.series,
+        first_arrival_s: seen.first_arrival.seconds(),
+        last_arrival_s: seen.last_arrival.seconds(),
+    };
+    let assessment = assess(&evidence, kind, precision.max_requests);
+    let steady = assessment
+        .steady
+        .clone()
+        .filter(|_| assessment.verdict != Verdict::Unstable);
+    let summary = steady.clone().and_then(|range| seen.summary_of(range));
+    let window = steady
+        .clone()
+        .map(|range| (batches[range.start].begin_s(), batches[range.end - 1].end_s()));
+    let intervals = match (&steady, &summary) {
+        (Some(range), Some(summary)) => steady::intervals(&seen, &batches[range.clone()], summary),
+        _ => overload_intervals(&evidence),
+    };
+    let reasons = reasons(&seen, &assessment, kind);
+    RunResult {
+        steady: summary,
+        steady_window_s: window,
+        verdict: assessment.verdict,
+        reasons,
+        growth_per_s: assessment.growth.per_s,
+        intervals,
+        whole: seen.whole,
+        little: seen.little,
+        violations: seen.violations,
+        series: seen.series,
+        sampled_steps: seen.sampled_steps,
+        records: seen.records,
+    }
+}
+
+/// Past saturation throughput alone is a property of the system: it is what the system can do.
+fn overload_intervals(evidence: &Evidence<'_>) -> Vec<(String, super::Estimate)> {
+    let sent = evidence
+        .batches
+        .iter()
+        .take_while(|batch| batch.end_s() <= evidence.last_arrival_s)
+        .count();
+    let settled = &evidence.batches[sent / 4..sent];
+    let throughput = steady::throughput(settled).filter(|interval| interval.half_width.is_finite());
+    throughput
+        .map(|interval| ("throughput".to_owned(), steady::estimate(interval)))
+        .into_iter()
+        .collect()
+}
+
+/// Sentences behind a verdict, the most important first.
+fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
+    let mut reasons = vec![verdict_reason(seen, assessment, kind)];
+    let whole = &seen.whole;
+    let lost = [
+        (
+            whole.rejected,
+            "were refused by the server; those served waited less because of it",
+        ),
+        (
+            whole.timed_out,
+            "were given up by their clients; those served waited less because of it",
+        ),
+    ];
+    for (count, fate) in lost {
+        if count > 0 {
+            let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
+            reasons.push(format!(
+                "{count} of {} requests ({share:.1} %) {fate}",
+                whole.sent
+            ));
+        }
+    }
+    if let Some(range) = &assessment.steady
+        && assessment.verdict != Verdict::Unstable
+    {
+        let batches = &seen.stretches[range.clone()];
+        let (begin, end) = (batches[0].begin_s(), batches[batches.len() - 1].end_s());
+        reasons.push(format!(
+            "steady from {begin:.1} s to {end:.1} s of {:.1} s; warm-up and drain are left out",
+            seen.end.seconds()
+        ));
+    }
+    reasons
+}
+
+fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
+    let ended = seen.whole.completed + seen.whole.rejected + seen.whole.timed_out;
+    let growth = &assessment.growth;
+    let width = assessment
+        .in_system
+        .map_or(f64::INFINITY, |interval| interval.relative())
+        * 100.0;
+    match assessment.verdict {
+        Verdict::Unstable => {
+            let sending_s =
+                (seen.last_arrival.seconds() - seen.first_arrival.seconds()).max(f64::MIN_POSITIVE);
+            let offered = seen.whole.sent as f64 / sending_s;
+            format!(
+                "the queue grows by {:.3} requests/s while {offered:.2} requests/s arrive ({:.1} standard errors): \
+                 any latency here is a function of the run's length",
+                growth.per_s, growth.t
+            )
+        }
+        Verdict::Stable => {
+            format!(
+                "the number in the system keeps returning to the same level (mean known within {width:.1} %)"
+            )
+        }
+        Verdict::Critical => format!(
+            "so close to saturation that after {ended} requests the mean number in the system is known only \
+             within {width:.0} %; about {:.0} requests would be needed",
+            assessment.requests_needed
+        ),
+        Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
+            format!(
+                "{ended} requests fix the mean number in the system only within {width:.0} %; about {:.0} would do",
+                assessment.requests_needed
+            )
+        }
+        Verdict::TooShort => {
+            format!("{ended} requests are too few to tell a steady state from the filling up")
+        }
+        Verdict::Finite => match kind {
+            LoadKind::Closed => {
+                "a closed loop: the number in flight is given, and the load follows from it".into()
+            }
+            LoadKind::AllAtOnce => {
+                "everything was sent at once: a finite experiment without a steady state".into()
+            }
+            LoadKind::Open | LoadKind::Varying => {
+                "the load changes over the run: its figures describe this traffic, not a steady state".into()
+            }
+        },
+    }
+}
+
+/// The relative half-width of the worst-known of the mean latencies over the steady batches.
+pub(super) fn widest_mean(batches: &[Stretch]) -> f64 {
+    let relative = |metric| steady::mean_of(batches, metric).map_or(0.0, |interval| interval.relative());
+    [Metric::Ttft, Metric::Tpot, Metric::E2el]
+        .into_iter()
+        .map(relative)
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Decision, decide};
+    use crate::metrics::single_server::{self, Server};
+    use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+    use crate::units::Picos;
+
+    fn recorder() -> Recorder {
+        let fleet = Fleet {
+            replicas: 1,
+            kv_blocks: 100,
+            block_size: 16,
+        };
+        let slo = SloLimits {
+            e2el: Some(Picos::from_seconds(8.0)),
+            ..SloLimits::default()
+        };
+        Recorder::new(RecorderOptions {
+            fleet,
+            slo,
+            records: Records::None,
+        })
+    }
+
+    fn result(server: &Server) -> RunResult {
+        let mut recorder = recorder();
+        let end = single_server::run(server, &mut recorder);
+        judge(recorder.finish(end), LoadKind::Open, &Precision::default())
+    }
+
+    /// How many of 40 seeds get one of the verdicts.
+    fn share(rate: f64, requests: u64, verdicts: &[Verdict]) -> f64 {
+        let hits =
+            (0..40).filter(|&seed| verdicts.contains(&result(&Server::mm1(rate, requests, seed)).verdict));
+        hits.count() as f64 / 40.0
+    }
+
+    #[test]
+    fn overload_is_unstable_at_any_length_and_quotes_no_latency() {
+        for (rate, requests) in [
+            (1.5, 1_000),
+            (1.3, 2_000),
+            (1.2, 5_000),
+            (1.1, 20_000),
+            (2.0, 100_000),
+        ] {
+            let unstable = share(rate, requests, &[Verdict::Unstable]);
+            assert!(unstable >= 0.95, "load {rate}, {requests} requests: {unstable}");
+        }
+        let overloaded = result(&Server::mm1(1.25, 20_000, 1));
+        assert!(overloaded.steady.is_none());
+        assert!((overloaded.growth_per_s - 0.25).abs() < 0.05);
+        assert!(overloaded.reasons[0].contains("grows"));
+        assert_eq!(overloaded.intervals.len(), 1);
+        assert!((overloaded.intervals[0].1.value - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn half_load_is_stable() {
+        for (rate, requests) in [(0.5, 5_000), (0.7, 20_000), (0.2, 3_000)] {
+            let stable = share(rate, requests, &[Verdict::Stable]);
+            assert!(stable >= 0.95, "load {rate}, {requests} requests: {stable}");
+        }
+    }
+
+    #[test]
+    fn nearly_full_load_seen_for_a_short_time_is_no_steady_state() {
+        for requests in [2_000, 10_000] {
+            let open = share(0.98, requests, &[Verdict::Critical, Verdict::TooShort]);
+            assert!(open >= 0.85, "{requests} requests: {open}");
+        }
+    }
+
+    #[test]
+    fn a_handful_of_requests_is_too_short() {
+        assert_eq!(result(&Server::mm1(0.5, 60, 1)).verdict, Verdict::TooShort);
+    }
+
+    #[test]
+    fn intervals_cover_the_closed_form_nineteen_times_in_twenty() {
+        // M/M/1 at ρ = 0.7: W = 1/(μ − λ), the sojourn is exponential with that mean.
+        let w = 1.0 / 0.3;
+        let truth = [
+            ("e2el", w),
+            ("in_system", 0.7 * w),
+            ("p99_e2el", w * 100f64.ln()),
+            ("p50_e2el", w * 2f64.ln()),
+            ("attainment", 1.0 - (-8.0 / w).exp()),
+            ("throughput", 0.7),
+        ];
+        let mut covered = [0; 6];
+        for seed in 0..200 {
+            let run = result(&Server::mm1(0.7, 12_000, 1_000 + seed));
+            for (hits, (name, value)) in covered.iter_mut().zip(truth) {
+                let (_, interval) = run.intervals.iter().find(|(n, _)| n == name).unwrap();
+                *hits += u32::from(interval.low <= value && value <= interval.high);
+            }
+        }
+        // 190 expected; 5 binomial deviations of 3.1 below, and not so wide that they always cover.
+        for (hits, (name, _)) in covered.iter().zip(truth) {
+            assert!((175..=199).contains(hits), "{name}: {hits} of 200");
+        }
+    }
+
+    #[test]
+    fn a_run_is_as_long_as_its_precision_asks_and_overload_stops_early() {
+        let length = |rate: f64| {
+            let precision = Precision {
+                relative: 0.05,
+                min_requests: 1_000,
+                max_requests: 300_000,
+            };
+            let mut requests = 500;
+            loop {
+                let mut recorder = recorder();
+                single_server::run(
+                    &Server {
+                        stop_early: true,
+                        ..Server::mm1(rate, requests, 5)
+                    },
+                    &mut recorder,
+                );
+                match decide(&recorder, LoadKind::Open, &precision) {
+                    Decision::Continue(more) => requests += more,
+                    Decision::Stop(verdict) => return (requests, verdict),
+                }
+            }
+        };
+        let (half, verdict) = length(0.5);
+        assert_eq!(verdict, Verdict::Stable);
+        let (high, verdict) = length(0.8);
+        assert_eq!(verdict, Verdict::Stable);
+        assert!(half < high, "{half} {high}");
+        let (over, verdict) = length(1.3);
+        assert_eq!(verdict, Verdict::Unstable);
+        assert!(over <= 3_000, "{over}");
+        let (full, verdict) = length(0.995);
+        assert_eq!(full, 300_000);
+        assert!(
+            matches!(verdict, Verdict::Critical | Verdict::Unstable | Verdict::Stable),
+            "{verdict:?}"
+        );
+    }
+}

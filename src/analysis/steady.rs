@@ -1,0 +1,188 @@
+//! The steady stretch of a run, and intervals for what happened in it.
+//!
+//! Batches follow each other in order of leaving. The warm-up ends where MSER says so for the number in the
+//! system, TTFT and TPOT alike, and not before the first requests could have left; the drain begins when the last
+//! request was sent. Means are ratios of batch sums (requests, gaps or seconds differ between batches), with
+//! Student intervals over at most [`GROUPS`] groups of batches. A percentile's interval comes from the batches'
+//! shares of values above it: that share has an interval like any mean, which the distribution function carries
+//! over to the value. Quantiles within batches are never averaged: they are biased where batches are small.
+
+use std::ops::Range;
+
+use super::Estimate;
+use crate::metrics::{Distribution, Metric, Observation, Stretch, Summary};
+use crate::stats::{Interval, mser, ratio_interval, regroup};
+use crate::units::Picos;
+
+/// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
+const GROUPS: usize = 20;
+/// Fewest batches that make a steady stretch.
+const BATCHES_MIN: usize = 8;
+/// Confidence of every interval.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Where the steady stretch lies among the batches, if there is one; sending ended at `last_arrival_s`.
+pub(super) fn steady_batches(
+    batches: &[Stretch],
+    first_arrival_s: f64,
+    last_arrival_s: f64,
+) -> Option<Range<usize>> {
+    let sent = batches
+        .iter()
+        .take_while(|batch| batch.end_s() <= last_arrival_s)
+        .count();
+    let batches = &batches[..sent];
+    if sent < BATCHES_MIN {
+        return None;
+    }
+    let cut = warm_up(batches, first_arrival_s);
+    Some(cut..sent)
+}
+
+/// Batches to leave out at the start, at most half of them.
+fn warm_up(batches: &[Stretch], first_arrival_s: f64) -> usize {
+    let filled_s = first_arrival_s + filling_time_s(batches);
+    let filling = batches
+        .iter()
+        .take_while(|batch| batch.begin_s() < filled_s)
+        .count();
+    let number: Vec<f64> = batches.iter().map(number_in_system).collect();
+    let latency = |metric| -> Vec<f64> { batches.iter().map(|batch| batch_mean(batch, metric)).collect() };
+    let settled = mser(&number)
+        .max(mser(&latency(Metric::Ttft)))
+        .max(mser(&latency(Metric::Tpot)));
+    filling.max(settled).min(batches.len() / 2)
+}
+
+/// How long the system takes to fill: about the stay of the first requests.
+pub(super) fn filling_time_s(batches: &[Stretch]) -> f64 {
+    batches
+        .first()
+        .map_or(0.0, |batch| batch_mean(batch, Metric::E2el))
+}
+
+fn number_in_system(batch: &Stretch) -> f64 {
+    batch.system_area_s() / batch.duration_s().max(f64::MIN_POSITIVE)
+}
+
+fn batch_mean(batch: &Stretch, metric: Metric) -> f64 {
+    let (sum, count) = batch.sum_and_count(metric);
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+/// The interval of a ratio of two sums over batches.
+fn interval(batches: &[Stretch], of: impl Fn(&Stretch) -> (f64, f64)) -> Option<Interval> {
+    let pairs: Vec<(f64, f64)> = batches.iter().map(of).collect();
+    ratio_interval(&regroup(&pairs, GROUPS), CONFIDENCE)
+}
+
+/// The mean of a latency in seconds.
+pub(super) fn mean_of(batches: &[Stretch], metric: Metric) -> Option<Interval> {
+    let sums = |batch: &Stretch| {
+        let (sum, count) = batch.sum_and_count(metric);
+        (sum, count as f64)
+    };
+    interval(batches, sums)
+}
+
+/// The time average of the number in the system.
+pub(super) fn mean_in_system(batches: &[Stretch]) -> Option<Interval> {
+    interval(batches, |batch| (batch.system_area_s(), batch.duration_s()))
+}
+
+/// Requests completed per second.
+pub(super) fn throughput(batches: &[Stretch]) -> Option<Interval> {
+    interval(batches, |batch| (batch.completed() as f64, batch.duration_s()))
+}
+
+/// Share of the requests that left which met every limit.
+pub(super) fn attainment(batches: &[Stretch]) -> Option<Interval> {
+    interval(batches, |batch| (batch.good() as f64, batch.ended() as f64))
+}
+
+/// The `p`-quantile of a latency in seconds, `whole` being its distribution over the same batches.
+pub(super) fn quantile_of(
+    batches: &[Stretch],
+    metric: Metric,
+    whole: &Distribution,
+    p: f64,
+) -> Option<Estimate> {
+    let value = whole.quantile_s(p)?;
+    let limit = Picos::from_seconds(value);
+    let above = |batch: &Stretch| {
+        (
+            batch.exceeding(metric, limit),
+            batch.sum_and_count(metric).1 as f64,
+        )
+    };
+    let half = interval(batches, above)?.half_width;
+    if !half.is_finite() {
+        return Some(Estimate {
+            value,
+            low: 0.0,
+            high: f64::INFINITY,
+        });
+    }
+    let ends = whole.quantiles_s(&[(p - half).max(0.0), (p + half).min(1.0)]);
+    Some(Estimate {
+        value,
+        low: ends[0].unwrap_or(value),
+        high: ends[1].unwrap_or(value),
+    })
+}
+
+/// All intervals of a steady stretch by name.
+pub(super) fn intervals(
+    seen: &Observation,
+    batches: &[Stretch],
+    summary: &Summary,
+) -> Vec<(String, Estimate)> {
+    let mut named = Vec::new();
+    let mut add = |name: &str, estimate: Option<Estimate>| {
+        named.extend(estimate.map(|estimate| (name.to_owned(), estimate)));
+    };
+    let latencies = [
+        (Metric::Ttft, &summary.ttft),
+        (Metric::Tpot, &summary.tpot),
+        (Metric::Itl, &summary.itl),
+        (Metric::E2el, &summary.e2el),
+        (Metric::QueueTime, &summary.queue_time),
+    ];
+    for (metric, distribution) in latencies {
+        add(metric.name(), mean_of(batches, metric).map(estimate));
+        for (label, p) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)] {
+            let name = format!("{label}_{}", metric.name());
+            add(&name, quantile_of(batches, metric, distribution, p));
+        }
+    }
+    add("in_system", mean_in_system(batches).map(estimate));
+    add("throughput", throughput(batches).map(estimate));
+    let tokens = interval(batches, |batch| {
+        (batch.output_tokens() as f64, batch.duration_s())
+    });
+    add("output_throughput", tokens.map(estimate));
+    if seen.slo.any() {
+        let share = attainment(batches).map(estimate);
+        add(
+            "attainment",
+            share.map(|share| Estimate {
+                high: share.high.min(1.0),
+                ..share
+            }),
+        );
+        add(
+            "goodput",
+            interval(batches, |batch| (batch.good() as f64, batch.duration_s())).map(estimate),
+        );
+    }
+    named
+}
+
+/// An interval of something that cannot be negative.
+pub(super) fn estimate(interval: Interval) -> Estimate {
+    Estimate {
+        value: interval.value,
+        low: interval.low().max(0.0),
+        high: interval.high(),
+    }
+}
