@@ -2,6 +2,7 @@
 
 mod request;
 mod spec;
+pub mod trace;
 
 pub use request::{Piece, Prompt, Request};
 pub use spec::{Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, WorkloadSpec};
