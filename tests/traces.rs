@@ -227,6 +227,23 @@ fn a_small_file_cannot_fill_the_memory() {
 }
 
 #[test]
+fn an_option_without_use_is_refused() {
+    let options = ReadOptions {
+        time_unit: Some(TimeUnit::S),
+        vllm_filter: true,
+        ..ReadOptions::default()
+    };
+    let error = trace::read(&fixture("azure.csv"), "a", &options)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("option: `time_unit` does not apply to Azure CSV"),
+        "{error}"
+    );
+    assert!(error.contains("option: `vllm_filter` does not apply"), "{error}");
+}
+
+#[test]
 fn a_unit_can_be_named() {
     let options = ReadOptions {
         time_unit: Some(TimeUnit::S),
@@ -286,6 +303,7 @@ fn check_lawful(outcome: Result<Trace, TraceError>) {
             let described = trace::describe(&trace);
             assert!(!described.text().contains("NaN") && serde_json::to_string(&described).is_ok());
             if let Ok(fitted) = trace::fit(&trace) {
+                let _ = fitted.spec();
                 assert!(fitted.toml("x", None).parse::<toml::Table>().is_ok());
             }
         }
@@ -317,6 +335,26 @@ proptest! {
         }
         let options = if look { ReadOptions { format: None, ..options } } else { options };
         check_lawful(trace::read(&bytes, name, &options));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_can_be_described_can_be_fitted(
+        gaps_ms in proptest::collection::vec(prop_oneof![Just(0u64), 1u64..5_000, Just(3_000), Just(100_000_000)], 64..200),
+        longest in 1u32..100_000,
+    ) {
+        let mut text = String::from("{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 9}\n");
+        let mut now = 0;
+        for (index, gap) in gaps_ms.iter().enumerate() {
+            now += gap;
+            let (input, output) = (1 + gap.wrapping_mul(7919) % u64::from(longest), 1 + index);
+            let ids: Vec<u64> = (0..input.div_ceil(512)).map(|id| id + 1000 * (gap % 3)).collect();
+            writeln!(text, "{{\"timestamp\": {now}, \"input_length\": {input}, \"output_length\": {output}, \"hash_ids\": {ids:?}}}").unwrap();
+        }
+        check_lawful(read(text.as_bytes(), "random"));
     }
 }
 
@@ -545,4 +583,67 @@ fn a_fitted_twin_is_close_and_holds_no_row() {
         assert!((row.twin / row.trace - 1.0).abs() < limit, "{row:?}");
     }
     assert!(!fitted.input.contains(&f64::from(fitted.source.input.max)));
+}
+
+/// Workloads that ship, with the trace that each was fitted to.
+const SHIPPED: [(&str, &str); 2] = [
+    ("azure-conv-2023.toml", "AzureLLMInferenceTrace_conv.csv"),
+    ("azure-code-2023.toml", "AzureLLMInferenceTrace_code.csv"),
+];
+
+fn shipped(name: &str) -> String {
+    std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("scenarios/workloads")
+            .join(name),
+    )
+    .unwrap()
+}
+
+#[test]
+fn shipped_workloads_are_valid_and_name_their_source() {
+    for (name, source) in SHIPPED {
+        let text = shipped(name);
+        assert!(text.contains(source) && text.contains("CC-BY"), "{name}");
+        let workload = &text.parse::<toml::Table>().unwrap()["workload"];
+        let numbers = |value: &toml::Value| -> Vec<f64> {
+            value
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item.as_float().unwrap())
+                .collect()
+        };
+        let lengths = &workload["lengths"]["quantiles"];
+        for key in ["input", "output"] {
+            let knots = numbers(&lengths[key]);
+            assert!(
+                knots.len() == 101 && knots[0] >= 1.0 && knots.is_sorted(),
+                "{name} {key}"
+            );
+        }
+        assert!(lengths["correlation"].as_float().unwrap().abs() < 1.0);
+        let profile = &workload["arrivals"]["profile"];
+        assert!(numbers(&profile["rates"]).len() <= 96 && profile["burstiness"].as_float().unwrap() > 0.0);
+        assert!(profile["piece"].as_str().unwrap().ends_with(" s"));
+    }
+}
+
+#[test]
+fn shipped_workloads_are_what_the_fit_gives() {
+    let Some(folder) = data() else { return };
+    for (name, source) in SHIPPED {
+        let trace = read(
+            &std::fs::read(folder.join("traces").join(source)).unwrap(),
+            source,
+        )
+        .unwrap();
+        let fitted = trace::fit(&trace).unwrap().toml(source, None);
+        // Comments hold the credit, which is not the fit's.
+        assert_eq!(
+            fitted.parse::<toml::Table>().unwrap(),
+            shipped(name).parse::<toml::Table>().unwrap(),
+            "{name}"
+        );
+    }
 }

@@ -140,7 +140,7 @@ fn fit(trace: &Trace, name: &str, target: &Path, args: &Args, out: &mut dyn Writ
         Output::Text => {
             writeln!(
                 out,
-                "wrote {}: a workload of {} requests' laws, none of their rows",
+                "wrote {}: the laws of {} requests, none of their rows",
                 target.display(),
                 trace.requests.len()
             )?;

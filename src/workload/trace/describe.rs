@@ -274,8 +274,10 @@ fn summarise_arrivals(requests: &[Request]) -> ArrivalSummary {
 /// Arrivals in each full window of `window_s` seconds, the first beginning at `start_s`.
 fn counts(times: &[f64], window_s: f64, start_s: f64) -> Vec<u64> {
     let span = times.last().copied().unwrap_or(0.0) - start_s;
-    // A clock of 213 days has no more windows than this; a cap keeps a sparse file from asking for gigabytes.
-    let windows = ((span / window_s).floor() as usize).min(20_000_000);
+    // Windows that are nearly all empty tell nothing, and a sparse file must not ask for gigabytes of them.
+    let windows = Some((span / window_s).floor() as usize)
+        .filter(|&windows| windows <= 100 * times.len())
+        .unwrap_or(0);
     let mut counts = vec![0; windows];
     for &time in times {
         if let Some(count) = counts.get_mut(((time - start_s) / window_s) as usize) {
@@ -394,7 +396,7 @@ pub(super) fn correlation(xs: &[f64], ys: &[f64]) -> Option<f64> {
 }
 
 /// What an infinite cache would find, block by block.
-pub(super) fn prefix_share(requests: &[Request], block: u32) -> PrefixShare {
+fn prefix_share(requests: &[Request], block: u32) -> PrefixShare {
     let mut seen = FxHashSet::default();
     let (mut blocks, mut hit_blocks, mut tokens, mut hit_tokens) = (0u64, 0u64, 0u64, 0u64);
     for request in requests {

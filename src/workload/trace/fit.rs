@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::describe::{Description, describe, dispersion, find_grid, prefix_share, sorted, variation};
+use super::describe::{Description, describe, dispersion, find_grid, sorted, variation};
 use super::{Trace, twin};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Lengths, Prefix, Prompt, Request, WorkloadSpec};
@@ -190,8 +190,8 @@ impl FittedWorkload {
         }
     }
 
-    /// The twin in numbers: many requests, so that what differs is the fit and not the draw; the prefix share, which
-    /// depends on how many there are, from as many as the trace has.
+    /// The twin in numbers: many requests, so that what differs is the fit and not the draw; the prefix share and the
+    /// busiest minute, which depend on how many there are, from as many as the trace has.
     fn describe_twin(&self, trace: &Trace) -> Description {
         let count = trace.requests.len().clamp(TWIN_MIN, TWIN_MAX);
         let times = match &self.arrivals {
@@ -210,9 +210,15 @@ impl FittedWorkload {
             ..*trace
         };
         let mut twin = describe(&drawn);
-        twin.prefix = trace
-            .block
-            .map(|block| prefix_share(&drawn.requests[..trace.requests.len().min(count)], block));
+        let as_many = Trace {
+            requests: drawn.requests[..trace.requests.len().min(count)].to_vec(),
+            ..drawn
+        };
+        let as_many = describe(&as_many);
+        twin.prefix = as_many.prefix;
+        if let (Some(twin), Some(as_many)) = (&mut twin.arrivals, as_many.arrivals) {
+            twin.peak_to_mean_minute = as_many.peak_to_mean_minute;
+        }
         twin
     }
 }

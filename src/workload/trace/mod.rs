@@ -124,6 +124,7 @@ pub fn read(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace, Tr
         None => format::sniff(text).map_err(plain)?,
     };
     let mut rows = Rows::new(name, format, options);
+    check_applies(&mut rows);
     match format {
         Format::Azure
         | Format::Burstgpt
@@ -151,6 +152,7 @@ fn read_archive(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace
     let members = container::untar(bytes).map_err(plain)?;
     if members.iter().any(|member| servegen::is_profile(&member.name)) {
         let mut rows = Rows::new(name, Format::Servegen, options);
+        check_applies(&mut rows);
         servegen::read(&members, &mut rows);
         return rows.finish();
     }
@@ -170,6 +172,28 @@ fn read_archive(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace
                 "unpack it and name one trace",
             )))
         }
+    }
+}
+
+/// An option that the format has no use for is a mistake, not something to pass over.
+fn check_applies(rows: &mut Rows) {
+    let (format, options) = (rows.format, rows.options);
+    let json_lines = matches!(format, Format::Mooncake | Format::Bailian | Format::LlmServingSim);
+    let asked = [
+        (
+            "time_unit",
+            options.time_unit.is_some(),
+            format.time_unit().is_some() && format != Format::Servegen,
+        ),
+        ("block", options.block.is_some(), json_lines),
+        ("vllm_filter", options.vllm_filter, format == Format::Sharegpt),
+        ("window", options.window.is_some(), format == Format::Servegen),
+    ];
+    for (name, _, _) in asked.into_iter().filter(|&(_, asked, applies)| asked && !applies) {
+        let what = format!("does not apply to {format}");
+        let help = "leave the option out, or name the format with --read-as";
+        rows.problems
+            .push(Problem::new(Place::Item("option".to_owned()), name, what, help));
     }
 }
 

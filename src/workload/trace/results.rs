@@ -12,6 +12,7 @@ struct Detailed {
     output_lens: Option<Vec<f64>>,
     start_times: Option<Vec<f64>>,
     errors: Option<Vec<Option<String>>>,
+    max_concurrency: Option<f64>,
 }
 
 /// Reads one result.
@@ -79,6 +80,11 @@ pub(super) fn read(text: &[u8], rows: &mut Rows) {
         }
     }
     rows.note_left_out(failed, "of failed requests");
+    if let Some(limit) = parsed.max_concurrency {
+        rows.warnings.push(format!(
+            "sent under max_concurrency {limit}: start times are what that server's speed allowed, not what users wanted"
+        ));
+    }
     if parsed.start_times.is_none() {
         rows.notes
             .push("the result has no start_times (vLLM before 2025): lengths only".to_owned());
