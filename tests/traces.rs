@@ -647,3 +647,20 @@ fn shipped_workloads_are_what_the_fit_gives() {
         );
     }
 }
+
+#[test]
+fn a_trace_is_replayed_or_lends_its_lengths() {
+    use plimsoll::workload::{Arrivals, Lengths};
+    let trace = read_fixture("vidur_trace.csv");
+    assert!(
+        matches!(trace.replay(2.0), Some(Arrivals::Replay { requests, time_scale: 2.0 }) if requests.len() == 3)
+    );
+    let lengths = read_fixture("vidur_lengths.csv");
+    assert_eq!(lengths.replay(1.0), None);
+    assert_eq!(
+        lengths.lengths(),
+        Lengths::Empirical {
+            pairs: [(74, 918), (290, 905), (1402, 711)].into()
+        }
+    );
+}

@@ -29,9 +29,9 @@ pub struct Description {
     /// Arrivals, where the file has them.
     pub arrivals: Option<ArrivalSummary>,
     /// Prompt lengths in tokens.
-    pub input: Lengths,
+    pub input: LengthSummary,
     /// Output lengths in tokens.
-    pub output: Lengths,
+    pub output: LengthSummary,
     /// Spearman's rank correlation of prompt and output length; `None` where one of them is constant.
     pub rank_correlation: Option<f64>,
     /// What prompts share, where the file tells.
@@ -72,7 +72,7 @@ pub struct Dispersion {
 
 /// A distribution of token counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Lengths {
+pub struct LengthSummary {
     /// Mean.
     pub mean: f64,
     /// Median.
@@ -169,7 +169,7 @@ impl Description {
             "tokens", "mean", "p50", "p90", "p99", "max"
         )?;
         for (name, lengths) in [("input", &self.input), ("output", &self.output)] {
-            let Lengths {
+            let LengthSummary {
                 mean,
                 p50,
                 p90,
@@ -338,10 +338,10 @@ pub(super) fn sorted(values: impl Iterator<Item = u32>) -> Vec<u32> {
     values
 }
 
-fn summarise_lengths(sorted: &[u32]) -> Lengths {
+fn summarise_lengths(sorted: &[u32]) -> LengthSummary {
     let mean = sorted.iter().map(|&value| f64::from(value)).sum::<f64>() / sorted.len() as f64;
     let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|p| quantile(sorted, p));
-    Lengths {
+    LengthSummary {
         mean,
         p50,
         p90,

@@ -152,6 +152,9 @@ const NOT_TEXT: [(&[u8], &str, &str); 7] = [
     (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
 ];
 
+/// How much of a JSON file is looked through for its keys.
+const HEAD: usize = 1 << 16;
+
 /// Recognises the format of an unpacked text file.
 pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Problem> {
     if let Some((_, what, help)) = NOT_TEXT.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
@@ -175,7 +178,8 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Problem> {
             "the file is empty",
             "a trace has at least one request",
         )),
-        Some(b'[') => Ok(Format::Sharegpt),
+        Some(b'[') if has_key(&text[..text.len().min(HEAD)], "conversations") => Ok(Format::Sharegpt),
+        Some(b'[') => Err(unknown("the JSON list has no `conversations`, as ShareGPT's has")),
         Some(b'{') => sniff_object(text, first),
         Some(_) => sniff_header(first),
     }
@@ -183,12 +187,6 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Problem> {
 
 /// Tells the JSON formats apart by the keys of the first object.
 fn sniff_object(text: &[u8], first: &[u8]) -> Result<Format, Problem> {
-    // A first line cut short still names its keys, so keys are looked for as text, not by parsing.
-    let has = |part: &[u8], key: &str| {
-        let quoted = format!("\"{key}\"");
-        part.windows(quoted.len())
-            .any(|window| window == quoted.as_bytes())
-    };
     let by_key = [
         ("chat_id", Format::Bailian),
         ("input_toks", Format::LlmServingSim),
@@ -202,16 +200,23 @@ fn sniff_object(text: &[u8], first: &[u8]) -> Result<Format, Problem> {
         ("input_lens", Format::VllmBench),
         ("request_throughput", Format::VllmBench),
     ];
-    let head = &text[..text.len().min(1 << 16)];
+    let head = &text[..text.len().min(HEAD)];
     let found = |part: &[u8]| {
         by_key
             .iter()
-            .find(|(key, _)| has(part, key))
+            .find(|(key, _)| has_key(part, key))
             .map(|&(_, format)| format)
     };
     found(first).or_else(|| found(head)).ok_or_else(|| {
         unknown("the JSON object has none of the keys that known traces have (`timestamp` and `input_length`, `arrival_time_ns`, `input_lens`, …)")
     })
+}
+
+/// Whether a JSON text has a key. Looked for as text: a file cut short, or broken, still names its keys.
+fn has_key(text: &[u8], key: &str) -> bool {
+    let quoted = format!("\"{key}\"");
+    text.windows(quoted.len())
+        .any(|window| window == quoted.as_bytes())
 }
 
 /// Tells the CSV formats apart by their header.

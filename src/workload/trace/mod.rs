@@ -19,7 +19,7 @@ mod tables;
 mod toml_text;
 mod twin;
 
-pub use describe::{Description, Lengths as LengthSummary, describe};
+pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
 pub use fit::{FitError, FittedArrivals, FittedPrefix, FittedWorkload, fit};
 pub use format::{Format, TimeUnit};
@@ -28,7 +28,7 @@ pub use toml_text::Compared;
 use std::borrow::Cow;
 
 use crate::units::Picos;
-use crate::workload::Request;
+use crate::workload::{Arrivals, Lengths, Request};
 use error::Problems;
 use rows::Rows;
 
@@ -54,6 +54,28 @@ pub struct Trace {
     pub block: Option<u32>,
     /// The conversation of each request, numbered from 0; empty where the file does not say.
     pub sessions: Vec<u32>,
+}
+
+impl Trace {
+    /// The requests as they came, for replay; `time_scale` stretches their arrivals (2 is half the rate). `None` where
+    /// the file has no times.
+    #[must_use]
+    pub fn replay(&self, time_scale: f64) -> Option<Arrivals> {
+        let requests = self.has_arrivals.then(|| self.requests.as_slice().into())?;
+        Some(Arrivals::Replay { requests, time_scale })
+    }
+
+    /// The lengths alone, to be drawn with replacement under other arrivals.
+    #[must_use]
+    pub fn lengths(&self) -> Lengths {
+        Lengths::Empirical {
+            pairs: self
+                .requests
+                .iter()
+                .map(|request| (request.prompt_tokens, request.output_tokens))
+                .collect(),
+        }
+    }
 }
 
 /// How to read a trace.
