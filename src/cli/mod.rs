@@ -7,6 +7,8 @@ pub mod inputs;
 pub mod models;
 
 use std::io::Write;
+pub mod trace;
+
 use std::process::ExitCode;
 
 use clap::Parser;
