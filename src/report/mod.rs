@@ -1,1 +1,23 @@
-//! (being written)
+//! Bytes from results. Nothing here opens files, prints or computes what a result means.
+//!
+//! One module a format: [`text`] for terminals, [`chart`] for SVG and PNG. People get three significant figures and a unit ([`figures`]), files
+//! full precision.
+
+pub mod chart;
+pub mod figures;
+pub mod json;
+mod sparkline;
+mod tables;
+pub mod text;
+mod text_knee;
+mod views;
+
+pub use sparkline::sparkline;
+pub use text_knee::{answer as knee_answer, knee as knee_text, knee_markdown};
+pub use views::{
+    KneePoint, KneeView, Limit, Quantiles, RampUp, ResultMeta, Style, Utilisation, trust_mark, trust_word,
+    verdict_word,
+};
+
+#[cfg(test)]
+mod fixtures;

@@ -1,0 +1,226 @@
+//! The distribution functions of TTFT, TPOT, ITL and E2EL over one logarithmic axis of time.
+
+use super::super::figures;
+use super::axis::{Axis, Quantity};
+use super::knee::nothing;
+use super::panel::{Panel, head};
+use super::place::{Place, best, dense};
+use super::scene::{Anchor, Colour, Font, Picture};
+use crate::metrics::{Distribution, Summary};
+
+const WIDTH: f64 = 820.0;
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 792.0;
+const HEIGHT: f64 = 380.0;
+/// Height of a label's line.
+const LINE: f64 = 16.0;
+/// Shares that get a rule: the quantiles that people quote.
+const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99];
+
+struct Curve {
+    name: &'static str,
+    colour: Colour,
+    /// (seconds, share at or below).
+    points: Vec<(f64, f64)>,
+    /// Its median and its 99th percentile.
+    quoted: [String; 2],
+}
+
+/// Draws the distributions of a stretch of a run; `subject` says which run.
+#[must_use]
+pub fn latency_distribution(summary: &Summary, subject: &str) -> Picture {
+    let curves: Vec<Curve> = [
+        ("TTFT", Colour::VERMILLION, &summary.ttft),
+        ("TPOT", Colour::BLUE, &summary.tpot),
+        ("ITL", Colour::GREEN, &summary.itl),
+        ("E2EL", Colour::PURPLE, &summary.e2el),
+    ]
+    .into_iter()
+    .filter_map(|(name, colour, distribution)| curve(name, colour, distribution))
+    .collect();
+
+    let mut picture = Picture::new(&title(summary), WIDTH, 0.0);
+    let top = head(&mut picture, LEFT, subject) + 34.0;
+    let seconds = curves
+        .iter()
+        .flat_map(|curve| curve.points.iter().map(|(seconds, _)| *seconds));
+    let x = Axis::log(seconds, Quantity::Time);
+    let y = Axis::fixed(0.0, 1.0, Quantity::Share);
+    let panel = Panel {
+        left: LEFT,
+        top,
+        right: RIGHT,
+        bottom: top + HEIGHT,
+        x,
+        y,
+    };
+    picture.height = panel.bottom + 56.0;
+
+    rules(&mut picture, &panel);
+    let places = label_places(&panel, &curves);
+    for place in places.iter().flatten() {
+        picture.rectangle(
+            (place.left - 2.0, place.top),
+            (place.right + 2.0, place.bottom),
+            Colour::WHITE,
+        );
+    }
+    for (curve, place) in curves.iter().zip(&places) {
+        panel.curve(&mut picture, &curve.points, curve.colour, 2.0);
+        if let Some(place) = place {
+            write_label(&mut picture, curve, place);
+        }
+    }
+    if curves.is_empty() {
+        nothing(&mut picture, &panel, "no request was completed");
+    }
+    panel.foot(&mut picture, 9);
+    panel.foot_labels(&mut picture, "time, logarithmic", 9);
+    picture
+}
+
+fn title(summary: &Summary) -> String {
+    match (summary.ttft.quantile_s(0.5), summary.ttft.quantile_s(0.99)) {
+        (Some(p50), Some(p99)) => format!(
+            "Half of all requests have their first token within {}, 99 % within {}",
+            figures::time(p50),
+            figures::time(p99)
+        ),
+        _ => "No request was completed".into(),
+    }
+}
+
+/// The share of values at or below each value; `None` for an empty distribution.
+fn curve(name: &'static str, colour: Colour, distribution: &Distribution) -> Option<Curve> {
+    let steps = distribution.steps();
+    let total: u64 = steps.iter().map(|(_, count)| count).sum();
+    let (first, _) = *steps.first()?;
+    let mut points = vec![(first, 0.0)];
+    let mut below = 0;
+    for (seconds, count) in steps {
+        below += count;
+        points.push((seconds, below as f64 / total as f64));
+    }
+    let quantile = |p: f64| distribution.quantile_s(p).map_or("–".into(), figures::time);
+    let quoted = [
+        format!("p50 {}", quantile(0.5)),
+        format!("p99 {}", quantile(0.99)),
+    ];
+    Some(Curve {
+        name,
+        colour,
+        points,
+        quoted,
+    })
+}
+
+fn rules(picture: &mut Picture, panel: &Panel) {
+    for share in SHARES {
+        let (_, y) = panel.pixel((panel.x.low(), share));
+        picture.line(vec![(panel.left, y), (panel.right, y)], Colour::RULE, 1.0);
+        let label = format!("{} %", share * 100.0);
+        picture.text(
+            (panel.left - 8.0, y + 4.0),
+            &label,
+            Font::TICK,
+            Anchor::End,
+            Colour::GREY,
+        );
+    }
+    let heading = "Share of values at or below";
+    picture.text(
+        (panel.left, panel.top - 12.0),
+        heading,
+        Font::HEADING,
+        Anchor::Start,
+        Colour::INK,
+    );
+}
+
+/// Where each curve's name and quantiles stand: beside it, over as little of the other curves as possible.
+fn label_places(panel: &Panel, curves: &[Curve]) -> Vec<Option<Place>> {
+    let drawn: Vec<(f64, f64)> = curves
+        .iter()
+        .flat_map(|curve| dense(&panel.pixels(&curve.points)))
+        .collect();
+    let page = Place {
+        left: panel.left,
+        top: panel.top,
+        right: panel.right,
+        bottom: panel.bottom,
+    };
+    let mut taken: Vec<Place> = Vec::new();
+    let mut place_one = |curve: &Curve| {
+        let place = best(candidates(panel, curve), &drawn, &taken, &page);
+        taken.extend(place);
+        place
+    };
+    curves.iter().map(&mut place_one).collect()
+}
+
+fn write_label(picture: &mut Picture, curve: &Curve, place: &Place) {
+    let [median, tail] = &curve.quoted;
+    let name_width = Font::LABEL.width(curve.name) + 6.0;
+    let (first, second) = (place.top + 12.0, place.top + 12.0 + LINE);
+    picture.text(
+        (place.left, first),
+        curve.name,
+        Font::LABEL,
+        Anchor::Start,
+        curve.colour,
+    );
+    picture.text(
+        (place.left + name_width, first),
+        median,
+        Font::NOTE,
+        Anchor::Start,
+        Colour::GREY,
+    );
+    picture.text(
+        (place.left + name_width, second),
+        tail,
+        Font::NOTE,
+        Anchor::Start,
+        Colour::GREY,
+    );
+}
+
+/// Places to the right and to the left of a curve, the best first when nothing is in the way.
+fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
+    const GAP: f64 = 8.0;
+    let quoted = curve
+        .quoted
+        .iter()
+        .map(|text| Font::NOTE.width(text))
+        .fold(0.0, f64::max);
+    let width = Font::LABEL.width(curve.name) + 6.0 + quoted;
+    let at_share = |share: f64| {
+        curve
+            .points
+            .iter()
+            .find(|(_, at)| *at >= share)
+            .map(|(seconds, _)| *seconds)
+    };
+    let beside = |percent: u32| {
+        let share = f64::from(percent) / 100.0;
+        let (x, y) = panel.pixel((at_share(share)?, share));
+        let (top, bottom) = (y - LINE, y + LINE);
+        let to_the_right = Place {
+            left: x + GAP,
+            top,
+            right: x + GAP + width,
+            bottom,
+        };
+        Some([
+            to_the_right,
+            Place {
+                left: x - GAP - width,
+                top,
+                right: x - GAP,
+                bottom,
+            },
+        ])
+    };
+    let from_the_middle = (0..23).flat_map(|step| [50 - 2 * step, 50 + 2 * step]);
+    from_the_middle.filter_map(beside).flatten().collect()
+}

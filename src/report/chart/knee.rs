@@ -1,0 +1,341 @@
+//! Latency and throughput against offered load, with the objectives, the knee and saturation.
+
+use super::super::figures;
+use super::super::views::{KneePoint, KneeView, Quantiles};
+use super::axis::{Axis, Quantity};
+use super::panel::{EndLabel, Panel, head};
+use super::scene::{Anchor, Colour, Font, Picture};
+use crate::analysis::{Estimate, Verdict};
+
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 710.0;
+const WIDTH: f64 = 820.0;
+const PANEL_HEIGHT: f64 = 150.0;
+const PANEL_GAP: f64 = 44.0;
+/// Room above the first panel for the names of the knee and of saturation.
+const FLAGS: f64 = 62.0;
+
+/// Draws a knee search: three panels over one axis of offered load.
+///
+/// Past saturation no latency is drawn, since none is a property of the system; critical points are hollow.
+#[must_use]
+pub fn knee(view: &KneeView) -> Picture {
+    let height = 520.0 + FLAGS + PANEL_HEIGHT;
+    let mut picture = Picture::new(&title(view), WIDTH, height);
+    let mut top = head(&mut picture, LEFT, &subtitle(view)) + FLAGS;
+    let x = rate_axis(view);
+    let panel = |top: f64, y: Axis| Panel {
+        left: LEFT,
+        top,
+        right: RIGHT,
+        bottom: top + PANEL_HEIGHT,
+        x,
+        y,
+    };
+
+    let panels = [
+        panel(top, latency_axis(view, "ttft", |point| point.ttft)),
+        panel(
+            top + PANEL_HEIGHT + PANEL_GAP,
+            latency_axis(view, "tpot", |point| point.tpot),
+        ),
+        panel(top + 2.0 * (PANEL_HEIGHT + PANEL_GAP), throughput_axis(view)),
+    ];
+    bands(&mut picture, view, &panels);
+    latencies(
+        &mut picture,
+        view,
+        &panels[0],
+        "Time to first token",
+        "ttft",
+        |point| point.ttft,
+    );
+    latencies(
+        &mut picture,
+        view,
+        &panels[1],
+        "Time per output token",
+        "tpot",
+        |point| point.tpot,
+    );
+    throughput(&mut picture, view, &panels[2]);
+    flags(&mut picture, view, &panels[0]);
+    for panel in &panels {
+        panel.foot(&mut picture, 8);
+    }
+    panels[2].foot_labels(&mut picture, "offered load, requests per second", 8);
+    top = panels[2].bottom;
+    picture.height = top + 56.0;
+    picture
+}
+
+fn title(view: &KneeView) -> String {
+    match (view.knee, view.saturation) {
+        (Some(knee), _) => format!(
+            "{} serves {} req/s within the SLO",
+            view.subject,
+            figures::significant(knee.value)
+        ),
+        (None, Some(saturation)) if view.limits.is_empty() => {
+            format!(
+                "{} saturates at {} req/s",
+                view.subject,
+                figures::significant(saturation.value)
+            )
+        }
+        (None, _) if view.limits.is_empty() => format!("{}: latency against offered load", view.subject),
+        (None, _) => format!("{}: no simulated rate meets the SLO", view.subject),
+    }
+}
+
+fn subtitle(view: &KneeView) -> String {
+    let limits: Vec<String> = view
+        .limits
+        .iter()
+        .map(|limit| {
+            format!(
+                "{} ≤ {}",
+                limit.metric.to_uppercase(),
+                figures::time(limit.limit_s)
+            )
+        })
+        .collect();
+    let mut text = String::new();
+    if !limits.is_empty() {
+        text = format!(
+            "SLO: {} of requests with {}.",
+            figures::percent(view.attainment),
+            limits.join(" and ")
+        );
+    }
+    if let Some(limited_by) = &view.limited_by {
+        text = format!("{text} Limited by {limited_by}.");
+    }
+    if view
+        .points
+        .iter()
+        .any(|point| point.verdict == Verdict::Critical && point.ttft.is_some())
+    {
+        text.push_str(" Hollow points are critical: too near saturation for a precise figure.");
+    }
+    text.trim().to_string()
+}
+
+fn rate_axis(view: &KneeView) -> Axis {
+    let ends = [view.knee, view.saturation]
+        .into_iter()
+        .flatten()
+        .map(|estimate| estimate.high);
+    Axis::linear(
+        view.points.iter().map(|point| point.request_rate).chain(ends),
+        Quantity::Number,
+    )
+}
+
+fn latency_axis(view: &KneeView, metric: &str, of: fn(&KneePoint) -> Option<Quantiles>) -> Axis {
+    let quoted = view
+        .points
+        .iter()
+        .filter_map(of)
+        .flat_map(|quantiles| [quantiles.p50_s, quantiles.p99_s]);
+    // Head room, so that the name of the limit does not touch the heading.
+    let limit = limit(view, metric).map(|limit_s| limit_s * 1.3);
+    Axis::log(quoted.chain(limit), Quantity::Time)
+}
+
+fn throughput_axis(view: &KneeView) -> Axis {
+    Axis::linear(
+        view.points.iter().map(|point| point.output_throughput),
+        Quantity::Number,
+    )
+}
+
+fn limit(view: &KneeView, metric: &str) -> Option<f64> {
+    view.limits
+        .iter()
+        .find(|limit| limit.metric == metric)
+        .map(|limit| limit.limit_s)
+}
+
+/// Intervals of the knee and of saturation as vertical bands, and the unstable region beyond.
+fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
+    for panel in panels {
+        let mut band = |low: f64, high: f64, colour: Colour| {
+            let (left, right) = (panel.pixel_x(low), panel.pixel_x(high));
+            picture.rectangle((left, panel.top), (right, panel.bottom), colour);
+        };
+        if let Some(saturation) = view.saturation {
+            band(saturation.high, panel.x.high(), Colour::AXIS.faded(0.18));
+            band(saturation.low, saturation.high, Colour::VERMILLION.faded(0.15));
+        }
+        if let Some(knee) = view.knee {
+            band(knee.low, knee.high, Colour::BLUE.faded(0.15));
+        }
+        for (estimate, colour) in marks(view) {
+            let x = panel.pixel_x(estimate.value);
+            picture.line(vec![(x, panel.top), (x, panel.bottom)], colour, 1.5);
+        }
+    }
+}
+
+fn marks(view: &KneeView) -> impl Iterator<Item = (Estimate, Colour)> {
+    let knee = view.knee.map(|estimate| (estimate, Colour::BLUE));
+    knee.into_iter()
+        .chain(view.saturation.map(|estimate| (estimate, Colour::VERMILLION)))
+}
+
+/// The names of the knee, left of its line, and of saturation, right of its own, above the first panel.
+fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
+    let mut write = |estimate: Estimate, name: &str, colour: Colour, anchor: Anchor| {
+        let (low, high) = (
+            figures::significant(estimate.low),
+            figures::significant(estimate.high),
+        );
+        let lines = [
+            (
+                format!("{name} {} req/s", figures::significant(estimate.value)),
+                Font::LABEL,
+            ),
+            (format!("95 % [{low}, {high}]"), Font::NOTE),
+        ];
+        let width = lines
+            .iter()
+            .map(|(text, font)| font.width(text))
+            .fold(0.0, f64::max);
+        let line = panel.pixel_x(estimate.value);
+        let x = match anchor {
+            Anchor::End => (line - 6.0).max(panel.left + width),
+            _ => (line + 6.0).min(picture.width - 12.0 - width),
+        };
+        for (index, (text, font)) in lines.iter().enumerate() {
+            picture.text(
+                (x, panel.top - 40.0 + 16.0 * index as f64),
+                text,
+                *font,
+                anchor,
+                colour,
+            );
+        }
+        picture.line(vec![(line, panel.top - 50.0), (line, panel.top)], colour, 1.5);
+    };
+    if let Some(knee) = view.knee {
+        write(knee, "knee", Colour::BLUE, Anchor::End);
+    }
+    if let Some(saturation) = view.saturation {
+        write(saturation, "saturates at", Colour::VERMILLION, Anchor::Start);
+    }
+}
+
+fn latencies(
+    picture: &mut Picture,
+    view: &KneeView,
+    panel: &Panel,
+    heading: &str,
+    metric: &str,
+    of: fn(&KneePoint) -> Option<Quantiles>,
+) {
+    panel.rules(picture, heading, 5);
+    let quoted: Vec<(&KneePoint, Quantiles)> = view
+        .points
+        .iter()
+        .filter_map(|point| of(point).map(|quantiles| (point, quantiles)))
+        .collect();
+    if metric == "ttft" {
+        interval_band(picture, view, panel);
+    }
+    let mut labels = Vec::new();
+    for (name, colour, value) in [
+        (
+            "p99",
+            Colour::VERMILLION,
+            (|quantiles| quantiles.p99_s) as fn(&Quantiles) -> f64,
+        ),
+        ("p50", Colour::BLUE, |quantiles| quantiles.p50_s),
+    ] {
+        let points: Vec<(f64, f64)> = quoted
+            .iter()
+            .map(|(point, quantiles)| (point.request_rate, value(quantiles)))
+            .collect();
+        panel.curve(picture, &points, colour, 2.0);
+        for ((point, _), &at) in quoted.iter().zip(&points) {
+            match point.verdict {
+                Verdict::Critical => picture.ring(panel.pixel(at), 3.5, colour),
+                _ => picture.dot(panel.pixel(at), 2.8, colour),
+            }
+        }
+        if let Some(&last) = points.last() {
+            let text = format!("{name} {}", figures::time(last.1));
+            labels.push(EndLabel {
+                at: beside(panel, last),
+                text,
+                colour,
+            });
+        }
+    }
+    if let Some(limit_s) = limit(view, metric) {
+        panel.limit(
+            picture,
+            limit_s,
+            &format!("SLO {}", figures::time(limit_s)),
+            Anchor::Start,
+        );
+    }
+    if quoted.is_empty() {
+        nothing(picture, panel, "no steady state at any simulated rate");
+    }
+    panel.end_labels(picture, labels);
+}
+
+/// The panel's right edge at the height of a point: bands and marks leave no room beside the point itself.
+fn beside(panel: &Panel, point: (f64, f64)) -> (f64, f64) {
+    (panel.right, panel.pixel(point).1)
+}
+
+/// The interval of p99 TTFT as a band around its curve.
+fn interval_band(picture: &mut Picture, view: &KneeView, panel: &Panel) {
+    let known: Vec<(f64, Estimate)> = view
+        .points
+        .iter()
+        .filter(|point| point.ttft.is_some())
+        .filter_map(|point| point.p99_ttft.map(|interval| (point.request_rate, interval)))
+        .collect();
+    if known.len() > 1 {
+        let upper = known.iter().map(|(rate, interval)| (*rate, interval.high));
+        let lower = known.iter().rev().map(|(rate, interval)| (*rate, interval.low));
+        let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
+        picture.area(panel.pixels(&outline), Colour::VERMILLION.faded(0.2));
+    }
+}
+
+fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
+    panel.rules(picture, "Output throughput, tokens per second", 4);
+    let points: Vec<(f64, f64)> = view
+        .points
+        .iter()
+        .map(|point| (point.request_rate, point.output_throughput))
+        .collect();
+    panel.curve(picture, &points, Colour::GREEN, 2.0);
+    for &at in &points {
+        picture.dot(panel.pixel(at), 2.8, Colour::GREEN);
+    }
+    match points.last() {
+        Some(&last) => {
+            let text = format!("{} tok/s", figures::significant(last.1));
+            panel.end_labels(
+                picture,
+                vec![EndLabel {
+                    at: beside(panel, last),
+                    text,
+                    colour: Colour::GREEN,
+                }],
+            );
+        }
+        None => nothing(picture, panel, "no rate was simulated"),
+    }
+}
+
+/// A sentence in place of curves.
+pub(super) fn nothing(picture: &mut Picture, panel: &Panel, sentence: &str) {
+    let middle = ((panel.left + panel.right) / 2.0, (panel.top + panel.bottom) / 2.0);
+    picture.text(middle, sentence, Font::SUBTITLE, Anchor::Middle, Colour::GREY);
+}

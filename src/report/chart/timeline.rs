@@ -1,0 +1,137 @@
+//! Batch, queue and KV usage over one axis of simulated time.
+
+use super::super::figures;
+use super::axis::{Axis, Quantity};
+use super::knee::nothing;
+use super::panel::{EndLabel, Panel, head};
+use super::scene::{Colour, Picture};
+use crate::analysis::RunResult;
+use crate::metrics::SeriesPoint;
+
+const WIDTH: f64 = 820.0;
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 716.0;
+const PANEL_HEIGHT: f64 = 130.0;
+const PANEL_GAP: f64 = 40.0;
+
+/// Draws how full the engine was; stretches cut from the steady-state figures are grey.
+#[must_use]
+pub fn timeline(result: &RunResult, subject: &str) -> Picture {
+    let state = &result.steady.as_ref().unwrap_or(&result.whole).occupancy;
+    let title = format!(
+        "On average {} sequences run, {} wait and {} of the KV cache is in use",
+        figures::significant(state.running),
+        figures::significant(state.waiting),
+        figures::percent(state.kv_usage)
+    );
+    let mut picture = Picture::new(&title, WIDTH, 0.0);
+    let note = result
+        .steady_window_s
+        .map_or("", |_| ". Grey: warm-up and drain, cut from the averages.");
+    let mut top = head(&mut picture, LEFT, &format!("{subject}{note}")) + 40.0;
+    let end = result.series.last().map_or(result.whole.duration_s, |point| {
+        point.t_s.max(result.whole.duration_s)
+    });
+    let x = Axis::fixed(0.0, if end > 0.0 { end } else { 1.0 }, Quantity::Time);
+    let waiting = result.series.iter().map(|point| point.waiting);
+    let running = result.series.iter().map(|point| point.running);
+    let kv = result.series.iter().map(|point| point.kv_usage);
+    let rows: [Row<'_>; 3] = [
+        Row {
+            heading: "Running sequences",
+            y: Axis::linear(running, Quantity::Number),
+            colour: Colour::BLUE,
+            of: |point| point.running,
+            mean: format!("mean {}", figures::significant(state.running)),
+            mean_at: state.running,
+        },
+        Row {
+            heading: "Waiting sequences",
+            y: Axis::linear(waiting, Quantity::Number),
+            colour: Colour::VERMILLION,
+            of: |point| point.waiting,
+            mean: format!("mean {}", figures::significant(state.waiting)),
+            mean_at: state.waiting,
+        },
+        Row {
+            heading: "KV blocks in use",
+            y: Axis::linear(kv, Quantity::Share),
+            colour: Colour::GREEN,
+            of: |point| point.kv_usage,
+            mean: format!("mean {}", figures::percent(state.kv_usage)),
+            mean_at: state.kv_usage,
+        },
+    ];
+    for (index, row) in rows.iter().enumerate() {
+        let panel = Panel {
+            left: LEFT,
+            top,
+            right: RIGHT,
+            bottom: top + PANEL_HEIGHT,
+            x,
+            y: row.y,
+        };
+        cuts(&mut picture, result, &panel);
+        draw(&mut picture, result, &panel, row);
+        if index + 1 == rows.len() {
+            panel.foot_labels(&mut picture, "simulated time", 8);
+        }
+        top = panel.bottom + PANEL_GAP;
+    }
+    picture.height = top - PANEL_GAP + 56.0;
+    picture
+}
+
+struct Row<'a> {
+    heading: &'a str,
+    y: Axis,
+    colour: Colour,
+    of: fn(&SeriesPoint) -> f64,
+    mean: String,
+    mean_at: f64,
+}
+
+fn draw(picture: &mut Picture, result: &RunResult, panel: &Panel, row: &Row<'_>) {
+    panel.rules(picture, row.heading, 4);
+    let points: Vec<(f64, f64)> = result
+        .series
+        .iter()
+        .map(|point| (point.t_s, (row.of)(point)))
+        .collect();
+    let pixels = panel.pixels(&points);
+    match (pixels.first(), pixels.last()) {
+        (Some(&first), Some(&last)) if pixels.len() > 1 => {
+            let mut outline = pixels.clone();
+            outline.extend([(last.0, panel.bottom), (first.0, panel.bottom)]);
+            picture.area(outline, row.colour.faded(0.18));
+            picture.line(pixels, row.colour, 1.4);
+        }
+        (Some(&only), _) => picture.dot(only, 3.0, row.colour),
+        _ => nothing(picture, panel, "no state was recorded"),
+    }
+    panel.foot(picture, 8);
+    if !points.is_empty() {
+        let (_, height) = panel.pixel((0.0, row.mean_at));
+        picture.dashes((panel.left, height), (panel.right, height), row.colour, 1.2);
+        let at = (panel.right, height);
+        panel.end_labels(
+            picture,
+            vec![EndLabel {
+                at,
+                text: row.mean.clone(),
+                colour: row.colour,
+            }],
+        );
+    }
+}
+
+/// Greys what was cut.
+fn cuts(picture: &mut Picture, result: &RunResult, panel: &Panel) {
+    let Some((from, to)) = result.steady_window_s else {
+        return;
+    };
+    for (start, end) in [(panel.x.low(), from), (to, panel.x.high())] {
+        let (left, right) = (panel.pixel_x(start), panel.pixel_x(end));
+        picture.rectangle((left, panel.top), (right, panel.bottom), Colour::AXIS.faded(0.16));
+    }
+}

@@ -1,0 +1,163 @@
+//! Numbers for people: three significant figures and a unit. Files keep full precision and never come here.
+
+/// Three significant figures, thousands grouped: `0.0123`, `7.41`, `24.2`, `412`, `1,280`.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return if value.is_nan() {
+            "–".into()
+        } else if value > 0.0 {
+            "inf".into()
+        } else {
+            "-inf".into()
+        };
+    }
+    let rounded = round_to_three(value);
+    if rounded == 0.0 {
+        return "0".into();
+    }
+    let magnitude = rounded.abs().log10().floor() as i32;
+    let decimals = (2 - magnitude).clamp(0, 9) as usize;
+    let digits = format!("{:.decimals$}", rounded.abs());
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let sign = if rounded < 0.0 { "-" } else { "" };
+    format!("{sign}{}{fraction}", grouped(whole))
+}
+
+/// A count, exact: `12,345`.
+#[must_use]
+pub fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+/// A duration given in seconds: `412 ms`, `18.3 ms`, `24.2 s`, `7.50 µs`.
+#[must_use]
+pub fn time(seconds: f64) -> String {
+    with_prefix(seconds, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
+}
+
+/// A fraction as a percentage: `15.0 %`, `0.320 %`, `99.9 %`.
+#[must_use]
+pub fn percent(fraction: f64) -> String {
+    if fraction.is_finite() && (0.9995..1.0).contains(&fraction) {
+        // Three figures would round a share that is not whole up to 100 %.
+        return format!("{:.2} %", (fraction * 1e4).floor() / 1e2);
+    }
+    format!("{} %", significant(fraction * 100.0))
+}
+
+/// Floating-point operations per second: `989 TFLOP/s`.
+#[must_use]
+pub fn flops_per_s(value: f64) -> String {
+    with_prefix(
+        value,
+        &[
+            (1e15, "PFLOP/s"),
+            (1e12, "TFLOP/s"),
+            (1e9, "GFLOP/s"),
+            (1e6, "MFLOP/s"),
+            (1.0, "FLOP/s"),
+        ],
+    )
+}
+
+/// Bytes per second: `3.35 TB/s`.
+#[must_use]
+pub fn bytes_per_s(value: f64) -> String {
+    with_prefix(
+        value,
+        &[
+            (1e12, "TB/s"),
+            (1e9, "GB/s"),
+            (1e6, "MB/s"),
+            (1e3, "kB/s"),
+            (1.0, "B/s"),
+        ],
+    )
+}
+
+/// The largest unit in which the rounded value is at least one; the smallest unit for what is smaller.
+fn with_prefix(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return significant(value);
+    }
+    let rounded = round_to_three(value);
+    let fits = units
+        .iter()
+        .find(|(size, _)| rounded.abs() >= size * (1.0 - 1e-12));
+    let zero = units.iter().find(|(size, _)| *size <= 1e-3).or(units.last());
+    let unit = if rounded == 0.0 {
+        zero
+    } else {
+        fits.or(units.last())
+    };
+    let (size, name) = unit.copied().unwrap_or((1.0, ""));
+    format!("{} {name}", significant(rounded / size))
+}
+
+/// Rounds to three significant figures, so that units are chosen after rounding: 999.7 ms is 1.00 s.
+fn round_to_three(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+fn grouped(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_get_three_significant_figures() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.012_34, "0.0123"),
+            (7.405, "7.41"),
+            (9.996, "10.0"),
+            (24.21, "24.2"),
+            (412.4, "412"),
+            (1279.6, "1,280"),
+            (-1_234_567.0, "-1,230,000"),
+            (f64::NAN, "–"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(significant(value), expected);
+        }
+    }
+
+    #[test]
+    fn the_unit_is_chosen_after_rounding() {
+        assert_eq!(time(0.9997), "1.00 s");
+        assert_eq!(time(0.412), "412 ms");
+        assert_eq!(time(7.5e-6), "7.50 µs");
+        assert_eq!(time(0.0), "0 ms");
+        assert_eq!(time(90.0), "90.0 s");
+        assert_eq!(flops_per_s(989e12), "989 TFLOP/s");
+        assert_eq!(bytes_per_s(3.35e12), "3.35 TB/s");
+    }
+
+    #[test]
+    fn a_share_that_is_not_whole_never_reads_100_percent() {
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(0.99999), "99.99 %");
+        assert_eq!(percent(0.15), "15.0 %");
+        assert_eq!(percent(0.0), "0 %");
+    }
+
+    #[test]
+    fn counts_are_exact() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(999), "999");
+    }
+}

@@ -1,0 +1,182 @@
+//! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
+
+use super::super::views::{ResultMeta, trust_word, verdict_word};
+use super::value::{Object, Value};
+use super::{FORMAT_VERSION, distribution_ms};
+use crate::analysis::{Estimate, RunResult};
+use crate::metrics::{LittleCheck, Occupancy, Summary};
+
+/// Percentiles of the steady state that are always written.
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+
+pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
+    let mut object = Object::default();
+    object.put("format_version", FORMAT_VERSION);
+    object.put("version", meta.version.as_str());
+    object.put("verdict", verdict_word(result.verdict));
+    object.put("reasons", result.reasons.clone());
+    object.put("violations", result.violations.clone());
+    object.put("growth_per_s", result.growth_per_s);
+    object.put(
+        "steady_window_s",
+        result.steady_window_s.map(|(from, to)| vec![from, to]),
+    );
+    object.put(
+        "steady",
+        result
+            .steady
+            .as_ref()
+            .map(|steady| stretch(steady, &meta.percentiles)),
+    );
+    object.put("intervals_95", intervals(&result.intervals));
+    object.put("whole", stretch(&result.whole, &meta.percentiles));
+    object.put("little", little(result));
+    object.put("utilisation", utilisation(meta));
+    object.put(
+        "trust",
+        named(
+            meta.trust
+                .iter()
+                .map(|(name, trust)| (name.as_str(), trust_word(*trust).into())),
+        ),
+    );
+    object.put("assumptions", meta.assumptions.clone());
+    object.put("ignored", meta.ignored.clone());
+    object.put(
+        "goodput_s",
+        named(
+            meta.goodput
+                .iter()
+                .map(|limit| (limit.metric.as_str(), limit.limit_s.into())),
+        ),
+    );
+    object.put("scenario", scenario(meta));
+    object
+}
+
+fn named<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Object {
+    let mut object = Object::default();
+    for (name, value) in entries {
+        object.put(name, value);
+    }
+    object
+}
+
+/// What was simulated.
+fn scenario(meta: &ResultMeta) -> Object {
+    let mut object = Object::default();
+    object.put("gpu", meta.gpu.as_str());
+    object.put("gpus_per_replica", meta.gpus_per_replica);
+    object.put("replicas", meta.replicas);
+    object.put("engine", meta.engine.as_str());
+    object.put("calibration", meta.calibration.clone());
+    object.put("seed", meta.seed);
+    object
+}
+
+/// The figures of one stretch of simulated time.
+fn stretch(summary: &Summary, chosen: &[f64]) -> Object {
+    let mut object = Object::default();
+    let per_second = |number: u64| {
+        if summary.duration_s > 0.0 {
+            number as f64 / summary.duration_s
+        } else {
+            0.0
+        }
+    };
+    object.put("duration_s", summary.duration_s);
+    for (key, number) in [
+        ("sent", summary.sent),
+        ("completed", summary.completed),
+        ("rejected", summary.rejected),
+        ("timed_out", summary.timed_out),
+        ("inside", summary.inside),
+        ("input_tokens", summary.input_tokens),
+        ("output_tokens", summary.output_tokens),
+        ("preemptions", summary.preemptions),
+        ("recomputed_tokens", summary.work.recomputed_tokens),
+        ("steps", summary.work.steps),
+        ("cache_queries_tokens", summary.cache_queries_tokens),
+        ("cache_hit_tokens", summary.cache_hit_tokens),
+    ] {
+        object.put(key, number);
+    }
+    object.put("request_throughput", per_second(summary.completed));
+    object.put("request_goodput", summary.good.map(per_second));
+    object.put("input_throughput", per_second(summary.input_tokens));
+    object.put("output_throughput", per_second(summary.output_tokens));
+    let mut percentiles = PERCENTILES.to_vec();
+    percentiles.extend(
+        chosen
+            .iter()
+            .filter(|percentile| !PERCENTILES.contains(percentile)),
+    );
+    percentiles.sort_by(f64::total_cmp);
+    for (name, distribution) in [
+        ("ttft", &summary.ttft),
+        ("tpot", &summary.tpot),
+        ("itl", &summary.itl),
+        ("e2el", &summary.e2el),
+        ("queue_time", &summary.queue_time),
+        ("client_queue_time", &summary.client_queue_time),
+    ] {
+        distribution_ms(&mut object, name, distribution, &percentiles, None);
+    }
+    object.put("occupancy", occupancy(&summary.occupancy));
+    object
+}
+
+fn occupancy(state: &Occupancy) -> Object {
+    let mut object = Object::default();
+    object.put("in_system", state.in_system);
+    object.put("running", state.running);
+    object.put("waiting", state.waiting);
+    object.put("kv_usage", state.kv_usage);
+    object.put("busy", state.busy);
+    object.put("running_max", state.running_max);
+    object.put("waiting_max", state.waiting_max);
+    object.put("kv_usage_max", state.kv_usage_max);
+    object
+}
+
+/// Intervals in milliseconds, so that they stand beside the figures they belong to.
+fn intervals(estimates: &[(String, Estimate)]) -> Object {
+    let milliseconds = |estimate: &Estimate| vec![estimate.low * 1e3, estimate.high * 1e3];
+    let key = |name: &str| {
+        if name.starts_with('p') {
+            format!("{name}_ms")
+        } else {
+            format!("mean_{name}_ms")
+        }
+    };
+    let mut object = Object::default();
+    for (name, estimate) in estimates {
+        object.put(&key(name), milliseconds(estimate));
+    }
+    object
+}
+
+fn little(result: &RunResult) -> Object {
+    let check = |check: &LittleCheck| {
+        let mut object = Object::default();
+        object.put("l", check.l);
+        object.put("lambda_per_s", check.lambda);
+        object.put("w_s", check.w);
+        object
+    };
+    let mut object = Object::default();
+    object.put("system", check(&result.little.system));
+    object.put("waiting", check(&result.little.waiting));
+    object.put("running", check(&result.little.running));
+    object
+}
+
+fn utilisation(meta: &ResultMeta) -> Option<Object> {
+    meta.utilisation.map(|used| {
+        let mut object = Object::default();
+        object.put("mfu", used.mfu);
+        object.put("memory_bandwidth", used.memory_bandwidth);
+        object.put("bandwidth_bound_tpot_ms", used.bandwidth_bound_tpot_s * 1e3);
+        object
+    })
+}

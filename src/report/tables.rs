@@ -1,0 +1,94 @@
+//! Plain tables for terminals: a rule under the head, no frames.
+
+use comfy_table::{CellAlignment, Table, TableStyle};
+
+/// A column's head and the side its cells lean to.
+pub(super) struct Column {
+    head: String,
+    alignment: CellAlignment,
+}
+
+impl Column {
+    pub(super) fn left(head: &str) -> Column {
+        Column {
+            head: head.into(),
+            alignment: CellAlignment::Left,
+        }
+    }
+
+    pub(super) fn right(head: &str) -> Column {
+        Column {
+            head: head.into(),
+            alignment: CellAlignment::Right,
+        }
+    }
+}
+
+/// Lays out rows under heads, two spaces from the margin, each line ended by a newline.
+pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new());
+    table.set_header(columns.iter().map(|column| column.head.as_str()));
+    table.add_rows(rows);
+    for (index, column) in columns.iter().enumerate() {
+        if let Some(laid_out) = table.column_mut(index) {
+            laid_out.set_cell_alignment(column.alignment);
+        }
+    }
+    table
+        .lines()
+        .map(|line| format!(" {}\n", line.trim_end()))
+        .collect()
+}
+
+/// A Markdown table; bars within cells are escaped.
+pub(super) fn markdown(columns: &[Column], rows: &[Vec<String>]) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(
+        columns
+            .iter()
+            .map(|column| column.head.replace('|', "\\|"))
+            .collect(),
+    );
+    text += &line(
+        columns
+            .iter()
+            .map(|column| if column.leans_right() { "--:" } else { ":--" }.into())
+            .collect(),
+    );
+    for row in rows {
+        text += &line(row.iter().map(|cell| cell.replace('|', "\\|")).collect());
+    }
+    text
+}
+
+impl Column {
+    fn leans_right(&self) -> bool {
+        self.alignment == CellAlignment::Right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_lean_as_told() {
+        let columns = [Column::left("name"), Column::right("value")];
+        let rows = [
+            vec!["a".to_string(), "1".into()],
+            vec!["long|er".into(), "1,000".into()],
+        ];
+        insta::assert_snapshot!(table(&columns, &rows), @r"
+        name     value
+        a            1
+        long|er  1,000
+        ");
+        insta::assert_snapshot!(markdown(&columns, &rows), @r"
+        | name | value |
+        | :-- | --: |
+        | a | 1 |
+        | long\|er | 1,000 |
+        ");
+    }
+}

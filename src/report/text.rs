@@ -1,0 +1,556 @@
+//! The report of one run for a terminal: the answer, then the caveats that change a decision, then the tables.
+//!
+//! At most 100 columns; colour codes only when asked for. Where a steady state exists its figures are shown, with
+//! intervals; else those of the whole run, and it is said that they belong to that run alone.
+
+use std::fmt::Write;
+
+use super::figures::{count, percent, significant, time};
+use super::tables::{Column, table};
+use super::views::{ResultMeta, Style, trust_mark, trust_word};
+use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::metrics::{Distribution, LittleCheck, Summary};
+
+/// Longest line in columns.
+pub const WIDTH: usize = 100;
+/// Percentile columns that fit beside the moments.
+const PERCENTILES_PER_TABLE: usize = 5;
+/// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
+const LITTLE_TOLERANCE: f64 = 1e-6;
+
+/// Writes the report of one run.
+#[must_use]
+pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
+    let mut text = String::new();
+    let shown = result.steady.as_ref().unwrap_or(&result.whole);
+    push(&mut text, &paint(&answer(result, meta), result.verdict, style));
+    caveats(&mut text, result, meta);
+    text.push('\n');
+    text.push_str(&latencies(result, shown, meta));
+    text.push('\n');
+    facts(&mut text, result, shown, meta);
+    text
+}
+
+/// The first line: what a reader who reads no further must know.
+#[must_use]
+pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
+    let load = load(meta);
+    match result.verdict {
+        Verdict::Stable => format!("stable {load}: {}{}", headline(result), precision(result)),
+        Verdict::Critical => format!("CRITICAL {load}: {}{}", headline(result), precision(result)),
+        Verdict::Unstable => format!(
+            "UNSTABLE {load}: queue grows {} req/s; no steady-state latency exists",
+            significant(result.growth_per_s)
+        ),
+        Verdict::TooShort => {
+            format!(
+                "TOO SHORT {load}: {} completed requests describe this run only",
+                count(result.whole.completed)
+            )
+        }
+        Verdict::Finite => format!(
+            "finished {} requests in {} {load}: {}",
+            count(result.whole.completed),
+            time(result.whole.duration_s),
+            headline(result)
+        ),
+    }
+}
+
+fn load(meta: &ResultMeta) -> String {
+    let rate = if meta.request_rate.is_finite() {
+        format!("at {} req/s", significant(meta.request_rate))
+    } else {
+        "all at once".into()
+    };
+    match meta.max_concurrency {
+        Some(limit) => format!("{rate}, ≤ {limit} in flight"),
+        None => rate,
+    }
+}
+
+fn headline(result: &RunResult) -> String {
+    let shown = result.steady.as_ref().unwrap_or(&result.whole);
+    let quantile = |distribution: &Distribution, p: f64| distribution.quantile_s(p).map_or("–".into(), time);
+    format!(
+        "TTFT p50 {} p99 {}, TPOT p50 {}, {} tok/s out",
+        quantile(&shown.ttft, 0.5),
+        quantile(&shown.ttft, 0.99),
+        quantile(&shown.tpot, 0.5),
+        significant(per_second(shown.output_tokens, shown.duration_s))
+    )
+}
+
+/// How precise the headline is, at the end of the first line.
+fn precision(result: &RunResult) -> String {
+    match (result.verdict, interval(result, "p99_ttft")) {
+        (Verdict::Critical, Some(estimate)) => {
+            let half_width = (estimate.high - estimate.low) / 2.0 / estimate.value;
+            format!("  (p99 ±{})", percent(half_width))
+        }
+        _ if result.intervals.is_empty() => String::new(),
+        _ => "  (95 % below)".into(),
+    }
+}
+
+fn paint(line: &str, verdict: Verdict, style: Style) -> String {
+    if !style.color {
+        return line.into();
+    }
+    let code = match verdict {
+        Verdict::Stable | Verdict::Finite => 32,
+        Verdict::Critical | Verdict::TooShort => 33,
+        Verdict::Unstable => 31,
+    };
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    format!("\u{1b}[1;{code}m{word}\u{1b}[0m {rest}")
+}
+
+/// Reasons of the verdict, broken laws, flags without effect, defaults that were assumed.
+fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
+    listed(text, "why", &result.reasons);
+    listed(text, "BUG, conservation violated", &result.violations);
+    listed(text, "ignored", &meta.ignored);
+    if !meta.trust.is_empty() {
+        let marks: Vec<String> = meta
+            .trust
+            .iter()
+            .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
+            .collect();
+        listed(text, "trust", &[marks.join("   ")]);
+    }
+    listed(text, "assumed", &meta.assumptions);
+}
+
+/// A name and its sentences, wrapped with a hanging indent.
+fn listed(text: &mut String, name: &str, sentences: &[String]) {
+    const INDENT: &str = "              ";
+    for (index, sentence) in sentences.iter().enumerate() {
+        let lead = if index == 0 {
+            format!("  {name:<10}  ")
+        } else {
+            INDENT.into()
+        };
+        let mut line = lead;
+        for word in sentence.split(' ') {
+            if line.chars().count() + word.chars().count() > WIDTH && !line.trim().is_empty() {
+                push(text, &line);
+                line = INDENT.into();
+            }
+            line.push_str(word);
+            line.push(' ');
+        }
+        push(text, &line);
+    }
+}
+
+fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> String {
+    let mut points = vec![50.0, 90.0, 95.0, 99.0];
+    points.extend(
+        meta.percentiles
+            .iter()
+            .filter(|chosen| !points.contains(*chosen))
+            .collect::<Vec<_>>(),
+    );
+    points.sort_by(f64::total_cmp);
+    let title = match (&result.steady, result.steady_window_s) {
+        (Some(steady), Some((from, to))) => {
+            format!(
+                "steady state, {} to {}, {} requests",
+                time(from),
+                time(to),
+                count(steady.completed)
+            )
+        }
+        _ if result.verdict == Verdict::Unstable => {
+            "whole run: TTFT, E2EL and queue grow with its length".into()
+        }
+        _ => format!("whole run, {} requests", count(shown.completed)),
+    };
+    let rows: Vec<_> = rows(shown)
+        .into_iter()
+        .filter(|(_, _, distribution)| distribution.count() > 0)
+        .collect();
+    if rows.is_empty() {
+        return "  no request was completed: there is no latency to show\n".into();
+    }
+    let mut text = format!("  {title}\n");
+    for (index, points) in points.chunks(PERCENTILES_PER_TABLE).enumerate() {
+        text += &latency_table(result, &rows, points, index == 0);
+    }
+    for (name, key, _) in &rows {
+        for point in &points {
+            if let Some(estimate) = interval(result, &format!("p{point}_{key}")) {
+                push(
+                    &mut text,
+                    &format!(
+                        "  p{point} {name} {}  95 % {}",
+                        time(estimate.value),
+                        bounds(&estimate)
+                    ),
+                );
+            }
+        }
+    }
+    text
+}
+
+type Row<'a> = (&'static str, &'static str, &'a Distribution);
+
+/// One table of percentiles; the first also has the moments.
+fn latency_table(result: &RunResult, rows: &[Row<'_>], points: &[f64], with_moments: bool) -> String {
+    let with_intervals = with_moments && !result.intervals.is_empty();
+    let mut columns = vec![Column::left("")];
+    if with_moments {
+        columns.push(Column::right("mean"));
+    }
+    if with_intervals {
+        columns.push(Column::left("95 %"));
+    }
+    if with_moments {
+        columns.push(Column::right("std"));
+    }
+    columns.extend(points.iter().map(|point| Column::right(&format!("p{point}"))));
+    let cell = |value: Option<f64>| value.map_or("–".into(), time);
+    let cells = |(name, key, distribution): &Row<'_>| {
+        let mut row = vec![(*name).to_string()];
+        if with_moments {
+            row.push(cell(distribution.mean_s()));
+        }
+        if with_intervals {
+            row.push(interval(result, key).map_or(String::new(), |estimate| bounds(&estimate)));
+        }
+        if with_moments {
+            row.push(cell(distribution.std_s()));
+        }
+        row.extend(
+            points
+                .iter()
+                .map(|point| cell(distribution.quantile_s(point / 100.0))),
+        );
+        row
+    };
+    table(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+fn rows(summary: &Summary) -> [Row<'_>; 6] {
+    [
+        ("TTFT", "ttft", &summary.ttft),
+        ("TPOT", "tpot", &summary.tpot),
+        ("ITL", "itl", &summary.itl),
+        ("E2EL", "e2el", &summary.e2el),
+        ("queue", "queue_time", &summary.queue_time),
+        ("client queue", "client_queue_time", &summary.client_queue_time),
+    ]
+}
+
+fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
+    result
+        .intervals
+        .iter()
+        .find(|(name, _)| name == key)
+        .map(|(_, estimate)| *estimate)
+}
+
+/// `[34.1, 35.1] ms` where both ends share a unit.
+fn bounds(estimate: &Estimate) -> String {
+    let (low, high) = (time(estimate.low), time(estimate.high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((low, unit)), Some((high, other))) if unit == other => format!("[{low}, {high}] {unit}"),
+        _ => format!("[{low}, {high}]"),
+    }
+}
+
+/// Throughput, state, cache, utilisation and audits, a line each; a line without content is not printed.
+fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
+    let seconds = shown.duration_s;
+    fact(
+        text,
+        "throughput",
+        &format!(
+            "{} req/s · {} prompt tok/s · {} output tok/s (peak {})",
+            significant(per_second(shown.completed, seconds)),
+            significant(per_second(shown.input_tokens, seconds)),
+            significant(per_second(shown.output_tokens, seconds)),
+            significant(result.whole.max_output_tokens_per_s),
+        ),
+    );
+    requests(text, &result.whole);
+    goodput(text, shown, meta);
+    let state = &shown.occupancy;
+    fact(
+        text,
+        "occupancy",
+        &format!(
+            "{} running (max {}) · {} waiting (max {}) · KV {} (max {}) · busy {}",
+            significant(state.running),
+            state.running_max,
+            significant(state.waiting),
+            state.waiting_max,
+            percent(state.kv_usage),
+            percent(state.kv_usage_max),
+            percent(state.busy),
+        ),
+    );
+    cache(text, shown);
+    if let Some(machine) = machine(shown, meta) {
+        fact(text, "machine", &machine);
+    }
+    little(text, result);
+    fact(text, "simulated", &subject(meta));
+}
+
+fn requests(text: &mut String, whole: &Summary) {
+    let others = [
+        ("refused", whole.rejected),
+        ("timed out", whole.timed_out),
+        ("still inside", whole.inside),
+    ];
+    let others: String =
+        others
+            .iter()
+            .filter(|(_, number)| *number > 0)
+            .fold(String::new(), |mut line, (name, number)| {
+                let _ = write!(line, " · {} {name}", count(*number));
+                line
+            });
+    fact(
+        text,
+        "requests",
+        &format!(
+            "{} sent · {} completed{others}",
+            count(whole.sent),
+            count(whole.completed)
+        ),
+    );
+}
+
+fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
+    let Some(good) = shown.good else { return };
+    let limits: Vec<String> = meta
+        .goodput
+        .iter()
+        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
+        .collect();
+    let ended = shown.completed + shown.rejected + shown.timed_out;
+    let share = if ended > 0 {
+        good as f64 / ended as f64
+    } else {
+        0.0
+    };
+    fact(
+        text,
+        "goodput",
+        &format!(
+            "{} req/s, {} of requests ({})",
+            significant(per_second(good, shown.duration_s)),
+            percent(share),
+            limits.join(", ")
+        ),
+    );
+}
+
+fn cache(text: &mut String, shown: &Summary) {
+    let mut parts = Vec::new();
+    if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
+        let share = shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64;
+        parts.push(format!(
+            "{} of prompt tokens found in the prefix cache",
+            percent(share)
+        ));
+    }
+    if shown.preemptions > 0 {
+        let recomputed = count(shown.work.recomputed_tokens);
+        parts.push(format!(
+            "{} preemptions, {recomputed} tokens computed again",
+            count(shown.preemptions)
+        ));
+    }
+    if !parts.is_empty() {
+        fact(text, "cache", &parts.join(" · "));
+    }
+}
+
+/// L from the area under N(t) against λW from each request's times.
+fn little(text: &mut String, result: &RunResult) {
+    let check = |name: &str, check: &LittleCheck| {
+        let product = check.lambda * check.w;
+        let agrees = (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product);
+        let mark = if agrees { "✓" } else { "DIFFER" };
+        format!(
+            "{name} {} vs {} {mark}",
+            significant(check.l),
+            significant(product)
+        )
+    };
+    let audit = &result.little;
+    let checks = [
+        check("system", &audit.system),
+        check("waiting", &audit.waiting),
+        check("running", &audit.running),
+    ];
+    fact(text, "L = λW", &checks.join(" · "));
+}
+
+/// What was simulated: model, machines, engine, calibration, seed.
+fn subject(meta: &ResultMeta) -> String {
+    let split = if meta.gpus_per_replica > 1 {
+        format!(" ({} replicas of {})", meta.replicas, meta.gpus_per_replica)
+    } else {
+        String::new()
+    };
+    format!(
+        "{} on {} × {}{split}, {}, calibration {}, seed {}",
+        meta.model_id,
+        meta.replicas * meta.gpus_per_replica,
+        meta.gpu,
+        meta.engine,
+        meta.calibration.as_deref().unwrap_or("none"),
+        meta.seed
+    )
+}
+
+/// The machine's utilisation beside the time that bandwidth alone would allow.
+fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
+    let used = meta.utilisation?;
+    let simulated = shown.tpot.mean_s()?;
+    Some(format!(
+        "MFU {} · bandwidth {} · TPOT {}, {} if only bandwidth bound it",
+        percent(used.mfu),
+        percent(used.memory_bandwidth),
+        time(simulated),
+        time(used.bandwidth_bound_tpot_s),
+    ))
+}
+
+fn fact(text: &mut String, name: &str, sentence: &str) {
+    listed(text, name, &[sentence.to_string()]);
+}
+
+fn per_second(number: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        number as f64 / seconds
+    } else {
+        0.0
+    }
+}
+
+fn push(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_the_answer() {
+        let first = |result: &RunResult, meta: &ResultMeta| answer(result, meta);
+        let meta = fixtures::meta();
+        assert_snapshot!(first(&fixtures::stable_run(), &meta), @"stable at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms, TPOT p50 7.25 ms, 1,280 tok/s out  (95 % below)");
+        assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists");
+        assert_snapshot!(first(&fixtures::failed_run(), &meta), @"TOO SHORT at 10.0 req/s: 0 completed requests describe this run only");
+    }
+
+    #[test]
+    fn a_stable_run_shows_its_steady_state() {
+        assert_snapshot!(run(&fixtures::stable_run(), &fixtures::meta(), Style::default()), @r"
+        stable at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms, TPOT p50 7.25 ms, 1,280 tok/s out  (95 % below)
+          why         the number in the system returned to its median 412 times
+          ignored     --served-model-name: no effect on timing
+          trust       ●●○ decode calibrated   ●○○ prefill roofline only
+          assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
+
+          steady state, 51.0 s to 951 s, 9,000 requests
+                    mean  95 %                 std      p50      p90      p95      p99
+          TTFT   38.2 ms  [37.7, 38.7] ms  16.2 ms  30.4 ms  64.8 ms  76.1 ms  87.7 ms
+          TPOT   7.66 ms  [7.57, 7.75] ms   900 µs  7.25 ms  9.17 ms  9.65 ms  10.1 ms
+          ITL    10.9 ms                   5.89 ms  8.01 ms  20.4 ms  24.9 ms  29.6 ms
+          E2EL    1.02 s                    133 ms   960 ms   1.25 s   1.32 s   1.38 s
+          queue  3.31 ms                   3.94 ms  1.45 ms  8.88 ms  13.0 ms  18.3 ms
+          p99 TTFT 88.0 ms  95 % [81.0, 95.0] ms
+
+          throughput  10.0 req/s · 10,200 prompt tok/s · 1,280 output tok/s (peak 1,910)
+          requests    10,000 sent · 10,000 completed
+          goodput     9.97 req/s, 99.7 % of requests (TTFT ≤ 500 ms, TPOT ≤ 50.0 ms)
+          occupancy   9.78 running (max 24) · 0.0312 waiting (max 4) · KV 2.51 % (max 6.10 %) · busy 87.3 %
+          cache       25.0 % of prompt tokens found in the prefix cache
+          machine     MFU 16.3 % · bandwidth 61.2 % · TPOT 7.66 ms, 5.10 ms if only bandwidth bound it
+          L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓
+          simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
+                      h100-sxm-80gb-vllm, seed 0
+        ");
+    }
+
+    #[test]
+    fn an_unstable_run_says_what_its_figures_are_worth() {
+        assert_snapshot!(run(&fixtures::unstable_run(), &fixtures::meta(), Style::default()), @r"
+        UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists
+          why         the number in the system grew in 19 of 20 windows
+          ignored     --served-model-name: no effect on timing
+          trust       ●●○ decode calibrated   ●○○ prefill roofline only
+          assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
+
+          whole run: TTFT, E2EL and queue grow with its length
+                    mean      std      p50      p90      p95      p99
+          TTFT   39.7 ms  16.8 ms  31.6 ms  67.4 ms  79.2 ms  91.2 ms
+          TPOT   7.96 ms   936 µs  7.54 ms  9.54 ms  10.0 ms  10.5 ms
+          ITL    11.3 ms  6.12 ms  8.33 ms  21.2 ms  25.9 ms  30.8 ms
+          E2EL    1.06 s   138 ms   999 ms   1.30 s   1.37 s   1.44 s
+          queue  3.44 ms  4.10 ms  1.51 ms  9.24 ms  13.6 ms  19.0 ms
+
+          throughput  9.97 req/s · 10,200 prompt tok/s · 1,280 output tok/s (peak 1,910)
+          requests    10,000 sent · 10,000 completed
+          goodput     9.94 req/s, 99.7 % of requests (TTFT ≤ 500 ms, TPOT ≤ 50.0 ms)
+          occupancy   9.78 running (max 24) · 0.0312 waiting (max 4) · KV 2.51 % (max 6.10 %) · busy 87.3 %
+          cache       25.0 % of prompt tokens found in the prefix cache
+          machine     MFU 16.3 % · bandwidth 61.2 % · TPOT 7.96 ms, 5.10 ms if only bandwidth bound it
+          L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓
+          simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
+                      h100-sxm-80gb-vllm, seed 0
+        ");
+    }
+
+    #[test]
+    fn a_run_without_answers_prints_no_empty_table() {
+        assert_snapshot!(run(&fixtures::failed_run(), &fixtures::meta(), Style::default()), @r"
+        TOO SHORT at 10.0 req/s: 0 completed requests describe this run only
+          why         8 requests are too few
+          ignored     --served-model-name: no effect on timing
+          trust       ●●○ decode calibrated   ●○○ prefill roofline only
+          assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
+
+          no request was completed: there is no latency to show
+
+          throughput  0 req/s · 0 prompt tok/s · 0 output tok/s (peak 0)
+          requests    8 sent · 0 completed · 8 timed out
+          occupancy   0 running (max 0) · 0 waiting (max 0) · KV 0 % (max 0 %) · busy 0 %
+          L = λW      system 0 vs 0 ✓ · waiting 0 vs 0 ✓ · running 0 vs 0 ✓
+          simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
+                      h100-sxm-80gb-vllm, seed 0
+        ");
+    }
+
+    #[test]
+    fn lines_fit_the_terminal_and_colour_is_only_added_when_asked_for() {
+        for result in [
+            fixtures::stable_run(),
+            fixtures::unstable_run(),
+            fixtures::failed_run(),
+        ] {
+            let mut meta = fixtures::meta();
+            meta.percentiles = vec![99.0, 99.9];
+            meta.assumptions = vec!["word ".repeat(60)];
+            let plain = run(&result, &meta, Style::default());
+            let longest = plain.lines().max_by_key(|line| line.chars().count()).unwrap();
+            assert!(longest.chars().count() <= WIDTH + 1, "{longest}");
+            assert!(!plain.contains('\u{1b}'));
+            assert!(run(&result, &meta, Style { color: true }).starts_with("\u{1b}[1;3"));
+        }
+    }
+}

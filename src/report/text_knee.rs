@@ -1,0 +1,217 @@
+//! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
+
+use super::figures::{percent, significant, time};
+use super::sparkline::sparkline;
+use super::tables::{Column, markdown, table};
+use super::views::{KneePoint, KneeView, Style, trust_mark, trust_word};
+use crate::analysis::{Estimate, Verdict};
+
+/// Writes a knee search.
+#[must_use]
+pub fn knee(view: &KneeView, style: Style) -> String {
+    let mut text = first_lines(view, style);
+    text.push('\n');
+    let (columns, rows) = cells(view);
+    text.push_str(&table(&columns, &rows));
+    if view.points.iter().any(|point| point.ttft.is_some()) {
+        text.push('\n');
+        text.push_str(&sparkline(view));
+    }
+    text
+}
+
+/// The table of a knee search in Markdown, under its answer.
+#[must_use]
+pub fn knee_markdown(view: &KneeView) -> String {
+    let (columns, rows) = cells(view);
+    format!("{}\n\n{}", answer(view), markdown(&columns, &rows))
+}
+
+/// The first line.
+#[must_use]
+pub fn answer(view: &KneeView) -> String {
+    let saturation = view.saturation.map_or(String::new(), |estimate| {
+        format!(
+            "saturates at {} req/s (95 % {})",
+            significant(estimate.value),
+            bounds(&estimate)
+        )
+    });
+    match view.knee {
+        Some(knee) => format!(
+            "{} req/s within SLO  (95 % {})   {saturation}",
+            significant(knee.value),
+            bounds(&knee)
+        ),
+        None if view.limits.is_empty() && !saturation.is_empty() => format!("no SLO given: {saturation}"),
+        None if view.limits.is_empty() => "no SLO given and no saturation found".into(),
+        None => format!("NO RATE meets the SLO   {saturation}"),
+    }
+    .trim_end()
+    .to_string()
+}
+
+fn first_lines(view: &KneeView, style: Style) -> String {
+    let code = if view.knee.is_some() { 32 } else { 31 };
+    let mut text = match style.color {
+        true => format!("\u{1b}[1;{code}m{}\u{1b}[0m\n", answer(view)),
+        false => format!("{}\n", answer(view)),
+    };
+    let limits: Vec<String> = view
+        .limits
+        .iter()
+        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
+        .collect();
+    if !limits.is_empty() {
+        text += &format!(
+            "  SLO         {} of requests with {}\n",
+            percent(view.attainment),
+            limits.join(" and ")
+        );
+    }
+    if let Some(limited_by) = &view.limited_by {
+        text += &format!("  limited by  {limited_by}\n");
+    }
+    let marks: Vec<String> = view
+        .trust
+        .iter()
+        .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
+        .collect();
+    if !marks.is_empty() {
+        text += &format!("  trust       {}\n", marks.join("   "));
+    }
+    for (index, assumption) in view.assumptions.iter().enumerate() {
+        text += &format!(
+            "  {:<10}  {assumption}\n",
+            if index == 0 { "assumed" } else { "" }
+        );
+    }
+    text
+}
+
+fn cells(view: &KneeView) -> (Vec<Column>, Vec<Vec<String>>) {
+    let heads = [
+        "req/s", "attain", "TTFT p50", "p99", "TPOT p50", "p99", "running", "KV",
+    ];
+    let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
+    columns.push(Column::left("state"));
+    let at_knee = knee_row(view);
+    let rows = view
+        .points
+        .iter()
+        .enumerate()
+        .map(|(index, point)| row(point, Some(index) == at_knee))
+        .collect();
+    (columns, rows)
+}
+
+/// The last rate that is not above the knee.
+fn knee_row(view: &KneeView) -> Option<usize> {
+    let knee = view.knee?;
+    view.points
+        .iter()
+        .rposition(|point| point.request_rate <= knee.value * (1.0 + 1e-9))
+}
+
+fn row(point: &KneePoint, at_knee: bool) -> Vec<String> {
+    let quoted = |value: Option<f64>| value.map_or("–".into(), time);
+    let mark = if at_knee { "▶ " } else { "" };
+    vec![
+        format!("{mark}{}", significant(point.request_rate)),
+        point.attainment.map_or("–".into(), percent),
+        quoted(point.ttft.map(|quantiles| quantiles.p50_s)),
+        quoted(point.ttft.map(|quantiles| quantiles.p99_s)),
+        quoted(point.tpot.map(|quantiles| quantiles.p50_s)),
+        quoted(point.tpot.map(|quantiles| quantiles.p99_s)),
+        significant(point.running),
+        percent(point.kv_usage),
+        state(point, at_knee),
+    ]
+}
+
+fn state(point: &KneePoint, at_knee: bool) -> String {
+    match point.verdict {
+        Verdict::Unstable => format!("UNSTABLE: queue grows {} req/s", significant(point.growth_per_s)),
+        Verdict::Critical => match point.p99_ttft {
+            Some(interval) => format!(
+                "critical: ±{}",
+                percent((interval.high - interval.low) / 2.0 / interval.value)
+            ),
+            None => "critical".into(),
+        },
+        Verdict::TooShort => "too short".into(),
+        Verdict::Finite => "finite".into(),
+        Verdict::Stable if at_knee => "stable, SLO knee".into(),
+        Verdict::Stable => "stable".into(),
+    }
+}
+
+fn bounds(estimate: &Estimate) -> String {
+    format!("[{}, {}]", significant(estimate.low), significant(estimate.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn a_knee_search_reads_from_answer_to_curve() {
+        assert_snapshot!(knee(&fixtures::knee_view(), Style::default()), @r"
+        24.2 req/s within SLO  (95 % [22.9, 25.3])   saturates at 27.6 req/s (95 % [26.1, 29.0])
+          SLO         99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+          limited by  prefill compute (91 % of roof at the knee)
+          trust       ●●○ decode calibrated   ●○○ prefill roofline only
+          assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
+
+           req/s  attain  TTFT p50      p99  TPOT p50      p99  running      KV  state
+            4.00   100 %   28.0 ms  61.0 ms   7.00 ms  8.60 ms     4.00  1.00 %  stable
+            8.00   100 %   31.0 ms  88.0 ms   7.40 ms  9.90 ms     8.00  2.00 %  stable
+            16.0  99.9 %   44.0 ms   171 ms   11.0 ms  16.2 ms     23.0  5.75 %  stable
+            22.0  99.6 %   78.0 ms   362 ms   15.9 ms  27.0 ms     45.0  11.2 %  stable
+          ▶ 24.2  99.0 %    112 ms   498 ms   18.8 ms  33.1 ms     60.0  15.0 %  stable, SLO knee
+            26.0  75.8 %    340 ms   2.10 s   24.1 ms  41.7 ms     74.0  18.5 %  critical: ±33.3 %
+            28.0       –         –        –         –        –      256  64.0 %  UNSTABLE: queue grows 0.400 req/s
+
+          p99 TTFT │                                                      ┊  ▃▆█
+             (log) │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▁▁▂▂▃▄▅████┄┄┄┄ SLO 500 ms
+                   │                             ▁▁▁▂▂▂▂▃▃▄▄▅▅▆▆▆▇▇█████████████
+                   │         ▂▃▃▃▄▄▄▅▅▅▆▆▆▆▇▇▇██████████████████████████████████
+                   └──────────────────────────────────────────────────────▲───────── req/s
+                    0                                                   24.2     28.0
+        ");
+    }
+
+    #[test]
+    fn a_search_that_finds_nothing_says_so() {
+        let mut view = fixtures::knee_view();
+        (view.knee, view.saturation) = (None, None);
+        view.points.drain(..6);
+        assert_snapshot!(knee(&view, Style::default()), @r"
+        NO RATE meets the SLO
+          SLO         99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+          limited by  prefill compute (91 % of roof at the knee)
+          trust       ●●○ decode calibrated   ●○○ prefill roofline only
+          assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
+
+          req/s  attain  TTFT p50  p99  TPOT p50  p99  running      KV  state
+           28.0       –         –    –         –    –      256  64.0 %  UNSTABLE: queue grows 0.400 req/s
+        ");
+        view.points.clear();
+        assert_snapshot!(answer(&view), @"NO RATE meets the SLO");
+        view.limits.clear();
+        assert_snapshot!(answer(&view), @"no SLO given and no saturation found");
+    }
+
+    #[test]
+    fn markdown_has_the_same_rows() {
+        let text = knee_markdown(&fixtures::knee_view());
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with('|')).count(),
+            2 + 7,
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! What reports need beside a [`RunResult`](crate::analysis::RunResult): who was simulated, and what was assumed.
+//!
+//! Plain data, filled by the shell from the resolved scenario; nothing here is computed.
+
+use jiff::civil::DateTime;
+
+use crate::analysis::{Estimate, Verdict};
+use crate::cost::Trust;
+
+/// What a result says about its own making.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultMeta {
+    /// When it was made: the one field that is not a function of scenario and seed.
+    pub date: DateTime,
+    /// vLLM's `backend` and `endpoint_type`; `plimsoll` unless the user imitates a client's.
+    pub backend: String,
+    /// `--label`.
+    pub label: Option<String>,
+    /// `meta-llama/Llama-3.1-8B-Instruct`.
+    pub model_id: String,
+    /// `H100-SXM-80GB`.
+    pub gpu: String,
+    /// GPUs that one replica uses.
+    pub gpus_per_replica: u32,
+    /// Engine instances.
+    pub replicas: u32,
+    /// `vllm@0.33`.
+    pub engine: String,
+    /// Name of the calibration; `None` is datasheet ceilings alone.
+    pub calibration: Option<String>,
+    /// Requests asked for; `None` where the length was chosen automatically.
+    pub num_prompts: Option<u64>,
+    /// Requests per second; infinite when all are sent at once.
+    pub request_rate: f64,
+    /// Shape of the gamma law of gaps; 1 is Poisson.
+    pub burstiness: f64,
+    /// The client's limit of requests in flight.
+    pub max_concurrency: Option<u32>,
+    /// A rate that changes over the run.
+    pub ramp_up: Option<RampUp>,
+    /// `--metadata KEY=VALUE`.
+    pub metadata: Vec<(String, String)>,
+    /// Percentiles to write, in 0..=100, ascending.
+    pub percentiles: Vec<f64>,
+    /// `--goodput` limits; all must hold for a request to be good.
+    pub goodput: Vec<Limit>,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Version of this program.
+    pub version: String,
+    /// How well each component of the step time is known.
+    pub trust: Vec<(String, Trust)>,
+    /// Defaults and substitutions that the user did not write, as sentences.
+    pub assumptions: Vec<String>,
+    /// Flags that were accepted and have no effect, with the reason.
+    pub ignored: Vec<String>,
+    /// How much of the machine was used.
+    pub utilisation: Option<Utilisation>,
+}
+
+/// `--ramp-up-strategy` and its ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RampUp {
+    /// Exponential rather than linear.
+    pub exponential: bool,
+    /// Requests per second at the first request.
+    pub start_rps: f64,
+    /// Requests per second at the last.
+    pub end_rps: f64,
+}
+
+/// A latency objective.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// `ttft`, `tpot`, `itl` or `e2el`.
+    pub metric: String,
+    /// The largest good value in seconds.
+    pub limit_s: f64,
+}
+
+/// Work done per second over what the device offers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Utilisation {
+    /// Model FLOP utilisation: useful FLOP/s over the dense peak, in 0..=1.
+    pub mfu: f64,
+    /// Bytes moved per second over the peak bandwidth, in 0..=1.
+    pub memory_bandwidth: f64,
+    /// Mean time of a decode step if memory bandwidth were the only limit, in seconds.
+    pub bandwidth_bound_tpot_s: f64,
+}
+
+/// A search for the highest rate within the objectives, ready to be drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KneeView {
+    /// What was simulated: `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
+    pub subject: String,
+    /// Simulated rates, ascending.
+    pub points: Vec<KneePoint>,
+    /// Highest rate that meets the objectives, requests per second; `None` where none does.
+    pub knee: Option<Estimate>,
+    /// Rate above which the queue grows without bound, requests per second.
+    pub saturation: Option<Estimate>,
+    /// The objectives.
+    pub limits: Vec<Limit>,
+    /// Share of requests that must meet them, in 0..=1.
+    pub attainment: f64,
+    /// What binds at the knee, as a phrase: `prefill compute (91 % of roof at the knee)`.
+    pub limited_by: Option<String>,
+    /// How well each component of the step time is known.
+    pub trust: Vec<(String, Trust)>,
+    /// Defaults and substitutions, as sentences.
+    pub assumptions: Vec<String>,
+}
+
+/// One simulated rate of a knee search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KneePoint {
+    /// Offered load in requests per second.
+    pub request_rate: f64,
+    /// What its figures are worth.
+    pub verdict: Verdict,
+    /// Requests simulated.
+    pub requests: u64,
+    /// Share of requests within all limits, in 0..=1.
+    pub attainment: Option<f64>,
+    /// Time to first token; `None` where no steady state exists.
+    pub ttft: Option<Quantiles>,
+    /// 95 % interval of its 99th percentile, seconds.
+    pub p99_ttft: Option<Estimate>,
+    /// Mean time per output token of a request.
+    pub tpot: Option<Quantiles>,
+    /// Gaps between tokens.
+    pub itl: Option<Quantiles>,
+    /// Requests completed per second.
+    pub request_throughput: f64,
+    /// Output tokens per second.
+    pub output_throughput: f64,
+    /// Mean running sequences.
+    pub running: f64,
+    /// Mean waiting sequences.
+    pub waiting: f64,
+    /// Mean share of KV blocks in use, in 0..=1.
+    pub kv_usage: f64,
+    /// Growth of the number in the system, requests per second.
+    pub growth_per_s: f64,
+}
+
+/// Two quantiles in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantiles {
+    /// Median.
+    pub p50_s: f64,
+    /// 99th percentile.
+    pub p99_s: f64,
+}
+
+/// Whether and how to decorate text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Write ANSI colour codes.
+    pub color: bool,
+}
+
+/// Points of trust out of three: measured here, calibrated on this GPU, a similar GPU's parameters, datasheet only.
+#[must_use]
+pub fn trust_mark(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Measured => "●●●",
+        Trust::Calibrated => "●●○",
+        Trust::Prior => "●◐○",
+        Trust::RooflineOnly => "●○○",
+    }
+}
+
+/// The word for a degree of trust.
+#[must_use]
+pub fn trust_word(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Measured => "measured",
+        Trust::Calibrated => "calibrated",
+        Trust::Prior => "prior",
+        Trust::RooflineOnly => "roofline only",
+    }
+}
+
+/// The word for a verdict, as JSON and CSV write it.
+#[must_use]
+pub fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Stable => "stable",
+        Verdict::Critical => "critical",
+        Verdict::Unstable => "unstable",
+        Verdict::TooShort => "too_short",
+        Verdict::Finite => "finite",
+    }
+}
