@@ -6,9 +6,9 @@ pub mod hw;
 pub mod inputs;
 pub mod models;
 
-use std::io::Write;
 pub mod trace;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
