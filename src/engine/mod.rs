@@ -18,7 +18,7 @@ mod waiting;
 pub use config::{EngineConfig, Policy, VersionSwitches};
 pub use step::ScheduleRecord;
 
-pub(crate) use replica::{Next, Replica};
+pub(crate) use replica::Replica;
 pub(crate) use sequence::Handle;
 
 /// Why a server cannot take a request in.

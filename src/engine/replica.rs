@@ -15,27 +15,20 @@ use super::sequence::{Handle, Sequences};
 use super::step::{ScheduleRecord, Step};
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
-use crate::cost::StepCost;
+use crate::cost::{DecodeCost, StepCost};
 use crate::ids::ReplicaId;
 use crate::kv::BlockPool;
 use crate::sim::{Completion, Fact, Observer, Steps};
 use crate::units::Picos;
 use crate::workload::Request;
 
-/// What a replica does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Next {
-    /// The oldest step in flight ends.
-    StepEnd,
-    /// The loop drains its inputs and schedules.
-    Pass,
-}
-
 /// One engine.
 pub(crate) struct Replica {
     pub(super) id: ReplicaId,
     pub(super) config: EngineConfig,
     pub(super) cost: Box<dyn StepCost>,
+    /// Answers of [`StepCost::decode`] by batch size.
+    decode_laws: Vec<Option<DecodeCost>>,
     pub(super) pool: BlockPool,
     pub(super) sequences: Sequences,
     pub(super) waiting: Waiting,
@@ -118,6 +111,7 @@ impl Replica {
             log: None,
             picks: Vec::new(),
             leavers: Vec::new(),
+            decode_laws: Vec::new(),
             config,
             cost,
         }
@@ -182,40 +176,67 @@ impl Replica {
         (blocks > self.pool.total()).then_some(Refusal::NeverFits)
     }
 
-    /// What happens next here, if anything does without an arrival.
-    pub(crate) fn next(&self) -> Option<(Picos, Next)> {
+    /// When something happens next here without anything from outside.
+    pub(crate) fn next(&self) -> Option<Picos> {
         match (self.next_pass, self.in_flight.front()) {
-            (Some(pass), _) => Some((pass, Next::Pass)),
-            (None, Some(step)) => Some((step.end(), Next::StepEnd)),
+            (Some(pass), _) => Some(pass),
+            (None, Some(step)) => Some(step.end()),
             (None, None) => None,
         }
     }
 
-    /// The oldest step ends. Steps that end before `horizon` (the next event from outside) may be leapt over.
-    pub(crate) fn end_step<O: Observer>(
+    /// Goes on to the next event from outside at `horizon`, or until a request has left. Steps that end at the horizon
+    /// are processed before it, a pass of the loop at that instant comes after it (EV-6). Returns the last instant at
+    /// which something happened.
+    pub(crate) fn run<O: Observer>(
         &mut self,
         horizon: Picos,
         observer: &mut O,
         ended: &mut Vec<Completion>,
-    ) {
-        if self.leap(horizon, observer) {
-            return;
-        }
-        let now = self.process_oldest(observer, ended);
-        let pause = if self.idle_pass {
-            self.config.idle_pass_sleep
-        } else {
-            Picos::ZERO
-        };
-        self.idle_pass = false;
-        self.awake = now + pause;
-        if self.sequences.len() > 0 || !self.in_flight.is_empty() {
-            self.next_pass = Some(self.awake);
+    ) -> Picos {
+        let mut now = Picos::ZERO;
+        loop {
+            match (self.next_pass, self.in_flight.front()) {
+                (Some(pass), _) if pass < horizon => {
+                    now = pass;
+                    self.pass(pass, observer);
+                }
+                (None, Some(step)) if step.end() <= horizon => {
+                    if !self.leap(horizon, observer) {
+                        now = self.end_step(observer, ended);
+                        if !ended.is_empty() {
+                            return now;
+                        }
+                    }
+                }
+                _ => return now,
+            }
         }
     }
 
+    /// The pass of the loop that is due at `now`, the horizon of [`Replica::run`], if one is.
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+        if self.next_pass == Some(now) {
+            self.pass(now, observer);
+        }
+    }
+
+    /// The oldest step ends.
+    fn end_step<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) -> Picos {
+        let now = self.process_oldest(observer, ended);
+        self.awake = now;
+        if self.idle_pass {
+            self.awake += self.config.idle_pass_sleep;
+            self.idle_pass = false;
+        }
+        if self.sequences.len() > 0 || !self.in_flight.is_empty() {
+            self.next_pass = Some(self.awake);
+        }
+        now
+    }
+
     /// One pass of the loop at `now` (V1-4 for depth 1, V1-5 above).
-    pub(crate) fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+    fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         self.next_pass = None;
         loop {
             self.drain(now);
@@ -246,6 +267,15 @@ impl Replica {
         {
             self.next_pass = Some(arrival.max(now));
         }
+    }
+
+    /// The cost of decode-only steps of `batch` sequences, asked once.
+    pub(super) fn decode_law(&mut self, batch: u32) -> DecodeCost {
+        let at = batch as usize;
+        if self.decode_laws.len() <= at {
+            self.decode_laws.resize(at + 1, None);
+        }
+        *self.decode_laws[at].get_or_insert_with(|| self.cost.decode(batch))
     }
 
     /// Moves what has arrived into the waiting queue.
@@ -287,11 +317,11 @@ impl Replica {
         let Some(ending) = self.pack.next_ending(&self.sequences) else {
             return false;
         };
+        let (begin, duration) = (front.begin, front.duration);
+        let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
         let members = u64::from(self.pack.members);
-        let law = self.cost.decode(self.pack.members);
-        let gpu = law.base
-            + law.per_kv_token * front.load.decode_kv_tokens
-            + law.per_longest_token * u64::from(front.load.decode_longest);
+        let law = self.decode_law(self.pack.members);
+        let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
         let growth = law.per_kv_token * members + law.per_longest_token;
         let mut limit = ending - self.pack.clock;
         let increment = if gpu >= law.floor {
@@ -303,7 +333,7 @@ impl Replica {
             Picos::ZERO
         };
         let limit = self.pack.steps_that_fit(self.pool.free(), limit);
-        let steps = steps_before(horizon - front.begin, front.duration, increment, limit);
+        let steps = steps_before(horizon - begin, duration, increment, limit);
         if steps == 0 {
             return false;
         }
@@ -335,7 +365,7 @@ impl Replica {
     }
 
     /// Moves the whole state `steps` steps on.
-    fn jump(&mut self, steps: u64, increment: Picos, law: &crate::cost::DecodeCost) {
+    fn jump(&mut self, steps: u64, increment: Picos, law: &DecodeCost) {
         if self.log.is_some() {
             self.log_run(steps, increment);
         }

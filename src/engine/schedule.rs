@@ -489,8 +489,7 @@ impl Replica {
         step.free_blocks = self.pool.free();
         let decodes_only = step.load.chunks.is_empty() && step.load.sampled_rows == step.load.decode_seqs;
         step.duration = if decodes_only {
-            self.cost
-                .decode(step.load.decode_seqs)
+            self.decode_law(step.load.decode_seqs)
                 .at(step.load.decode_kv_tokens, step.load.decode_longest)
         } else {
             self.cost.step(&step.load)

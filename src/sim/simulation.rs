@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cost::StepCost;
-use crate::engine::{EngineConfig, Handle, Next, Refusal, Replica, ScheduleRecord};
+use crate::engine::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
@@ -73,14 +73,12 @@ impl Until {
     };
 }
 
-/// What happens next, in the order in which equal instants are taken.
+/// What comes from outside, in the order in which equal instants are taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    StepEnd,
     Delivery,
     Arrival,
     Deadline,
-    Pass,
 }
 
 impl<T: Traffic> Simulation<T> {
@@ -158,42 +156,52 @@ impl<T: Traffic> Simulation<T> {
                 return Pause::EnoughEnded;
             }
             let outside = self.next_from_outside();
-            let inside = self.replica.next().map(|(at, next)| match next {
-                Next::StepEnd => (at, Event::StepEnd),
-                Next::Pass => (at, Event::Pass),
-            });
-            let next = match (outside, inside) {
-                (Some(outside), Some(inside)) => outside.min(inside),
-                (one, other) => {
-                    let Some(only) = one.or(other) else {
-                        assert!(
-                            self.replica.inside() == 0,
-                            "every unfinished request names its wake-up"
-                        );
-                        return Pause::Drained;
-                    };
-                    only
-                }
-            };
-            if next.0 > until.time {
-                return Pause::TimeUp;
+            let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
+            let mut ended = std::mem::take(&mut self.buffer);
+            let reached = self.replica.run(horizon.min(until.time), observer, &mut ended);
+            self.now = self.now.max(reached);
+            let somebody_left = !ended.is_empty();
+            for completion in ended.drain(..) {
+                self.answer(completion, observer);
             }
-            debug_assert!(next.0 >= self.now, "time never runs back");
-            self.now = self.now.max(next.0);
-            self.take(
-                next.1,
-                outside.map_or(until.time, |(at, _)| at.min(until.time)),
-                observer,
-            );
+            self.buffer = ended;
+            if somebody_left {
+                continue;
+            }
+            if horizon > until.time {
+                return if outside.is_none() && self.replica.next().is_none() {
+                    Pause::Drained
+                } else {
+                    Pause::TimeUp
+                };
+            }
+            let Some((at, event)) = outside else {
+                assert!(
+                    self.replica.inside() == 0,
+                    "every unfinished request names its wake-up"
+                );
+                return Pause::Drained;
+            };
+            debug_assert!(at >= self.now, "time never runs back");
+            self.now = at;
+            self.take(event, observer);
+            // Everything from outside at this instant comes before the loop drains its inputs.
+            if self.next_from_outside().is_none_or(|(next, _)| next > at) {
+                self.replica.pass_at(at, observer);
+            }
         }
     }
 
+    /// The next event from outside.
     fn next_from_outside(&mut self) -> Option<(Picos, Event)> {
-        let delivery = self.outbox.front().map(|answer| (answer.end, Event::Delivery));
         let arrival = self
             .traffic
             .next_arrival()
             .map(|at| (at.max(self.now), Event::Arrival));
+        if self.outbox.is_empty() && self.deadlines.is_empty() {
+            return arrival;
+        }
+        let delivery = self.outbox.front().map(|answer| (answer.end, Event::Delivery));
         let deadline = self
             .deadlines
             .peek()
@@ -201,17 +209,8 @@ impl<T: Traffic> Simulation<T> {
         [delivery, arrival, deadline].into_iter().flatten().min()
     }
 
-    fn take<O: Observer>(&mut self, event: Event, horizon: Picos, observer: &mut O) {
+    fn take<O: Observer>(&mut self, event: Event, observer: &mut O) {
         match event {
-            Event::StepEnd => {
-                let mut ended = std::mem::take(&mut self.buffer);
-                self.replica.end_step(horizon, observer, &mut ended);
-                for completion in ended.drain(..) {
-                    self.answer(completion, observer);
-                }
-                self.buffer = ended;
-            }
-            Event::Pass => self.replica.pass(self.now, observer),
             Event::Delivery => {
                 let completion = self.outbox.pop_front().expect("a delivery is in the outbox");
                 self.end(&completion, observer);
