@@ -439,4 +439,55 @@ mod tests {
         );
         assert!(error.unwrap_err().to_string().contains("host.vllm"));
     }
+
+    #[test]
+    fn a_scale_on_an_operator_moves_that_operator_alone() {
+        let device = device("h100");
+        let mut calibration = for_device(&device, "vllm").calibration;
+        calibration.scale.insert("down_proj".to_owned(), 2.0);
+        let scaled = RooflineCost::new(&device, &llama_8b(), &calibration, &placement()).unwrap();
+        let load = decode_load(8, 8000, 1000);
+        let (before, after) = (
+            cost("h100", &placement()).breakdown(&load),
+            scaled.breakdown(&load),
+        );
+        for (old, new) in before.parts.iter().zip(&after.parts) {
+            let factor = if old.operator == "down_proj" { 2.0 } else { 1.0 };
+            assert!(
+                (new.seconds / old.seconds - factor).abs() < 1e-9,
+                "{}",
+                old.operator
+            );
+        }
+    }
+
+    #[test]
+    fn experts_stay_bound_by_memory_longer_than_dense_layers() {
+        let mut mixtral = llama_8b();
+        mixtral.layers[0].mlp = crate::model::Mlp::Experts {
+            experts: 8,
+            experts_per_token: 2,
+            intermediate: 14_336,
+            shared_intermediate: 0,
+        };
+        let device = device("h100");
+        let calibration = for_device(&device, "vllm").calibration;
+        let mut cost = RooflineCost::new(&device, &mixtral, &calibration, &placement()).unwrap();
+        let mut at = |batch: u32| cost.decode(batch).at(u64::from(batch), 1).seconds();
+        let (one, eight, sixteen) = (at(1), at(8), at(16));
+        assert!(
+            eight > 2.0 * one,
+            "eight tokens touch 7.2 of 8 experts, one touches 2: {one} {eight}"
+        );
+        assert!(sixteen < 1.2 * eight, "then all are touched: {eight} {sixteen}");
+    }
+
+    #[test]
+    fn ranks_share_the_time_of_weights_but_not_of_floors() {
+        let mut shared = placement();
+        shared.tensor_parallel = 4;
+        let (mut one, mut four) = (cost("h100", &placement()), cost("h100", &shared));
+        let ratio = one.decode(8).at(8000, 1000).seconds() / four.decode(8).at(8000, 1000).seconds();
+        assert!((1.5..3.0).contains(&ratio), "{ratio}");
+    }
 }
