@@ -547,6 +547,7 @@ mod tests {
             match ModelShape::from_hf_config(&json, "mutant") {
                 Ok((shape, _)) => {
                     prop_assert!(shape.parameters() > 0);
+                    prop_assert!(shape.widest_intermediate() > 0);
                     prop_assert!(shape.active_parameters() <= shape.parameters());
                     for tp in [1, 2, 3, 8, 64] {
                         prop_assert!(shape.weight_bytes(tp) <= shape.weight_bytes(1));
