@@ -12,7 +12,7 @@ use crate::engine::ceilings::{Ceilings, ceilings};
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
 use crate::hardware::Device;
 use crate::model::{
-    Attention, Dtype, ModelShape, Quantization, parse_dtype, parse_kv_cache_dtype, parse_quantization,
+    Attention, ModelShape, Quantization, parse_dtype, parse_kv_cache_dtype, parse_quantization,
 };
 use crate::quantity::{format_flops, format_rate, parse_bytes};
 
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, visible_alias = "pp", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub pipeline_parallel_size: u32,
     /// Longest sequence, prompt plus output; the model's own limit if not given.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     pub max_model_len: Option<u32>,
     /// Share of the GPU's memory that the engine may use; vLLM 0.33 takes 0.92.
     #[arg(long, value_name = "SHARE")]
@@ -65,10 +65,10 @@ pub struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub block_size: Option<u32>,
     /// Most sequences at once; vLLM's default for the GPU if not given.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub max_num_seqs: Option<u32>,
     /// Token budget of a step; vLLM's default for the GPU if not given.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub max_num_batched_tokens: Option<u32>,
     /// Size of the KV pool on each GPU, in place of the formula: bytes, or with a unit, `24 GiB`.
     #[arg(long)]
@@ -202,8 +202,8 @@ fn write_text(out: &mut dyn Write, question: &Question, plan: &MemoryPlan, why: 
     let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
     writeln!(
         out,
-        " concurrency   {} requests × {} tokens worst case  |  {} × {} tokens typical",
-        grouped(plan.concurrency(options.max_model_len)),
+        " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical",
+        requests(plan.concurrency(options.max_model_len)),
         grouped(u64::from(options.max_model_len)),
         grouped(plan.concurrency(typical)),
         grouped(u64::from(typical)),
@@ -273,11 +273,17 @@ fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
         })
         .collect();
     format!(
-        "{:.4} KiB/token: {}, {dtype}",
-        bytes.0 as f64 / 1024.0,
+        "{} KiB/token: {}, {dtype}",
+        plain(bytes.0 as f64 / 1024.0),
         terms.join(" + ")
     )
-    .replace(".0000", "")
+}
+
+fn requests(count: u64) -> String {
+    match count {
+        1 => "1 request".to_string(),
+        _ => format!("{} requests", grouped(count)),
+    }
 }
 
 /// The flags that were not given, with the values of vLLM 0.33.
@@ -350,6 +356,7 @@ fn memory_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, St
             plan.requested.gib()
         ),
     )];
+    let of_ranks = if tp > 1 { format!("/{tp}") } else { String::new() };
     let shared = if tp * options.pipeline_parallel > 1 {
         ", this GPU's share"
     } else {
@@ -368,10 +375,10 @@ fn memory_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, St
     lines.push((
         "- activations",
         format!(
-            "{} tokens × {} B × (2 × {}/{tp} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
+            "{} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
             grouped(u64::from(options.max_num_batched_tokens)),
             model.dtype.bytes(),
-            grouped(u64::from(model.widest_intermediate())),
+            grouped(model.widest_intermediate()),
             grouped(u64::from(model.hidden_size)),
             grouped(u64::from(
                 options.max_num_seqs.min(options.max_num_batched_tokens)
@@ -417,10 +424,10 @@ fn request_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, S
     let blocks = |tokens: u32| {
         let blocks = plain(plan.blocks_of_request(tokens));
         format!(
-            "{} tokens take {blocks} blocks: {} ÷ {blocks} = {} requests",
+            "{} tokens take {blocks} blocks: {} ÷ {blocks} = {}",
             grouped(u64::from(tokens)),
             grouped(u64::from(plan.num_gpu_blocks)),
-            grouped(plan.concurrency(tokens))
+            requests(plan.concurrency(tokens))
         )
     };
     let mut lines = vec![
@@ -655,6 +662,5 @@ mod tests {
                 .unwrap()
         };
         assert!(tokens("--kv-cache-dtype fp8").abs_diff(2 * tokens("")) <= 32);
-        assert_eq!(Dtype::Fp8.bytes() * 2, Dtype::Bf16.bytes());
     }
 }
