@@ -97,14 +97,12 @@ pub(super) struct Evidence<'a> {
 pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64) -> Assessment {
     let Evidence {
         batches,
-        series,
         first_arrival_s,
         last_arrival_s,
+        ..
     } = *evidence;
-    let sending_s = last_arrival_s - first_arrival_s;
-    let filled_s = first_arrival_s + steady::filling_time_s(batches).min(sending_s / 2.0);
     let growth = match kind {
-        LoadKind::Open | LoadKind::Varying => Growth::of(series, filled_s, last_arrival_s),
+        LoadKind::Open | LoadKind::Varying => growth(evidence, max_requests),
         LoadKind::Closed | LoadKind::AllAtOnce => Growth::default(),
     };
     let steady = match kind {
@@ -121,7 +119,7 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     let verdict = match kind {
         _ if growth.significant => Verdict::Unstable,
         LoadKind::Closed | LoadKind::Varying | LoadKind::AllAtOnce => Verdict::Finite,
-        LoadKind::Open if steady.is_none() => Verdict::TooShort,
+        LoadKind::Open if steady.is_none() || growth.ambiguous => Verdict::TooShort,
         LoadKind::Open if width <= STABLE_WITHIN => Verdict::Stable,
         LoadKind::Open if requests_needed > max_requests as f64 => Verdict::Critical,
         LoadKind::Open => Verdict::TooShort,
@@ -132,6 +130,38 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         growth,
         in_system,
         requests_needed,
+    }
+}
+
+/// Sending must last so many stays of a request before growth of the number in the system is no filling up.
+const STAYS_MIN: f64 = 5.0;
+
+/// Whether the system is overloaded. A waiting queue that grows says so at once. Where nothing waits, as in an
+/// engine that takes everyone in, filling up and overload look alike until requests have come and gone several
+/// times over, or until one will not look any longer.
+fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
+    let Evidence {
+        batches,
+        series,
+        first_arrival_s,
+        last_arrival_s,
+    } = *evidence;
+    let sending_s = last_arrival_s - first_arrival_s;
+    let stay_s = steady::stay_s(batches, last_arrival_s).unwrap_or(sending_s);
+    let from_s = first_arrival_s + stay_s.min(sending_s / 2.0);
+    let inside = Growth::of(series, |point| point.in_system, from_s, last_arrival_s);
+    let waiting = Growth::of(series, |point| point.waiting, from_s, last_arrival_s);
+    let sent: u64 = batches.iter().map(Stretch::sent).sum();
+    let told_apart = stay_s * STAYS_MIN <= sending_s || sent >= max_requests;
+    Growth {
+        significant: waiting.significant || (inside.significant && told_apart),
+        ambiguous: inside.significant && !waiting.significant && !told_apart,
+        t: if waiting.significant {
+            inside.t.max(waiting.t)
+        } else {
+            inside.t
+        },
+        ..inside
     }
 }
 
@@ -254,6 +284,11 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
              within {width:.0} %; about {:.0} requests would be needed",
             assessment.requests_needed
         ),
+        Verdict::TooShort if growth.ambiguous => format!(
+            "after {ended} requests the number in the system still grows by {:.3} requests/s: a longer run would \
+             tell overload from filling up",
+            growth.per_s
+        ),
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
             format!(
                 "{ended} requests fix the mean number in the system only within {width:.0} %; about {:.0} would do",
@@ -358,6 +393,36 @@ mod tests {
             let open = share(0.98, requests, &[Verdict::Critical, Verdict::TooShort]);
             assert!(open >= 0.85, "{requests} requests: {open}");
         }
+    }
+
+    #[test]
+    fn filling_up_is_not_overload() {
+        // 600 servers at a load of 500: nothing waits, and the number inside rises for several service times.
+        let room = |requests, stop_early| {
+            let server = Server {
+                servers: 600,
+                stop_early,
+                ..Server::mm1(500.0, requests, 4)
+            };
+            result(&server).verdict
+        };
+        for stop_early in [false, true] {
+            for requests in [100, 300, 700] {
+                assert_eq!(
+                    room(requests, stop_early),
+                    Verdict::TooShort,
+                    "{requests} requests"
+                );
+            }
+            for requests in [2_500, 10_000] {
+                assert_eq!(room(requests, stop_early), Verdict::Stable, "{requests} requests");
+            }
+        }
+        let full = Server {
+            servers: 600,
+            ..Server::mm1(750.0, 12_000, 4)
+        };
+        assert_eq!(result(&full).verdict, Verdict::Unstable);
     }
 
     #[test]
