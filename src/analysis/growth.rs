@@ -61,13 +61,15 @@ impl Growth {
             (t / group.len() as f64, n / group.len() as f64)
         };
         let levels: Vec<(f64, f64)> = seen.chunks_exact(size).map(mean).collect();
-        if levels.len() < INTERVALS_MIN {
-            return Growth::default();
-        }
         Growth::of_levels(&levels)
     }
 
-    fn of_levels(levels: &[(f64, f64)]) -> Growth {
+    /// The same for (seconds, level) at roughly equal distances.
+    #[must_use]
+    pub fn of_levels(levels: &[(f64, f64)]) -> Growth {
+        if levels.len() < INTERVALS_MIN {
+            return Growth::default();
+        }
         let (first, last) = (levels[0], levels[levels.len() - 1]);
         let middle = levels[levels.len() / 2];
         let increments: Running = levels.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();

@@ -62,6 +62,23 @@ pub(super) fn stay_s(batches: &[Stretch], last_arrival_s: f64) -> Option<f64> {
     quantile(&stays, 0.5)
 }
 
+/// Requests held back in the client at the times of the batches: what was offered while those who got through waited.
+/// Empty where nobody waits there.
+pub(super) fn client_backlog(
+    batches: &[Stretch],
+    offered_per_s: f64,
+    last_arrival_s: f64,
+) -> Vec<(f64, f64)> {
+    let sent = batches.iter().take_while(|batch| batch.end_s() <= last_arrival_s);
+    let held = |batch: &Stretch| batch_mean(batch, Metric::ClientQueueTime) * offered_per_s;
+    let levels: Vec<(f64, f64)> = sent.map(|batch| (batch.end_s(), held(batch))).collect();
+    if levels.iter().all(|level| level.1 == 0.0) {
+        Vec::new()
+    } else {
+        levels
+    }
+}
+
 fn number_in_system(batch: &Stretch) -> f64 {
     batch.system_area_s() / batch.duration_s().max(f64::MIN_POSITIVE)
 }

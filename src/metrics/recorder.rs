@@ -71,6 +71,17 @@ pub struct RecorderOptions {
     pub records: Records,
 }
 
+/// When requests were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// When the first one was.
+    pub first: Picos,
+    /// When the last one was.
+    pub last: Picos,
+    /// When the last one would have been without a limit on requests in flight: nothing new came after that.
+    pub last_wished: Picos,
+}
+
 /// Collects a run.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -83,8 +94,7 @@ pub struct Recorder {
     level_at_begin: Change,
     moment: [i128; 3],
     clock: Picos,
-    first_arrival: Option<Picos>,
-    last_arrival: Picos,
+    sending: Option<Sending>,
     series: Series,
     seconds: Seconds,
     samples: Samples,
@@ -103,10 +113,8 @@ pub struct Observation {
     pub fleet: Fleet,
     /// Goodput limits.
     pub slo: SloLimits,
-    /// When the first request was sent.
-    pub first_arrival: Picos,
-    /// When the last request was sent: what follows is drain.
-    pub last_arrival: Picos,
+    /// When requests were sent: what follows is drain.
+    pub sending: Sending,
     /// The end of the run: the last answer if it drained.
     pub end: Picos,
     /// All of it.
@@ -154,8 +162,7 @@ impl Recorder {
             level_at_begin: [0; 3],
             moment: [0; 3],
             clock: Picos::ZERO,
-            first_arrival: None,
-            last_arrival: Picos::ZERO,
+            sending: None,
             series: Series::new(),
             seconds: Seconds::default(),
             samples: Samples::new(),
@@ -192,10 +199,10 @@ impl Recorder {
         self.series.points(self.clock, 0.0)
     }
 
-    /// When the first and the last request so far were sent.
+    /// When requests were sent so far.
     #[must_use]
-    pub fn sending(&self) -> (Picos, Picos) {
-        (self.first_arrival.unwrap_or(Picos::ZERO), self.last_arrival)
+    pub fn sending(&self) -> Sending {
+        self.sending.unwrap_or_default()
     }
 
     /// Ends the run at `now`, the instant at which the simulation stopped.
@@ -224,8 +231,7 @@ impl Recorder {
             whole_batches,
             fleet,
             slo: self.options.slo,
-            first_arrival: self.first_arrival.unwrap_or(Picos::ZERO),
-            last_arrival: self.last_arrival,
+            sending: self.sending.unwrap_or_default(),
             end,
             whole,
             little,
@@ -247,13 +253,20 @@ impl Recorder {
         self.series.shift(now, change);
     }
 
-    fn arrived(&mut self, id: RequestId, now: Picos) {
+    fn arrived(&mut self, id: RequestId, now: Picos, client_queue_time: Picos) {
         if !self.in_flight.enter(id, now) {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
         }
         self.open.counts.sent += 1;
-        self.first_arrival = Some(self.first_arrival.map_or(now, |first| first.min(now)));
-        self.last_arrival = self.last_arrival.max(now);
+        let wished = now.saturating_sub(client_queue_time);
+        let sending = self.sending.get_or_insert(Sending {
+            first: wished,
+            last: now,
+            last_wished: wished,
+        });
+        sending.first = sending.first.min(wished);
+        sending.last = sending.last.max(now);
+        sending.last_wished = sending.last_wished.max(wished);
         self.audit.arrivals += 1;
         self.shift(now, [1, 1, 0]);
         let peaks = &mut self.open.peaks;
@@ -460,7 +473,7 @@ impl Observer for Recorder {
             detail.observe(fact, &mut self.audit);
         }
         match *fact {
-            Fact::Arrived { request } => self.arrived(request.id, request.arrival),
+            Fact::Arrived { request } => self.arrived(request.id, request.arrival, request.client_queue_time),
             Fact::Rejected { now, request } => self.rejected(request.id, now),
             Fact::Admitted {
                 now,

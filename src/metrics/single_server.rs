@@ -25,6 +25,8 @@ pub(crate) struct Server {
     pub(crate) servers: u32,
     /// Service times are exponential rather than constant.
     pub(crate) exponential: bool,
+    /// Most requests in flight; the others wait in the client.
+    pub(crate) client_limit: usize,
     /// Stop at the last arrival instead of draining.
     pub(crate) stop_early: bool,
     /// Tell twice that this one left.
@@ -38,6 +40,7 @@ impl Server {
             requests,
             seed,
             servers: 1,
+            client_limit: usize::MAX,
             exponential: true,
             stop_early: false,
             doubled: None,
@@ -76,20 +79,38 @@ pub(crate) fn run(server: &Server, observer: &mut impl Observer) -> Picos {
     let mut idle: Vec<u32> = (0..server.servers).rev().collect();
     let mut next = exponential(&mut gaps, 1.0 / server.rate);
     let (mut sent, mut now) = (0, Picos::ZERO);
-    while sent < server.requests || (!server.stop_early && !in_service.is_empty()) {
+    let mut client = VecDeque::new();
+    let mut client_waits = Vec::new();
+    while sent < server.requests || !(server.stop_early || in_service.is_empty()) {
         let departs = in_service.peek().map_or(Picos::MAX, |first| first.0.0);
         if sent < server.requests && next < departs {
             now = next;
-            observer.observe(&Fact::Arrived {
-                request: &request(sent, now),
-            });
-            queue.push_back((sent, now));
+            client.push_back(now);
             sent += 1;
             next = now + exponential(&mut gaps, 1.0 / server.rate);
         } else if let Some(Reverse(service)) = in_service.pop() {
             now = service.0;
             idle.push(service.4);
-            serve(observer, &service, server.doubled == Some(service.1));
+            let client_queue_time = client_waits[service.1 as usize];
+            serve(
+                observer,
+                &service,
+                client_queue_time,
+                server.doubled == Some(service.1),
+            );
+        }
+        while in_service.len() + queue.len() < server.client_limit
+            && let Some(wished) = client.pop_front()
+        {
+            let id = client_waits.len() as u64;
+            client_waits.push(now - wished);
+            observer.observe(&Fact::Arrived {
+                request: &Request {
+                    client_queue_time: now - wished,
+                    ..request(id, now)
+                },
+            });
+            queue.push_back((id, now));
         }
         while !idle.is_empty() && !queue.is_empty() {
             let (Some(place), Some((id, arrival))) = (idle.pop(), queue.pop_front()) else {
@@ -120,7 +141,12 @@ fn admitted<'a>(id: u64, now: Picos, waiting_since: Picos) -> Fact<'a> {
     }
 }
 
-fn serve(observer: &mut impl Observer, &(end, id, arrival, begin, place): &Service, doubled: bool) {
+fn serve(
+    observer: &mut impl Observer,
+    &(end, id, arrival, begin, place): &Service,
+    client_queue_time: Picos,
+    doubled: bool,
+) {
     let load = StepLoad {
         chunks: vec![Chunk { computed: 0, new: 8 }],
         sampled_rows: 1,
@@ -137,7 +163,11 @@ fn serve(observer: &mut impl Observer, &(end, id, arrival, begin, place): &Servi
         arrival,
     });
     for _ in 0..=u32::from(doubled) {
-        observer.observe(&Fact::Ended(&completion(id, arrival, begin, end, 1)));
+        let completion = Completion {
+            client_queue_time,
+            ..completion(id, arrival, begin, end, 1)
+        };
+        observer.observe(&Fact::Ended(&completion));
     }
 }
 
