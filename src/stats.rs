@@ -3,7 +3,7 @@
 //!
 //! Everything is a plain function of a slice in a fixed order, so results are the same for any thread count.
 
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// A mean with the half-width of its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,18 +108,6 @@ impl FromIterator<f64> for Running {
 #[must_use]
 pub fn student_t(confidence: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + confidence / 2.0))
-}
-
-/// `P(T > t)` for Student's T.
-#[must_use]
-pub fn student_upper_tail(t: f64, freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(1.0, |law| law.sf(t))
-}
-
-/// The `p`-quantile of the standard normal law.
-#[must_use]
-pub fn normal_quantile(p: f64) -> f64 {
-    Normal::standard().inverse_cdf(p)
 }
 
 /// Lag-one autocorrelation of a series; 0 where it has no spread.
@@ -232,8 +220,6 @@ mod tests {
     fn factors_are_those_of_the_tables() {
         assert!((student_t(0.95, 10.0) - 2.228).abs() < 1e-3);
         assert!((student_t(0.95, 30.0) - 2.042).abs() < 1e-3);
-        assert!((normal_quantile(0.975) - 1.959_96).abs() < 1e-4);
-        assert!((student_upper_tail(2.228, 10.0) - 0.025).abs() < 1e-4);
     }
 
     #[test]

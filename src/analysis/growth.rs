@@ -1,4 +1,4 @@
-//! Does the number in the system grow for as long as requests are sent?
+//! Does a queue grow for as long as requests are sent?
 //!
 //! In an overloaded server the number inside is a random walk with a drift, so its increments over equal intervals
 //! are nearly independent and a t statistic of their mean is honest. In a stable one increments cancel and the
@@ -32,35 +32,44 @@ pub struct Growth {
     pub t: f64,
     /// Requests it grew by.
     pub requests: f64,
-    /// Too much to be chance.
+    /// Too much to be chance: overload.
     pub significant: bool,
+    /// Too much to be chance, but it may be the filling up of a system that is not overloaded.
+    pub ambiguous: bool,
 }
 
 impl Growth {
-    /// Looks at the number in the system between two instants (seconds): from when the first requests could have
-    /// left until the last request was sent.
+    /// Looks at a level (in the system, waiting) between two instants in seconds: from when the first requests could
+    /// have left until the last request was sent.
     #[must_use]
-    pub fn of(series: &[SeriesPoint], from_s: f64, until_s: f64) -> Growth {
-        let inside: Vec<(f64, f64)> = series
+    pub fn of(
+        series: &[SeriesPoint],
+        level: impl Fn(&SeriesPoint) -> f64,
+        from_s: f64,
+        until_s: f64,
+    ) -> Growth {
+        let seen: Vec<(f64, f64)> = series
             .iter()
             .filter(|point| point.t_s >= from_s && point.t_s <= until_s)
-            .map(|point| (point.t_s, point.in_system))
+            .map(|point| (point.t_s, level(point)))
             .collect();
-        let size = inside.len().div_ceil(INTERVALS).max(1);
+        let size = seen.len().div_ceil(INTERVALS).max(1);
         let mean = |group: &[(f64, f64)]| {
             let (t, n) = group
                 .iter()
                 .fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
             (t / group.len() as f64, n / group.len() as f64)
         };
-        let levels: Vec<(f64, f64)> = inside.chunks_exact(size).map(mean).collect();
-        if levels.len() < INTERVALS_MIN {
-            return Growth::default();
-        }
+        let levels: Vec<(f64, f64)> = seen.chunks_exact(size).map(mean).collect();
         Growth::of_levels(&levels)
     }
 
-    fn of_levels(levels: &[(f64, f64)]) -> Growth {
+    /// The same for (seconds, level) at roughly equal distances.
+    #[must_use]
+    pub fn of_levels(levels: &[(f64, f64)]) -> Growth {
+        if levels.len() < INTERVALS_MIN {
+            return Growth::default();
+        }
         let (first, last) = (levels[0], levels[levels.len() - 1]);
         let middle = levels[levels.len() / 2];
         let increments: Running = levels.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
@@ -74,6 +83,7 @@ impl Growth {
             t,
             requests,
             significant,
+            ambiguous: false,
         }
     }
 }
@@ -100,7 +110,7 @@ mod tests {
             ..SeriesPoint::default()
         };
         let series: Vec<_> = (0..400).map(point).collect();
-        Growth::of(&series, 0.0, 400.0)
+        Growth::of(&series, |point| point.in_system, 0.0, 400.0)
     }
 
     #[test]

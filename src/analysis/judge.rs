@@ -7,8 +7,9 @@
 use super::growth::Growth;
 use super::steady;
 use super::{RunResult, Verdict};
-use crate::metrics::{Metric, Observation, SeriesPoint, Stretch};
+use crate::metrics::{Metric, Observation, Sending, SeriesPoint, Stretch};
 use crate::stats::Interval;
+use crate::units::Picos;
 use crate::workload::{Arrivals, WorkloadSpec};
 
 /// What kind of traffic a run saw, as far as a steady state goes.
@@ -37,6 +38,17 @@ impl LoadKind {
             | Arrivals::Gamma { .. }
             | Arrivals::Constant { .. }
             | Arrivals::Mmpp { .. } => LoadKind::Open,
+        }
+    }
+}
+
+impl LoadKind {
+    /// When the drain began. Where the load asks nobody, requests that a limit in the client held back are drain
+    /// too; a closed loop is loaded as long as it sends.
+    pub(super) fn last_arrival(self, sending: &Sending) -> Picos {
+        match self {
+            LoadKind::Open | LoadKind::Varying => sending.last_wished,
+            LoadKind::Closed | LoadKind::AllAtOnce => sending.last,
         }
     }
 }
@@ -83,6 +95,8 @@ pub(super) struct Assessment {
 /// What an assessment looks at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'a> {
+    /// Requests sent.
+    pub(super) sent: u64,
     /// Whole batches.
     pub(super) batches: &'a [Stretch],
     /// The number in the system over time.
@@ -97,14 +111,12 @@ pub(super) struct Evidence<'a> {
 pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64) -> Assessment {
     let Evidence {
         batches,
-        series,
         first_arrival_s,
         last_arrival_s,
+        ..
     } = *evidence;
-    let sending_s = last_arrival_s - first_arrival_s;
-    let filled_s = first_arrival_s + steady::filling_time_s(batches).min(sending_s / 2.0);
     let growth = match kind {
-        LoadKind::Open | LoadKind::Varying => Growth::of(series, filled_s, last_arrival_s),
+        LoadKind::Open | LoadKind::Varying => growth(evidence, max_requests),
         LoadKind::Closed | LoadKind::AllAtOnce => Growth::default(),
     };
     let steady = match kind {
@@ -121,7 +133,7 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     let verdict = match kind {
         _ if growth.significant => Verdict::Unstable,
         LoadKind::Closed | LoadKind::Varying | LoadKind::AllAtOnce => Verdict::Finite,
-        LoadKind::Open if steady.is_none() => Verdict::TooShort,
+        LoadKind::Open if steady.is_none() || growth.ambiguous => Verdict::TooShort,
         LoadKind::Open if width <= STABLE_WITHIN => Verdict::Stable,
         LoadKind::Open if requests_needed > max_requests as f64 => Verdict::Critical,
         LoadKind::Open => Verdict::TooShort,
@@ -135,15 +147,50 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     }
 }
 
+/// Sending must last so many stays of a request before growth of the number in the system is no filling up.
+const STAYS_MIN: f64 = 5.0;
+
+/// Whether the system is overloaded. A queue that grows, in the server or before it in the client, says so at once. Where nothing waits, as in an
+/// engine that takes everyone in, filling up and overload look alike until requests have come and gone several
+/// times over, or until one will not look any longer.
+fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
+    let Evidence {
+        batches,
+        series,
+        first_arrival_s,
+        last_arrival_s,
+        ..
+    } = *evidence;
+    let sending_s = last_arrival_s - first_arrival_s;
+    let stay_s = steady::stay_s(batches, last_arrival_s).unwrap_or(sending_s);
+    let from_s = first_arrival_s + stay_s.min(sending_s / 2.0);
+    let inside = Growth::of(series, |point| point.in_system, from_s, last_arrival_s);
+    let waiting = Growth::of(series, |point| point.waiting, from_s, last_arrival_s);
+    let offered_per_s = evidence.sent as f64 / sending_s.max(f64::MIN_POSITIVE);
+    let client = Growth::of_levels(&steady::client_backlog(batches, offered_per_s, last_arrival_s));
+    let told_apart = stay_s * STAYS_MIN <= sending_s || evidence.sent >= max_requests;
+    let queues = [waiting, client].into_iter().filter(|queue| queue.significant);
+    let queue_t = queues.clone().map(|queue| queue.t).fold(0.0, f64::max);
+    let queue_grows = queues.count() > 0;
+    Growth {
+        significant: queue_grows || (inside.significant && told_apart),
+        ambiguous: inside.significant && !queue_grows && !told_apart,
+        per_s: inside.per_s + client.per_s,
+        t: inside.t.max(queue_t),
+        requests: inside.requests + client.requests,
+    }
+}
+
 /// Judges a finished run.
 #[must_use]
 pub fn judge(seen: Observation, kind: LoadKind, precision: &Precision) -> RunResult {
     let batches = &seen.stretches[..seen.whole_batches];
     let evidence = Evidence {
+        sent: seen.whole.sent,
         batches,
         series: &seen.series,
-        first_arrival_s: seen.first_arrival.seconds(),
-        last_arrival_s: seen.last_arrival.seconds(),
+        first_arrival_s: seen.sending.first.seconds(),
+        last_arrival_s: kind.last_arrival(&seen.sending).seconds(),
     };
     let assessment = assess(&evidence, kind, precision.max_requests);
     let steady = assessment
@@ -236,12 +283,12 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
     match assessment.verdict {
         Verdict::Unstable => {
             let sending_s =
-                (seen.last_arrival.seconds() - seen.first_arrival.seconds()).max(f64::MIN_POSITIVE);
+                (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
             let offered = seen.whole.sent as f64 / sending_s;
             format!(
-                "the queue grows by {:.3} requests/s while {offered:.2} requests/s arrive ({:.1} standard errors): \
-                 any latency here is a function of the run's length",
-                growth.per_s, growth.t
+                "the queue grows by {:.3} requests/s while {offered:.2} requests/s arrive: any latency here is a \
+                 function of the run's length",
+                growth.per_s
             )
         }
         Verdict::Stable => {
@@ -253,6 +300,11 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             "so close to saturation that after {ended} requests the mean number in the system is known only \
              within {width:.0} %; about {:.0} requests would be needed",
             assessment.requests_needed
+        ),
+        Verdict::TooShort if growth.ambiguous => format!(
+            "after {ended} requests the number in the system still grows by {:.3} requests/s: a longer run would \
+             tell overload from filling up",
+            growth.per_s
         ),
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
             format!(
@@ -358,6 +410,50 @@ mod tests {
             let open = share(0.98, requests, &[Verdict::Critical, Verdict::TooShort]);
             assert!(open >= 0.85, "{requests} requests: {open}");
         }
+    }
+
+    #[test]
+    fn filling_up_is_not_overload() {
+        // 600 servers at a load of 500: nothing waits, and the number inside rises for several service times.
+        let room = |requests, stop_early| {
+            let server = Server {
+                servers: 600,
+                stop_early,
+                ..Server::mm1(500.0, requests, 4)
+            };
+            result(&server).verdict
+        };
+        for stop_early in [false, true] {
+            for requests in [100, 300, 700] {
+                assert_eq!(
+                    room(requests, stop_early),
+                    Verdict::TooShort,
+                    "{requests} requests"
+                );
+            }
+            for requests in [2_500, 10_000] {
+                assert_eq!(room(requests, stop_early), Verdict::Stable, "{requests} requests");
+            }
+        }
+        let full = Server {
+            servers: 600,
+            ..Server::mm1(750.0, 12_000, 4)
+        };
+        assert_eq!(result(&full).verdict, Verdict::Unstable);
+    }
+
+    #[test]
+    fn a_limit_on_requests_in_flight_hides_no_overload() {
+        let limited = |rate| {
+            result(&Server {
+                client_limit: 8,
+                ..Server::mm1(rate, 10_000, 6)
+            })
+        };
+        let over = limited(1.3);
+        assert_eq!(over.verdict, Verdict::Unstable);
+        assert!((over.growth_per_s - 0.3).abs() < 0.06, "{}", over.growth_per_s);
+        assert_eq!(limited(0.6).verdict, Verdict::Stable);
     }
 
     #[test]

@@ -27,10 +27,12 @@ pub fn decide(recorder: &Recorder, kind: LoadKind, precision: &Precision) -> Dec
     if sent < precision.min_requests {
         return Decision::Continue(precision.min_requests - sent);
     }
-    let (first, last) = recorder.sending();
+    let sending = recorder.sending();
+    let (first, last) = (sending.first, kind.last_arrival(&sending));
     let series = recorder.series();
     let (first_arrival_s, last_arrival_s) = (first.seconds(), last.seconds());
     let evidence = Evidence {
+        sent,
         batches,
         series: &series,
         first_arrival_s,

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::Estimate;
 use crate::metrics::{Distribution, Metric, Observation, Stretch, Summary};
-use crate::stats::{Interval, mser, ratio_interval, regroup};
+use crate::stats::{Interval, mser, quantile, ratio_interval, regroup};
 use crate::units::Picos;
 
 /// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
@@ -41,7 +41,7 @@ pub(super) fn steady_batches(
 
 /// Batches to leave out at the start, at most half of them.
 fn warm_up(batches: &[Stretch], first_arrival_s: f64) -> usize {
-    let filled_s = first_arrival_s + filling_time_s(batches);
+    let filled_s = first_arrival_s + stay_s(batches, f64::INFINITY).unwrap_or(0.0);
     let filling = batches
         .iter()
         .take_while(|batch| batch.begin_s() < filled_s)
@@ -54,11 +54,29 @@ fn warm_up(batches: &[Stretch], first_arrival_s: f64) -> usize {
     filling.max(settled).min(batches.len() / 2)
 }
 
-/// How long the system takes to fill: about the stay of the first requests.
-pub(super) fn filling_time_s(batches: &[Stretch]) -> f64 {
-    batches
-        .first()
-        .map_or(0.0, |batch| batch_mean(batch, Metric::E2el))
+/// How long a typical request stays, among those that left while requests were still sent: the median over batches.
+/// The first to leave are the short ones, and under overload the last stay as long as the run.
+pub(super) fn stay_s(batches: &[Stretch], last_arrival_s: f64) -> Option<f64> {
+    let sent = batches.iter().take_while(|batch| batch.end_s() <= last_arrival_s);
+    let stays: Vec<f64> = sent.map(|batch| batch_mean(batch, Metric::E2el)).collect();
+    quantile(&stays, 0.5)
+}
+
+/// Requests held back in the client at the times of the batches: what was offered while those who got through waited.
+/// Empty where nobody waits there.
+pub(super) fn client_backlog(
+    batches: &[Stretch],
+    offered_per_s: f64,
+    last_arrival_s: f64,
+) -> Vec<(f64, f64)> {
+    let sent = batches.iter().take_while(|batch| batch.end_s() <= last_arrival_s);
+    let held = |batch: &Stretch| batch_mean(batch, Metric::ClientQueueTime) * offered_per_s;
+    let levels: Vec<(f64, f64)> = sent.map(|batch| (batch.end_s(), held(batch))).collect();
+    if levels.iter().all(|level| level.1 == 0.0) {
+        Vec::new()
+    } else {
+        levels
+    }
 }
 
 fn number_in_system(batch: &Stretch) -> f64 {

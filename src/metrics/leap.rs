@@ -26,6 +26,18 @@ impl Ends {
         }
     }
 
+    /// Whether all steps ended in `begin .. end`: what is nearly always so, and saves the divisions.
+    #[inline]
+    pub(super) fn lie_within(&self, begin: u64, end: u64) -> bool {
+        begin <= self.first && self.last < end
+    }
+
+    /// How many steps.
+    #[inline]
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The end of step `index`.
     fn end(&self, index: u64) -> u64 {
         self.first + self.duration * index + self.increment * triangle(index)

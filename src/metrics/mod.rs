@@ -18,6 +18,6 @@ mod stretch;
 mod summary;
 
 pub use distribution::Distribution;
-pub use recorder::{Observation, Recorder, RecorderOptions, Records, SloLimits};
+pub use recorder::{Observation, Recorder, RecorderOptions, Records, Sending, SloLimits};
 pub use stretch::{Fleet, Metric, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};

@@ -71,6 +71,17 @@ pub struct RecorderOptions {
     pub records: Records,
 }
 
+/// When requests were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// When the first one was.
+    pub first: Picos,
+    /// When the last one was.
+    pub last: Picos,
+    /// When the last one would have been without a limit on requests in flight: nothing new came after that.
+    pub last_wished: Picos,
+}
+
 /// Collects a run.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -83,8 +94,7 @@ pub struct Recorder {
     level_at_begin: Change,
     moment: [i128; 3],
     clock: Picos,
-    first_arrival: Option<Picos>,
-    last_arrival: Picos,
+    sending: Option<Sending>,
     series: Series,
     seconds: Seconds,
     samples: Samples,
@@ -103,10 +113,8 @@ pub struct Observation {
     pub fleet: Fleet,
     /// Goodput limits.
     pub slo: SloLimits,
-    /// When the first request was sent.
-    pub first_arrival: Picos,
-    /// When the last request was sent: what follows is drain.
-    pub last_arrival: Picos,
+    /// When requests were sent: what follows is drain.
+    pub sending: Sending,
     /// The end of the run: the last answer if it drained.
     pub end: Picos,
     /// All of it.
@@ -154,8 +162,7 @@ impl Recorder {
             level_at_begin: [0; 3],
             moment: [0; 3],
             clock: Picos::ZERO,
-            first_arrival: None,
-            last_arrival: Picos::ZERO,
+            sending: None,
             series: Series::new(),
             seconds: Seconds::default(),
             samples: Samples::new(),
@@ -192,10 +199,10 @@ impl Recorder {
         self.series.points(self.clock, 0.0)
     }
 
-    /// When the first and the last request so far were sent.
+    /// When requests were sent so far.
     #[must_use]
-    pub fn sending(&self) -> (Picos, Picos) {
-        (self.first_arrival.unwrap_or(Picos::ZERO), self.last_arrival)
+    pub fn sending(&self) -> Sending {
+        self.sending.unwrap_or_default()
     }
 
     /// Ends the run at `now`, the instant at which the simulation stopped.
@@ -224,8 +231,7 @@ impl Recorder {
             whole_batches,
             fleet,
             slo: self.options.slo,
-            first_arrival: self.first_arrival.unwrap_or(Picos::ZERO),
-            last_arrival: self.last_arrival,
+            sending: self.sending.unwrap_or_default(),
             end,
             whole,
             little,
@@ -236,8 +242,8 @@ impl Recorder {
         }
     }
 
-    /// Levels change.
-    #[inline]
+    /// Levels change. Inlined, so that the constant changes of each caller fold away.
+    #[inline(always)]
     fn shift(&mut self, now: Picos, change: Change) {
         for (which, by) in change.into_iter().enumerate() {
             self.level[which] += by;
@@ -247,13 +253,20 @@ impl Recorder {
         self.series.shift(now, change);
     }
 
-    fn arrived(&mut self, id: RequestId, now: Picos) {
+    fn arrived(&mut self, id: RequestId, now: Picos, client_queue_time: Picos) {
         if !self.in_flight.enter(id, now) {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
         }
         self.open.counts.sent += 1;
-        self.first_arrival = Some(self.first_arrival.map_or(now, |first| first.min(now)));
-        self.last_arrival = self.last_arrival.max(now);
+        let wished = now.saturating_sub(client_queue_time);
+        let sending = self.sending.get_or_insert(Sending {
+            first: wished,
+            last: now,
+            last_wished: wished,
+        });
+        sending.first = sending.first.min(wished);
+        sending.last = sending.last.max(now);
+        sending.last_wished = sending.last_wished.max(wished);
         self.audit.arrivals += 1;
         self.shift(now, [1, 1, 0]);
         let peaks = &mut self.open.peaks;
@@ -351,7 +364,9 @@ impl Recorder {
         latencies[Metric::E2el as usize].record(e2el, 1);
         let queued = completion.first_scheduled.saturating_sub(completion.arrival);
         latencies[Metric::QueueTime as usize].record(queued, 1);
-        latencies[Metric::ClientQueueTime as usize].record(completion.client_queue_time, 1);
+        if completion.client_queue_time > Picos::ZERO {
+            latencies[Metric::ClientQueueTime as usize].record(completion.client_queue_time, 1);
+        }
         let counts = &mut self.open.counts;
         counts.completed += 1;
         counts.input_tokens += u64::from(completion.prompt_tokens);
@@ -385,7 +400,8 @@ impl Recorder {
         work.recomputed_tokens += steps.recomputed_tokens;
         work.decode_tokens += seqs * count;
         work.sampled_rows += u64::from(load.sampled_rows) * count;
-        let growth = u128::from(seqs) * (u128::from(count) * u128::from(count - 1) / 2);
+        // Step i reads i·seqs more; the product is formed wide because a leap may be long.
+        let growth = u128::from(seqs * (count - 1)) * u128::from(count) / 2;
         work.decode_kv_tokens += u128::from(load.decode_kv_tokens) * u128::from(count) + growth;
         if load.chunks.is_empty() {
             work.decode_only_steps += count;
@@ -431,6 +447,9 @@ impl Recorder {
                 - i128::from(self.level_at_begin[which]) * i128::from(begin.0)
         };
         let areas = [area(0), area(1), area(2)];
+        // Those who never waited in the client, which is nearly everyone, are recorded here at once.
+        let client = &mut self.open.latencies[Metric::ClientQueueTime as usize];
+        client.record(Picos::ZERO, self.open.counts.completed - client.count());
         let tally = self.open.packed();
         self.open.begin = end;
         self.open.counts = Counts::default();
@@ -454,7 +473,7 @@ impl Observer for Recorder {
             detail.observe(fact, &mut self.audit);
         }
         match *fact {
-            Fact::Arrived { request } => self.arrived(request.id, request.arrival),
+            Fact::Arrived { request } => self.arrived(request.id, request.arrival, request.client_queue_time),
             Fact::Rejected { now, request } => self.rejected(request.id, now),
             Fact::Admitted {
                 now,

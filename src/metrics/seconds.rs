@@ -36,12 +36,21 @@ impl Seconds {
     }
 
     /// A token came out at `instant`.
+    #[inline]
     pub(super) fn token(&mut self, instant: Picos) {
         self.add(instant.0 / PICOS_PER_SECOND, 1);
     }
 
     /// Every step of a leap gave `tokens`.
+    #[inline]
     pub(super) fn tokens(&mut self, ends: &Ends, tokens: u64) {
+        let newest = self.first + (self.open.len() as u64).saturating_sub(1);
+        if let Some(open) = self.open.back_mut()
+            && ends.lie_within(newest * PICOS_PER_SECOND, (newest + 1) * PICOS_PER_SECOND)
+        {
+            *open += ends.count() * tokens;
+            return;
+        }
         ends.for_each_bin(PICOS_PER_SECOND, |second, steps| self.add(second, steps * tokens));
     }
 

@@ -82,7 +82,7 @@ impl Series {
     }
 
     /// Levels change at `instant`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn shift(&mut self, instant: Picos, change: Change) {
         let (index, end) = self.locate(instant.0);
         let left = (end - instant.0) as i128;
@@ -103,8 +103,12 @@ impl Series {
     /// Every step of a leap gave `tokens`.
     #[inline]
     pub(super) fn tokens(&mut self, ends: &Ends, last: Picos, tokens: u64) {
-        self.locate(last.0);
+        let (index, end) = self.locate(last.0);
         let (width, bins) = (self.width, &mut self.bins);
+        if ends.lie_within(end - width, end) {
+            bins[index].tokens += ends.count() * tokens;
+            return;
+        }
         ends.for_each_bin(width, |bin, steps| bins[bin as usize].tokens += steps * tokens);
     }
 

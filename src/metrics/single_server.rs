@@ -1,5 +1,7 @@
-//! For tests: hand-made streams of facts, a first-come-first-served server with any gaps and service times among
-//! them, which knows nothing of engines.
+//! For tests: hand-made streams of facts, first-come-first-served servers among them, which know nothing of engines.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
@@ -11,7 +13,7 @@ use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 use crate::workload::{Prompt, Request};
 
-/// A server with unit mean service time.
+/// Servers with unit mean service time behind one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     /// Arrivals per service time.
@@ -19,8 +21,12 @@ pub(crate) struct Server {
     /// Requests sent.
     pub(crate) requests: u64,
     pub(crate) seed: u64,
+    /// How many.
+    pub(crate) servers: u32,
     /// Service times are exponential rather than constant.
     pub(crate) exponential: bool,
+    /// Most requests in flight; the others wait in the client.
+    pub(crate) client_limit: usize,
     /// Stop at the last arrival instead of draining.
     pub(crate) stop_early: bool,
     /// Tell twice that this one left.
@@ -33,6 +39,8 @@ impl Server {
             rate,
             requests,
             seed,
+            servers: 1,
+            client_limit: usize::MAX,
             exponential: true,
             stop_early: false,
             doubled: None,
@@ -59,37 +67,61 @@ pub(crate) fn request(id: u64, arrival: Picos) -> Request {
     }
 }
 
+/// A request in service: end, number, arrival, begin, server.
+type Service = (Picos, u64, Picos, Picos, u32);
+
 /// Tells `observer` the whole run; returns when it stopped.
 pub(crate) fn run(server: &Server, observer: &mut impl Observer) -> Picos {
     let mut gaps = stream(server.seed, Purpose::Arrivals, 0);
     let mut services = stream(server.seed, Purpose::Lengths, 0);
-    let mut queue = std::collections::VecDeque::new();
-    let mut in_service: Option<(u64, Picos, Picos, Picos)> = None;
+    let mut queue = VecDeque::new();
+    let mut in_service: BinaryHeap<Reverse<Service>> = BinaryHeap::new();
+    let mut idle: Vec<u32> = (0..server.servers).rev().collect();
     let mut next = exponential(&mut gaps, 1.0 / server.rate);
     let (mut sent, mut now) = (0, Picos::ZERO);
-    while sent < server.requests || (!server.stop_early && in_service.is_some()) {
-        let departs = in_service.map_or(Picos::MAX, |(_, _, _, end)| end);
+    let mut client = VecDeque::new();
+    let mut client_waits = Vec::new();
+    while sent < server.requests || !(server.stop_early || in_service.is_empty()) {
+        let departs = in_service.peek().map_or(Picos::MAX, |first| first.0.0);
         if sent < server.requests && next < departs {
             now = next;
-            observer.observe(&Fact::Arrived {
-                request: &request(sent, now),
-            });
-            queue.push_back((sent, now));
+            client.push_back(now);
             sent += 1;
             next = now + exponential(&mut gaps, 1.0 / server.rate);
-        } else if let Some((id, arrival, begin, end)) = in_service.take() {
-            now = end;
-            serve(observer, id, arrival, begin, end, server.doubled == Some(id));
+        } else if let Some(Reverse(service)) = in_service.pop() {
+            now = service.0;
+            idle.push(service.4);
+            let client_queue_time = client_waits[service.1 as usize];
+            serve(
+                observer,
+                &service,
+                client_queue_time,
+                server.doubled == Some(service.1),
+            );
         }
-        if in_service.is_none()
-            && let Some((id, arrival)) = queue.pop_front()
+        while in_service.len() + queue.len() < server.client_limit
+            && let Some(wished) = client.pop_front()
         {
+            let id = client_waits.len() as u64;
+            client_waits.push(now - wished);
+            observer.observe(&Fact::Arrived {
+                request: &Request {
+                    client_queue_time: now - wished,
+                    ..request(id, now)
+                },
+            });
+            queue.push_back((id, now));
+        }
+        while !idle.is_empty() && !queue.is_empty() {
+            let (Some(place), Some((id, arrival))) = (idle.pop(), queue.pop_front()) else {
+                break;
+            };
             let service = if server.exponential {
                 exponential(&mut services, 1.0)
             } else {
                 Picos::from_seconds(1.0)
             };
-            in_service = Some((id, arrival, now, now + service));
+            in_service.push(Reverse((now + service, id, arrival, now, place)));
             observer.observe(&admitted(id, now, arrival));
         }
     }
@@ -109,20 +141,33 @@ fn admitted<'a>(id: u64, now: Picos, waiting_since: Picos) -> Fact<'a> {
     }
 }
 
-fn serve(observer: &mut impl Observer, id: u64, arrival: Picos, begin: Picos, end: Picos, doubled: bool) {
+fn serve(
+    observer: &mut impl Observer,
+    &(end, id, arrival, begin, place): &Service,
+    client_queue_time: Picos,
+    doubled: bool,
+) {
     let load = StepLoad {
         chunks: vec![Chunk { computed: 0, new: 8 }],
         sampled_rows: 1,
         ..StepLoad::default()
     };
-    observer.observe(&Fact::Steps(&steps(begin, end, 1, Picos::ZERO, 0, &load)));
+    let steps = Steps {
+        replica: ReplicaId(place),
+        ..steps(begin, end, 1, Picos::ZERO, 0, &load)
+    };
+    observer.observe(&Fact::Steps(&steps));
     observer.observe(&Fact::FirstToken {
         now: end,
         id: RequestId(id),
         arrival,
     });
     for _ in 0..=u32::from(doubled) {
-        observer.observe(&Fact::Ended(&completion(id, arrival, begin, end, 1)));
+        let completion = Completion {
+            client_queue_time,
+            ..completion(id, arrival, begin, end, 1)
+        };
+        observer.observe(&Fact::Ended(&completion));
     }
 }
 
