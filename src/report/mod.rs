@@ -1,11 +1,13 @@
 //! Bytes from results. Nothing here opens files, prints or computes what a result means.
 //!
-//! One module a format: [`text`] for terminals, [`chart`] for SVG and PNG. People get three significant figures and a unit ([`figures`]), files
+//! One module a format: [`text`] for terminals, [`json`], [`csv`], [`md`], [`chart`] for SVG and PNG. People get three significant figures and a unit ([`figures`]), files
 //! full precision.
 
 pub mod chart;
+pub mod csv;
 pub mod figures;
 pub mod json;
+pub mod md;
 mod sparkline;
 mod tables;
 pub mod text;
@@ -13,7 +15,7 @@ mod text_knee;
 mod views;
 
 pub use sparkline::sparkline;
-pub use text_knee::{answer as knee_answer, knee as knee_text, knee_markdown};
+pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
     KneePoint, KneeView, Limit, Quantiles, RampUp, ResultMeta, Style, Utilisation, trust_mark, trust_word,
     verdict_word,
