@@ -2,8 +2,8 @@
 //!
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
-//! [`units`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`] → [`engine`] → [`cluster`] → [`sim`] →
-//! [`metrics`] → [`analysis`] → [`config`] → [`report`] → [`cli`].
+//! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`] → [`engine`] → [`cluster`] → [`sim`] →
+//! [`metrics`] → [`analysis`] → [`config`] → [`sweep`] → [`report`] → [`cli`].
 
 pub mod ids;
 pub mod rng;
@@ -29,6 +29,8 @@ pub mod metrics;
 pub mod analysis;
 
 pub mod config;
+
+pub mod sweep;
 
 pub mod report;
 

@@ -1,9 +1,12 @@
 //! What the figures mean: validity, Little's law, theory, capacity and knee.
 
+pub mod curves;
 mod growth;
 mod judge;
+pub mod knee;
 mod length;
 mod steady;
+pub mod theory;
 mod verdict;
 
 pub use growth::Growth;

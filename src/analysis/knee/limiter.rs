@@ -1,0 +1,151 @@
+//! What keeps a rate from being higher.
+
+use crate::metrics::Summary;
+
+/// The engine's caps, all replicas alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EngineLimits {
+    /// Replicas.
+    pub replicas: u32,
+    /// Most running sequences of a replica.
+    pub max_num_seqs: u32,
+    /// Token budget of a step.
+    pub max_num_batched_tokens: u32,
+}
+
+/// How hard each resource is pressed, in shares of what it offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// FLOP/s against the compute roof.
+    pub compute: f64,
+    /// Bytes/s against memory bandwidth.
+    pub bandwidth: f64,
+    /// Share of the time in which steps wait for the host.
+    pub host: f64,
+    /// Largest share of KV blocks in use.
+    pub kv_blocks: f64,
+    /// Largest running batch against `max_num_seqs`.
+    pub seqs: f64,
+    /// Mean tokens of steps with prefill against the token budget.
+    pub token_budget: f64,
+    /// Mean number waiting over the mean number in the system.
+    pub waiting: f64,
+    /// Preemptions per completed request.
+    pub preemptions: f64,
+}
+
+/// The resource that runs out first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limiter {
+    /// Prefill computes at the roof.
+    PrefillCompute,
+    /// Decode reads memory at the roof.
+    HbmBandwidth,
+    /// No KV block is free.
+    KvBlocks,
+    /// `max_num_seqs` sequences run.
+    MaxNumSeqs,
+    /// Steps are full at `max_num_batched_tokens` while the device is not.
+    TokenBudget,
+    /// The host is slower than the device.
+    Host,
+}
+
+impl Pressure {
+    /// From a run's averages; `compute`, `bandwidth` and `host` come from whoever knows the step's cost.
+    #[must_use]
+    pub fn of(summary: &Summary, limits: &EngineLimits, compute: f64, bandwidth: f64, host: f64) -> Pressure {
+        let (occupancy, work) = (&summary.occupancy, &summary.work);
+        let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let mixed_steps = (work.steps - work.decode_only_steps) as f64;
+        // Decoding sequences ride along in mixed steps as often as in any other.
+        let riding = share(work.decode_tokens as f64, work.steps as f64);
+        let mixed_tokens = share(work.prefill_tokens as f64, mixed_steps) + riding;
+        let seqs = f64::from(limits.max_num_seqs) * f64::from(limits.replicas);
+        Pressure {
+            compute,
+            bandwidth,
+            host,
+            kv_blocks: occupancy.kv_usage_max,
+            seqs: share(f64::from(occupancy.running_max), seqs),
+            token_budget: share(mixed_tokens, f64::from(limits.max_num_batched_tokens)),
+            waiting: share(occupancy.waiting, occupancy.in_system),
+            preemptions: share(summary.preemptions as f64, summary.completed as f64),
+        }
+    }
+
+    /// The resource that runs out first: a cap of the engine that makes requests wait or lose their blocks, else
+    /// the hardest pressed part of the machine.
+    #[must_use]
+    pub fn limiter(&self) -> Limiter {
+        const FULL: f64 = 0.98;
+        const QUEUEING: f64 = 0.02;
+        const IDLE_DEVICE: f64 = 0.5;
+        let queueing = self.waiting >= QUEUEING;
+        if self.preemptions > 0.001 || (queueing && self.kv_blocks >= FULL) {
+            return Limiter::KvBlocks;
+        }
+        if queueing && self.seqs >= FULL {
+            return Limiter::MaxNumSeqs;
+        }
+        if queueing && self.token_budget >= 0.9 && self.compute < IDLE_DEVICE {
+            return Limiter::TokenBudget;
+        }
+        if self.host >= self.compute && self.host >= self.bandwidth {
+            Limiter::Host
+        } else if self.compute >= self.bandwidth {
+            Limiter::PrefillCompute
+        } else {
+            Limiter::HbmBandwidth
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caps_that_make_requests_wait_come_before_roofs() {
+        let check = |pressure: Pressure, limiter| assert_eq!(pressure.limiter(), limiter);
+        let base = Pressure {
+            compute: 0.3,
+            bandwidth: 0.6,
+            waiting: 0.3,
+            ..Pressure::default()
+        };
+        check(base, Limiter::HbmBandwidth);
+        check(Pressure { compute: 0.9, ..base }, Limiter::PrefillCompute);
+        check(Pressure { host: 0.7, ..base }, Limiter::Host);
+        check(
+            Pressure {
+                kv_blocks: 0.99,
+                ..base
+            },
+            Limiter::KvBlocks,
+        );
+        check(
+            Pressure {
+                preemptions: 0.1,
+                ..base
+            },
+            Limiter::KvBlocks,
+        );
+        check(Pressure { seqs: 1.0, ..base }, Limiter::MaxNumSeqs);
+        check(
+            Pressure {
+                seqs: 1.0,
+                waiting: 0.0,
+                ..base
+            },
+            Limiter::HbmBandwidth,
+        );
+        check(
+            Pressure {
+                token_budget: 0.95,
+                ..base
+            },
+            Limiter::TokenBudget,
+        );
+    }
+}

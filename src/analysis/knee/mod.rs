@@ -1,0 +1,15 @@
+//! The knee: the highest rate that meets the objective, and the rate at which the queue starts to grow.
+//!
+//! Both are intervals on the *rate*. A search brackets by doubling, guided by what an overloaded run could serve,
+//! then halves the bracket; every rate sees the same random streams, so neighbouring points differ by the rate and
+//! not by luck. Overloaded points are cheap because growth shows early.
+
+mod limiter;
+mod objective;
+mod point;
+mod search;
+
+pub use limiter::{EngineLimits, Limiter, Pressure};
+pub use objective::{Constraint, Objective, Statistic};
+pub use point::Point;
+pub use search::{Knee, SearchOptions, search};

@@ -1,0 +1,422 @@
+//! Bracketing and bisection over the rate.
+
+use super::limiter::Limiter;
+use super::point::Point;
+use crate::analysis::Estimate;
+
+/// How to search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchOptions {
+    /// The first rate tried, requests per second; any guess will do.
+    pub start_rate: f64,
+    /// The brackets end up this narrow, relative to the rate.
+    pub tolerance: f64,
+    /// Runs at most.
+    pub points_max: usize,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        SearchOptions {
+            start_rate: 1.0,
+            tolerance: 0.02,
+            points_max: 40,
+        }
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knee {
+    /// The highest rate within the objective; `None` if no rate tried was.
+    pub within_slo: Option<Estimate>,
+    /// The rate above which the queue grows; `None` if no rate tried overloaded the system.
+    pub saturation: Option<Estimate>,
+    /// What keeps the knee from being higher, where the points know their pressure.
+    pub limiter: Option<Limiter>,
+    /// All rates tried, ascending.
+    pub points: Vec<Point>,
+    /// Whether both brackets became as narrow as asked.
+    pub converged: bool,
+}
+
+/// Factor of the search for a first bracket.
+const EXPANSION: f64 = 2.0;
+/// Steps of that search: from the start rate a millionfold either way.
+const EXPANSIONS_MAX: usize = 20;
+
+/// Finds the knee and the saturation rate of `evaluate`, which must see the same random streams at every rate.
+///
+/// # Panics
+/// If the start rate or the tolerance is not positive.
+pub fn search(evaluate: impl FnMut(f64) -> Point, options: &SearchOptions) -> Knee {
+    assert!(
+        options.start_rate > 0.0 && options.tolerance > 0.0,
+        "rates and tolerances are positive"
+    );
+    let mut tried = Tried {
+        evaluate,
+        points: Vec::new(),
+        points_max: options.points_max,
+    };
+    tried.expand(options.start_rate);
+    let knee = tried.bisect(options.tolerance, Point::is_within);
+    let saturation = tried.bisect(options.tolerance, Point::has_steady_state);
+    let points = tried.points;
+    Knee {
+        within_slo: knee_rate(&points),
+        saturation: saturation_rate(&points),
+        limiter: limiter(&points),
+        converged: knee && saturation,
+        points,
+    }
+}
+
+struct Tried<F> {
+    evaluate: F,
+    points: Vec<Point>,
+    points_max: usize,
+}
+
+impl<F: FnMut(f64) -> Point> Tried<F> {
+    fn run(&mut self, rate: f64) -> &Point {
+        let point = (self.evaluate)(rate);
+        let place = self.points.partition_point(|other| other.rate < rate);
+        self.points.insert(place, point);
+        &self.points[place]
+    }
+
+    fn is_spent(&self) -> bool {
+        self.points.len() >= self.points_max
+    }
+
+    /// Looks upwards for overload and downwards for a rate within the objective.
+    fn expand(&mut self, start: f64) {
+        let mut rate = start;
+        for _ in 0..EXPANSIONS_MAX {
+            if self.is_spent() || !self.run(rate).has_steady_state() {
+                break;
+            }
+            rate *= EXPANSION;
+        }
+        for _ in 0..EXPANSIONS_MAX {
+            let lowest = &self.points[0];
+            if self.is_spent() || self.points.iter().any(Point::is_within) {
+                break;
+            }
+            // What an overloaded system serves is about what it can take.
+            let served = lowest.throughput.map_or(0.0, |throughput| 0.9 * throughput.value);
+            let next = if served > 0.0 && served < lowest.rate / EXPANSION {
+                served
+            } else {
+                lowest.rate / EXPANSION
+            };
+            self.run(next);
+        }
+    }
+
+    /// Narrows the bracket around the place where `holds` ceases to hold; `false` if it could not.
+    fn bisect(&mut self, tolerance: f64, holds: impl Fn(&Point) -> bool) -> bool {
+        loop {
+            let Some((low, high)) = bracket(&self.points, &holds) else {
+                return false;
+            };
+            if high / low <= 1.0 + tolerance {
+                return true;
+            }
+            if self.is_spent() {
+                return false;
+            }
+            let rate = self.next_rate(low, high, tolerance);
+            self.run(rate);
+        }
+    }
+
+    /// The middle of the bracket, or a rate just beside what overload showed can be served if that lies inside:
+    /// one try on each side of it ends the search.
+    fn next_rate(&self, low: f64, high: f64, tolerance: f64) -> f64 {
+        let served = self
+            .points
+            .iter()
+            .find(|point| !point.has_steady_state())
+            .and_then(|point| point.throughput);
+        let beside = served.into_iter().flat_map(|served| {
+            [
+                served.value * (1.0 - 0.6 * tolerance),
+                served.value * (1.0 + 0.3 * tolerance),
+            ]
+        });
+        let margin = 1.0 + 0.2 * tolerance;
+        let inside = |rate: &f64| *rate > low * margin && *rate < high / margin;
+        beside
+            .into_iter()
+            .find(inside)
+            .unwrap_or_else(|| (low * high).sqrt())
+    }
+}
+
+/// The last rate before which `holds` always held, and the first at which it does not.
+fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Option<(f64, f64)> {
+    let first_out = points.iter().position(|point| !holds(point))?;
+    let last_in = first_out.checked_sub(1)?;
+    Some((points[last_in].rate, points[first_out].rate))
+}
+
+/// The knee from the points' slack: the rate at which it crosses zero, and the rates at which the ends of its
+/// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate.
+fn knee_rate(points: &[Point]) -> Option<Estimate> {
+    if !points.first()?.is_within() {
+        return None;
+    }
+    let (low, high) = bracket(points, Point::is_within).unwrap_or_else(|| {
+        let last = points[points.len() - 1].rate;
+        (last, f64::INFINITY)
+    });
+    let value = crossing(points, |slack| slack.value).clamp(low, high);
+    Some(Estimate {
+        value: if value.is_finite() { value } else { low },
+        low: crossing(points, |slack| slack.low).min(low),
+        high: crossing(points, |slack| slack.high).max(high),
+    })
+}
+
+/// The rate at which an end of the slack first falls below zero, by linear interpolation. An overloaded point has
+/// no slack: a crossing between it and its neighbour is put at the neighbour for the value and its lower end, which
+/// claims no more than was seen, and at the overloaded rate for the upper end by the caller's bracket.
+fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
+    let mut before: Option<(f64, f64)> = None;
+    for point in points {
+        let slack = match &point.slack {
+            Some(slack) => end(slack),
+            None if point.has_steady_state() => f64::INFINITY,
+            None => return before.map_or(0.0, |(rate, _)| rate),
+        };
+        if slack < 0.0 {
+            return match before {
+                Some((rate, above)) if above.is_finite() => {
+                    rate + (point.rate - rate) * above / (above - slack)
+                }
+                Some((rate, _)) => rate,
+                None => 0.0,
+            };
+        }
+        before = Some((point.rate, slack));
+    }
+    f64::INFINITY
+}
+
+/// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
+/// interval of what the latter served.
+fn saturation_rate(points: &[Point]) -> Option<Estimate> {
+    let first_over = points.iter().position(|point| !point.has_steady_state())?;
+    let high = points[first_over].rate;
+    let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
+    let served = points[first_over].throughput;
+    let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
+    Some(Estimate {
+        value,
+        low: served.map_or(low, |served| low.min(served.low)),
+        high: served.map_or(high, |served| high.max(served.high)),
+    })
+}
+
+/// The limiter at the last rate within the objective.
+fn limiter(points: &[Point]) -> Option<Limiter> {
+    let place = points
+        .iter()
+        .take_while(|point| point.is_within())
+        .count()
+        .checked_sub(1)?;
+    points[place].pressure.map(|pressure| pressure.limiter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::knee::{Constraint, Objective, Statistic};
+    use crate::analysis::{Decision, LoadKind, Precision, Verdict, decide, judge};
+    use crate::metrics::single_server::{self, Server};
+    use crate::metrics::{Fleet, Metric, Recorder, RecorderOptions, Records, SloLimits};
+    use crate::units::Picos;
+
+    /// M/M/1 with unit service, run as long as its precision asks.
+    fn mm1(rate: f64, limit_s: f64, objective: &Objective) -> Point {
+        let fleet = Fleet {
+            replicas: 1,
+            kv_blocks: 100,
+            block_size: 16,
+        };
+        let slo = SloLimits {
+            e2el: Some(Picos::from_seconds(limit_s)),
+            ..SloLimits::default()
+        };
+        let precision = Precision {
+            relative: 0.1,
+            min_requests: 4_000,
+            max_requests: 40_000,
+        };
+        let mut requests = 4_000;
+        loop {
+            let mut recorder = Recorder::new(RecorderOptions {
+                fleet,
+                slo,
+                records: Records::None,
+            });
+            let server = Server {
+                stop_early: true,
+                ..Server::mm1(rate, requests, 11)
+            };
+            let end = single_server::run(&server, &mut recorder);
+            match decide(&recorder, LoadKind::Open, &precision) {
+                Decision::Continue(more) => requests += more,
+                Decision::Stop(_) => {
+                    return Point::of(
+                        rate,
+                        &judge(recorder.finish(end), LoadKind::Open, &precision),
+                        objective,
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_knee_of_m_m_1_is_where_the_closed_form_has_it() {
+        // P(sojourn ≤ x) = 1 − e^−(μ−λ)x = 0.95 at x = 10: λ = 1 − ln 20 / 10 = 0.700.
+        let objective = Objective {
+            attainment: Some(0.95),
+            ..Objective::default()
+        };
+        let options = SearchOptions {
+            start_rate: 0.02,
+            tolerance: 0.03,
+            points_max: 25,
+        };
+        let knee = search(|rate| mm1(rate, 10.0, &objective), &options);
+        let truth = 1.0 - 20f64.ln() / 10.0;
+        let within = knee.within_slo.unwrap();
+        assert!(within.low <= truth && truth <= within.high, "{within:?}");
+        assert!(within.high - within.low < 0.2, "{within:?}");
+        let saturation = knee.saturation.unwrap();
+        assert!(saturation.low <= 1.0 && 1.0 <= saturation.high, "{saturation:?}");
+        assert!(saturation.high - saturation.low < 0.2, "{saturation:?}");
+        let overloaded = knee
+            .points
+            .iter()
+            .filter(|point| point.verdict == Verdict::Unstable);
+        assert!(
+            overloaded
+                .clone()
+                .all(|point| point.ttft_s.is_none() && point.slack.is_none())
+        );
+        assert!(
+            overloaded
+                .filter(|point| point.rate > 1.2)
+                .all(|point| point.requests <= 6_000)
+        );
+    }
+
+    #[test]
+    fn a_percentile_limit_gives_the_same_knee_as_its_attainment() {
+        let p95 = Constraint {
+            metric: Metric::E2el,
+            statistic: Statistic::Quantile(0.95),
+            limit_s: 10.0,
+        };
+        let by_share = Objective {
+            attainment: Some(0.95),
+            ..Objective::default()
+        };
+        let by_value = Objective {
+            constraints: vec![p95],
+            ..Objective::default()
+        };
+        let options = SearchOptions {
+            start_rate: 0.5,
+            tolerance: 0.05,
+            points_max: 15,
+        };
+        let rate = |objective: &Objective| {
+            search(|rate| mm1(rate, 10.0, objective), &options)
+                .within_slo
+                .unwrap()
+                .value
+        };
+        assert!((rate(&by_share) - rate(&by_value)).abs() < 0.03);
+    }
+
+    /// A system without noise: slack falls by 1 for each request per second, overload from 8 on.
+    fn exact(rate: f64) -> Point {
+        let run_of = |objective: &Objective| mm1(0.1, 10.0, objective);
+        let within = Estimate {
+            value: 5.0 - rate,
+            low: 4.9 - rate,
+            high: 5.1 - rate,
+        };
+        Point {
+            rate,
+            verdict: if rate < 8.0 {
+                Verdict::Stable
+            } else {
+                Verdict::Unstable
+            },
+            slack: (rate < 8.0).then_some(within),
+            throughput: Some(Estimate {
+                value: rate.min(8.0),
+                low: rate.min(8.0),
+                high: rate.min(8.0),
+            }),
+            ..run_of(&Objective::default())
+        }
+    }
+
+    #[test]
+    fn both_rates_are_found_from_any_start_in_few_runs() {
+        for start_rate in [1e-3, 0.7, 6.0, 1e5] {
+            let mut runs = 0;
+            let options = SearchOptions {
+                start_rate,
+                tolerance: 0.01,
+                points_max: 60,
+            };
+            let knee = search(
+                |rate| {
+                    runs += 1;
+                    exact(rate)
+                },
+                &options,
+            );
+            let within = knee.within_slo.unwrap();
+            assert!(
+                (within.value - 5.0).abs() < 1e-9 && within.low <= 4.9 + 1e-9 && within.high >= 5.1 - 1e-9
+            );
+            assert!((within.high - within.low) < 0.35, "{within:?}");
+            let saturation = knee.saturation.unwrap();
+            assert!((saturation.value - 8.0).abs() < 1e-9 && saturation.high - saturation.low < 0.2);
+            assert!(knee.converged && runs <= 32, "{runs}");
+        }
+    }
+
+    #[test]
+    fn an_objective_out_of_reach_has_no_knee() {
+        let hopeless = |rate: f64| Point {
+            slack: Some(Estimate {
+                value: -1.0,
+                low: -1.0,
+                high: -1.0,
+            }),
+            verdict: Verdict::Stable,
+            ..exact(rate.min(7.0))
+        };
+        let knee = search(
+            |rate| Point {
+                rate,
+                ..hopeless(rate)
+            },
+            &SearchOptions::default(),
+        );
+        assert_eq!(knee.within_slo, None);
+        assert_eq!(knee.saturation, None);
+        assert!(!knee.converged);
+    }
+}

@@ -1,0 +1,121 @@
+//! A sweep's file: one line of JSON for each finished cell, `{"cell": …, "result": …}`.
+//!
+//! While a sweep runs, lines are appended as cells finish; a complete one is written again in the order of the
+//! cells, so that equal sweeps make equal files.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Cell;
+
+#[derive(Serialize, Deserialize)]
+struct Row<T> {
+    cell: String,
+    result: T,
+}
+
+/// The line of a finished cell, with its line break.
+pub(super) fn row<T: Serialize>(cell: &Cell, result: &T) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&Row {
+        cell: cell.name(),
+        result,
+    })
+    .map(|line| line + "\n")
+}
+
+/// The result in a line.
+pub(super) fn result_of<T: DeserializeOwned>(line: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str::<Row<T>>(line).map(|row| row.result)
+}
+
+/// What an earlier, interrupted sweep finished.
+#[derive(Clone, Debug)]
+pub struct Finished<T> {
+    results: BTreeMap<String, T>,
+    complete_bytes: usize,
+}
+
+/// A line of a sweep's file that is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "line {line} is not a row of this sweep: {source}; delete the line or the file to run its cell again"
+)]
+pub struct RowError {
+    /// Which, from 1.
+    pub line: usize,
+    source: serde_json::Error,
+}
+
+impl<T> Default for Finished<T> {
+    fn default() -> Self {
+        Finished {
+            results: BTreeMap::new(),
+            complete_bytes: 0,
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Finished<T> {
+    /// Reads a sweep's file. A last line without a line break was being written when the sweep stopped: it does
+    /// not count, and whoever appends must first cut the file to [`Finished::complete_bytes`].
+    ///
+    /// # Errors
+    /// If another line is not a row.
+    pub fn read(text: &str) -> Result<Finished<T>, RowError> {
+        let complete_bytes = text.rfind('\n').map_or(0, |last| last + 1);
+        let lines = text[..complete_bytes]
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty());
+        let mut results = BTreeMap::new();
+        for (index, line) in lines {
+            let row: Row<T> = serde_json::from_str(line).map_err(|source| RowError {
+                line: index + 1,
+                source,
+            })?;
+            results.insert(row.cell, row.result);
+        }
+        Ok(Finished {
+            results,
+            complete_bytes,
+        })
+    }
+}
+
+impl<T> Finished<T> {
+    /// How many cells are finished.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// Length of the file without a half-written last line.
+    #[must_use]
+    pub fn complete_bytes(&self) -> usize {
+        self.complete_bytes
+    }
+
+    pub(super) fn take(&mut self, cell: &Cell) -> Option<T> {
+        self.results.remove(&cell.name())
+    }
+}
+
+/// The file of a complete sweep: the cells in order.
+///
+/// # Errors
+/// If a result cannot be written as JSON.
+pub fn to_jsonl<T: Serialize>(cells: &[Cell], results: &[T]) -> Result<String, serde_json::Error> {
+    cells
+        .iter()
+        .zip(results)
+        .map(|(cell, result)| row(cell, result))
+        .collect()
+}
