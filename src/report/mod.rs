@@ -7,6 +7,7 @@ pub mod chart;
 pub mod csv;
 pub mod figures;
 pub mod json;
+mod knee_view;
 pub mod md;
 mod sparkline;
 mod tables;
@@ -14,6 +15,7 @@ pub mod text;
 mod text_knee;
 mod views;
 
+pub use knee_view::KneeContext;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
