@@ -1,7 +1,7 @@
 //! Bytes from results. Nothing here opens files, prints or computes what a result means.
 //!
-//! One module a format: [`text`] for terminals, [`json`], [`csv`], [`md`], [`chart`] for SVG and PNG. People get three significant figures and a unit ([`figures`]), files
-//! full precision.
+//! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
+//! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
 pub mod chart;
 pub mod csv;
@@ -13,6 +13,7 @@ mod sparkline;
 mod tables;
 pub mod text;
 mod text_knee;
+mod text_latency;
 mod views;
 
 pub use knee_view::KneeContext;

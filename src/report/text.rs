@@ -6,15 +6,13 @@
 use std::fmt::Write;
 
 use super::figures::{count, percent, significant, time};
-use super::tables::{Column, table};
+use super::text_latency::{interval, latencies};
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
-use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{Distribution, LittleCheck, Summary};
 
 /// Longest line in columns.
 pub const WIDTH: usize = 100;
-/// Percentile columns that fit beside the moments.
-const PERCENTILES_PER_TABLE: usize = 5;
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
 const LITTLE_TOLERANCE: f64 = 1e-6;
 
@@ -152,131 +150,6 @@ fn listed(text: &mut String, name: &str, sentences: &[String]) {
             line.push(' ');
         }
         push(text, &line);
-    }
-}
-
-fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> String {
-    let mut points = vec![50.0, 90.0, 95.0, 99.0];
-    points.extend(
-        meta.percentiles
-            .iter()
-            .filter(|chosen| !points.contains(*chosen))
-            .collect::<Vec<_>>(),
-    );
-    points.sort_by(f64::total_cmp);
-    let title = match (&result.steady, result.steady_window_s) {
-        (Some(steady), Some((from, to))) => {
-            format!(
-                "steady state, {} to {}, {} requests",
-                time(from),
-                time(to),
-                count(steady.completed)
-            )
-        }
-        _ if result.verdict == Verdict::Unstable => {
-            "whole run: TTFT, E2EL and queue grow with its length".into()
-        }
-        _ => format!("whole run, {} requests", count(shown.completed)),
-    };
-    let rows: Vec<_> = rows(shown)
-        .into_iter()
-        .filter(|(_, _, distribution)| distribution.count() > 0)
-        .collect();
-    if rows.is_empty() {
-        return "  no request was completed: there is no latency to show\n".into();
-    }
-    let mut text = format!("  {title}\n");
-    for (index, points) in points.chunks(PERCENTILES_PER_TABLE).enumerate() {
-        text += &latency_table(&rows, points, index == 0);
-    }
-    text += &interval_table(result, &rows);
-    text
-}
-
-type Row<'a> = (&'static str, &'static str, &'a Distribution);
-
-/// One table of percentiles; the first also has the moments.
-fn latency_table(rows: &[Row<'_>], points: &[f64], with_moments: bool) -> String {
-    let mut columns = vec![Column::left("")];
-    if with_moments {
-        columns.extend([Column::right("mean"), Column::right("std")]);
-    }
-    columns.extend(points.iter().map(|point| Column::right(&format!("p{point}"))));
-    let cell = |value: Option<f64>| value.map_or("–".into(), time);
-    let cells = |(name, _, distribution): &Row<'_>| {
-        let mut row = vec![(*name).to_string()];
-        if with_moments {
-            row.extend([cell(distribution.mean_s()), cell(distribution.std_s())]);
-        }
-        row.extend(
-            points
-                .iter()
-                .map(|point| cell(distribution.quantile_s(point / 100.0))),
-        );
-        row
-    };
-    table(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
-}
-
-/// The 95 % intervals that are known, under the statistic they belong to; empty where none is.
-fn interval_table(result: &RunResult, rows: &[Row<'_>]) -> String {
-    let statistics = [
-        ("mean", ""),
-        ("p50", "p50_"),
-        ("p90", "p90_"),
-        ("p95", "p95_"),
-        ("p99", "p99_"),
-    ];
-    let known = |key: &str, prefix: &str| interval(result, &format!("{prefix}{key}"));
-    let used: Vec<(&str, &str)> = statistics
-        .into_iter()
-        .filter(|(_, prefix)| rows.iter().any(|(_, key, _)| known(key, prefix).is_some()))
-        .collect();
-    if used.is_empty() {
-        return String::new();
-    }
-    let mut columns = vec![Column::left("95 %")];
-    columns.extend(used.iter().map(|(head, _)| Column::left(head)));
-    let cells = |(name, key, _): &Row<'_>| {
-        let bounds = used
-            .iter()
-            .map(|(_, prefix)| known(key, prefix).map_or(String::new(), |at| bounds(&at)));
-        let mut row = vec![(*name).to_string()];
-        row.extend(bounds);
-        row
-    };
-    let of_known = |row: &Vec<String>| row[1..].iter().any(|cell| !cell.is_empty());
-    table(
-        &columns,
-        &rows.iter().map(cells).filter(of_known).collect::<Vec<_>>(),
-    )
-}
-
-fn rows(summary: &Summary) -> [Row<'_>; 6] {
-    [
-        ("TTFT", "ttft", &summary.ttft),
-        ("TPOT", "tpot", &summary.tpot),
-        ("ITL", "itl", &summary.itl),
-        ("E2EL", "e2el", &summary.e2el),
-        ("queue", "queue_time", &summary.queue_time),
-        ("client queue", "client_queue_time", &summary.client_queue_time),
-    ]
-}
-
-fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
-    result
-        .intervals
-        .iter()
-        .find(|(name, _)| name == key)
-        .map(|(_, estimate)| *estimate)
-}
-
-/// `[34.1, 35.1] ms` where both ends share a unit.
-fn bounds(estimate: &Estimate) -> String {
-    let (low, high) = (time(estimate.low), time(estimate.high));
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((low, unit)), Some((high, other))) if unit == other => format!("[{low}, {high}] {unit}"),
-        _ => format!("[{low}, {high}]"),
     }
 }
 
@@ -465,6 +338,7 @@ mod tests {
 
     use super::super::fixtures;
     use super::*;
+    use crate::analysis::Estimate;
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -569,7 +443,18 @@ mod tests {
 
     #[test]
     fn lines_fit_the_terminal_and_colour_is_only_added_when_asked_for() {
+        let mut measured = fixtures::stable_run();
+        let wide = Estimate {
+            value: 0.9,
+            low: 0.0987,
+            high: 1.234,
+        };
+        for metric in ["ttft", "tpot", "itl", "e2el", "queue_time"] {
+            let names = ["", "p50_", "p90_", "p95_", "p99_"].map(|prefix| format!("{prefix}{metric}"));
+            measured.intervals.extend(names.map(|name| (name, wide)));
+        }
         for result in [
+            measured,
             fixtures::stable_run(),
             fixtures::unstable_run(),
             fixtures::failed_run(),
