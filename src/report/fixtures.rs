@@ -34,11 +34,15 @@ pub(super) fn knee_view() -> KneeView {
             p50_s: tpot.0 / 1.1e3,
             p99_s: tpot.1 * 1.5e-3,
         }),
-        request_throughput: rate,
-        output_throughput: rate * 128.0,
-        running,
-        waiting: running / 80.0,
-        kv_usage: running / 400.0,
+        request_throughput: Some(Estimate {
+            value: rate,
+            low: rate * 0.99,
+            high: rate * 1.01,
+        }),
+        output_throughput: Some(rate * 128.0),
+        running: Some(running),
+        waiting: Some(running / 80.0),
+        kv_usage: Some(running / 400.0),
         growth_per_s: 0.0,
     };
     let mut critical = stable(26.0, 0.758, (340.0, 2100.0), (24.1, 41.7), 74.0);
@@ -52,7 +56,13 @@ pub(super) fn knee_view() -> KneeView {
     unstable.verdict = Verdict::Unstable;
     (unstable.attainment, unstable.ttft, unstable.p99_ttft) = (None, None, None);
     (unstable.tpot, unstable.itl) = (None, None);
-    (unstable.growth_per_s, unstable.output_throughput) = (0.4, 27.6 * 128.0);
+    (unstable.running, unstable.waiting, unstable.kv_usage) = (None, None, None);
+    (unstable.growth_per_s, unstable.output_throughput) = (0.4, None);
+    unstable.request_throughput = Some(Estimate {
+        value: 27.6,
+        low: 27.2,
+        high: 28.0,
+    });
     KneeView {
         subject: "Llama-3.1-8B-Instruct on H100-SXM-80GB".into(),
         points: vec![
@@ -111,6 +121,14 @@ pub(super) fn stable_run() -> RunResult {
                     value: 0.0382,
                     low: 0.0377,
                     high: 0.0387,
+                },
+            ),
+            (
+                "attainment".into(),
+                Estimate {
+                    value: 0.997,
+                    low: 0.996,
+                    high: 0.998,
                 },
             ),
             (

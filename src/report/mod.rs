@@ -1,19 +1,24 @@
 //! Bytes from results. Nothing here opens files, prints or computes what a result means.
 //!
-//! One module a format: [`text`] for terminals, [`chart`] for SVG and PNG. People get three significant figures and a unit ([`figures`]), files
-//! full precision.
+//! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
+//! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
 pub mod chart;
+pub mod csv;
 pub mod figures;
 pub mod json;
+mod knee_view;
+pub mod md;
 mod sparkline;
 mod tables;
 pub mod text;
 mod text_knee;
+mod text_latency;
 mod views;
 
+pub use knee_view::KneeContext;
 pub use sparkline::sparkline;
-pub use text_knee::{answer as knee_answer, knee as knee_text, knee_markdown};
+pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
     KneePoint, KneeView, Limit, Quantiles, RampUp, ResultMeta, Style, Utilisation, trust_mark, trust_word,
     verdict_word,

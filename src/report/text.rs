@@ -6,15 +6,13 @@
 use std::fmt::Write;
 
 use super::figures::{count, percent, significant, time};
-use super::tables::{Column, table};
+use super::text_latency::{interval, latencies};
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
-use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{Distribution, LittleCheck, Summary};
 
 /// Longest line in columns.
 pub const WIDTH: usize = 100;
-/// Percentile columns that fit beside the moments.
-const PERCENTILES_PER_TABLE: usize = 5;
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
 const LITTLE_TOLERANCE: f64 = 1e-6;
 
@@ -23,7 +21,15 @@ const LITTLE_TOLERANCE: f64 = 1e-6;
 pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     let mut text = String::new();
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
-    push(&mut text, &paint(&answer(result, meta), result.verdict, style));
+    let below = if result.intervals.is_empty() {
+        ""
+    } else {
+        "  (95 % below)"
+    };
+    push(
+        &mut text,
+        &paint(&format!("{}{below}", answer(result, meta)), result.verdict, style),
+    );
     caveats(&mut text, result, meta);
     text.push('\n');
     text.push_str(&latencies(result, shown, meta));
@@ -37,8 +43,8 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
 pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
     let load = load(meta);
     match result.verdict {
-        Verdict::Stable => format!("stable {load}: {}{}", headline(result), precision(result)),
-        Verdict::Critical => format!("CRITICAL {load}: {}{}", headline(result), precision(result)),
+        Verdict::Stable => format!("stable {load}: {}", headline(result)),
+        Verdict::Critical => format!("CRITICAL {load}: {}", headline(result)),
         Verdict::Unstable => format!(
             "UNSTABLE {load}: queue grows {} req/s; no steady-state latency exists",
             significant(result.growth_per_s)
@@ -50,10 +56,12 @@ pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
             )
         }
         Verdict::Finite => format!(
-            "finished {} requests in {} {load}: {}",
+            "finished {} requests in {} ({}): {} req/s, {} tok/s out",
             count(result.whole.completed),
             time(result.whole.duration_s),
-            headline(result)
+            load.trim_start_matches("at "),
+            significant(per_second(result.whole.completed, result.whole.duration_s)),
+            significant(per_second(result.whole.output_tokens, result.whole.duration_s)),
         ),
     }
 }
@@ -74,24 +82,24 @@ fn headline(result: &RunResult) -> String {
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
     let quantile = |distribution: &Distribution, p: f64| distribution.quantile_s(p).map_or("–".into(), time);
     format!(
-        "TTFT p50 {} p99 {}, TPOT p50 {}, {} tok/s out",
+        "TTFT p50 {} p99 {}{}, TPOT p50 {}, {} tok/s out",
         quantile(&shown.ttft, 0.5),
         quantile(&shown.ttft, 0.99),
+        precision(result),
         quantile(&shown.tpot, 0.5),
         significant(per_second(shown.output_tokens, shown.duration_s))
     )
 }
 
-/// How precise the headline is, at the end of the first line.
+/// The relative half-width of the 99th percentile of TTFT, where it is so wide that the figure misleads without it.
 fn precision(result: &RunResult) -> String {
-    match (result.verdict, interval(result, "p99_ttft")) {
-        (Verdict::Critical, Some(estimate)) => {
-            let half_width = (estimate.high - estimate.low) / 2.0 / estimate.value;
-            format!("  (p99 ±{})", percent(half_width))
-        }
-        _ if result.intervals.is_empty() => String::new(),
-        _ => "  (95 % below)".into(),
-    }
+    let known = interval(result, "p99_ttft").filter(|_| result.verdict == Verdict::Critical);
+    known.map_or(String::new(), |estimate| {
+        format!(
+            " ±{}",
+            percent((estimate.high - estimate.low) / 2.0 / estimate.value)
+        )
+    })
 }
 
 fn paint(line: &str, verdict: Verdict, style: Style) -> String {
@@ -142,123 +150,6 @@ fn listed(text: &mut String, name: &str, sentences: &[String]) {
             line.push(' ');
         }
         push(text, &line);
-    }
-}
-
-fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> String {
-    let mut points = vec![50.0, 90.0, 95.0, 99.0];
-    points.extend(
-        meta.percentiles
-            .iter()
-            .filter(|chosen| !points.contains(*chosen))
-            .collect::<Vec<_>>(),
-    );
-    points.sort_by(f64::total_cmp);
-    let title = match (&result.steady, result.steady_window_s) {
-        (Some(steady), Some((from, to))) => {
-            format!(
-                "steady state, {} to {}, {} requests",
-                time(from),
-                time(to),
-                count(steady.completed)
-            )
-        }
-        _ if result.verdict == Verdict::Unstable => {
-            "whole run: TTFT, E2EL and queue grow with its length".into()
-        }
-        _ => format!("whole run, {} requests", count(shown.completed)),
-    };
-    let rows: Vec<_> = rows(shown)
-        .into_iter()
-        .filter(|(_, _, distribution)| distribution.count() > 0)
-        .collect();
-    if rows.is_empty() {
-        return "  no request was completed: there is no latency to show\n".into();
-    }
-    let mut text = format!("  {title}\n");
-    for (index, points) in points.chunks(PERCENTILES_PER_TABLE).enumerate() {
-        text += &latency_table(result, &rows, points, index == 0);
-    }
-    for (name, key, _) in &rows {
-        for point in &points {
-            if let Some(estimate) = interval(result, &format!("p{point}_{key}")) {
-                push(
-                    &mut text,
-                    &format!(
-                        "  p{point} {name} {}  95 % {}",
-                        time(estimate.value),
-                        bounds(&estimate)
-                    ),
-                );
-            }
-        }
-    }
-    text
-}
-
-type Row<'a> = (&'static str, &'static str, &'a Distribution);
-
-/// One table of percentiles; the first also has the moments.
-fn latency_table(result: &RunResult, rows: &[Row<'_>], points: &[f64], with_moments: bool) -> String {
-    let with_intervals = with_moments && !result.intervals.is_empty();
-    let mut columns = vec![Column::left("")];
-    if with_moments {
-        columns.push(Column::right("mean"));
-    }
-    if with_intervals {
-        columns.push(Column::left("95 %"));
-    }
-    if with_moments {
-        columns.push(Column::right("std"));
-    }
-    columns.extend(points.iter().map(|point| Column::right(&format!("p{point}"))));
-    let cell = |value: Option<f64>| value.map_or("–".into(), time);
-    let cells = |(name, key, distribution): &Row<'_>| {
-        let mut row = vec![(*name).to_string()];
-        if with_moments {
-            row.push(cell(distribution.mean_s()));
-        }
-        if with_intervals {
-            row.push(interval(result, key).map_or(String::new(), |estimate| bounds(&estimate)));
-        }
-        if with_moments {
-            row.push(cell(distribution.std_s()));
-        }
-        row.extend(
-            points
-                .iter()
-                .map(|point| cell(distribution.quantile_s(point / 100.0))),
-        );
-        row
-    };
-    table(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
-}
-
-fn rows(summary: &Summary) -> [Row<'_>; 6] {
-    [
-        ("TTFT", "ttft", &summary.ttft),
-        ("TPOT", "tpot", &summary.tpot),
-        ("ITL", "itl", &summary.itl),
-        ("E2EL", "e2el", &summary.e2el),
-        ("queue", "queue_time", &summary.queue_time),
-        ("client queue", "client_queue_time", &summary.client_queue_time),
-    ]
-}
-
-fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
-    result
-        .intervals
-        .iter()
-        .find(|(name, _)| name == key)
-        .map(|(_, estimate)| *estimate)
-}
-
-/// `[34.1, 35.1] ms` where both ends share a unit.
-fn bounds(estimate: &Estimate) -> String {
-    let (low, high) = (time(estimate.low), time(estimate.high));
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((low, unit)), Some((high, other))) if unit == other => format!("[{low}, {high}] {unit}"),
-        _ => format!("[{low}, {high}]"),
     }
 }
 
@@ -447,14 +338,26 @@ mod tests {
 
     use super::super::fixtures;
     use super::*;
+    use crate::analysis::Estimate;
 
     #[test]
     fn the_first_line_is_the_answer() {
         let first = |result: &RunResult, meta: &ResultMeta| answer(result, meta);
         let meta = fixtures::meta();
-        assert_snapshot!(first(&fixtures::stable_run(), &meta), @"stable at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms, TPOT p50 7.25 ms, 1,280 tok/s out  (95 % below)");
+        assert_snapshot!(first(&fixtures::stable_run(), &meta), @"stable at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms, TPOT p50 7.25 ms, 1,280 tok/s out");
+        let mut critical = fixtures::stable_run();
+        critical.verdict = Verdict::Critical;
+        assert_snapshot!(first(&critical, &meta), @"CRITICAL at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms ±7.95 %, TPOT p50 7.25 ms, 1,280 tok/s out");
         assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists");
         assert_snapshot!(first(&fixtures::failed_run(), &meta), @"TOO SHORT at 10.0 req/s: 0 completed requests describe this run only");
+        let mut finite = fixtures::unstable_run();
+        finite.verdict = Verdict::Finite;
+        let offline = ResultMeta {
+            request_rate: f64::INFINITY,
+            max_concurrency: Some(64),
+            ..meta
+        };
+        assert_snapshot!(first(&finite, &offline), @"finished 10,000 requests in 1,000 s (all at once, ≤ 64 in flight): 9.97 req/s, 1,280 tok/s out");
     }
 
     #[test]
@@ -467,13 +370,15 @@ mod tests {
           assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
 
           steady state, 51.0 s to 951 s, 9,000 requests
-                    mean  95 %                 std      p50      p90      p95      p99
-          TTFT   38.2 ms  [37.7, 38.7] ms  16.2 ms  30.4 ms  64.8 ms  76.1 ms  87.7 ms
-          TPOT   7.66 ms  [7.57, 7.75] ms   900 µs  7.25 ms  9.17 ms  9.65 ms  10.1 ms
-          ITL    10.9 ms                   5.89 ms  8.01 ms  20.4 ms  24.9 ms  29.6 ms
-          E2EL    1.02 s                    133 ms   960 ms   1.25 s   1.32 s   1.38 s
-          queue  3.31 ms                   3.94 ms  1.45 ms  8.88 ms  13.0 ms  18.3 ms
-          p99 TTFT 88.0 ms  95 % [81.0, 95.0] ms
+                    mean      std      p50      p90      p95      p99
+          TTFT   38.2 ms  16.2 ms  30.4 ms  64.8 ms  76.1 ms  87.7 ms
+          TPOT   7.66 ms   900 µs  7.25 ms  9.17 ms  9.65 ms  10.1 ms
+          ITL    10.9 ms  5.89 ms  8.01 ms  20.4 ms  24.9 ms  29.6 ms
+          E2EL    1.02 s   133 ms   960 ms   1.25 s   1.32 s   1.38 s
+          queue  3.31 ms  3.94 ms  1.45 ms  8.88 ms  13.0 ms  18.3 ms
+          95 %  mean             p99
+          TTFT  [37.7, 38.7] ms  [81.0, 95.0] ms
+          TPOT  [7.57, 7.75] ms
 
           throughput  10.0 req/s · 10,200 prompt tok/s · 1,280 output tok/s (peak 1,910)
           requests    10,000 sent · 10,000 completed
@@ -538,7 +443,18 @@ mod tests {
 
     #[test]
     fn lines_fit_the_terminal_and_colour_is_only_added_when_asked_for() {
+        let mut measured = fixtures::stable_run();
+        let wide = Estimate {
+            value: 0.9,
+            low: 0.0987,
+            high: 1.234,
+        };
+        for metric in ["ttft", "tpot", "itl", "e2el", "queue_time"] {
+            let names = ["", "p50_", "p90_", "p95_", "p99_"].map(|prefix| format!("{prefix}{metric}"));
+            measured.intervals.extend(names.map(|name| (name, wide)));
+        }
         for result in [
+            measured,
             fixtures::stable_run(),
             fixtures::unstable_run(),
             fixtures::failed_run(),
@@ -548,7 +464,7 @@ mod tests {
             meta.assumptions = vec!["word ".repeat(60)];
             let plain = run(&result, &meta, Style::default());
             let longest = plain.lines().max_by_key(|line| line.chars().count()).unwrap();
-            assert!(longest.chars().count() <= WIDTH + 1, "{longest}");
+            assert!(longest.chars().count() <= WIDTH, "{longest}");
             assert!(!plain.contains('\u{1b}'));
             assert!(run(&result, &meta, Style { color: true }).starts_with("\u{1b}[1;3"));
         }

@@ -123,8 +123,8 @@ fn row(point: &KneePoint, at_knee: bool) -> Vec<String> {
         quoted(point.ttft.map(|quantiles| quantiles.p99_s)),
         quoted(point.tpot.map(|quantiles| quantiles.p50_s)),
         quoted(point.tpot.map(|quantiles| quantiles.p99_s)),
-        significant(point.running),
-        percent(point.kv_usage),
+        point.running.map_or("–".into(), significant),
+        point.kv_usage.map_or("–".into(), percent),
         state(point, at_knee),
     ]
 }
@@ -173,7 +173,7 @@ mod tests {
             22.0  99.6 %   78.0 ms   362 ms   15.9 ms  27.0 ms     45.0  11.2 %  stable
           ▶ 24.2  99.0 %    112 ms   498 ms   18.8 ms  33.1 ms     60.0  15.0 %  stable, SLO knee
             26.0  75.8 %    340 ms   2.10 s   24.1 ms  41.7 ms     74.0  18.5 %  critical: ±33.3 %
-            28.0       –         –        –         –        –      256  64.0 %  UNSTABLE: queue grows 0.400 req/s
+            28.0       –         –        –         –        –        –       –  UNSTABLE: queue grows 0.400 req/s
 
           p99 TTFT │                                                      ┊  ▃▆█
              (log) │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▁▁▂▂▃▄▅████┄┄┄┄ SLO 500 ms
@@ -196,8 +196,8 @@ mod tests {
           trust       ●●○ decode calibrated   ●○○ prefill roofline only
           assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
 
-          req/s  attain  TTFT p50  p99  TPOT p50  p99  running      KV  state
-           28.0       –         –    –         –    –      256  64.0 %  UNSTABLE: queue grows 0.400 req/s
+          req/s  attain  TTFT p50  p99  TPOT p50  p99  running  KV  state
+           28.0       –         –    –         –    –        –   –  UNSTABLE: queue grows 0.400 req/s
         ");
         view.points.clear();
         assert_snapshot!(answer(&view), @"NO RATE meets the SLO");

@@ -131,16 +131,16 @@ pub struct KneePoint {
     pub tpot: Option<Quantiles>,
     /// Gaps between tokens.
     pub itl: Option<Quantiles>,
-    /// Requests completed per second.
-    pub request_throughput: f64,
+    /// Requests completed per second; at overload what the system can do.
+    pub request_throughput: Option<Estimate>,
     /// Output tokens per second.
-    pub output_throughput: f64,
+    pub output_throughput: Option<f64>,
     /// Mean running sequences.
-    pub running: f64,
+    pub running: Option<f64>,
     /// Mean waiting sequences.
-    pub waiting: f64,
+    pub waiting: Option<f64>,
     /// Mean share of KV blocks in use, in 0..=1.
-    pub kv_usage: f64,
+    pub kv_usage: Option<f64>,
     /// Growth of the number in the system, requests per second.
     pub growth_per_s: f64,
 }

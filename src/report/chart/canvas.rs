@@ -51,9 +51,8 @@ pub(super) fn svg(picture: &Picture) -> String {
         backend.present().expect(CANNOT_FAIL);
     }
     let canvas = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
-    let nominal = format!(
-        "<svg width=\"{width}\" height=\"{height}\" role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\""
-    );
+    let nominal =
+        format!("<svg width=\"{width}\" height=\"{height}\" role=\"img\" stroke-linejoin=\"round\"");
     let named = text.replacen(&canvas, &nominal, 1);
     named.replacen(
         ">\n",

@@ -12,6 +12,8 @@ const WIDTH: f64 = 820.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 792.0;
 const HEIGHT: f64 = 380.0;
+/// Distance between a curve and its label.
+const GAP: f64 = 8.0;
 /// Height of a label's line.
 const LINE: f64 = 16.0;
 /// Shares that get a rule: the quantiles that people quote.
@@ -44,7 +46,12 @@ pub fn latency_distribution(summary: &Summary, subject: &str) -> Picture {
     let seconds = curves
         .iter()
         .flat_map(|curve| curve.points.iter().map(|(seconds, _)| *seconds));
-    let x = Axis::log(seconds, Quantity::Time);
+    // Room for the first curve's name.
+    let before = curves
+        .iter()
+        .filter_map(|curve| curve.points.first())
+        .map(|(first, _)| first / 2.0);
+    let x = Axis::log(seconds.chain(before), Quantity::Time);
     let y = Axis::fixed(0.0, 1.0, Quantity::Share);
     let panel = Panel {
         left: LEFT,
@@ -137,11 +144,11 @@ fn rules(picture: &mut Picture, panel: &Panel) {
     );
 }
 
-/// Where each curve's name and quantiles stand: beside it, over as little of the other curves as possible.
+/// Where each curve's name and quantiles stand: beside it, and so far from the others that it cannot be taken for theirs.
 fn label_places(panel: &Panel, curves: &[Curve]) -> Vec<Option<Place>> {
-    let drawn: Vec<(f64, f64)> = curves
+    let drawn: Vec<Vec<(f64, f64)>> = curves
         .iter()
-        .flat_map(|curve| dense(&panel.pixels(&curve.points)))
+        .map(|curve| dense(&panel.pixels(&curve.points)))
         .collect();
     let page = Place {
         left: panel.left,
@@ -150,12 +157,20 @@ fn label_places(panel: &Panel, curves: &[Curve]) -> Vec<Option<Place>> {
         bottom: panel.bottom,
     };
     let mut taken: Vec<Place> = Vec::new();
-    let mut place_one = |curve: &Curve| {
-        let place = best(candidates(panel, curve), &drawn, &taken, &page);
+    let mut place_one = |(index, curve): (usize, &Curve)| {
+        let cost = |place: &Place| {
+            let reach = |other: usize| if other == index { 0.0 } else { 2.0 * GAP };
+            drawn
+                .iter()
+                .enumerate()
+                .map(|(other, points)| place.covers(points, reach(other)))
+                .sum()
+        };
+        let place = best(candidates(panel, curve), cost, &taken, &page);
         taken.extend(place);
         place
     };
-    curves.iter().map(&mut place_one).collect()
+    curves.iter().enumerate().map(&mut place_one).collect()
 }
 
 fn write_label(picture: &mut Picture, curve: &Curve, place: &Place) {
@@ -187,7 +202,6 @@ fn write_label(picture: &mut Picture, curve: &Curve, place: &Place) {
 
 /// Places to the right and to the left of a curve, the best first when nothing is in the way.
 fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
-    const GAP: f64 = 8.0;
     let quoted = curve
         .quoted
         .iter()
@@ -204,22 +218,20 @@ fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
     let beside = |percent: u32| {
         let share = f64::from(percent) / 100.0;
         let (x, y) = panel.pixel((at_share(share)?, share));
-        let (top, bottom) = (y - LINE, y + LINE);
+        // The curves rise to the right: below right and above left are clear of the curve itself.
         let to_the_right = Place {
             left: x + GAP,
-            top,
+            top: y - 4.0,
             right: x + GAP + width,
-            bottom,
+            bottom: y - 4.0 + 2.0 * LINE,
         };
-        Some([
-            to_the_right,
-            Place {
-                left: x - GAP - width,
-                top,
-                right: x - GAP,
-                bottom,
-            },
-        ])
+        let to_the_left = Place {
+            left: x - GAP - width,
+            top: y + 4.0 - 2.0 * LINE,
+            right: x - GAP,
+            bottom: y + 4.0,
+        };
+        Some([to_the_right, to_the_left])
     };
     let from_the_middle = (0..23).flat_map(|step| [50 - 2 * step, 50 + 2 * step]);
     from_the_middle.filter_map(beside).flatten().collect()

@@ -1,14 +1,14 @@
 //! Latency and throughput against offered load, with the objectives, the knee and saturation.
 
 use super::super::figures;
-use super::super::views::{KneePoint, KneeView, Quantiles};
+use super::super::views::{KneePoint, KneeView};
 use super::axis::{Axis, Quantity};
 use super::panel::{EndLabel, Panel, head};
 use super::scene::{Anchor, Colour, Font, Picture};
 use crate::analysis::{Estimate, Verdict};
 
 const LEFT: f64 = 72.0;
-const RIGHT: f64 = 710.0;
+const RIGHT: f64 = 694.0;
 const WIDTH: f64 = 820.0;
 const PANEL_HEIGHT: f64 = 150.0;
 const PANEL_GAP: f64 = 44.0;
@@ -34,11 +34,8 @@ pub fn knee(view: &KneeView) -> Picture {
     };
 
     let panels = [
-        panel(top, latency_axis(view, "ttft", |point| point.ttft)),
-        panel(
-            top + PANEL_HEIGHT + PANEL_GAP,
-            latency_axis(view, "tpot", |point| point.tpot),
-        ),
+        panel(top, latency_axis(view, &TTFT, "ttft")),
+        panel(top + PANEL_HEIGHT + PANEL_GAP, latency_axis(view, &TPOT, "tpot")),
         panel(top + 2.0 * (PANEL_HEIGHT + PANEL_GAP), throughput_axis(view)),
     ];
     bands(&mut picture, view, &panels);
@@ -47,16 +44,16 @@ pub fn knee(view: &KneeView) -> Picture {
         view,
         &panels[0],
         "Time to first token",
+        &TTFT,
         "ttft",
-        |point| point.ttft,
     );
     latencies(
         &mut picture,
         view,
         &panels[1],
-        "Time per output token",
+        "Time per output token and gaps between tokens",
+        &TPOT,
         "tpot",
-        |point| point.tpot,
     );
     throughput(&mut picture, view, &panels[2]);
     flags(&mut picture, view, &panels[0]);
@@ -83,7 +80,9 @@ fn title(view: &KneeView) -> String {
                 figures::significant(saturation.value)
             )
         }
-        (None, _) if view.limits.is_empty() => format!("{}: latency against offered load", view.subject),
+        (None, _) if view.limits.is_empty() || view.points.is_empty() => {
+            format!("{}: latency against offered load", view.subject)
+        }
         (None, _) => format!("{}: no simulated rate meets the SLO", view.subject),
     }
 }
@@ -132,22 +131,21 @@ fn rate_axis(view: &KneeView) -> Axis {
     )
 }
 
-fn latency_axis(view: &KneeView, metric: &str, of: fn(&KneePoint) -> Option<Quantiles>) -> Axis {
-    let quoted = view
-        .points
-        .iter()
-        .filter_map(of)
-        .flat_map(|quantiles| [quantiles.p50_s, quantiles.p99_s]);
+fn latency_axis(view: &KneeView, curves: &[Curve], metric: &str) -> Axis {
+    let of = |curve: &Curve| view.points.iter().filter_map(curve.of).collect::<Vec<f64>>();
     // Head room, so that the name of the limit does not touch the heading.
     let limit = limit(view, metric).map(|limit_s| limit_s * 1.3);
-    Axis::log(quoted.chain(limit), Quantity::Time)
+    Axis::log(curves.iter().flat_map(of).chain(limit), Quantity::Time)
 }
 
 fn throughput_axis(view: &KneeView) -> Axis {
-    Axis::linear(
-        view.points.iter().map(|point| point.output_throughput),
-        Quantity::Number,
-    )
+    let completed = view
+        .points
+        .iter()
+        .filter_map(|point| point.request_throughput)
+        .map(|estimate| estimate.high);
+    let offered = view.points.iter().map(|point| point.request_rate);
+    Axis::linear(completed.chain(offered), Quantity::Number)
 }
 
 fn limit(view: &KneeView, metric: &str) -> Option<f64> {
@@ -226,49 +224,78 @@ fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
     }
 }
 
+/// A quantile of a latency over the rates.
+struct Curve {
+    name: &'static str,
+    colour: Colour,
+    of: fn(&KneePoint) -> Option<f64>,
+}
+
+const TTFT: [Curve; 2] = [
+    Curve {
+        name: "p99",
+        colour: Colour::VERMILLION,
+        of: |point| Some(point.ttft?.p99_s),
+    },
+    Curve {
+        name: "p50",
+        colour: Colour::BLUE,
+        of: |point| Some(point.ttft?.p50_s),
+    },
+];
+const TPOT: [Curve; 3] = [
+    Curve {
+        name: "ITL p99",
+        colour: Colour::PURPLE,
+        of: |point| Some(point.itl?.p99_s),
+    },
+    Curve {
+        name: "TPOT p99",
+        colour: Colour::VERMILLION,
+        of: |point| Some(point.tpot?.p99_s),
+    },
+    Curve {
+        name: "TPOT p50",
+        colour: Colour::BLUE,
+        of: |point| Some(point.tpot?.p50_s),
+    },
+];
+
 fn latencies(
     picture: &mut Picture,
     view: &KneeView,
     panel: &Panel,
     heading: &str,
+    curves: &[Curve],
     metric: &str,
-    of: fn(&KneePoint) -> Option<Quantiles>,
 ) {
     panel.rules(picture, heading, 5);
-    let quoted: Vec<(&KneePoint, Quantiles)> = view
-        .points
-        .iter()
-        .filter_map(|point| of(point).map(|quantiles| (point, quantiles)))
-        .collect();
     if metric == "ttft" {
         interval_band(picture, view, panel);
     }
     let mut labels = Vec::new();
-    for (name, colour, value) in [
-        (
-            "p99",
-            Colour::VERMILLION,
-            (|quantiles| quantiles.p99_s) as fn(&Quantiles) -> f64,
-        ),
-        ("p50", Colour::BLUE, |quantiles| quantiles.p50_s),
-    ] {
-        let points: Vec<(f64, f64)> = quoted
+    for curve in curves {
+        let quoted = view
+            .points
             .iter()
-            .map(|(point, quantiles)| (point.request_rate, value(quantiles)))
+            .filter_map(|point| (curve.of)(point).map(|seconds| (point, seconds)));
+        let points: Vec<(f64, f64)> = quoted
+            .clone()
+            .map(|(point, seconds)| (point.request_rate, seconds))
             .collect();
-        panel.curve(picture, &points, colour, 2.0);
-        for ((point, _), &at) in quoted.iter().zip(&points) {
+        panel.curve(picture, &points, curve.colour, 2.0);
+        for ((point, _), &at) in quoted.zip(&points) {
             match point.verdict {
-                Verdict::Critical => picture.ring(panel.pixel(at), 3.5, colour),
-                _ => picture.dot(panel.pixel(at), 2.8, colour),
+                Verdict::Critical => picture.ring(panel.pixel(at), 3.5, curve.colour),
+                _ => picture.dot(panel.pixel(at), 2.8, curve.colour),
             }
         }
         if let Some(&last) = points.last() {
-            let text = format!("{name} {}", figures::time(last.1));
+            let text = format!("{} {}", curve.name, figures::time(last.1));
             labels.push(EndLabel {
                 at: beside(panel, last),
                 text,
-                colour,
+                colour: curve.colour,
             });
         }
     }
@@ -276,11 +303,11 @@ fn latencies(
         panel.limit(
             picture,
             limit_s,
-            &format!("SLO {}", figures::time(limit_s)),
+            &format!("{} SLO {}", metric.to_uppercase(), figures::time(limit_s)),
             Anchor::Start,
         );
     }
-    if quoted.is_empty() {
+    if labels.is_empty() {
         nothing(picture, panel, "no steady state at any simulated rate");
     }
     panel.end_labels(picture, labels);
@@ -299,39 +326,64 @@ fn interval_band(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         .filter(|point| point.ttft.is_some())
         .filter_map(|point| point.p99_ttft.map(|interval| (point.request_rate, interval)))
         .collect();
-    if known.len() > 1 {
-        let upper = known.iter().map(|(rate, interval)| (*rate, interval.high));
-        let lower = known.iter().rev().map(|(rate, interval)| (*rate, interval.low));
-        let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
-        picture.area(panel.pixels(&outline), Colour::VERMILLION.faded(0.2));
-    }
+    band_around(picture, panel, &known, Colour::VERMILLION);
 }
 
+/// Intervals at ascending rates as one faded band.
+fn band_around(picture: &mut Picture, panel: &Panel, known: &[(f64, Estimate)], colour: Colour) {
+    if known.len() < 2 {
+        return;
+    }
+    let upper = known.iter().map(|(rate, interval)| (*rate, interval.high));
+    let lower = known.iter().rev().map(|(rate, interval)| (*rate, interval.low));
+    let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
+    picture.area(panel.pixels(&outline), colour.faded(0.2));
+}
+
+/// Completed against offered load: the curve leaves the diagonal where the system saturates.
 fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
-    panel.rules(picture, "Output throughput, tokens per second", 4);
-    let points: Vec<(f64, f64)> = view
+    panel.rules(picture, "Throughput, requests completed per second", 4);
+    let known: Vec<(f64, Estimate)> = view
         .points
         .iter()
-        .map(|point| (point.request_rate, point.output_throughput))
+        .filter_map(|point| {
+            point
+                .request_throughput
+                .map(|estimate| (point.request_rate, estimate))
+        })
+        .collect();
+    let Some(&(last_rate, last)) = known.last() else {
+        return nothing(picture, panel, "no rate was simulated");
+    };
+    picture.dashes(
+        panel.pixel((0.0, 0.0)),
+        panel.pixel((last_rate, last_rate)),
+        Colour::GREY,
+        1.0,
+    );
+    band_around(picture, panel, &known, Colour::GREEN);
+    let points: Vec<(f64, f64)> = known
+        .iter()
+        .map(|(rate, estimate)| (*rate, estimate.value))
         .collect();
     panel.curve(picture, &points, Colour::GREEN, 2.0);
     for &at in &points {
         picture.dot(panel.pixel(at), 2.8, Colour::GREEN);
     }
-    match points.last() {
-        Some(&last) => {
-            let text = format!("{} tok/s", figures::significant(last.1));
-            panel.end_labels(
-                picture,
-                vec![EndLabel {
-                    at: beside(panel, last),
-                    text,
-                    colour: Colour::GREEN,
-                }],
-            );
-        }
-        None => nothing(picture, panel, "no rate was simulated"),
+    let label = |text: String, y: f64, colour: Colour| EndLabel {
+        at: beside(panel, (last_rate, y)),
+        text,
+        colour,
+    };
+    let mut labels = vec![label(
+        format!("{} req/s", figures::significant(last.value)),
+        last.value,
+        Colour::GREEN,
+    )];
+    if last_rate > last.high {
+        labels.push(label("offered".into(), last_rate, Colour::GREY));
     }
+    panel.end_labels(picture, labels);
 }
 
 /// A sentence in place of curves.

@@ -31,18 +31,29 @@ impl Place {
     }
 }
 
-/// The first of the best candidates; being off the page or on another label is worse than any number of points.
+impl Place {
+    /// How many of these points lie on it, or within `reach` pixels of its sides.
+    pub(super) fn covers(&self, points: &[(f64, f64)], reach: f64) -> usize {
+        let wide = Place {
+            left: self.left - reach,
+            right: self.right + reach,
+            ..*self
+        };
+        points.iter().filter(|point| wide.contains(**point)).count()
+    }
+}
+
+/// The first of the cheapest candidates; being off the page or on another label is worse than any cost.
 pub(super) fn best(
     candidates: impl IntoIterator<Item = Place>,
-    drawn: &[(f64, f64)],
+    cost: impl Fn(&Place) -> usize,
     taken: &[Place],
     page: &Place,
 ) -> Option<Place> {
     const NEVER: usize = 100_000;
     candidates.into_iter().min_by_key(|place| {
-        let covered = drawn.iter().filter(|point| place.contains(**point)).count();
         let overlaps = taken.iter().filter(|other| place.meets(other)).count();
-        covered + NEVER * (overlaps + usize::from(!place.lies_within(page)))
+        cost(place) + NEVER * (overlaps + usize::from(!place.lies_within(page)))
     })
 }
 
@@ -81,7 +92,7 @@ mod tests {
         let line = dense(&[(35.0, 0.0), (35.0, 100.0)]);
         let place = best(
             [at(-5.0), at(30.0), at(50.0), at(70.0)],
-            &line,
+            |place| place.covers(&line, 0.0),
             &[at(45.0)],
             &page,
         );

@@ -244,7 +244,7 @@ fn dots(picture: &mut Picture, view: &RooflineView, panel: &Panel) {
             right: left + width,
             bottom: top + 15.0,
         });
-        if let Some(place) = best(candidates, &drawn, &taken, &page) {
+        if let Some(place) = best(candidates, |place| place.covers(&drawn, 0.0), &taken, &page) {
             taken.push(place);
             picture.text(
                 (place.left, place.bottom - 3.0),

@@ -320,6 +320,16 @@ mod tests {
     }
 
     #[test]
+    fn intervals_stand_in_the_units_of_their_figures() {
+        let object = parsed(&run(&fixtures::stable_run(), &fixtures::meta(), Arrays::None));
+        let intervals = &object["plimsoll"]["intervals_95"];
+        assert_eq!(intervals["mean_ttft_ms"].to_string(), "[37.7,38.7]");
+        assert_eq!(intervals["p99_ttft_ms"].to_string(), "[81.0,95.0]");
+        assert_eq!(intervals["attainment"].to_string(), "[0.996,0.998]");
+        assert_eq!(object["plimsoll"]["verdict"], "stable");
+    }
+
+    #[test]
     fn arrays_are_in_order_of_sending_and_only_where_asked_for() {
         let result = fixtures::recorded_run();
         let detailed = parsed(&run(&result, &fixtures::meta(), Arrays::Detailed));

@@ -139,19 +139,20 @@ fn occupancy(state: &Occupancy) -> Object {
     object
 }
 
-/// Intervals in milliseconds, so that they stand beside the figures they belong to.
+/// Latencies in milliseconds under the names of the figures they belong to, everything else in its own unit.
 fn intervals(estimates: &[(String, Estimate)]) -> Object {
-    let milliseconds = |estimate: &Estimate| vec![estimate.low * 1e3, estimate.high * 1e3];
-    let key = |name: &str| {
-        if name.starts_with('p') {
-            format!("{name}_ms")
-        } else {
-            format!("mean_{name}_ms")
-        }
-    };
+    const LATENCIES: [&str; 6] = ["ttft", "tpot", "itl", "e2el", "queue_time", "client_queue_time"];
     let mut object = Object::default();
     for (name, estimate) in estimates {
-        object.put(&key(name), milliseconds(estimate));
+        let is_percentile = name
+            .split_once('_')
+            .is_some_and(|(_, metric)| LATENCIES.contains(&metric));
+        let (key, scale) = match (LATENCIES.contains(&name.as_str()), is_percentile) {
+            (true, _) => (format!("mean_{name}_ms"), 1e3),
+            (false, true) => (format!("{name}_ms"), 1e3),
+            (false, false) => (name.clone(), 1.0),
+        };
+        object.put(&key, vec![estimate.low * scale, estimate.high * scale]);
     }
     object
 }

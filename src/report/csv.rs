@@ -1,0 +1,278 @@
+//! Tables for other programs: a header, one row a request, a run or a rate; units in the names, full precision.
+//!
+//! A figure that does not exist is an empty cell. Column names agree with the JSON where both have the figure.
+
+use csv::Writer;
+
+use super::json::ttft_s;
+use super::views::{KneeView, Quantiles, ResultMeta, verdict_word};
+use crate::analysis::RunResult;
+use crate::metrics::{Distribution, RequestRecord};
+use crate::sim::Outcome;
+
+const IN_MEMORY: &str = "rows of equal length are written into memory";
+
+/// One row a request, in order of sending; the header alone where records were not kept.
+#[must_use]
+pub fn requests(result: &RunResult) -> String {
+    let head = [
+        "id",
+        "replica",
+        "outcome",
+        "start_time_s",
+        "client_queue_time_s",
+        "queue_time_s",
+        "waiting_time_s",
+        "ttft_s",
+        "tpot_s",
+        "latency_s",
+        "input_tokens",
+        "cached_tokens",
+        "output_tokens",
+        "preemptions",
+    ];
+    let mut records: Vec<&RequestRecord> = result.records.iter().flatten().collect();
+    records.sort_by_key(|record| record.completion.id);
+    write(&head, records.into_iter().map(request))
+}
+
+fn request(record: &RequestRecord) -> Vec<String> {
+    let told = &record.completion;
+    let latency_s = (told.end - told.arrival).seconds();
+    let ttft_s = ttft_s(record);
+    let gaps = told
+        .output_tokens
+        .checked_sub(1)
+        .filter(|gaps| *gaps > 0 && told.outcome == Outcome::Completed);
+    let tpot_s = ttft_s
+        .zip(gaps)
+        .map(|(ttft_s, gaps)| (latency_s - ttft_s) / f64::from(gaps));
+    vec![
+        told.id.0.to_string(),
+        told.replica.0.to_string(),
+        outcome(told.outcome).into(),
+        told.arrival.seconds().to_string(),
+        told.client_queue_time.seconds().to_string(),
+        (told.first_scheduled - told.arrival).seconds().to_string(),
+        told.waiting_time.seconds().to_string(),
+        cell(ttft_s),
+        cell(tpot_s),
+        latency_s.to_string(),
+        told.prompt_tokens.to_string(),
+        told.cached_tokens.to_string(),
+        told.output_tokens.to_string(),
+        told.preemptions.to_string(),
+    ]
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::TimedOut => "timed_out",
+        Outcome::Rejected => "rejected",
+    }
+}
+
+/// One run of a sweep.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepPoint<'a> {
+    /// The cell's value on each axis, in the order of the axes.
+    pub cell: &'a [String],
+    /// Who was simulated.
+    pub meta: &'a ResultMeta,
+    /// What came of it.
+    pub result: &'a RunResult,
+}
+
+/// One row a run: axes, verdict, and the figures of the steady state where there is one, else of the whole run
+/// (`stretch` says which).
+#[must_use]
+pub fn sweep(axes: &[String], points: &[SweepPoint<'_>]) -> String {
+    let mut head: Vec<String> = axes.to_vec();
+    let fixed = [
+        "seed",
+        "verdict",
+        "stretch",
+        "duration_s",
+        "completed",
+        "request_throughput_req_s",
+        "input_throughput_tok_s",
+        "output_throughput_tok_s",
+        "request_goodput_req_s",
+        "growth_req_s",
+        "running",
+        "waiting",
+        "kv_usage",
+        "prefix_hit_share",
+        "preemptions",
+    ];
+    head.extend(fixed.map(String::from));
+    for metric in ["ttft", "tpot", "itl", "e2el"] {
+        head.extend(["mean", "p50", "p90", "p95", "p99"].map(|statistic| format!("{statistic}_{metric}_ms")));
+    }
+    write(&head, points.iter().map(sweep_row))
+}
+
+fn sweep_row(point: &SweepPoint<'_>) -> Vec<String> {
+    let result = point.result;
+    let (stretch, shown) = match &result.steady {
+        Some(steady) => ("steady", steady),
+        None => ("whole", &result.whole),
+    };
+    let per_second = |number: u64| (shown.duration_s > 0.0).then(|| number as f64 / shown.duration_s);
+    let hit_share = (shown.cache_queries_tokens > 0)
+        .then(|| shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64);
+    let mut row = point.cell.to_vec();
+    row.extend([
+        point.meta.seed.to_string(),
+        verdict_word(result.verdict).into(),
+        stretch.into(),
+        shown.duration_s.to_string(),
+        shown.completed.to_string(),
+        cell(per_second(shown.completed)),
+        cell(per_second(shown.input_tokens)),
+        cell(per_second(shown.output_tokens)),
+        cell(shown.good.and_then(per_second)),
+        result.growth_per_s.to_string(),
+        shown.occupancy.running.to_string(),
+        shown.occupancy.waiting.to_string(),
+        shown.occupancy.kv_usage.to_string(),
+        cell(hit_share),
+        shown.preemptions.to_string(),
+    ]);
+    for distribution in [&shown.ttft, &shown.tpot, &shown.itl, &shown.e2el] {
+        row.extend(milliseconds(distribution));
+    }
+    row
+}
+
+fn milliseconds(distribution: &Distribution) -> Vec<String> {
+    let quantiles = [0.5, 0.9, 0.95, 0.99].map(|p| distribution.quantile_s(p));
+    let figures = [distribution.mean_s()].into_iter().chain(quantiles);
+    figures
+        .map(|seconds| cell(seconds.map(|seconds| seconds * 1e3)))
+        .collect()
+}
+
+/// One row a simulated rate of a knee search.
+#[must_use]
+pub fn knee(view: &KneeView) -> String {
+    let head = [
+        "request_rate_req_s",
+        "verdict",
+        "requests",
+        "attainment",
+        "p50_ttft_ms",
+        "p99_ttft_ms",
+        "p99_ttft_low_ms",
+        "p99_ttft_high_ms",
+        "p50_tpot_ms",
+        "p99_tpot_ms",
+        "p50_itl_ms",
+        "p99_itl_ms",
+        "request_throughput_req_s",
+        "output_throughput_tok_s",
+        "running",
+        "waiting",
+        "kv_usage",
+        "growth_req_s",
+    ];
+    let rows = view.points.iter().map(|point| {
+        let p50 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p50_s * 1e3));
+        let p99 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p99_s * 1e3));
+        vec![
+            point.request_rate.to_string(),
+            verdict_word(point.verdict).into(),
+            point.requests.to_string(),
+            cell(point.attainment),
+            p50(point.ttft),
+            p99(point.ttft),
+            cell(point.p99_ttft.map(|estimate| estimate.low * 1e3)),
+            cell(point.p99_ttft.map(|estimate| estimate.high * 1e3)),
+            p50(point.tpot),
+            p99(point.tpot),
+            p50(point.itl),
+            p99(point.itl),
+            cell(point.request_throughput.map(|estimate| estimate.value)),
+            cell(point.output_throughput),
+            cell(point.running),
+            cell(point.waiting),
+            cell(point.kv_usage),
+            point.growth_per_s.to_string(),
+        ]
+    });
+    write(&head, rows)
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+fn write<H: AsRef<[u8]>>(head: &[H], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut writer = Writer::from_writer(Vec::new());
+    writer.write_record(head).expect(IN_MEMORY);
+    for row in rows {
+        writer.write_record(row).expect(IN_MEMORY);
+    }
+    let bytes = writer.into_inner().expect(IN_MEMORY);
+    String::from_utf8(bytes).expect("strings are UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn a_request_that_failed_has_no_first_token() {
+        assert_snapshot!(requests(&fixtures::recorded_run()), @r"
+        id,replica,outcome,start_time_s,client_queue_time_s,queue_time_s,waiting_time_s,ttft_s,tpot_s,latency_s,input_tokens,cached_tokens,output_tokens,preemptions
+        0,0,completed,0.25,0.002,0.001,0.001,0.05,0.012499999999999997,0.075,1024,512,3,0
+        1,0,timed_out,0.5,0.002,0.001,0.001,,,1,1024,512,0,0
+        ");
+    }
+
+    #[test]
+    fn a_run_without_records_has_a_header_alone() {
+        assert_eq!(requests(&fixtures::stable_run()).lines().count(), 1);
+    }
+
+    #[test]
+    fn a_sweep_has_its_axes_first_and_says_which_stretch_is_shown() {
+        let (stable, unstable, meta) = (fixtures::stable_run(), fixtures::unstable_run(), fixtures::meta());
+        let cells = [["10".to_string()], ["40".to_string()]];
+        let points = [
+            SweepPoint {
+                cell: &cells[0],
+                meta: &meta,
+                result: &stable,
+            },
+            SweepPoint {
+                cell: &cells[1],
+                meta: &meta,
+                result: &unstable,
+            },
+        ];
+        let text = sweep(&["request_rate".into()], &points);
+        let starts: Vec<String> = text
+            .lines()
+            .map(|line| line.split(',').take(4).collect::<Vec<_>>().join(","))
+            .collect();
+        assert_eq!(
+            starts,
+            [
+                "request_rate,seed,verdict,stretch",
+                "10,0,stable,steady",
+                "40,0,unstable,whole"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_knee_point_past_saturation_quotes_no_latency() {
+        let text = knee(&fixtures::knee_view());
+        assert_snapshot!(text.lines().last().unwrap(), @"28,unstable,20000,,,,,,,,,,27.6,,,,,0.4");
+    }
+}

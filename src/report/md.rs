@@ -1,0 +1,93 @@
+//! Markdown for pull requests and notebooks: the answer as a line, the figures as one table.
+
+use super::figures::{significant, time};
+use super::tables::{Column, markdown};
+use super::text;
+use super::views::ResultMeta;
+use crate::analysis::RunResult;
+
+pub use super::text_knee::knee_markdown as knee;
+
+/// Writes one run: the first line of the text report and a table of latencies and throughput.
+#[must_use]
+pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
+    let shown = result.steady.as_ref().unwrap_or(&result.whole);
+    let heads = ["mean", "std", "p50", "p90", "p95", "p99"];
+    let mut columns = vec![Column::left(if result.steady.is_some() {
+        "steady state"
+    } else {
+        "whole run"
+    })];
+    columns.extend(heads.map(Column::right));
+    let cell = |value: Option<f64>| value.map_or("–".into(), time);
+    let latencies = [
+        ("TTFT", &shown.ttft),
+        ("TPOT", &shown.tpot),
+        ("ITL", &shown.itl),
+        ("E2EL", &shown.e2el),
+    ];
+    let rows: Vec<Vec<String>> = latencies
+        .into_iter()
+        .filter(|(_, distribution)| distribution.count() > 0)
+        .map(|(name, distribution)| {
+            let mut row = vec![
+                name.into(),
+                cell(distribution.mean_s()),
+                cell(distribution.std_s()),
+            ];
+            row.extend([0.5, 0.9, 0.95, 0.99].map(|p| cell(distribution.quantile_s(p))));
+            row
+        })
+        .collect();
+    let per_second = |number: u64| {
+        if shown.duration_s > 0.0 {
+            number as f64 / shown.duration_s
+        } else {
+            0.0
+        }
+    };
+    let throughput = format!(
+        "{} req/s, {} prompt tok/s, {} output tok/s",
+        significant(per_second(shown.completed)),
+        significant(per_second(shown.input_tokens)),
+        significant(per_second(shown.output_tokens))
+    );
+    let reasons: String = result
+        .reasons
+        .iter()
+        .map(|reason| format!("- {reason}\n"))
+        .collect();
+    let table = if rows.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", markdown(&columns, &rows))
+    };
+    format!(
+        "**{}**\n\n{reasons}- {throughput}\n{table}",
+        text::answer(result, meta)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn a_run_is_an_answer_and_a_table() {
+        insta::assert_snapshot!(run(&fixtures::stable_run(), &fixtures::meta()), @r"
+        **stable at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms, TPOT p50 7.25 ms, 1,280 tok/s out**
+
+        - the number in the system returned to its median 412 times
+        - 10.0 req/s, 10,200 prompt tok/s, 1,280 output tok/s
+
+        | steady state | mean | std | p50 | p90 | p95 | p99 |
+        | :-- | --: | --: | --: | --: | --: | --: |
+        | TTFT | 38.2 ms | 16.2 ms | 30.4 ms | 64.8 ms | 76.1 ms | 87.7 ms |
+        | TPOT | 7.66 ms | 900 µs | 7.25 ms | 9.17 ms | 9.65 ms | 10.1 ms |
+        | ITL | 10.9 ms | 5.89 ms | 8.01 ms | 20.4 ms | 24.9 ms | 29.6 ms |
+        | E2EL | 1.02 s | 133 ms | 960 ms | 1.25 s | 1.32 s | 1.38 s |
+        ");
+        assert!(!run(&fixtures::failed_run(), &fixtures::meta()).contains('|'));
+    }
+}

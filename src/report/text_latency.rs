@@ -1,0 +1,143 @@
+//! The latency tables of the run report: one row a metric, moments and percentiles, and their intervals.
+
+use super::figures::{count, significant, time};
+use super::tables::{Column, table};
+use super::views::ResultMeta;
+use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::metrics::{Distribution, Summary};
+
+/// Percentile columns that fit beside the moments.
+const PERCENTILES_PER_TABLE: usize = 5;
+
+/// The tables of latencies under a line that says of which stretch they are.
+pub(super) fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> String {
+    let mut points = vec![50.0, 90.0, 95.0, 99.0];
+    points.extend(
+        meta.percentiles
+            .iter()
+            .filter(|chosen| !points.contains(*chosen))
+            .collect::<Vec<_>>(),
+    );
+    points.sort_by(f64::total_cmp);
+    let title = match (&result.steady, result.steady_window_s) {
+        (Some(steady), Some((from, to))) => {
+            format!(
+                "steady state, {} to {}, {} requests",
+                time(from),
+                time(to),
+                count(steady.completed)
+            )
+        }
+        _ if result.verdict == Verdict::Unstable => {
+            "whole run: TTFT, E2EL and queue grow with its length".into()
+        }
+        _ => format!("whole run, {} requests", count(shown.completed)),
+    };
+    let rows: Vec<_> = rows(shown)
+        .into_iter()
+        .filter(|(_, _, distribution)| distribution.count() > 0)
+        .collect();
+    if rows.is_empty() {
+        return "  no request was completed: there is no latency to show\n".into();
+    }
+    let mut text = format!("  {title}\n");
+    for (index, points) in points.chunks(PERCENTILES_PER_TABLE).enumerate() {
+        text += &latency_table(&rows, points, index == 0);
+    }
+    text += &interval_table(result, &rows);
+    text
+}
+
+type Row<'a> = (&'static str, &'static str, &'a Distribution);
+
+/// One table of percentiles; the first also has the moments.
+fn latency_table(rows: &[Row<'_>], points: &[f64], with_moments: bool) -> String {
+    let mut columns = vec![Column::left("")];
+    if with_moments {
+        columns.extend([Column::right("mean"), Column::right("std")]);
+    }
+    columns.extend(points.iter().map(|point| Column::right(&format!("p{point}"))));
+    let cell = |value: Option<f64>| value.map_or("–".into(), time);
+    let cells = |(name, _, distribution): &Row<'_>| {
+        let mut row = vec![(*name).to_string()];
+        if with_moments {
+            row.extend([cell(distribution.mean_s()), cell(distribution.std_s())]);
+        }
+        row.extend(
+            points
+                .iter()
+                .map(|point| cell(distribution.quantile_s(point / 100.0))),
+        );
+        row
+    };
+    table(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// The 95 % intervals that are known, under the statistic they belong to; empty where none is.
+fn interval_table(result: &RunResult, rows: &[Row<'_>]) -> String {
+    let statistics = [
+        ("mean", ""),
+        ("p50", "p50_"),
+        ("p90", "p90_"),
+        ("p95", "p95_"),
+        ("p99", "p99_"),
+    ];
+    let known = |key: &str, prefix: &str| interval(result, &format!("{prefix}{key}"));
+    let used: Vec<(&str, &str)> = statistics
+        .into_iter()
+        .filter(|(_, prefix)| rows.iter().any(|(_, key, _)| known(key, prefix).is_some()))
+        .collect();
+    if used.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec![Column::left("95 %")];
+    columns.extend(used.iter().map(|(head, _)| Column::left(head)));
+    let cells = |(name, key, _): &Row<'_>| {
+        let bounds = used
+            .iter()
+            .map(|(_, prefix)| known(key, prefix).map_or(String::new(), |at| bounds(&at)));
+        let mut row = vec![(*name).to_string()];
+        row.extend(bounds);
+        row
+    };
+    let of_known = |row: &Vec<String>| row[1..].iter().any(|cell| !cell.is_empty());
+    table(
+        &columns,
+        &rows.iter().map(cells).filter(of_known).collect::<Vec<_>>(),
+    )
+}
+
+fn rows(summary: &Summary) -> [Row<'_>; 6] {
+    [
+        ("TTFT", "ttft", &summary.ttft),
+        ("TPOT", "tpot", &summary.tpot),
+        ("ITL", "itl", &summary.itl),
+        ("E2EL", "e2el", &summary.e2el),
+        ("queue", "queue_time", &summary.queue_time),
+        ("client queue", "client_queue_time", &summary.client_queue_time),
+    ]
+}
+
+/// The interval of that name.
+pub(super) fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
+    result
+        .intervals
+        .iter()
+        .find(|(name, _)| name == key)
+        .map(|(_, estimate)| *estimate)
+}
+
+/// `[34.1, 35.1] ms`: both ends in the unit of the upper one.
+fn bounds(estimate: &Estimate) -> String {
+    let high = time(estimate.high);
+    let Some((high, unit)) = high.split_once(' ') else {
+        return high;
+    };
+    let unit_s = match unit {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "µs" => 1e-6,
+        _ => 1e-9,
+    };
+    format!("[{}, {high}] {unit}", significant(estimate.low / unit_s))
+}
