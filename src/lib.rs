@@ -6,6 +6,7 @@
 //! [`metrics`] → [`analysis`] → [`config`] → [`report`] → [`cli`].
 
 pub mod ids;
+pub mod nearest;
 pub mod quantity;
 pub mod rng;
 pub mod units;

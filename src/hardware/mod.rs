@@ -1,4 +1,15 @@
 //! What a GPU, its links and its node offer, from datasheets: the ceilings that calibrations scale down.
+//!
+//! A device is read from a TOML profile ([`Device::from_toml`]); the shipped ones are found by name ([`find`]) and a
+//! new one is drafted from `nvidia-smi -q` ([`nvidia_smi`]). Left out: clocks, sparsity, MIG slices. Law: every rate
+//! is a dense peak, and [`Device::memory`] is what an engine is offered, not what the box says.
+
+pub mod nvidia_smi;
+mod profile;
+mod registry;
+
+pub use profile::{ProfileError, ProfileProblem};
+pub use registry::{UnknownDevice, all, find};
 
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 
@@ -13,7 +24,8 @@ pub struct Device {
     pub vendor: String,
     /// The architecture family, which decides tile shapes and supported dtypes.
     pub architecture: Architecture,
-    /// Memory as an engine sees it (`nvidia-smi` total), from which KV blocks are counted.
+    /// Memory as an engine sees it (what `torch.cuda.mem_get_info` calls total, some 0.5 GiB below `nvidia-smi`),
+    /// from which KV blocks are counted.
     pub memory: Bytes,
     /// Peak memory bandwidth.
     pub memory_bandwidth: BytesPerSec,

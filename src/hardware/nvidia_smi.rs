@@ -1,0 +1,182 @@
+//! What `nvidia-smi -q` tells of a card: enough to recognise a known one, never its peak rates.
+//!
+//! Left out: all GPUs but the first of the report. The rates of a recognised card come from its shipped profile; an
+//! unknown card needs its datasheet.
+
+use super::{Architecture, Device, all};
+use crate::units::Bytes;
+
+/// Of the memory that `nvidia-smi` prints as total, the share that an engine is offered: 139.8 of 140.4 GiB on an
+/// H200, 79.1 of 79.6 on an H100, 44.4 of 45.0 on an L40S, 22.0 of 22.5 on an L4.
+pub const VISIBLE_SHARE: f64 = 0.99;
+
+/// The first GPU of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// `NVIDIA H100 80GB HBM3`.
+    pub product: String,
+    /// `Hopper`, where the driver says it and it is known here.
+    pub architecture: Option<Architecture>,
+    /// Frame buffer total, before what the driver keeps.
+    pub memory: Bytes,
+    /// Board power limit in watts.
+    pub power_w: Option<f64>,
+}
+
+/// Why a text is not a usable report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReportError {
+    /// No `Product Name` line.
+    #[error("no `Product Name` in it; give the output of `nvidia-smi -q`")]
+    NoProduct,
+    /// No frame buffer size.
+    #[error("no `FB Memory Usage` with a `Total` in it; give the whole output of `nvidia-smi -q`")]
+    NoMemory,
+}
+
+/// Reads the first GPU of an `nvidia-smi -q` report.
+pub fn parse(text: &str) -> Result<Report, ReportError> {
+    let mut product = None;
+    let mut architecture = None;
+    let mut memory = None;
+    let mut power_w: Option<f64> = None;
+    let mut in_frame_buffer = false;
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(" : ") else {
+            in_frame_buffer = line.trim() == "FB Memory Usage";
+            continue;
+        };
+        let (key, value) = (key.trim(), value.trim());
+        match key {
+            "Product Name" if product.is_some() => break,
+            "Product Name" => product = Some(value.to_string()),
+            "Product Architecture" => architecture = Architecture::from_name(value),
+            "Total" if in_frame_buffer && memory.is_none() => {
+                memory = crate::quantity::parse_bytes(value).ok()
+            }
+            "Default Power Limit" | "Max Power Limit" if power_w.is_none() => {
+                power_w = crate::quantity::parse_watts(value).ok();
+            }
+            _ => {}
+        }
+    }
+    Ok(Report {
+        product: product.ok_or(ReportError::NoProduct)?,
+        architecture,
+        memory: memory.ok_or(ReportError::NoMemory)?,
+        power_w,
+    })
+}
+
+impl Report {
+    /// The shipped device that this card is, by the chip's name, the form and the memory; `None` if none fits.
+    #[must_use]
+    pub fn known_device(&self) -> Option<&'static Device> {
+        let words = words(&self.product);
+        let has = |word: &str| words.iter().any(|known| known == word);
+        all()
+            .iter()
+            .filter(|device| {
+                let chip = device.id.split('-').find(|part| !["RTX", "PRO"].contains(part));
+                chip.is_some_and(|chip| has(&chip.to_lowercase()))
+            })
+            .filter(|device| device.id.contains("-PRO-") == has("pro"))
+            .filter(|device| (self.memory.0 as f64 / device.memory.0 as f64 - 1.0).abs() < 0.06)
+            .min_by_key(|device| self.form_mismatch(device, &words))
+    }
+
+    /// 0 where the product's name speaks of the device's form. An H100 without a form in its name is the SXM one.
+    fn form_mismatch(&self, device: &Device, words: &[String]) -> u32 {
+        let form = ["pcie", "nvl"]
+            .into_iter()
+            .find(|form| words.iter().any(|word| word == form));
+        let device_form = ["PCIE", "NVL"].into_iter().find(|form| device.id.contains(form));
+        u32::from(form.map(str::to_uppercase).as_deref() != device_form)
+    }
+
+    /// Memory that an engine is offered, estimated by [`VISIBLE_SHARE`].
+    #[must_use]
+    pub fn visible_memory(&self) -> Bytes {
+        Bytes((self.memory.0 as f64 * VISIBLE_SHARE) as u64)
+    }
+}
+
+/// Lower-case words of a product name.
+fn words(product: &str) -> Vec<String> {
+    product
+        .to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .map(str::to_string)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "
+==============NVSMI LOG==============
+Attached GPUs                             : 1
+GPU 00000000:1A:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+    Product Architecture                  : Hopper
+    FB Memory Usage
+        Total                             : 81559 MiB
+        Reserved                          : 551 MiB
+    BAR1 Memory Usage
+        Total                             : 131072 MiB
+    GPU Power Readings
+        Current Power Limit               : 650.00 W
+        Default Power Limit               : 700.00 W
+        Max Power Limit                   : 700.00 W
+";
+
+    #[test]
+    fn a_report_is_read() {
+        let report = parse(REPORT).unwrap();
+        assert_eq!(report.product, "NVIDIA H100 80GB HBM3");
+        assert_eq!(report.architecture, Some(Architecture::Hopper));
+        assert_eq!(report.memory, Bytes(81_559 << 20));
+        assert_eq!(report.power_w, Some(700.0));
+        assert_eq!(report.known_device().unwrap().id, "H100-SXM-80GB");
+    }
+
+    #[test]
+    fn product_names_of_drivers_are_recognised() {
+        let check = |product: &str, mib: u64, id: Option<&str>| {
+            let report = Report {
+                product: product.to_string(),
+                architecture: None,
+                memory: Bytes(mib << 20),
+                power_w: None,
+            };
+            assert_eq!(
+                report.known_device().map(|device| device.id.as_str()),
+                id,
+                "{product}"
+            );
+        };
+        check("NVIDIA H100 PCIe", 81_559, Some("H100-PCIE-80GB"));
+        check("NVIDIA H100 NVL", 95_830, Some("H100-NVL-94GB"));
+        check("NVIDIA H200", 143_771, Some("H200-SXM-141GB"));
+        check("NVIDIA A100-SXM4-80GB", 81_920, Some("A100-SXM-80GB"));
+        check("NVIDIA A100 80GB PCIe", 81_920, Some("A100-PCIE-80GB"));
+        check("NVIDIA A100-PCIE-40GB", 40_960, Some("A100-PCIE-40GB"));
+        check("NVIDIA L40S", 46_068, Some("L40S-48GB"));
+        check("Tesla T4", 15_360, Some("T4-16GB"));
+        check("NVIDIA GeForce RTX 4090", 24_564, Some("RTX-4090-24GB"));
+        check(
+            "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+            97_887,
+            Some("RTX-PRO-6000-96GB"),
+        );
+        check("NVIDIA RTX 6000 Ada Generation", 49_140, None);
+        check("NVIDIA GeForce RTX 3090", 24_576, None);
+    }
+
+    #[test]
+    fn a_text_of_something_else_is_an_error() {
+        assert_eq!(parse("hello"), Err(ReportError::NoProduct));
+        assert_eq!(parse("    Product Name : X"), Err(ReportError::NoMemory));
+    }
+}

@@ -1,0 +1,481 @@
+//! The TOML form of a [`Device`]: what a file may say, and the only judge of it.
+//!
+//! Quantities are strings with units. Every problem of a file is reported at once, each with its key and line. The
+//! memory that an engine is offered is asked for and not derived from the marketed size: a silent guess there moves
+//! every KV block count.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::{Architecture, Device, Peaks, Price};
+use crate::nearest::nearest;
+use crate::quantity::{self, QuantityError, format_bytes, format_flops, format_rate};
+use crate::units::Bytes;
+
+/// What is wrong with a profile, all of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ProfileError {
+    /// The file, as the caller named it.
+    pub source_name: String,
+    /// At least one, in the order of the file's keys.
+    pub problems: Vec<ProfileProblem>,
+}
+
+/// One thing wrong with a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileProblem {
+    /// Dotted path, `memory.size`; empty where the text is not TOML or a key is unknown.
+    pub key: String,
+    /// Line of the key, from 1, where the file has it.
+    pub line: Option<usize>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not a hardware profile", self.source_name)?;
+        for problem in &self.problems {
+            write!(f, "\n  ")?;
+            if let Some(line) = problem.line {
+                write!(f, "line {line}: ")?;
+            }
+            if !problem.key.is_empty() {
+                write!(f, "`{}`: ", problem.key)?;
+            }
+            write!(f, "{}", problem.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// The file as written. All keys are optional here, so that all missing ones can be told at once.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RawProfile {
+    id: Option<String>,
+    name: Option<String>,
+    vendor: Option<String>,
+    architecture: Option<String>,
+    memory: RawMemory,
+    peak: RawPeak,
+    link: RawLink,
+    power: RawPower,
+    price: Option<RawPrice>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RawMemory {
+    size: Option<String>,
+    visible: Option<String>,
+    bandwidth: Option<String>,
+    l2: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RawPeak {
+    bf16: Option<String>,
+    fp8: Option<String>,
+    int8: Option<String>,
+    fp4: Option<String>,
+    sm_count: Option<u32>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RawLink {
+    nvlink: Option<String>,
+    pcie: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RawPower {
+    tdp: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct RawPrice {
+    usd_per_hour: Option<f64>,
+    date: Option<String>,
+}
+
+const ARCHITECTURES: [(&str, Architecture); 7] = [
+    ("turing", Architecture::Turing),
+    ("ampere", Architecture::Ampere),
+    ("ada", Architecture::Ada),
+    ("hopper", Architecture::Hopper),
+    ("blackwell", Architecture::Blackwell),
+    ("cdna", Architecture::Cdna),
+    ("other", Architecture::Other),
+];
+
+impl Architecture {
+    /// As profiles spell it, `hopper`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let known = ARCHITECTURES
+            .iter()
+            .find(|(_, architecture)| *architecture == self);
+        known.map_or("other", |(name, _)| name)
+    }
+
+    /// The architecture that a profile or `nvidia-smi` names, in any case; `None` if unknown.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Architecture> {
+        let name = name.to_lowercase();
+        // nvidia-smi says "Ada Lovelace".
+        let first = name.split_whitespace().next()?;
+        ARCHITECTURES
+            .iter()
+            .find(|(known, _)| *known == first)
+            .map(|&(_, architecture)| architecture)
+    }
+}
+
+impl Device {
+    /// Reads a hardware profile. `source` names the text in messages.
+    pub fn from_toml(text: &str, source: &str) -> Result<Device, ProfileError> {
+        let failed = |problems| ProfileError {
+            source_name: source.to_string(),
+            problems,
+        };
+        let raw: RawProfile =
+            toml::from_str(text).map_err(|error| failed(vec![syntax_problem(text, &error)]))?;
+        let mut resolve = Resolve {
+            text,
+            problems: Vec::new(),
+        };
+        let device = raw.resolve(&mut resolve);
+        match device {
+            Some(device) if resolve.problems.is_empty() => Ok(device),
+            _ => Err(failed(resolve.problems)),
+        }
+    }
+
+    /// Writes a profile that [`Device::from_toml`] reads back as an equal device. `source` becomes its first comment.
+    #[must_use]
+    pub fn to_toml(&self, source: &str) -> String {
+        let quoted = |text: &str| toml::Value::String(text.to_string()).to_string();
+        let mut lines = vec![
+            format!("# {source}"),
+            format!("id = {}", quoted(&self.id)),
+            format!("name = {}", quoted(&self.name)),
+            format!("vendor = {}", quoted(&self.vendor)),
+            format!("architecture = \"{}\"", self.architecture.name()),
+            "\n[memory]".to_string(),
+            format!("visible = \"{}\"", format_bytes(self.memory)),
+            format!("bandwidth = \"{}\"", format_rate(self.memory_bandwidth)),
+            format!("l2 = \"{}\"", format_bytes(self.l2)),
+            "\n[peak]".to_string(),
+            format!("bf16 = \"{}\"", format_flops(self.peaks.bf16)),
+        ];
+        let peaks = [
+            ("fp8", self.peaks.fp8),
+            ("int8", self.peaks.int8),
+            ("fp4", self.peaks.fp4),
+        ];
+        for (name, rate) in peaks {
+            lines.extend(rate.map(|rate| format!("{name} = \"{}\"", format_flops(rate))));
+        }
+        lines.push(format!("sm_count = {}\n\n[link]", self.sm_count));
+        lines.extend(
+            self.nvlink
+                .map(|rate| format!("nvlink = \"{}\"", format_rate(rate))),
+        );
+        lines.push(format!("pcie = \"{}\"", format_rate(self.pcie)));
+        lines.push(format!("\n[power]\ntdp = \"{} W\"", self.tdp_w));
+        lines.extend(self.price.as_ref().map(|price| {
+            format!(
+                "\n[price]\nusd_per_hour = {:?}\ndate = {}",
+                price.usd_per_hour,
+                quoted(&price.date)
+            )
+        }));
+        lines.join("\n") + "\n"
+    }
+}
+
+impl RawProfile {
+    /// Checks everything before giving up, so that a file's problems come out together.
+    fn resolve(self, check: &mut Resolve<'_>) -> Option<Device> {
+        let id = check.name("id", self.id);
+        let name = check.name("name", self.name);
+        let vendor = check.vendor(self.vendor);
+        let architecture = check.architecture(self.architecture);
+        let size = self
+            .memory
+            .size
+            .map(|size| check.memory("memory.size", Some(size)));
+        let memory = check.memory("memory.visible", self.memory.visible);
+        if let (Some(Some(size)), Some(memory)) = (size, memory) {
+            check.plausible_visible(size, memory);
+        }
+        let bandwidth = check.required(
+            "memory.bandwidth",
+            self.memory.bandwidth,
+            "3.35 TB/s",
+            quantity::parse_rate,
+        );
+        let l2 = check.required("memory.l2", self.memory.l2, "50 MB", quantity::parse_bytes);
+        let flops = quantity::parse_flops;
+        let bf16 = check.required("peak.bf16", self.peak.bf16, "989.4 TFLOP/s", flops);
+        let fp8 = check.optional("peak.fp8", self.peak.fp8, flops);
+        let int8 = check.optional("peak.int8", self.peak.int8, flops);
+        let fp4 = check.optional("peak.fp4", self.peak.fp4, flops);
+        let sm_count = check.sm_count(self.peak.sm_count);
+        let nvlink = check.optional("link.nvlink", self.link.nvlink, quantity::parse_rate);
+        let pcie = check.required("link.pcie", self.link.pcie, "64 GB/s", quantity::parse_rate);
+        let tdp_w = check.required("power.tdp", self.power.tdp, "700 W", quantity::parse_watts);
+        let price = self.price.map(|price| check.price(price));
+        if let (Some(bandwidth), Some(bf16)) = (bandwidth, bf16) {
+            check.positive("memory.bandwidth", bandwidth.0);
+            check.positive("peak.bf16", bf16.0);
+        }
+        Some(Device {
+            id: id?,
+            name: name?,
+            vendor: vendor?,
+            architecture: architecture?,
+            memory: memory?,
+            memory_bandwidth: bandwidth?,
+            peaks: Peaks {
+                bf16: bf16?,
+                fp8,
+                int8,
+                fp4,
+            },
+            l2: l2?,
+            sm_count: sm_count?,
+            nvlink,
+            pcie: pcie?,
+            tdp_w: tdp_w?,
+            price: price.flatten(),
+        })
+    }
+}
+
+/// Collects problems while values are read; `None` means that a problem was written down.
+struct Resolve<'a> {
+    text: &'a str,
+    problems: Vec<ProfileProblem>,
+}
+
+impl Resolve<'_> {
+    fn problem<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
+        self.problems.push(ProfileProblem {
+            key: key.to_string(),
+            line: line_of_key(self.text, key),
+            message: message.into(),
+        });
+        None
+    }
+
+    fn required<T>(
+        &mut self,
+        key: &str,
+        value: Option<String>,
+        example: &str,
+        parse: fn(&str) -> Result<T, QuantityError>,
+    ) -> Option<T> {
+        match value.as_deref().map(parse) {
+            Some(Ok(value)) => Some(value),
+            Some(Err(error)) => self.problem(key, error.to_string()),
+            None => self.problem(key, format!("is missing; write it like `\"{example}\"`")),
+        }
+    }
+
+    fn optional<T>(
+        &mut self,
+        key: &str,
+        value: Option<String>,
+        parse: fn(&str) -> Result<T, QuantityError>,
+    ) -> Option<T> {
+        value.and_then(|value| self.required(key, Some(value), "", parse))
+    }
+
+    fn memory(&mut self, key: &str, value: Option<String>) -> Option<Bytes> {
+        let memory = self.required(key, value, "79.1 GiB", quantity::parse_bytes)?;
+        if memory.gib() < 0.5 || memory.gib() > 4096.0 {
+            return self.problem(key, "must lie between 0.5 GiB and 4096 GiB");
+        }
+        Some(memory)
+    }
+
+    fn plausible_visible(&mut self, size: Bytes, visible: Bytes) {
+        // HBM of 192 "GB" on some AMD cards is 192 GiB, 7.4 % more than the label in powers of ten.
+        if visible.0 as f64 > size.0 as f64 * 1.08 || (visible.0 as f64) < size.0 as f64 * 0.7 {
+            let message = format!(
+                "{:.1} GiB does not go with a size of {:.0} GB; it is usually 0.93 to 1.0 of it",
+                visible.gib(),
+                size.gb()
+            );
+            self.problem::<()>("memory.visible", message);
+        }
+    }
+
+    fn positive(&mut self, key: &str, value: f64) {
+        if value <= 0.0 {
+            self.problem::<()>(key, "must be above zero");
+        }
+    }
+
+    fn name(&mut self, key: &str, value: Option<String>) -> Option<String> {
+        match value {
+            Some(value) if !value.trim().is_empty() => Some(value),
+            _ => self.problem(key, "is missing; write it like `\"H100-SXM-80GB\"`"),
+        }
+    }
+
+    fn vendor(&mut self, value: Option<String>) -> Option<String> {
+        match value.as_deref() {
+            Some("nvidia" | "amd" | "other") => value,
+            Some(other) => self.problem("vendor", format!("`{other}` must be `nvidia`, `amd` or `other`")),
+            None => self.problem("vendor", "is missing; write `nvidia`, `amd` or `other`"),
+        }
+    }
+
+    fn architecture(&mut self, value: Option<String>) -> Option<Architecture> {
+        let names = ARCHITECTURES.map(|(name, _)| name);
+        let Some(value) = value else {
+            return self.problem("architecture", format!("is missing; one of {}", names.join(", ")));
+        };
+        Architecture::from_name(&value).or_else(|| {
+            let near = nearest(&value, names, 1);
+            let hint = near
+                .first()
+                .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            self.problem(
+                "architecture",
+                format!("`{value}` is not one of {}{hint}", names.join(", ")),
+            )
+        })
+    }
+
+    fn sm_count(&mut self, value: Option<u32>) -> Option<u32> {
+        match value {
+            Some(count @ 1..=4096) => Some(count),
+            Some(count) => self.problem("peak.sm_count", format!("{count} must lie between 1 and 4096")),
+            None => self.problem("peak.sm_count", "is missing; write it like `132`"),
+        }
+    }
+
+    fn price(&mut self, raw: RawPrice) -> Option<Price> {
+        let date = match raw.date {
+            Some(date) if date.parse::<jiff::civil::Date>().is_ok() => Some(date),
+            Some(date) => self.problem("price.date", format!("`{date}` is not a date like `2025-10-01`")),
+            None => self.problem("price.date", "is missing: a price without a date misleads"),
+        };
+        let usd_per_hour = match raw.usd_per_hour {
+            Some(price) if (0.0..1e6).contains(&price) => Some(price),
+            Some(price) => self.problem(
+                "price.usd_per_hour",
+                format!("{price} must be at least zero and below a million"),
+            ),
+            None => self.problem("price.usd_per_hour", "is missing; write it like `2.99`"),
+        };
+        Some(Price {
+            usd_per_hour: usd_per_hour?,
+            date: date?,
+        })
+    }
+}
+
+/// A syntax error or an unknown key, with the line that serde points at.
+fn syntax_problem(text: &str, error: &toml::de::Error) -> ProfileProblem {
+    ProfileProblem {
+        key: String::new(),
+        line: error.span().map(|span| line_of_offset(text, span.start)),
+        message: error.message().to_string(),
+    }
+}
+
+/// The line of a dotted key, from 1; `None` where the file does not have it.
+fn line_of_key(text: &str, key: &str) -> Option<usize> {
+    let table = toml::de::DeTable::parse(text).ok()?;
+    let mut table = table.get_ref();
+    let mut parts = key.split('.').peekable();
+    loop {
+        let value = table.get(parts.next()?)?;
+        if parts.peek().is_none() {
+            return Some(line_of_offset(text, value.span().start));
+        }
+        table = value.get_ref().as_table()?;
+    }
+}
+
+fn line_of_offset(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const H100: &str = include_str!("../../hardware_profiles/h100-sxm-80gb.toml");
+
+    #[test]
+    fn all_problems_of_a_file_come_at_once() {
+        let text = H100
+            .replace("3.35 TB/s", "3.35 TB")
+            .replace("132 ", "0 ")
+            .replace("hopper", "hoper")
+            .replace("tdp =", "# tdp =");
+        let error = Device::from_toml(&text, "my.toml").unwrap_err();
+        insta::assert_snapshot!(error, @r#"
+        my.toml is not a hardware profile
+          line 8: `architecture`: `hoper` is not one of turing, ampere, ada, hopper, blackwell, cdna, other; did you mean `hopper`?
+          line 13: `memory.bandwidth`: `TB` in `3.35 TB` is not a unit of bandwidth; known are B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s
+          line 21: `peak.sm_count`: 0 must lie between 1 and 4096
+          `power.tdp`: is missing; write it like `"700 W"`
+        "#);
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_its_line() {
+        let error = Device::from_toml(&H100.replace("bf16 =", "bf61 ="), "my.toml").unwrap_err();
+        insta::assert_snapshot!(error, @r#"
+        my.toml is not a hardware profile
+          line 18: unknown field `bf61`, expected one of `bf16`, `fp8`, `int8`, `fp4`, `sm_count`
+        "#);
+    }
+
+    #[test]
+    fn a_visible_memory_that_contradicts_the_size_is_refused() {
+        let error = Device::from_toml(&H100.replace("79.1 GiB", "7.91 GiB"), "my.toml").unwrap_err();
+        assert_eq!(error.problems[0].key, "memory.visible");
+    }
+
+    #[test]
+    fn the_template_is_a_valid_profile() {
+        Device::from_toml(
+            include_str!("../../hardware_profiles/template.toml"),
+            "template.toml",
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn every_shipped_device_survives_writing_and_reading() {
+        for device in super::super::all() {
+            let text = device.to_toml("round trip");
+            assert_eq!(&Device::from_toml(&text, "round trip").unwrap(), device);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_profile_is_an_error_and_not_a_panic(at in 0usize..H100.len(), junk in "\\PC{0,3}", cut in 0usize..5) {
+            let end = (at + cut).min(H100.len());
+            if H100.is_char_boundary(at) && H100.is_char_boundary(end) {
+                let text = format!("{}{junk}{}", &H100[..at], &H100[end..]);
+                let _ = Device::from_toml(&text, "damaged");
+            }
+        }
+    }
+}

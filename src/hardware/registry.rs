@@ -1,0 +1,210 @@
+//! The shipped devices, and finding one by any reasonable shortening of its name.
+//!
+//! A name is an id's parts in order with any left out (`l40s`, `h200_sxm`, `RTX4090`), whatever its case and
+//! separators. Where several cards fit, the SXM one with the most memory is meant, and a note says so.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use super::Device;
+use crate::nearest::{nearest, squash};
+
+macro_rules! profiles {
+    ($($stem:literal),* $(,)?) => {
+        [$(($stem, include_str!(concat!("../../hardware_profiles/", $stem, ".toml")))),*]
+    };
+}
+
+/// File stem and text of each shipped profile, in the order of listings.
+const PROFILES: [(&str, &str); 20] = profiles![
+    "b300-sxm-288gb",
+    "gb200-186gb",
+    "b200-sxm-180gb",
+    "h200-sxm-141gb",
+    "h100-sxm-80gb",
+    "h100-nvl-94gb",
+    "h100-pcie-80gb",
+    "a100-sxm-80gb",
+    "a100-pcie-80gb",
+    "a100-sxm-40gb",
+    "a100-pcie-40gb",
+    "rtx-pro-6000-96gb",
+    "l40s-48gb",
+    "rtx-5090-32gb",
+    "rtx-4090-24gb",
+    "l4-24gb",
+    "a10-24gb",
+    "t4-16gb",
+    "mi355x-288gb",
+    "mi300x-192gb",
+];
+
+static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
+    PROFILES
+        .iter()
+        .map(|(stem, text)| {
+            Device::from_toml(text, stem).expect("shipped profiles are valid, a test reads them all")
+        })
+        .collect()
+});
+
+/// No shipped device has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct UnknownDevice {
+    /// What was asked for.
+    pub name: String,
+    /// Ids that are spelt alike, nearest first.
+    pub suggestions: Vec<String>,
+}
+
+impl fmt::Display for UnknownDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown GPU \"{}\"", self.name)?;
+        if !self.suggestions.is_empty() {
+            write!(f, "\n  did you mean {}?", self.suggestions.join(" or "))?;
+        }
+        write!(
+            f,
+            "\n  `plimsoll hw` lists the known ones, `plimsoll hw add` makes a new one"
+        )
+    }
+}
+
+/// Every shipped device, in the order of listings.
+#[must_use]
+pub fn all() -> &'static [Device] {
+    &DEVICES
+}
+
+/// The shipped device of that name, and a note where the name fits several.
+///
+/// ```
+/// let (device, note) = plimsoll::hardware::find("h100").unwrap();
+/// assert_eq!(device.id, "H100-SXM-80GB");
+/// assert!(note.unwrap().contains("H100-PCIE-80GB"));
+/// ```
+pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
+    let wanted = squash(name);
+    let wanted = ["nvidia", "amd"]
+        .iter()
+        .find_map(|vendor| wanted.strip_prefix(vendor))
+        .unwrap_or(&wanted);
+    let exact = all().iter().find(|device| squash(&device.id) == wanted);
+    let mut fitting: Vec<&Device> = match exact {
+        Some(device) => vec![device],
+        None => all()
+            .iter()
+            .filter(|device| is_shortening(wanted, &device.id))
+            .collect(),
+    };
+    fitting.sort_by_key(|device| (!device.id.contains("-SXM-"), std::cmp::Reverse(device.memory)));
+    match fitting[..] {
+        [] => Err(UnknownDevice {
+            name: name.to_string(),
+            suggestions: nearest(wanted, all().iter().map(|device| device.id.as_str()), 3)
+                .into_iter()
+                .map(str::to_string)
+                .collect(),
+        }),
+        [only] => Ok((only.clone(), None)),
+        [first, ref others @ ..] => {
+            let others: Vec<&str> = others.iter().map(|device| device.id.as_str()).collect();
+            let note = format!(
+                "\"{name}\" read as {}; it could also be {}",
+                first.id,
+                others.join(", ")
+            );
+            Ok((first.clone(), Some(note)))
+        }
+    }
+}
+
+/// Whether `wanted` is the id's parts in order with some left out. The part that names the chip must stay.
+fn is_shortening(wanted: &str, id: &str) -> bool {
+    let parts: Vec<String> = id.split('-').map(squash).collect();
+    let names_chip = |part: &str| {
+        let is_memory = part
+            .strip_suffix("gb")
+            .is_some_and(|size| size.parse::<u32>().is_ok());
+        !is_memory && !["sxm", "pcie", "nvl", "rtx", "pro"].contains(&part)
+    };
+    (1u32..1 << parts.len()).any(|kept| {
+        let kept: Vec<&str> = parts
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| kept & (1 << index) != 0)
+            .map(|(_, part)| part.as_str())
+            .collect();
+        kept.iter().any(|part| names_chip(part)) && kept.concat() == wanted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str) -> String {
+        find(name).map_or_else(|error| error.to_string(), |(device, _)| device.id)
+    }
+
+    #[test]
+    fn every_profile_is_valid_and_its_id_is_its_file_name() {
+        for (device, (stem, text)) in all().iter().zip(PROFILES) {
+            assert_eq!(device.id, stem.to_uppercase());
+            assert!(text.contains("# Source: "), "{stem} names no source");
+            let ridge = device.peaks.bf16.0 / device.memory_bandwidth.0;
+            assert!((100.0..1000.0).contains(&ridge), "{stem}: {ridge} FLOP per byte");
+        }
+    }
+
+    #[test]
+    fn every_profile_on_disk_is_shipped() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/hardware_profiles");
+        let on_disk = std::fs::read_dir(folder).unwrap().count();
+        assert_eq!(on_disk, PROFILES.len() + 1, "all but template.toml are embedded");
+    }
+
+    #[test]
+    fn case_and_separators_do_not_matter() {
+        for name in [
+            "H100-SXM-80GB",
+            "h100_sxm_80gb",
+            "h100 sxm 80GB",
+            "NVIDIA H100-SXM-80GB",
+            "h100sxm80gb",
+        ] {
+            assert_eq!(found(name), "H100-SXM-80GB");
+        }
+    }
+
+    #[test]
+    fn any_shortening_by_whole_parts_is_understood() {
+        assert_eq!(found("l40s"), "L40S-48GB");
+        assert_eq!(found("h200_sxm"), "H200-SXM-141GB");
+        assert_eq!(found("rtx4090"), "RTX-4090-24GB");
+        assert_eq!(found("4090"), "RTX-4090-24GB");
+        assert_eq!(found("l4"), "L4-24GB");
+        assert_eq!(found("h100-pcie"), "H100-PCIE-80GB");
+        assert_eq!(found("a100-40gb"), "A100-SXM-40GB");
+        assert!(find("80gb").is_err());
+        assert!(find("sxm").is_err());
+        assert!(find("").is_err());
+    }
+
+    #[test]
+    fn a_short_name_that_fits_several_takes_the_largest_sxm_card_and_says_so() {
+        let (device, note) = find("a100").unwrap();
+        assert_eq!(device.id, "A100-SXM-80GB");
+        insta::assert_snapshot!(note.unwrap(), @r#""a100" read as A100-SXM-80GB; it could also be A100-SXM-40GB, A100-PCIE-80GB, A100-PCIE-40GB"#);
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_ones() {
+        insta::assert_snapshot!(found("RTX4090-24G"), @r#"
+        unknown GPU "RTX4090-24G"
+          did you mean RTX-4090-24GB?
+          `plimsoll hw` lists the known ones, `plimsoll hw add` makes a new one
+        "#);
+        assert!(find("abacus").unwrap_err().suggestions.is_empty());
+    }
+}
