@@ -4,6 +4,15 @@
 //! picoseconds. A decode-only step is affine in KV tokens for a fixed batch ([`DecodeCost`]), which is what lets
 //! the simulator leap over a run of them.
 
+pub mod calibration;
+pub mod constant;
+pub mod kernel;
+pub mod linear;
+mod operators;
+pub mod roofline;
+#[cfg(test)]
+mod testing;
+
 use crate::units::Picos;
 
 /// What a step computes, summed over its sequences.

@@ -1,0 +1,168 @@
+//! The calibrations that ship with the program, and which of them serves a device.
+//!
+//! A GPU's own file comes first; what it lacks comes from its architecture's prior, and what that lacks from the
+//! datasheet. Law: [`for_device`] always answers, with every block filled.
+
+use super::Calibration;
+use crate::cost::Trust;
+use crate::hardware::{Architecture, Device};
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        /// Name and text of each shipped file.
+        const SHIPPED: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../../calibrations/", $name, ".toml")))),*
+        ];
+    };
+}
+
+shipped![
+    "a100-pcie-80gb-vllm",
+    "a100-sxm-80gb-vllm",
+    "b200-sxm-180gb-vllm",
+    "datasheet",
+    "h100-sxm-80gb-vllm",
+    "h200-sxm-141gb-vllm",
+    "l40s-48gb-vllm",
+    "prior-ada",
+    "prior-ampere",
+    "prior-blackwell",
+    "prior-cdna",
+    "prior-hopper",
+    "prior-turing",
+];
+
+/// A calibration for a device and how it was come by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// With every block filled.
+    pub calibration: Calibration,
+    /// Trust of the file that was chosen; single blocks may be worse.
+    pub trust: Trust,
+    /// One sentence for people, which names the file and what it was made from.
+    pub note: String,
+}
+
+/// Names of the shipped calibrations, in alphabetical order.
+pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// A shipped calibration by its name, as its file has it.
+#[must_use]
+pub fn shipped(name: &str) -> Option<Calibration> {
+    let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
+    Some(Calibration::parse(name, text).expect("shipped calibrations are parsed by a test"))
+}
+
+/// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
+#[must_use]
+pub fn for_device(device: &Device, engine: &str) -> Chosen {
+    let base = prior(device.architecture);
+    let id = device.id.to_lowercase();
+    let own = shipped(&format!("{id}-{engine}")).map(|own| (own, true));
+    let own = own.or_else(|| shipped(&format!("{id}-vllm")).map(|other| (other, false)));
+    match own {
+        Some((own, same_engine)) => {
+            let trust = own.provenance.source.trust();
+            let other_engine = if same_engine {
+                String::new()
+            } else {
+                format!("; measured with vllm's kernels, not {engine}'s")
+            };
+            let note = format!(
+                "calibration {} ({}){other_engine}",
+                own.name, own.provenance.credit
+            );
+            Chosen {
+                calibration: own.over(&base),
+                trust,
+                note,
+            }
+        }
+        None => {
+            let trust = base.provenance.source.trust();
+            let note = match trust {
+                Trust::RooflineOnly => format!(
+                    "no calibration fits {}: datasheet ceilings, an optimist's answer",
+                    device.id
+                ),
+                _ => format!(
+                    "no measurements of {} ship: {}, from GPUs of the same family",
+                    device.id, base.name
+                ),
+            };
+            Chosen {
+                calibration: base,
+                trust,
+                note,
+            }
+        }
+    }
+}
+
+fn prior(architecture: Architecture) -> Calibration {
+    let name = match architecture {
+        Architecture::Turing => Some("prior-turing"),
+        Architecture::Ampere => Some("prior-ampere"),
+        Architecture::Ada => Some("prior-ada"),
+        Architecture::Hopper => Some("prior-hopper"),
+        Architecture::Blackwell => Some("prior-blackwell"),
+        Architecture::Cdna => Some("prior-cdna"),
+        Architecture::Other => None,
+    };
+    let datasheet = shipped("datasheet").expect("the datasheet file ships");
+    match name.and_then(shipped) {
+        Some(prior) => prior.over(&datasheet),
+        None => datasheet,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::testing::device;
+
+    #[test]
+    fn every_shipped_calibration_parses_and_cites_its_source() {
+        for (name, text) in SHIPPED {
+            let calibration = Calibration::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!calibration.provenance.credit.is_empty(), "{name} credits nobody");
+        }
+    }
+
+    #[test]
+    fn every_device_gets_every_block() {
+        for (id, architecture) in [
+            ("H100-SXM-80GB", Architecture::Hopper),
+            ("RTX-4090-24GB", Architecture::Ada),
+            ("MI300X-192GB", Architecture::Cdna),
+            ("TPU", Architecture::Other),
+        ] {
+            let mut card = device("h100");
+            card.id = id.to_owned();
+            card.architecture = architecture;
+            let chosen = for_device(&card, "vllm");
+            assert!(chosen.calibration.attention.is_some(), "{id}");
+            assert!(chosen.calibration.elementwise.is_some(), "{id}");
+            assert!(chosen.calibration.host.contains_key("vllm"), "{id}");
+            assert!(!chosen.calibration.gemm.is_empty(), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_card_of_its_own_is_calibrated_and_a_cousin_is_a_prior() {
+        let own = for_device(&device("h100"), "vllm");
+        assert_eq!(
+            (own.calibration.name.as_str(), own.trust),
+            ("h100-sxm-80gb-vllm", Trust::Calibrated)
+        );
+        let mut cousin = device("h100");
+        cousin.id = "H100-NVL-94GB".to_owned();
+        let cousin = for_device(&cousin, "vllm");
+        assert_eq!(
+            (cousin.calibration.name.as_str(), cousin.trust),
+            ("prior-hopper", Trust::Prior)
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! What one kernel takes: the calibrated roofline forms, as pure functions from a shape to seconds.
+//!
+//! Times of kernels are summed over a step; the maximum (or p-norm) of compute and memory is taken for each kernel by
+//! itself, never over sums ("Williams 2009, roofline"). Left out: clocks that change during a step, and two
+//! kernels that overlap. Law: every form grows, or stays, with each of its sizes.
+
+use super::calibration::{AllReduce, Gemm, GemmForm, Moe, Occupancy};
+use crate::hardware::Device;
+
+/// A matrix product `[m × k]·[k × n]` and the width of its elements in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GemmShape {
+    /// Rows of the activations: tokens.
+    pub m: u64,
+    /// Output channels.
+    pub n: u64,
+    /// Input channels.
+    pub k: u64,
+    /// Of one weight, scales included.
+    pub weight_bytes: f64,
+    /// Of one input activation.
+    pub input_bytes: f64,
+    /// Of one output activation.
+    pub output_bytes: f64,
+}
+
+impl GemmShape {
+    /// `2·M·N·K`, padding not counted.
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    /// Weights, activations in and out.
+    #[must_use]
+    pub fn bytes(&self) -> f64 {
+        let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
+        self.weight_bytes * n * k + self.input_bytes * m * k + self.output_bytes * m * n
+    }
+}
+
+/// The ceilings that a GEMM's efficiencies scale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Dense peak of the format that the tensor cores compute in, FLOP/s.
+    pub flops_per_s: f64,
+    /// Memory bandwidth, bytes/s.
+    pub bytes_per_s: f64,
+    /// Streaming multiprocessors.
+    pub sm_count: u32,
+}
+
+impl Ceilings {
+    /// The ceilings of `device` where the tensor cores run at `flops_per_s`.
+    #[must_use]
+    pub fn of(device: &Device, flops_per_s: f64) -> Ceilings {
+        Ceilings {
+            flops_per_s,
+            bytes_per_s: device.memory_bandwidth.0,
+            sm_count: device.sm_count,
+        }
+    }
+}
+
+/// `(a^p + b^p)^(1/p)`: nearly the larger one, and more than either near the ridge.
+#[must_use]
+pub fn pnorm(a: f64, b: f64, p: f64) -> f64 {
+    let (small, large) = if a < b { (a, b) } else { (b, a) };
+    if large <= 0.0 {
+        return 0.0;
+    }
+    large * (1.0 + (small / large).powf(p)).powf(1.0 / p)
+}
+
+/// Seconds of one GEMM.
+///
+/// `occupancy-pnorm`: `t = o + (Tc^p + Tb^p)^(1/p) + q0 + q1·M·K/BW` with
+/// `Tc = 2·pad(M)·pad(N)·K·occ^a/(ec·PEAK)`, `Tb = bytes/(eb·BW)`, `occ = max(1, SMs/tiles)` or, with whole waves,
+/// `ceil(tiles/SMs)·SMs/tiles`. `C5`: `t = t0 + κK + ((F/P)^p + (B/W)^p)^(1/p)`.
+/// `compute_derate` ≤ 1 scales the compute rate: sustained over burst clocks.
+#[must_use]
+pub fn gemm_seconds(gemm: &Gemm, ceilings: &Ceilings, shape: &GemmShape, compute_derate: f64) -> f64 {
+    if shape.m == 0 {
+        return 0.0;
+    }
+    match &gemm.form {
+        GemmForm::OccupancyPnorm(form) => {
+            let (tile_m, tile_n) = (u64::from(form.tile.0), u64::from(form.tile.1));
+            let (tiles_m, tiles_n) = (shape.m.div_ceil(tile_m), shape.n.div_ceil(tile_n));
+            let tiles = (tiles_m * tiles_n) as f64;
+            let sms = f64::from(ceilings.sm_count);
+            let occupancy = match form.occupancy {
+                Occupancy::Smooth => (sms / tiles).max(1.0),
+                Occupancy::Wave => (tiles / sms).ceil() * sms / tiles,
+            };
+            let padded_flops = 2.0 * (tiles_m * tile_m) as f64 * (tiles_n * tile_n) as f64 * shape.k as f64;
+            let compute_rate = form.compute_efficiency * compute_derate * ceilings.flops_per_s;
+            let compute = padded_flops * occupancy.powf(form.occupancy_exponent) / compute_rate;
+            let memory = shape.bytes() / (form.bandwidth_efficiency * ceilings.bytes_per_s);
+            let quantize = form.quantize_us * 1e-6
+                + form.quantize_passes * shape.m as f64 * shape.k as f64 / ceilings.bytes_per_s;
+            form.overhead_us * 1e-6 + pnorm(compute, memory, form.pnorm) + quantize
+        }
+        GemmForm::C5(form) => {
+            let compute = shape.flops() / (form.p_tflops * 1e12 * compute_derate);
+            let memory = shape.bytes() / (form.w_gbs * 1e9);
+            form.t0_us * 1e-6 + form.kappa_ns * 1e-9 * shape.k as f64 + pnorm(compute, memory, form.pnorm)
+        }
+    }
+}
+
+/// Expected number of distinct experts that `tokens` tokens use: `E·(1 − (1 − k/E)^T)` (EP-1, uniform routing).
+#[must_use]
+pub fn active_experts(experts: u32, experts_per_token: u32, tokens: f64) -> f64 {
+    let share = f64::from(experts_per_token) / f64::from(experts);
+    f64::from(experts) * (1.0 - (1.0 - share).powf(tokens))
+}
+
+/// The routed experts of one layer on one rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoeShape {
+    /// Tokens of the step.
+    pub tokens: u64,
+    /// `d`.
+    pub hidden: u32,
+    /// Width of one expert on this rank.
+    pub intermediate: u32,
+    /// `E`.
+    pub experts: u32,
+    /// `k`.
+    pub experts_per_token: u32,
+    /// Of one weight.
+    pub weight_bytes: f64,
+    /// Of one activation.
+    pub activation_bytes: f64,
+}
+
+impl MoeShape {
+    /// Experts that at least one token uses, expected.
+    #[must_use]
+    pub fn active(&self) -> f64 {
+        active_experts(self.experts, self.experts_per_token, self.tokens as f64)
+    }
+
+    /// `k·6·d·f` for each token (EP-2).
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        6.0 * self.routed_rows() * f64::from(self.hidden) * f64::from(self.intermediate)
+    }
+
+    /// Weights of active experts and routed activations.
+    #[must_use]
+    pub fn bytes(&self) -> f64 {
+        let (d, f) = (f64::from(self.hidden), f64::from(self.intermediate));
+        self.active() * 3.0 * d * f * self.weight_bytes
+            + self.routed_rows() * (2.0 * d + 3.0 * f) * self.activation_bytes
+    }
+
+    fn routed_rows(&self) -> f64 {
+        self.tokens as f64 * f64::from(self.experts_per_token)
+    }
+}
+
+/// Seconds of the fused routed experts of one layer: `o + (Tc^p + Tb^p)^(1/p)`, where each active expert
+/// computes `padding_rows` rows more than it was sent.
+#[must_use]
+pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_derate: f64) -> f64 {
+    if shape.tokens == 0 {
+        return 0.0;
+    }
+    let rows_added = moe.padding_rows * shape.active();
+    let padding = 6.0 * rows_added * f64::from(shape.hidden) * f64::from(shape.intermediate);
+    let compute =
+        (shape.flops() + padding) / (moe.compute_efficiency * compute_derate * ceilings.flops_per_s);
+    let memory = shape.bytes() / (moe.bandwidth_efficiency * ceilings.bytes_per_s);
+    moe.overhead_us * 1e-6 + pnorm(compute, memory, moe.pnorm)
+}
+
+/// Seconds of an all-reduce of `bytes`: `o + min((n−1)·S/B1, o2 + 2(n−1)/n·S/B2)`, one-shot against two-shot.
+#[must_use]
+pub fn all_reduce_seconds(link: &AllReduce, bytes: f64) -> f64 {
+    let n = f64::from(link.gpus);
+    let two_shot = 2.0 * (n - 1.0) / n * bytes / (link.bus_gbs * 1e9);
+    let branch = match link.one_shot {
+        Some(one) => ((n - 1.0) * bytes / (one.gbs * 1e9)).min(one.two_shot_extra_us * 1e-6 + two_shot),
+        None => two_shot,
+    };
+    link.overhead_us * 1e-6 + branch
+}
+
+/// Seconds of an all-gather that leaves `bytes` on every rank: `o + (n−1)/n·S/B2`.
+#[must_use]
+pub fn all_gather_seconds(link: &AllReduce, bytes: f64) -> f64 {
+    let n = f64::from(link.gpus);
+    link.overhead_us * 1e-6 + (n - 1.0) / n * bytes / (link.bus_gbs * 1e9)
+}

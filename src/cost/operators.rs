@@ -1,0 +1,371 @@
+//! Which kernels a step of a model launches on one tensor-parallel rank, and their sizes.
+//!
+//! Sizes follow vLLM's fusions: one product for Q, K and V, one for gate and up. Left out: norms inside latent
+//! projections, biases, and expert parallelism. Law: weight elements add up to the model's matrices divided by the
+//! group size, where it divides them.
+
+use super::calibration::KernelFormat;
+use super::kernel::{GemmShape, MoeShape};
+use crate::hardware::Peaks;
+use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+
+/// A linear layer that `layers` layers have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Linear {
+    pub(crate) operator: &'static str,
+    pub(crate) layers: u32,
+    pub(crate) n: u64,
+    pub(crate) k: u64,
+    pub(crate) format: Format,
+}
+
+impl Linear {
+    pub(crate) fn shape(&self, m: u64) -> GemmShape {
+        GemmShape {
+            m,
+            n: self.n,
+            k: self.k,
+            weight_bytes: self.format.weight_bytes,
+            input_bytes: self.format.input_bytes,
+            output_bytes: self.format.output_bytes,
+        }
+    }
+}
+
+/// Routed experts that `layers` layers have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Experts {
+    pub(crate) layers: u32,
+    pub(crate) hidden: u32,
+    pub(crate) intermediate: u32,
+    pub(crate) experts: u32,
+    pub(crate) experts_per_token: u32,
+    pub(crate) format: Format,
+}
+
+impl Experts {
+    pub(crate) fn shape(&self, tokens: u64) -> MoeShape {
+        MoeShape {
+            tokens,
+            hidden: self.hidden,
+            intermediate: self.intermediate,
+            experts: self.experts,
+            experts_per_token: self.experts_per_token,
+            weight_bytes: self.format.weight_bytes,
+            activation_bytes: 2.0,
+        }
+    }
+}
+
+/// Widths of a product's elements and the kernel family that computes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Format {
+    pub(crate) kernel: KernelFormat,
+    pub(crate) weight_bytes: f64,
+    pub(crate) input_bytes: f64,
+    pub(crate) output_bytes: f64,
+}
+
+impl Format {
+    /// Unquantized, and what quantized weights become where the device has no units for them (QZ-7).
+    fn plain(dtype: Dtype) -> Format {
+        let bytes = dtype.bytes() as f64;
+        Format {
+            kernel: KernelFormat::Bf16,
+            weight_bytes: bytes,
+            input_bytes: bytes,
+            output_bytes: bytes,
+        }
+    }
+}
+
+/// The format of quantized linear layers on a device with these peaks (QZ-1, QZ-3, QZ-4, QZ-7).
+fn quantized(shape: &ModelShape, peaks: &Peaks) -> Format {
+    let plain = Format::plain(shape.dtype);
+    let weight_only = |weight_bytes: f64, kernel: KernelFormat| Format {
+        kernel,
+        weight_bytes,
+        ..plain
+    };
+    let narrow = |kernel: KernelFormat, bytes: f64| Format {
+        kernel,
+        weight_bytes: bytes,
+        input_bytes: bytes,
+        ..plain
+    };
+    match shape.quantization {
+        Quantization::None | Quantization::Mxfp4 => plain,
+        Quantization::Fp8 if peaks.fp8.is_some() => narrow(KernelFormat::Fp8, 1.0),
+        Quantization::Int8 if peaks.int8.is_some() => narrow(KernelFormat::Int8, 1.0),
+        Quantization::Fp8 | Quantization::Int8 => weight_only(1.0, KernelFormat::Bf16),
+        Quantization::Int4 { group_size } => {
+            weight_only(0.5 + 2.5 / f64::from(group_size.max(1)), KernelFormat::Int4)
+        }
+        Quantization::Nvfp4 if peaks.fp4.is_some() => narrow(KernelFormat::Nvfp4, NVFP4_BYTES),
+        Quantization::Nvfp4 => weight_only(NVFP4_BYTES, KernelFormat::Int4),
+    }
+}
+
+/// Half a byte and a one-byte scale for 16 elements.
+const NVFP4_BYTES: f64 = 0.5625;
+/// Half a byte and a one-byte scale for 32 elements.
+const MXFP4_BYTES: f64 = 0.531_25;
+
+/// The linear layers of the whole stack, LM head left out.
+pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -> Vec<Linear> {
+    let format = quantized(shape, peaks);
+    let plain = Format::plain(shape.dtype);
+    let mut all = Vec::new();
+    for group in &shape.layers {
+        let mut push = |operator: &'static str, n: u64, k: u64, format: Format| {
+            all.push(Linear {
+                operator,
+                layers: group.count,
+                n,
+                k,
+                format,
+            });
+        };
+        attention_linears(shape, &group.attention, tensor_parallel, |operator, n, k| {
+            push(operator, n, k, format)
+        });
+        let d = u64::from(shape.hidden_size);
+        let tp = u64::from(tensor_parallel);
+        match group.mlp {
+            Mlp::Dense { intermediate, gated } => {
+                let f = u64::from(intermediate).div_ceil(tp);
+                let (operator, width) = if gated {
+                    ("gate_up_proj", 2 * f)
+                } else {
+                    ("up_proj", f)
+                };
+                push(operator, width, d, format);
+                push("down_proj", d, f, format);
+            }
+            Mlp::Experts {
+                experts,
+                shared_intermediate,
+                ..
+            } => {
+                push("router", u64::from(experts), d, plain);
+                if shared_intermediate > 0 {
+                    let f = u64::from(shared_intermediate).div_ceil(tp);
+                    push("shared_gate_up_proj", 2 * f, d, format);
+                    push("shared_down_proj", d, f, format);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn attention_linears(
+    shape: &ModelShape,
+    attention: &Attention,
+    tensor_parallel: u32,
+    mut push: impl FnMut(&'static str, u64, u64),
+) {
+    let d = u64::from(shape.hidden_size);
+    let heads = u64::from(local_query_heads(attention, tensor_parallel));
+    match *attention {
+        Attention::Grouped { head_dim, .. } => {
+            let kv_heads = u64::from(local_kv_heads(attention, tensor_parallel));
+            let head_dim = u64::from(head_dim);
+            push("qkv_proj", (heads + 2 * kv_heads) * head_dim, d);
+            push("o_proj", d, heads * head_dim);
+        }
+        Attention::Latent {
+            query_rank,
+            kv_rank,
+            rope_dim,
+            nope_dim,
+            value_dim,
+            ..
+        } => {
+            let (kv_rank, rope, nope) = (u64::from(kv_rank), u64::from(rope_dim), u64::from(nope_dim));
+            let value = u64::from(value_dim);
+            let compressed = kv_rank + rope;
+            match query_rank {
+                Some(rank) => {
+                    push("qkv_a_proj", u64::from(rank) + compressed, d);
+                    push("q_b_proj", heads * (nope + rope), u64::from(rank));
+                }
+                None => {
+                    push("q_proj", heads * (nope + rope), d);
+                    push("kv_a_proj", compressed, d);
+                }
+            }
+            // Decoding multiplies the same matrix in two halves, absorbed into the query and the output.
+            push("kv_b_proj", heads * (nope + value), kv_rank);
+            push("o_proj", d, heads * value);
+        }
+    }
+}
+
+/// The routed experts of the whole stack; each rank holds a slice of every expert (EP-5).
+pub(crate) fn experts(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -> Vec<Experts> {
+    let format = match shape.quantization {
+        Quantization::Mxfp4 => Format {
+            kernel: KernelFormat::Mxfp4,
+            weight_bytes: MXFP4_BYTES,
+            ..Format::plain(shape.dtype)
+        },
+        _ => quantized(shape, peaks),
+    };
+    let of_group = |group: &LayerGroup| match group.mlp {
+        Mlp::Experts {
+            experts,
+            experts_per_token,
+            intermediate,
+            ..
+        } => Some(Experts {
+            layers: group.count,
+            hidden: shape.hidden_size,
+            intermediate: intermediate.div_ceil(tensor_parallel),
+            experts,
+            experts_per_token,
+            format,
+        }),
+        Mlp::Dense { .. } => None,
+    };
+    shape.layers.iter().filter_map(of_group).collect()
+}
+
+/// The LM head's slice: rows are sampled rows, and the format is never quantized (QZ-2).
+pub(crate) fn lm_head(shape: &ModelShape, tensor_parallel: u32) -> Linear {
+    Linear {
+        operator: "lm_head",
+        layers: 1,
+        n: u64::from(shape.vocab_size.div_ceil(tensor_parallel)),
+        k: u64::from(shape.hidden_size),
+        format: Format::plain(shape.dtype),
+    }
+}
+
+/// Bytes that the small kernels of all layers move for each token: two norms with the residual stream, rotary
+/// embedding and KV write, activation (section 9.1).
+pub(crate) fn elementwise_bytes_per_token(shape: &ModelShape, tensor_parallel: u32) -> f64 {
+    let width = shape.dtype.bytes() as f64;
+    let of_group = |group: &LayerGroup| {
+        let norms = 8.0 * f64::from(shape.hidden_size);
+        let rotary = 2.0 * qkv_width(&group.attention, tensor_parallel);
+        let activation = match group.mlp {
+            Mlp::Dense { intermediate, .. } => 3.0 * f64::from(intermediate) / f64::from(tensor_parallel),
+            // The fused experts' own time contains their activation.
+            Mlp::Experts {
+                shared_intermediate, ..
+            } => 3.0 * f64::from(shared_intermediate) / f64::from(tensor_parallel),
+        };
+        f64::from(group.count) * (norms + rotary + activation)
+    };
+    width * shape.layers.iter().map(of_group).sum::<f64>()
+}
+
+fn qkv_width(attention: &Attention, tensor_parallel: u32) -> f64 {
+    let heads = f64::from(local_query_heads(attention, tensor_parallel));
+    match *attention {
+        Attention::Grouped { head_dim, .. } => {
+            (heads + 2.0 * f64::from(local_kv_heads(attention, tensor_parallel))) * f64::from(head_dim)
+        }
+        Attention::Latent {
+            kv_rank,
+            rope_dim,
+            nope_dim,
+            ..
+        } => heads * f64::from(nope_dim + rope_dim) + f64::from(kv_rank + rope_dim),
+    }
+}
+
+/// Query heads of one rank.
+pub(crate) fn local_query_heads(attention: &Attention, tensor_parallel: u32) -> u32 {
+    match *attention {
+        Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => {
+            query_heads.div_ceil(tensor_parallel)
+        }
+    }
+}
+
+/// KV heads of one rank, replicated where there are fewer than ranks (TP-2); one latent cache.
+pub(crate) fn local_kv_heads(attention: &Attention, tensor_parallel: u32) -> u32 {
+    match *attention {
+        Attention::Grouped { kv_heads, .. } => (kv_heads / tensor_parallel).max(1),
+        Attention::Latent { .. } => 1,
+    }
+}
+
+/// FLOPs of one rank and layer for each attended (query, key) pair.
+///
+/// Decoding over a latent cache multiplies in the compressed space (absorbed projections), a chunk does not.
+pub(crate) fn flops_per_pair(attention: &Attention, tensor_parallel: u32, decoding: bool) -> f64 {
+    let heads = f64::from(local_query_heads(attention, tensor_parallel));
+    match *attention {
+        Attention::Grouped { head_dim, .. } => 4.0 * heads * f64::from(head_dim),
+        Attention::Latent {
+            kv_rank, rope_dim, ..
+        } if decoding => 2.0 * heads * (f64::from(kv_rank + rope_dim) + f64::from(kv_rank)),
+        Attention::Latent {
+            nope_dim,
+            rope_dim,
+            value_dim,
+            ..
+        } => 2.0 * heads * (f64::from(nope_dim + rope_dim) + f64::from(value_dim)),
+    }
+}
+
+/// Bytes of queries read and outputs written by one rank and layer for each new token.
+pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_parallel: u32) -> f64 {
+    let heads = f64::from(local_query_heads(attention, tensor_parallel));
+    let width = match *attention {
+        Attention::Grouped { head_dim, .. } => 2.0 * f64::from(head_dim),
+        Attention::Latent {
+            nope_dim,
+            rope_dim,
+            value_dim,
+            ..
+        } => f64::from(nope_dim + rope_dim + value_dim),
+    };
+    heads * width * dtype.bytes() as f64
+}
+
+/// The sliding window of a layer, if it has one.
+pub(crate) fn window(attention: &Attention) -> Option<u32> {
+    match *attention {
+        Attention::Grouped { window, .. } => window,
+        Attention::Latent { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::testing::{device, llama_8b};
+
+    fn streamed(tensor_parallel: u32) -> u64 {
+        let shape = llama_8b();
+        let peaks = device("h100").peaks;
+        let layers = linears(&shape, &peaks, tensor_parallel);
+        let weights = |linear: &Linear| u64::from(linear.layers) * linear.n * linear.k * 2;
+        layers.iter().map(weights).sum::<u64>() + weights(&lm_head(&shape, tensor_parallel))
+    }
+
+    #[test]
+    fn a_decode_step_of_llama_8b_streams_fifteen_gigabytes() {
+        assert_eq!(streamed(1), 13_958_643_712 + 1_050_673_152);
+    }
+
+    #[test]
+    fn ranks_share_the_weights_evenly() {
+        assert_eq!(streamed(4) * 4, streamed(1));
+    }
+
+    #[test]
+    fn eight_bit_weights_without_units_for_them_are_weight_only() {
+        let mut shape = llama_8b();
+        shape.quantization = Quantization::Fp8;
+        let format = quantized(&shape, &device("a100").peaks);
+        assert_eq!(
+            (format.kernel, format.weight_bytes, format.input_bytes),
+            (KernelFormat::Bf16, 1.0, 2.0)
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! Devices and a model for this module's tests, with the figures of their data sheets.
+
+use crate::hardware::{Architecture, Device, Peaks};
+use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
+
+/// `h100`, `h200`, `a100` (SXM), `a100-pcie`, `l40s` or `b200`.
+pub(crate) fn device(short: &str) -> Device {
+    let (id, architecture, tflops, fp8, tb_per_s, sm_count) = match short {
+        "h100" => ("H100-SXM-80GB", Architecture::Hopper, 989.4, 1978.9, 3.35, 132),
+        "h200" => ("H200-SXM-141GB", Architecture::Hopper, 989.4, 1978.9, 4.8, 132),
+        "a100" => ("A100-SXM-80GB", Architecture::Ampere, 312.0, 0.0, 2.039, 108),
+        "a100-pcie" => ("A100-PCIE-80GB", Architecture::Ampere, 312.0, 0.0, 1.935, 108),
+        "l40s" => ("L40S-48GB", Architecture::Ada, 362.0, 733.0, 0.864, 142),
+        "b200" => (
+            "B200-SXM-180GB",
+            Architecture::Blackwell,
+            2250.0,
+            4500.0,
+            8.0,
+            148,
+        ),
+        other => panic!("no test device {other}"),
+    };
+    Device {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        vendor: "nvidia".to_owned(),
+        architecture,
+        memory: Bytes(80_000_000_000),
+        memory_bandwidth: BytesPerSec(tb_per_s * 1e12),
+        peaks: Peaks {
+            bf16: FlopsPerSec(tflops * 1e12),
+            fp8: (fp8 > 0.0).then_some(FlopsPerSec(fp8 * 1e12)),
+            int8: None,
+            fp4: (short == "b200").then_some(FlopsPerSec(9e15)),
+        },
+        l2: Bytes(50_000_000),
+        sm_count,
+        nvlink: short.len().eq(&4).then_some(BytesPerSec(450e9)),
+        pcie: BytesPerSec(32e9),
+        tdp_w: 700.0,
+        price: None,
+    }
+}
+
+/// Llama-3.1-8B.
+pub(crate) fn llama_8b() -> ModelShape {
+    ModelShape {
+        name: "meta-llama/Llama-3.1-8B-Instruct".to_owned(),
+        architecture: "LlamaForCausalLM".to_owned(),
+        hidden_size: 4096,
+        vocab_size: 128_256,
+        tied_embeddings: false,
+        max_position: 131_072,
+        dtype: Dtype::Bf16,
+        quantization: Quantization::None,
+        layers: vec![LayerGroup {
+            count: 32,
+            attention: Attention::Grouped {
+                query_heads: 32,
+                kv_heads: 8,
+                head_dim: 128,
+                window: None,
+            },
+            mlp: Mlp::Dense {
+                intermediate: 14_336,
+                gated: true,
+            },
+        }],
+        other_parameters: 266_240,
+    }
+}
