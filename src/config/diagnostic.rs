@@ -1,0 +1,134 @@
+//! What is wrong with an input, where, and how to mend it.
+//!
+//! A diagnostic about a file points at the bytes; one about a flag names the flag. All problems of an input are
+//! reported together, in the order of the input.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// A file's name and text, kept for messages.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// As the user knows it.
+    pub name: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl SourceFile {
+    /// The line of a byte, from 1.
+    #[must_use]
+    pub fn line_of(&self, byte: usize) -> usize {
+        1 + self.text.bytes().take(byte).filter(|&byte| byte == b'\n').count()
+    }
+}
+
+/// Where an input's value stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere: something is missing, or a default is at fault.
+    #[default]
+    Nowhere,
+    /// In the value of a flag, `--request-rate`.
+    Flag(String),
+    /// In a file.
+    File(Arc<SourceFile>, Range<usize>),
+}
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// A sentence without its final period.
+    pub message: String,
+    /// What to say at the place itself; may be empty.
+    pub label: String,
+    /// How to mend it, one line each.
+    pub help: Vec<String>,
+    /// Where.
+    pub place: Place,
+}
+
+impl Diagnostic {
+    /// A problem that no place in the input shows.
+    pub fn new(message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into(), label: String::new(), help: Vec::new(), place: Place::Nowhere }
+    }
+
+    /// Says where.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Diagnostic {
+        self.place = place;
+        self
+    }
+
+    /// Says what stands there.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
+        self.label = label.into();
+        self
+    }
+
+    /// Adds a way to mend it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help.push(help.into());
+        self
+    }
+
+    /// The message as one renders it for a terminal, with or without colour.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let title = match (&self.place, self.label.is_empty()) {
+            (Place::File(..), _) | (_, true) => self.message.clone(),
+            _ => format!("{}: {}", self.message, self.label),
+        };
+        let mut problem = Group::with_title(Level::ERROR.primary_title(title));
+        if let Place::File(file, span) = &self.place {
+            let annotation = AnnotationKind::Primary.span(span.clone());
+            let annotation = if self.label.is_empty() { annotation } else { annotation.label(&self.label) };
+            problem = problem
+                .element(Snippet::source(file.text.as_str()).path(file.name.as_str()).annotation(annotation));
+        }
+        let mut report = vec![problem];
+        if matches!(self.place, Place::File(..)) {
+            for help in &self.help {
+                report.push(Group::with_title(Level::HELP.secondary_title(help)));
+            }
+        } else {
+            let helped = self.help.iter().map(|help| Level::HELP.message(help));
+            report[0] = std::mem::replace(&mut report[0], Group::with_level(Level::ERROR)).elements(helped);
+        }
+        renderer.render(&report)
+    }
+}
+
+/// Every problem of an input; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// All messages, a blank line between two.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let parts: Vec<String> = self.0.iter().map(|diagnostic| diagnostic.render(colour)).collect();
+        parts.join("\n\n")
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(one: Diagnostic) -> Diagnostics {
+        Diagnostics(vec![one])
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}

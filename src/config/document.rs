@@ -1,0 +1,281 @@
+//! An input in layers: a scenario file, what it is based on, and edits by flags, each value remembering its origin.
+//!
+//! Layers are TOML tables, merged key by key with flags over file over preset. A table that makes a choice
+//! (`workload.arrivals`, `lengths`, `prefix`, `endings`) is replaced whole: two choices must not mix.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::diagnostic::{Diagnostic, Place, SourceFile};
+
+/// Key paths of tables with exactly one key, which chooses.
+pub(super) const CHOICES: [&str; 4] =
+    ["workload.arrivals", "workload.lengths", "workload.prefix", "workload.endings"];
+
+/// Where a value comes from, in the order of precedence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A flag, as the user would write it.
+    Flag(String),
+    /// A line of the scenario file.
+    File {
+        /// Which file.
+        name: String,
+        /// From 1.
+        line: usize,
+    },
+    /// A shipped or named workload that the scenario starts from.
+    Preset(String),
+    /// The engine profile's default.
+    Profile(String),
+    /// Nobody said: the reason for the value.
+    Assumption(String),
+}
+
+/// Where one value of the merged input comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Origin {
+    Flag(String),
+    File(Arc<SourceFile>, Range<usize>),
+    Preset(Arc<SourceFile>, Range<usize>),
+    Default(String),
+}
+
+/// A merged input.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    table: Table,
+    origins: BTreeMap<String, Origin>,
+}
+
+impl Document {
+    /// Reads a scenario file.
+    pub fn parse(name: &str, text: &str) -> Result<Document, Diagnostic> {
+        let file = Arc::new(SourceFile { name: name.to_string(), text: text.to_string() });
+        let (table, spans) = parse(&file)?;
+        let origins = spans.into_iter().map(|(key, span)| (key, Origin::File(file.clone(), span))).collect();
+        Ok(Document { table, origins })
+    }
+
+    /// The merged values.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The value at a key path, if any layer has it.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let mut parts = key.split('.');
+        let mut value = self.table.get(parts.next()?)?;
+        for part in parts {
+            value = match value {
+                Value::Table(table) => table.get(part)?,
+                Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+        }
+        Some(value)
+    }
+
+    /// Sets a value by a flag.
+    pub fn set(&mut self, key: &str, value: Value, flag: &str) {
+        self.put(key, value, Origin::Flag(flag.to_string()));
+    }
+
+    /// Sets a value that a client program would have by default, unless something else set it.
+    pub fn set_default(&mut self, key: &str, value: Value, of: &str) {
+        if self.get(key).is_none() {
+            self.put(key, value, Origin::Default(of.to_string()));
+        }
+    }
+
+    /// Removes a value.
+    pub fn remove(&mut self, key: &str) {
+        let (parent, last) = key.rsplit_once('.').unwrap_or(("", key));
+        let mut table = Some(&mut self.table);
+        for part in parent.split('.').filter(|part| !part.is_empty()) {
+            table = table.and_then(|table| table.get_mut(part)).and_then(Value::as_table_mut);
+        }
+        if let Some(table) = table {
+            table.remove(last);
+        }
+        self.forget(key);
+    }
+
+    fn put(&mut self, key: &str, value: Value, origin: Origin) {
+        for choice in CHOICES {
+            // Choosing anew: the keys of the choice before do not apply any more.
+            if let Some(rest) = key.strip_prefix(choice).and_then(|rest| rest.strip_prefix('.')) {
+                let chosen = rest.split('.').next().unwrap_or(rest);
+                let before = self.get(choice).and_then(Value::as_table);
+                if before.is_some_and(|table| table.keys().any(|name| name != chosen)) {
+                    self.remove(choice);
+                }
+            }
+        }
+        let (parent, last) = key.rsplit_once('.').unwrap_or(("", key));
+        let mut table = &mut self.table;
+        for part in parent.split('.').filter(|part| !part.is_empty()) {
+            let entry = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
+            if !entry.is_table() {
+                *entry = Value::Table(Table::new());
+            }
+            table = entry.as_table_mut().expect("it was made a table above");
+        }
+        table.insert(last.to_string(), value);
+        self.forget(key);
+        self.origins.insert(key.to_string(), origin);
+    }
+
+    fn forget(&mut self, key: &str) {
+        let inside = format!("{key}.");
+        self.origins.retain(|known, _| known != key && !known.starts_with(&inside));
+    }
+
+    /// Puts the `[workload]` of another scenario file below the one that is here.
+    pub(super) fn underlay(&mut self, name: &str, text: &str) -> Result<(), Diagnostic> {
+        let file = Arc::new(SourceFile { name: name.to_string(), text: text.to_string() });
+        let (base, spans) = parse(&file)?;
+        let workload = base.get("workload").and_then(Value::as_table);
+        let Some(workload) = workload.filter(|_| base.len() == 1) else {
+            let problem = Diagnostic::new(format!("{name} is not a workload"));
+            return Err(problem.help("a workload file has the tables of [workload] and no others"));
+        };
+        for (key, value) in workload {
+            let at = format!("workload.{key}");
+            if self.get(&at).is_some() {
+                continue;
+            }
+            let preset = |span: &Range<usize>| Origin::Preset(file.clone(), span.clone());
+            self.put(&at, value.clone(), preset(spans.get(&at).unwrap_or(&(0..0))));
+            let inside = format!("{at}.");
+            let below = spans.range(inside.clone()..).take_while(|(inner, _)| inner.starts_with(&inside));
+            self.origins.extend(below.map(|(inner, span)| (inner.clone(), preset(span))));
+        }
+        Ok(())
+    }
+
+    /// The origin of a key: its own, or that of the nearest table around it.
+    fn origin(&self, key: &str) -> Option<&Origin> {
+        let mut key = key;
+        loop {
+            if let Some(origin) = self.origins.get(key) {
+                return Some(origin);
+            }
+            key = key.rsplit_once('.')?.0;
+        }
+    }
+
+    /// Where to point for a key.
+    #[must_use]
+    pub fn place(&self, key: &str) -> Place {
+        match self.origin(key) {
+            Some(Origin::Flag(name)) => Place::Flag(name.clone()),
+            Some(Origin::File(file, span) | Origin::Preset(file, span)) => Place::File(file.clone(), span.clone()),
+            Some(Origin::Default(_)) | None => Place::Nowhere,
+        }
+    }
+
+    /// Who gave a key's value; `None` where nobody did.
+    #[must_use]
+    pub fn source(&self, key: &str) -> Option<Source> {
+        self.get(key)?;
+        Some(match self.origin(key)? {
+            Origin::Flag(name) => Source::Flag(name.clone()),
+            Origin::File(file, span) => Source::File { name: file.name.clone(), line: file.line_of(span.start) },
+            Origin::Preset(file, _) => Source::Preset(file.name.clone()),
+            Origin::Default(of) => Source::Assumption(format!("default of {of}")),
+        })
+    }
+
+    /// How the user would name a key: the flag if a flag set it, else the key.
+    #[must_use]
+    pub fn name_of(&self, key: &str) -> String {
+        match self.origin(key) {
+            Some(Origin::Flag(name)) => name.clone(),
+            _ => key.rsplit_once('.').map_or(key, |(_, last)| last).to_string(),
+        }
+    }
+}
+
+type Spans = BTreeMap<String, Range<usize>>;
+
+fn parse(file: &SourceFile) -> Result<(Table, Spans), Diagnostic> {
+    let place = |error: &toml::de::Error| match error.span() {
+        Some(span) => Place::File(Arc::new(SourceFile { name: file.name.clone(), text: file.text.clone() }), span),
+        None => Place::Nowhere,
+    };
+    let bad = |error: toml::de::Error| {
+        Diagnostic::new(format!("{} is not TOML: {}", file.name, error.message())).at(place(&error))
+    };
+    let spanned = DeTable::parse(&file.text).map_err(bad)?;
+    let mut spans = Spans::new();
+    walk_table("", spanned.get_ref(), &mut spans);
+    let table = toml::from_str(&file.text).map_err(bad)?;
+    Ok((table, spans))
+}
+
+/// Collects the byte range of every value, by key path; a table's is that of its key.
+fn walk_table(path: &str, table: &DeTable<'_>, spans: &mut Spans) {
+    for (key, value) in table.iter() {
+        let inner = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
+        let span = if matches!(value.get_ref(), DeValue::Table(_)) { key.span() } else { value.span() };
+        spans.insert(inner.clone(), span);
+        spans.insert(format!("{inner}.@key"), key.span());
+        walk_value(&inner, value.get_ref(), spans);
+    }
+}
+
+fn walk_value(path: &str, value: &DeValue<'_>, spans: &mut Spans) {
+    match value {
+        DeValue::Table(table) => walk_table(path, table, spans),
+        DeValue::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let inner = format!("{path}.{index}");
+                spans.insert(inner.clone(), item.span());
+                walk_value(&inner, item.get_ref(), spans);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "[workload.arrivals.poisson]\nrequest_rate = 4.0\n[engine]\nmax_num_seqs = 8\n";
+
+    #[test]
+    fn every_value_knows_its_line_and_a_flag_replaces_it() {
+        let mut document = Document::parse("a.toml", TEXT).unwrap();
+        let line = |line| Some(Source::File { name: "a.toml".into(), line });
+        assert_eq!(document.source("workload.arrivals.poisson.request_rate"), line(2));
+        assert_eq!(document.source("engine.max_num_seqs"), line(4));
+        document.set("engine.max_num_seqs", Value::Integer(16), "--max-num-seqs");
+        assert_eq!(document.source("engine.max_num_seqs"), Some(Source::Flag("--max-num-seqs".into())));
+        assert_eq!(document.source("engine.block_size"), None);
+    }
+
+    #[test]
+    fn a_new_choice_removes_the_one_before() {
+        let mut document = Document::parse("a.toml", TEXT).unwrap();
+        document.set("workload.arrivals.constant.request_rate", Value::Float(2.0), "--request-rate");
+        assert!(document.get("workload.arrivals.poisson").is_none());
+        assert_eq!(document.get("workload.arrivals.constant.request_rate"), Some(&Value::Float(2.0)));
+    }
+
+    #[test]
+    fn a_base_fills_only_what_is_absent() {
+        let mut document = Document::parse("a.toml", TEXT).unwrap();
+        let base = "[workload.arrivals.constant]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 5\noutput_len = 6\n";
+        document.underlay("base.toml", base).unwrap();
+        assert!(document.get("workload.arrivals.constant").is_none());
+        assert_eq!(document.source("workload.lengths.fixed.input_len"), Some(Source::Preset("base.toml".into())));
+    }
+}

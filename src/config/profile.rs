@@ -1,0 +1,253 @@
+//! Versioned engine defaults: which value a flag has when nobody sets it, and what changed between versions.
+//!
+//! The numbers live in `src/engine/profiles/*.toml`, one file a version. Another version takes the nearest profile of
+//! the same engine and says so; an engine that is not modelled is refused.
+
+use serde::{Deserialize, Serialize};
+
+use super::raw::{RawGraphMode, RawPolicy};
+use crate::hardware::Device;
+use crate::nearest::nearest;
+use crate::quantity::{parse_bytes, parse_duration};
+use crate::units::Picos;
+
+const SHIPPED: [&str; 2] = [
+    include_str!("../engine/profiles/vllm-0.33.toml"),
+    include_str!("../engine/profiles/vllm-0.11.toml"),
+];
+
+/// Engines that users know, and why they cannot be had yet.
+const LATER: [(&str, &str); 4] = [
+    ("sglang", "SGLang's scheduler (prefill-first passes, radix cache) is not modelled yet"),
+    ("static", "static batching is not modelled yet"),
+    ("hf-cb", "the continuous batching of Transformers is not modelled yet"),
+    ("tensorrt-llm", "TensorRT-LLM's scheduler is not modelled yet"),
+];
+
+/// Everything that depends on the engine's version.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// `vllm@0.33`.
+    pub profile: String,
+    /// Flags that nobody set.
+    pub defaults: Defaults,
+    /// Batch sizes by device memory, first match.
+    pub batch: Vec<BatchRow>,
+    /// Which batch sizes are captured.
+    pub graphs: GraphRule,
+    /// Behaviours.
+    pub switches: Switches,
+    /// Pauses of the engine loop.
+    pub host: Host,
+    /// Flags that this version lacks, with the reason.
+    pub gone: std::collections::BTreeMap<String, String>,
+}
+
+/// Values of flags that nobody set; the keys are vLLM's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the keys are vLLM's flags, documented at RawEngine")]
+pub struct Defaults {
+    pub gpu_memory_utilization: f64,
+    pub block_size: u64,
+    pub enable_prefix_caching: bool,
+    pub enable_chunked_prefill: bool,
+    pub long_prefill_token_threshold: u64,
+    pub scheduling_policy: RawPolicy,
+    pub scheduler_reserve_full_isl: bool,
+    pub watermark: f64,
+    pub prefill_schedule_interval: u64,
+    pub stream_interval: u64,
+    pub async_scheduling: bool,
+    pub cudagraph_mode: RawGraphMode,
+}
+
+/// Batch sizes of the server on GPUs with at least so much memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRow {
+    /// Memory as the engine sees it.
+    pub memory_at_least: String,
+    /// A part of the GPU's name to which the row does not apply.
+    #[serde(default)]
+    pub except_gpu: Option<String>,
+    /// Token budget of a step.
+    pub max_num_batched_tokens: u64,
+    /// Most running sequences.
+    pub max_num_seqs: u64,
+}
+
+/// Which batch sizes are captured as CUDA graphs (V1-73).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphRule {
+    /// Every 8 up to here, every 16 above.
+    pub step_8_to: u64,
+    /// Largest captured size by default.
+    pub max: u64,
+    /// The same on B200 and its kin (compute capability 10.0).
+    pub max_datacenter_blackwell: u64,
+    /// `max_num_seqs`, and `max_num_batched_tokens` if small enough, are captured too.
+    pub include_max_num_seqs: bool,
+    /// The graphs' memory is taken from the KV cache (VS-8).
+    pub charged_to_memory: bool,
+}
+
+/// Behaviours that differ between versions; see [`crate::engine::VersionSwitches`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "documented at engine::VersionSwitches")]
+pub struct Switches {
+    pub unhashed_to_head: bool,
+    pub stats_per_admission: bool,
+    pub threshold_not_when_alone: bool,
+    pub oversize_prompt_stops: bool,
+    pub eviction_restores_budget: bool,
+    pub overrun_guard: bool,
+}
+
+/// Pauses of the engine loop.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// After a pass that scheduled nothing (V1-9).
+    pub idle_pass_sleep: String,
+}
+
+impl Profile {
+    /// Batch sizes of `device`.
+    #[must_use]
+    pub fn batch_for(&self, device: &Device) -> &BatchRow {
+        let fits = |row: &&BatchRow| {
+            let least = parse_bytes(&row.memory_at_least).expect("shipped profiles are checked by a test");
+            let is_excepted = |part: &String| device.id.to_lowercase().contains(part.as_str());
+            device.memory >= least && !row.except_gpu.as_ref().is_some_and(is_excepted)
+        };
+        self.batch.iter().find(fits).expect("the last row has no condition, which a test checks")
+    }
+
+    /// The pause after a pass that scheduled nothing.
+    #[must_use]
+    pub fn idle_pass_sleep(&self) -> Picos {
+        parse_duration(&self.host.idle_pass_sleep).expect("shipped profiles are checked by a test")
+    }
+}
+
+/// The shipped profiles, newest first.
+#[must_use]
+pub fn shipped() -> Vec<Profile> {
+    SHIPPED.iter().map(|text| toml::from_str(text).expect("shipped profiles are checked by a test")).collect()
+}
+
+/// A profile and, where it is not exactly what was asked, a sentence that says so.
+pub type Found = (Profile, Option<String>);
+
+/// Finds the profile that `--engine` asks for; the error says what is known.
+pub fn find(asked: &str) -> Result<Found, (String, String)> {
+    let (name, version) = asked.split_once('@').map_or((asked, None), |(name, version)| (name, Some(version)));
+    let name = name.trim().to_lowercase();
+    if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
+        return Err((why.to_string(), "modelled are vllm@0.33 and vllm@0.11".to_string()));
+    }
+    let all = shipped();
+    if name != "vllm" {
+        let known = ["vllm"].into_iter().chain(LATER.iter().map(|(name, _)| *name));
+        let help = match nearest(&name, known, 1).first() {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "known are vllm@0.33 and vllm@0.11".to_string(),
+        };
+        return Err((format!("there is no engine `{name}`"), help));
+    }
+    let Some(version) = version else {
+        let newest = all.into_iter().next().expect("profiles are shipped");
+        return Ok((newest, None));
+    };
+    let Some(asked_minor) = minor(version) else {
+        return Err((format!("`{version}` is not a version of vLLM"), "write it like vllm@0.33".to_string()));
+    };
+    if asked_minor < V1_SINCE {
+        let why = format!("vLLM {version} has the V0 scheduler, which is not modelled yet");
+        return Err((why, "vllm@0.11 is the oldest profile; versions from 0.8 take it".to_string()));
+    }
+    let nearest = all.into_iter().min_by_key(|profile| minor_of(profile).abs_diff(asked_minor));
+    let nearest = nearest.expect("profiles are shipped");
+    let is_exact = minor_of(&nearest) == asked_minor;
+    let note = (!is_exact).then(|| format!("no profile of vllm@{version}: {} is the nearest and is used", nearest.profile));
+    Ok((nearest, note))
+}
+
+/// The first minor version whose V1 engine was the default.
+const V1_SINCE: u32 = 8;
+
+fn minor(version: &str) -> Option<u32> {
+    let mut parts = version.trim_start_matches('v').split('.').map(str::parse::<u32>);
+    match (parts.next()?.ok()?, parts.next()) {
+        (0, Some(minor)) => minor.ok(),
+        // A major version: as far from 0.x as can be, so that the newest profile is the nearest.
+        (_, None | Some(Ok(_))) => Some(u32::MAX),
+        _ => None,
+    }
+}
+
+fn minor_of(profile: &Profile) -> u32 {
+    profile.profile.split_once('@').and_then(|(_, version)| minor(version)).unwrap_or(0)
+}
+
+/// Captured batch sizes in tokens, ascending (V1-73).
+#[must_use]
+pub fn capture_sizes(rule: &GraphRule, max: u64, max_num_seqs: u64, max_num_batched_tokens: u64) -> Vec<u32> {
+    let max = max.min(max_num_batched_tokens);
+    let fine = (8..=rule.step_8_to.min(max)).step_by(8);
+    let coarse = (rule.step_8_to + 8..=max).step_by(16);
+    let mut sizes: Vec<u64> = [1, 2, 4].into_iter().chain(fine).chain(coarse).filter(|&size| size <= max).collect();
+    if rule.include_max_num_seqs {
+        sizes.extend([max_num_seqs, max_num_batched_tokens].into_iter().filter(|&size| size <= max));
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes.into_iter().map(|size| size as u32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_profiles_are_whole() {
+        for profile in shipped() {
+            assert!(parse_bytes(&profile.batch.last().unwrap().memory_at_least).unwrap().0 == 0);
+            for row in &profile.batch {
+                parse_bytes(&row.memory_at_least).unwrap();
+            }
+            parse_duration(&profile.host.idle_pass_sleep).unwrap();
+        }
+    }
+
+    #[test]
+    fn another_version_takes_the_nearest_profile_and_says_so() {
+        let name = |asked: &str| find(asked).map(|(profile, note)| (profile.profile, note.is_some()));
+        assert_eq!(name("vllm"), Ok(("vllm@0.33".into(), false)));
+        assert_eq!(name("vllm@0.33.0"), Ok(("vllm@0.33".into(), false)));
+        assert_eq!(name("vllm@0.12"), Ok(("vllm@0.11".into(), true)));
+        assert_eq!(name("vllm@0.30.1"), Ok(("vllm@0.33".into(), true)));
+        assert_eq!(name("vllm@1.0"), Ok(("vllm@0.33".into(), true)));
+        assert!(name("vllm@0.6").unwrap_err().0.contains("V0"));
+        assert!(name("sglang@0.5.4").unwrap_err().0.contains("not modelled yet"));
+        assert_eq!(name("vlm").unwrap_err().1, "did you mean `vllm`?");
+        assert!(name("vllm@new").is_err());
+    }
+
+    #[test]
+    fn capture_sizes_follow_each_versions_rule() {
+        let [new, old] = [&shipped()[0].graphs, &shipped()[1].graphs];
+        let sizes = capture_sizes(new, 512, 1024, 8192);
+        assert_eq!(&sizes[..5], [1, 2, 4, 8, 16]);
+        assert!(sizes.contains(&248) && sizes.contains(&256) && !sizes.contains(&264) && sizes.contains(&272));
+        assert_eq!(sizes.last(), Some(&512));
+        let sizes = capture_sizes(old, 512, 256, 2048);
+        assert!(sizes.contains(&264) && sizes.last() == Some(&512));
+        assert_eq!(capture_sizes(old, 4, 2, 2048), [1, 2, 4]);
+        assert!(capture_sizes(new, 200, 100, 8192).contains(&100));
+    }
+}
