@@ -41,20 +41,40 @@ fn the_base_scenario_is_valid() {
 
 #[test]
 fn every_shipped_scenario_resolves_and_so_does_its_spelt_out_form() {
-    for (name, text) in files::SHIPPED.iter().filter(|(name, _)| !name.starts_with("workloads/")) {
-        let document = Document::parse(name, text).unwrap_or_else(|problem| panic!("{}", problem.render(false)));
+    for (name, text) in files::SHIPPED
+        .iter()
+        .filter(|(name, _)| !name.starts_with("workloads/"))
+    {
+        let document =
+            Document::parse(name, text).unwrap_or_else(|problem| panic!("{}", problem.render(false)));
         let axes = axes::of_scenario(&document).unwrap();
-        for cell in axes::cells(&document, &axes, false).unwrap_or_else(|problems| panic!("{name}: {problems}")) {
-            let first = resolve(cell.document, &NoFiles).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        for cell in
+            axes::cells(&document, &axes, false).unwrap_or_else(|problems| panic!("{name}: {problems}"))
+        {
+            let first =
+                resolve(cell.document, &NoFiles).unwrap_or_else(|problems| panic!("{name}: {problems}"));
             let spelt_out = resolved_toml(&first);
-            let second = resolve_text(&spelt_out).unwrap_or_else(|problems| panic!("{name}: {problems}\n{spelt_out}"));
+            let second =
+                resolve_text(&spelt_out).unwrap_or_else(|problems| panic!("{name}: {problems}\n{spelt_out}"));
             assert_eq!(first.scenario.engine, second.scenario.engine, "{name}");
             assert_eq!(first.scenario.workload, second.scenario.workload, "{name}");
             assert_eq!(first.scenario.frontend, second.scenario.frontend, "{name}");
             assert_eq!(first.scenario.seed, second.scenario.seed, "{name}");
-            assert_eq!((&first.placement, first.length), (&second.placement, second.length), "{name}");
-            assert_eq!((&first.model, &first.device, &first.slo), (&second.model, &second.device, &second.slo), "{name}");
-            assert_eq!(spelt_out.split("\n\n").nth(1), resolved_toml(&second).split("\n\n").nth(1), "{name}");
+            assert_eq!(
+                (&first.placement, first.length),
+                (&second.placement, second.length),
+                "{name}"
+            );
+            assert_eq!(
+                (&first.model, &first.device, &first.slo),
+                (&second.model, &second.device, &second.slo),
+                "{name}"
+            );
+            assert_eq!(
+                spelt_out.split("\n\n").nth(1),
+                resolved_toml(&second).split("\n\n").nth(1),
+                "{name}"
+            );
         }
     }
 }
@@ -73,14 +93,20 @@ fn an_old_engine_spelt_out_is_accepted_again() {
 fn the_schema_is_the_committed_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/schema.json");
     let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == scenario_schema(), "write it anew: cargo run -- schema > scenarios/schema.json");
+    assert!(
+        committed == scenario_schema(),
+        "write it anew: cargo run -- schema > scenarios/schema.json"
+    );
 }
 
 #[test]
 fn assumed_values_name_their_reason() {
     let resolved = resolve_text(BASE).unwrap();
-    let text: Vec<String> =
-        resolved.assumptions().filter(|value| !value.key.ends_with("calibration")).map(|value| format!("{} = {} {:?}", value.key, value.value, value.source)).collect();
+    let text: Vec<String> = resolved
+        .assumptions()
+        .filter(|value| !value.key.ends_with("calibration"))
+        .map(|value| format!("{} = {} {:?}", value.key, value.value, value.source))
+        .collect();
     assert_snapshot!(text.join("\n"), @"");
 }
 
@@ -117,8 +143,14 @@ fn mistakes_are_located_and_mended() {
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let text = BASE.replace("request_rate = 4.0", "request_rate = 0").replace("max_model_len", "max_model_length").replace("1024", "\"many\"");
-    assert_eq!(resolve_text(&text).err().map(|problems| problems.0.len()), Some(3));
+    let text = BASE
+        .replace("request_rate = 4.0", "request_rate = 0")
+        .replace("max_model_len", "max_model_length")
+        .replace("1024", "\"many\"");
+    assert_eq!(
+        resolve_text(&text).err().map(|problems| problems.0.len()),
+        Some(3)
+    );
 }
 
 #[test]
@@ -129,7 +161,10 @@ fn an_empty_input_says_what_is_missing() {
 
 #[test]
 fn a_long_run_is_accepted_where_the_clock_can_show_it() {
-    let text = |rate: &str| BASE.replace("request_rate = 4.0", &format!("request_rate = {rate}")).replace("[engine]", "[workload]\nnum_prompts = 1000000000000\n[engine]");
+    let text = |rate: &str| {
+        BASE.replace("request_rate = 4.0", &format!("request_rate = {rate}"))
+            .replace("[engine]", "[workload]\nnum_prompts = 1000000000000\n[engine]")
+    };
     assert!(resolve_text(&text("1e6")).is_ok());
     assert!(resolve_text(&text("1e4")).is_err());
 }
