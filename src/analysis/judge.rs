@@ -5,53 +5,12 @@
 //! stable; if that takes more requests than one can afford the run is critical, else it was too short.
 
 use super::growth::Growth;
+use super::load::LoadKind;
+use super::reasons::reasons;
 use super::steady;
 use super::{RunResult, Verdict};
-use crate::metrics::{Metric, Observation, Sending, SeriesPoint, Stretch};
+use crate::metrics::{Metric, Observation, SeriesPoint, Stretch};
 use crate::stats::Interval;
-use crate::units::Picos;
-use crate::workload::{Arrivals, WorkloadSpec};
-
-/// What kind of traffic a run saw, as far as a steady state goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadKind {
-    /// A constant law of arrivals that ask nobody: overload makes the queue grow without bound.
-    Open,
-    /// The number of users or of requests in flight is fixed: nothing can grow without bound.
-    Closed,
-    /// The load changes on purpose (a trace, a day curve, a ramp).
-    Varying,
-    /// Everything at once.
-    AllAtOnce,
-}
-
-impl LoadKind {
-    /// The kind of a workload.
-    #[must_use]
-    pub fn of(workload: &WorkloadSpec) -> LoadKind {
-        match &workload.arrivals {
-            Arrivals::AllAtOnce if workload.client.max_concurrency.is_some() => LoadKind::Closed,
-            Arrivals::AllAtOnce => LoadKind::AllAtOnce,
-            Arrivals::Users { .. } => LoadKind::Closed,
-            Arrivals::Ramp { .. } | Arrivals::Profile { .. } | Arrivals::Replay { .. } => LoadKind::Varying,
-            Arrivals::Poisson { .. }
-            | Arrivals::Gamma { .. }
-            | Arrivals::Constant { .. }
-            | Arrivals::Mmpp { .. } => LoadKind::Open,
-        }
-    }
-}
-
-impl LoadKind {
-    /// When the drain began. Where the load asks nobody, requests that a limit in the client held back are drain
-    /// too; a closed loop is loaded as long as it sends.
-    pub(super) fn last_arrival(self, sending: &Sending) -> Picos {
-        match self {
-            LoadKind::Open | LoadKind::Varying => sending.last_wished,
-            LoadKind::Closed | LoadKind::AllAtOnce => sending.last,
-        }
-    }
-}
 
 /// How sure one wants to be, and how long a run may get.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -237,98 +196,6 @@ fn overload_intervals(evidence: &Evidence<'_>) -> Vec<(String, super::Estimate)>
         .collect()
 }
 
-/// Sentences behind a verdict, the most important first.
-fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
-    let mut reasons = vec![verdict_reason(seen, assessment, kind)];
-    let whole = &seen.whole;
-    let lost = [
-        (
-            whole.rejected,
-            "were refused by the server; those served waited less because of it",
-        ),
-        (
-            whole.timed_out,
-            "were given up by their clients; those served waited less because of it",
-        ),
-    ];
-    for (count, fate) in lost {
-        if count > 0 {
-            let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
-            reasons.push(format!(
-                "{count} of {} requests ({share:.1} %) {fate}",
-                whole.sent
-            ));
-        }
-    }
-    if let Some(range) = &assessment.steady
-        && assessment.verdict != Verdict::Unstable
-    {
-        let batches = &seen.stretches[range.clone()];
-        let (begin, end) = (batches[0].begin_s(), batches[batches.len() - 1].end_s());
-        reasons.push(format!(
-            "steady from {begin:.1} s to {end:.1} s of {:.1} s; warm-up and drain are left out",
-            seen.end.seconds()
-        ));
-    }
-    reasons
-}
-
-fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
-    let ended = seen.whole.completed + seen.whole.rejected + seen.whole.timed_out;
-    let growth = &assessment.growth;
-    let width = assessment
-        .in_system
-        .map_or(f64::INFINITY, |interval| interval.relative())
-        * 100.0;
-    match assessment.verdict {
-        Verdict::Unstable => {
-            let sending_s =
-                (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
-            let offered = seen.whole.sent as f64 / sending_s;
-            format!(
-                "the queue grows by {:.3} requests/s while {offered:.2} requests/s arrive: any latency here is a \
-                 function of the run's length",
-                growth.per_s
-            )
-        }
-        Verdict::Stable => {
-            format!(
-                "the number in the system keeps returning to the same level (mean known within {width:.1} %)"
-            )
-        }
-        Verdict::Critical => format!(
-            "so close to saturation that after {ended} requests the mean number in the system is known only \
-             within {width:.0} %; about {:.0} requests would be needed",
-            assessment.requests_needed
-        ),
-        Verdict::TooShort if growth.ambiguous => format!(
-            "after {ended} requests the number in the system still grows by {:.3} requests/s: a longer run would \
-             tell overload from filling up",
-            growth.per_s
-        ),
-        Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
-            format!(
-                "{ended} requests fix the mean number in the system only within {width:.0} %; about {:.0} would do",
-                assessment.requests_needed
-            )
-        }
-        Verdict::TooShort => {
-            format!("{ended} requests are too few to tell a steady state from the filling up")
-        }
-        Verdict::Finite => match kind {
-            LoadKind::Closed => {
-                "a closed loop: the number in flight is given, and the load follows from it".into()
-            }
-            LoadKind::AllAtOnce => {
-                "everything was sent at once: a finite experiment without a steady state".into()
-            }
-            LoadKind::Open | LoadKind::Varying => {
-                "the load changes over the run: its figures describe this traffic, not a steady state".into()
-            }
-        },
-    }
-}
-
 /// The relative half-width of the worst-known of the mean latencies over the steady batches.
 pub(super) fn widest_mean(batches: &[Stretch]) -> f64 {
     let relative = |metric| steady::mean_of(batches, metric).map_or(0.0, |interval| interval.relative());
@@ -454,6 +321,35 @@ mod tests {
         assert_eq!(over.verdict, Verdict::Unstable);
         assert!((over.growth_per_s - 0.3).abs() < 0.06, "{}", over.growth_per_s);
         assert_eq!(limited(0.6).verdict, Verdict::Stable);
+    }
+
+    #[test]
+    fn a_closed_loop_has_steady_figures_and_no_verdict_of_overload() {
+        let server = Server {
+            client_limit: 4,
+            ..Server::mm1(50.0, 20_000, 8)
+        };
+        let mut recorder = recorder();
+        let end = single_server::run(&server, &mut recorder);
+        let run = judge(recorder.finish(end), LoadKind::Closed, &Precision::default());
+        assert_eq!(run.verdict, Verdict::Finite);
+        let steady = run.steady.unwrap();
+        assert!((steady.occupancy.in_system - 4.0).abs() < 1e-6);
+        // Little's law of the loop: four in flight, each staying four service times.
+        assert!((steady.e2el.mean_s().unwrap() - 4.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn traffic_that_changes_is_finite_unless_it_overloads() {
+        let verdict = |rate| {
+            let mut recorder = recorder();
+            let end = single_server::run(&Server::mm1(rate, 5_000, 9), &mut recorder);
+            let run = judge(recorder.finish(end), LoadKind::Varying, &Precision::default());
+            assert!(run.steady.is_none());
+            run.verdict
+        };
+        assert_eq!(verdict(0.5), Verdict::Finite);
+        assert_eq!(verdict(1.5), Verdict::Unstable);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Looking often at a random figure and stopping when it pleases would bias it. Here one looks only when the run
 //! has grown by half, and overload must be more significant than in a final judgement.
 
-use super::judge::{Evidence, LoadKind, Precision, assess, widest_mean};
+use super::judge::{Evidence, Precision, assess, widest_mean};
+use super::load::LoadKind;
 use super::verdict::Verdict;
 use crate::metrics::Recorder;
 

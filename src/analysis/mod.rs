@@ -5,12 +5,15 @@ mod growth;
 mod judge;
 pub mod knee;
 mod length;
+mod load;
+mod reasons;
 mod steady;
 pub mod theory;
 mod verdict;
 
 pub use growth::Growth;
-pub use judge::{LoadKind, Precision, judge};
+pub use judge::{Precision, judge};
 pub use length::{Decision, decide};
+pub use load::LoadKind;
 pub use steady::CONFIDENCE;
 pub use verdict::{Estimate, RunResult, Verdict};

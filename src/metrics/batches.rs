@@ -3,7 +3,8 @@
 //! Batches serve two ends: a warm-up found afterwards can be cut at a batch's edge, and means of batches that are
 //! long against the system's memory are nearly independent, which is where intervals come from.
 
-use super::distribution::{Distribution, Packed};
+use super::distribution::Distribution;
+use super::packed::Packed;
 use super::stretch::Stretch;
 
 /// Batches kept at most; there are at least half as many once a run is long.

@@ -1,4 +1,9 @@
 //! From the facts of a run to the figures that people compare.
+//!
+//! A [`Recorder`] observes; what it saw is an [`Observation`]: the whole run as a benchmark client would report it,
+//! batches in order of leaving from which a steady stretch can be cut afterwards, state over time, a sample of the
+//! steps, and the audit of conservation laws. Whether the figures mean anything is for `analysis` to judge. What the
+//! front end adds to a token's way to the client shifts tokens in the series and in whole seconds by that much.
 
 mod audit;
 mod batches;
@@ -8,6 +13,7 @@ mod distribution;
 mod in_flight;
 mod leap;
 mod moments;
+mod packed;
 mod recorder;
 mod samples;
 mod seconds;

@@ -3,7 +3,8 @@
 //! A run is a sequence of stretches; the sum of all is the whole run, and the sum of those between warm-up and
 //! drain is the steady state. Nothing here is an average: averages are taken once, in [`Stretch::summary`].
 
-use super::distribution::{Distribution, Packed};
+use super::distribution::Distribution;
+use super::packed::Packed;
 use super::summary::{Occupancy, Summary, WorkCounters};
 use crate::units::{PICOS_PER_SECOND, Picos};
 

@@ -1,0 +1,46 @@
+//! What kind of traffic a run saw, which decides what may be asked of it.
+
+use crate::metrics::Sending;
+use crate::units::Picos;
+use crate::workload::{Arrivals, WorkloadSpec};
+
+/// What kind of traffic a run saw, as far as a steady state goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadKind {
+    /// A constant law of arrivals that ask nobody: overload makes the queue grow without bound.
+    Open,
+    /// The number of users or of requests in flight is fixed: nothing can grow without bound.
+    Closed,
+    /// The load changes on purpose (a trace, a day curve, a ramp).
+    Varying,
+    /// Everything at once.
+    AllAtOnce,
+}
+
+impl LoadKind {
+    /// The kind of a workload.
+    #[must_use]
+    pub fn of(workload: &WorkloadSpec) -> LoadKind {
+        match &workload.arrivals {
+            Arrivals::AllAtOnce if workload.client.max_concurrency.is_some() => LoadKind::Closed,
+            Arrivals::AllAtOnce => LoadKind::AllAtOnce,
+            Arrivals::Users { .. } => LoadKind::Closed,
+            Arrivals::Ramp { .. } | Arrivals::Profile { .. } | Arrivals::Replay { .. } => LoadKind::Varying,
+            Arrivals::Poisson { .. }
+            | Arrivals::Gamma { .. }
+            | Arrivals::Constant { .. }
+            | Arrivals::Mmpp { .. } => LoadKind::Open,
+        }
+    }
+}
+
+impl LoadKind {
+    /// When the drain began. Where the load asks nobody, requests that a limit in the client held back are drain
+    /// too; a closed loop is loaded as long as it sends.
+    pub(super) fn last_arrival(self, sending: &Sending) -> Picos {
+        match self {
+            LoadKind::Open | LoadKind::Varying => sending.last_wished,
+            LoadKind::Closed | LoadKind::AllAtOnce => sending.last,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Verdicts in words, with their numbers.
+
+use super::judge::Assessment;
+use super::load::LoadKind;
+use super::verdict::Verdict;
+use crate::metrics::Observation;
+
+/// Sentences behind a verdict, the most important first.
+pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
+    let mut reasons = vec![verdict_reason(seen, assessment, kind)];
+    let whole = &seen.whole;
+    let lost = [
+        (
+            whole.rejected,
+            "were refused by the server; those served waited less because of it",
+        ),
+        (
+            whole.timed_out,
+            "were given up by their clients; those served waited less because of it",
+        ),
+    ];
+    for (count, fate) in lost {
+        if count > 0 {
+            let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
+            reasons.push(format!(
+                "{count} of {} requests ({share:.1} %) {fate}",
+                whole.sent
+            ));
+        }
+    }
+    if let Some(range) = &assessment.steady
+        && assessment.verdict != Verdict::Unstable
+    {
+        let batches = &seen.stretches[range.clone()];
+        let (begin, end) = (batches[0].begin_s(), batches[batches.len() - 1].end_s());
+        reasons.push(format!(
+            "steady from {begin:.1} s to {end:.1} s of {:.1} s; warm-up and drain are left out",
+            seen.end.seconds()
+        ));
+    }
+    reasons
+}
+
+fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
+    let ended = seen.whole.completed + seen.whole.rejected + seen.whole.timed_out;
+    let growth = &assessment.growth;
+    let width = assessment
+        .in_system
+        .map_or(f64::INFINITY, |interval| interval.relative())
+        * 100.0;
+    match assessment.verdict {
+        Verdict::Unstable => {
+            let sending_s =
+                (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
+            let offered = seen.whole.sent as f64 / sending_s;
+            format!(
+                "the queue grows by {:.3} requests/s while {offered:.2} requests/s arrive: any latency here is a \
+                 function of the run's length",
+                growth.per_s
+            )
+        }
+        Verdict::Stable => {
+            format!(
+                "the number in the system keeps returning to the same level (mean known within {width:.1} %)"
+            )
+        }
+        Verdict::Critical => format!(
+            "so close to saturation that after {ended} requests the mean number in the system is known only \
+             within {width:.0} %; about {:.0} requests would be needed",
+            assessment.requests_needed
+        ),
+        Verdict::TooShort if growth.ambiguous => format!(
+            "after {ended} requests the number in the system still grows by {:.3} requests/s: a longer run would \
+             tell overload from filling up",
+            growth.per_s
+        ),
+        Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
+            format!(
+                "{ended} requests fix the mean number in the system only within {width:.0} %; about {:.0} would do",
+                assessment.requests_needed
+            )
+        }
+        Verdict::TooShort => {
+            format!("{ended} requests are too few to tell a steady state from the filling up")
+        }
+        Verdict::Finite => match kind {
+            LoadKind::Closed => {
+                "a closed loop: the number in flight is given, and the load follows from it".into()
+            }
+            LoadKind::AllAtOnce => {
+                "everything was sent at once: a finite experiment without a steady state".into()
+            }
+            LoadKind::Open | LoadKind::Varying => {
+                "the load changes over the run: its figures describe this traffic, not a steady state".into()
+            }
+        },
+    }
+}
