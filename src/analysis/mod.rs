@@ -1,6 +1,7 @@
 //! What the figures mean: validity, Little's law, theory, capacity and knee.
 
 pub mod curves;
+mod experiment;
 mod growth;
 mod judge;
 pub mod knee;
@@ -11,6 +12,7 @@ mod steady;
 pub mod theory;
 mod verdict;
 
+pub use experiment::{Experiment, Outcome, simulate};
 pub use growth::Growth;
 pub use judge::{Precision, judge};
 pub use length::{Decision, decide};

@@ -5,9 +5,16 @@ use std::process::ExitCode;
 
 use super::Exit;
 use super::disk::Disk;
-use super::run::{OutputFlags, Outputs, read};
+use super::progress::Progress;
+use super::run::{Format, OutputFlags, Outputs, read};
 use super::terminal::Terminal;
+use super::{files, interrupt, present};
+use crate::analysis::knee::{Point, SearchOptions, search};
+use crate::analysis::{Precision, simulate};
 use crate::config::{Diagnostic, Resolved, resolve, resolved_toml};
+use crate::metrics::Records;
+use crate::report::{self, KneeContext, KneeView, Style, chart};
+use crate::workload::{mean_rate, with_rate};
 
 /// What to search.
 #[derive(clap::Args, Debug)]
@@ -95,7 +102,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         out.write_all(resolved_toml(&resolved).as_bytes())?;
         return Ok(Exit::Ok.into());
     }
-    execute(&resolved, bracket, &outputs, out)
+    execute(&resolved, bracket, &outputs, out, terminal)
 }
 
 fn no_promise() -> Diagnostic {
@@ -112,16 +119,96 @@ fn rate(flag: &str, rate: Option<f64>) -> anyhow::Result<Option<f64>> {
     }
 }
 
+/// Half-width that one point of the search asks for, and the requests that it may cost: a search looks at some twenty
+/// rates, and the bracket on the rate, not the latency at one rate, is its answer.
+const POINT: Precision = Precision {
+    relative: 0.03,
+    min_requests: 2_000,
+    max_requests: 60_000,
+};
+
 /// Searches, judges and prints.
 fn execute(
     resolved: &Resolved,
-    _bracket: Bracket,
-    _outputs: &Outputs,
-    _out: &mut dyn Write,
+    bracket: Bracket,
+    outputs: &Outputs,
+    out: &mut dyn Write,
+    terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    anyhow::bail!(
-        "{} on {} is a valid search, and this build has no simulation connected",
-        resolved.model.name,
-        resolved.device.id
-    )
+    let workload = &resolved.scenario.workload;
+    let Some(own_rate) = mean_rate(workload) else {
+        anyhow::bail!(
+            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
+        );
+    };
+    let objective = present::objective(&resolved.slo);
+    let mut progress = Progress::new(terminal, None, "rates");
+    let mut tried = 0;
+    let mut is_interrupted = false;
+    let mut evaluate = |rate: f64| {
+        let mut scenario = resolved.scenario.clone();
+        scenario.workload = with_rate(workload, rate);
+        scenario.workload.num_prompts = None;
+        scenario.workload.duration = None;
+        let mut experiment = present::experiment(resolved, Records::None);
+        experiment.precision = POINT;
+        experiment.stops_when_precise = true;
+        let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
+        is_interrupted |= !progress.at(tried);
+        tried += 1;
+        let mut point = Point::of(rate, &outcome.result, &objective);
+        point.pressure = present::pressure(resolved, &outcome.result);
+        point
+    };
+    let start_rate = match bracket {
+        Bracket {
+            min_rate: Some(min),
+            max_rate: Some(max),
+        } => (min * max).sqrt(),
+        Bracket {
+            min_rate: Some(rate), ..
+        }
+        | Bracket {
+            max_rate: Some(rate), ..
+        } => rate,
+        Bracket {
+            min_rate: None,
+            max_rate: None,
+        } => own_rate,
+    };
+    let options = SearchOptions {
+        start_rate,
+        ..SearchOptions::default()
+    };
+    let knee = search(&mut evaluate, &options);
+    drop(progress);
+    if is_interrupted {
+        return Ok(Exit::Interrupted.into());
+    }
+    let view = KneeView::new(
+        &knee,
+        KneeContext {
+            subject: present::subject(resolved),
+            limits: present::printed_limits(&resolved.slo),
+            attainment: resolved.slo.attainment,
+            trust: present::trust(resolved),
+            assumptions: present::assumptions(resolved),
+        },
+    );
+    let text = match outputs.format {
+        Format::Table => report::knee_text(&view, Style { color: false }),
+        Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
+        Format::Csv => report::csv::knee(&view),
+        Format::Md => report::md::knee(&view),
+    };
+    files::put(&text, outputs.file.as_deref(), out)?;
+    if let Some(folder) = &outputs.charts {
+        files::save_pictures(folder, &[("knee", chart::knee(&view))], terminal)?;
+    }
+    Ok(if knee.within_slo.is_some() {
+        Exit::Ok
+    } else {
+        Exit::NotMet
+    }
+    .into())
 }

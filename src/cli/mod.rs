@@ -3,19 +3,25 @@
 //! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
 //! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
+mod clock;
+pub mod conform;
 pub mod disk;
 pub mod figures;
+mod files;
 pub mod fit;
 pub mod hw;
 pub mod inputs;
 pub mod interrupt;
 pub mod knee;
 pub mod models;
+mod present;
+mod progress;
 pub mod run;
 pub mod schema;
 pub mod sweep;
 pub mod terminal;
 pub mod trace;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -110,6 +116,8 @@ pub enum Command {
     Knee(Box<knee::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),
+    /// Are the schedules the engine's own? Replays recordings of it
+    Conform(conform::Args),
     /// Describe, convert or fit a request trace
     Trace(trace::Args),
     /// List, show or add GPUs
@@ -191,6 +199,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Run(args) => run::run(args, out, terminal),
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
+        Command::Conform(args) => conform::run(args, out),
         Command::Trace(args) => trace::run(args, out),
         Command::Hw(args) => hw::run(args, out),
         Command::Models(args) => models::run(args, out),

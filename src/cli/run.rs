@@ -8,10 +8,21 @@ use clap::ValueEnum;
 
 use super::Exit;
 use super::disk::Disk;
+use super::progress::Progress;
 use super::terminal::Terminal;
+use super::{files, present, why};
+use crate::analysis::{Outcome, RunResult, Verdict, simulate};
 use crate::config::flags::ScenarioFlags;
 use crate::config::pasted::ResultFlags;
-use crate::config::{Assembled, Diagnostics, Metric, QUICKSTART, Resolved, assemble, resolve, resolved_toml};
+use crate::config::{
+    Assembled, Diagnostics, Metric, QUICKSTART, Resolved, RunLength, assemble, resolve, resolved_toml,
+};
+use crate::cost::bounds::work_rates;
+use crate::metrics::Records;
+use crate::report::chart::{self, Picture, RooflineView};
+use crate::report::json::Arrays;
+use crate::report::{self, ResultMeta, Style};
+use crate::sim::Counts;
 
 /// What to run and what to write.
 #[derive(clap::Args, Debug)]
@@ -43,6 +54,9 @@ pub struct OutputFlags {
     /// Write the result to a file instead of the screen.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
+    /// Draw the charts, SVG and PNG, into a folder.
+    #[arg(long, value_name = "DIR")]
+    pub charts: Option<String>,
     /// Explain: where the time goes, what bounds it, what to change.
     #[arg(long)]
     pub why: bool,
@@ -74,6 +88,8 @@ pub struct Outputs {
     pub format: Format,
     /// Where it goes; `None` is the screen.
     pub file: Option<String>,
+    /// Folder for charts.
+    pub charts: Option<String>,
     /// Explain it.
     pub why: bool,
     /// Percentiles to report, ascending, in (0, 100).
@@ -124,6 +140,7 @@ impl OutputFlags {
         Ok(Outputs {
             format: self.format.unwrap_or_default(),
             file: self.output.clone(),
+            charts: self.charts.clone(),
             why: self.why,
             percentiles,
             metrics,
@@ -212,14 +229,143 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         out.write_all(resolved_toml(&resolved).as_bytes())?;
         return Ok(Exit::Ok.into());
     }
-    execute(&resolved, &outputs, out)
+    execute(&resolved, &outputs, out, terminal)
 }
 
 /// Simulates, judges and prints.
-fn execute(resolved: &Resolved, _outputs: &Outputs, _out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    anyhow::bail!(
-        "{} on {} is a valid run, and this build has no simulation connected",
-        resolved.model.name,
-        resolved.device.id
-    )
+fn execute(
+    resolved: &Resolved,
+    outputs: &Outputs,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<ExitCode> {
+    let records = match (
+        outputs.save_detailed,
+        outputs.save_result || outputs.format == Format::Csv,
+    ) {
+        (true, _) => Records::WithItls,
+        (false, true) => Records::Requests,
+        (false, false) => Records::None,
+    };
+    let experiment = present::experiment(resolved, records);
+    let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
+    let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
+    drop(progress);
+    terminal.notes(&remarks(&outcome));
+    let result = &outcome.result;
+    let meta = present::meta(resolved, outputs, result);
+    let text = print(result, &meta, outputs.format);
+    files::put(&text, outputs.file.as_deref(), out)?;
+    if outputs.why && outputs.format == Format::Table {
+        out.write_all(why::explain(resolved, result).as_bytes())?;
+    }
+    if outputs.save_result {
+        save(result, &meta, outputs, terminal)?;
+    }
+    if let Some(folder) = &outputs.charts {
+        let pictures = charts(resolved, result);
+        files::save_pictures(folder, &pictures, terminal)?;
+    }
+    Ok(exit(resolved, &outcome).into())
+}
+
+/// What happened beside the result.
+fn remarks(outcome: &Outcome) -> Vec<String> {
+    let Counts {
+        prompt_too_long,
+        never_fit,
+        queue_full,
+        ..
+    } = outcome.counts;
+    let refused =
+        |count: u64, why: &str| (count > 0).then(|| format!("{count} requests were refused: {why}"));
+    let mut remarks: Vec<String> = [
+        refused(
+            prompt_too_long,
+            "their prompt leaves no room for an answer below max_model_len",
+        ),
+        refused(
+            never_fit,
+            "alone they would need more KV blocks, or a larger token budget, than there is",
+        ),
+        refused(queue_full, "the server was full (503)"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if outcome.is_interrupted {
+        remarks.push("interrupted: the result covers what was simulated until then".to_owned());
+    }
+    if outcome.clock_ended {
+        remarks.push("the clock of 213 days ended before the traffic did".to_owned());
+    }
+    remarks
+}
+
+fn print(result: &RunResult, meta: &ResultMeta, format: Format) -> String {
+    match format {
+        Format::Table => report::text::run(result, meta, Style { color: false }),
+        Format::Json => report::json::run(result, meta, Arrays::None) + "\n",
+        Format::Jsonl => report::json::run(result, meta, Arrays::None) + "\n",
+        Format::Csv => report::csv::requests(result),
+        Format::Md => report::md::run(result, meta),
+    }
+}
+
+/// Writes vLLM's JSON where `--save-result` says.
+fn save(result: &RunResult, meta: &ResultMeta, outputs: &Outputs, terminal: &Terminal) -> anyhow::Result<()> {
+    let arrays = if outputs.save_detailed {
+        Arrays::Detailed
+    } else {
+        Arrays::Saved
+    };
+    let name = outputs
+        .result_filename
+        .clone()
+        .unwrap_or_else(|| report::json::file_name(meta));
+    let folder = outputs.result_dir.clone().unwrap_or_else(|| ".".to_owned());
+    let path = std::path::Path::new(&folder).join(name);
+    files::write(&path, report::json::run(result, meta, arrays).as_bytes())?;
+    terminal.notes(&[format!("saved {}", path.display())]);
+    Ok(())
+}
+
+/// The pictures of a run: (name, picture).
+fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture)> {
+    let subject = present::subject(resolved);
+    let summary = result.steady.as_ref().unwrap_or(&result.whole);
+    let cost = (resolved.scenario.cost)();
+    let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
+    let view = RooflineView {
+        subject: subject.clone(),
+        peak_flops_per_s: rates.peak.0,
+        format: resolved.model.quantization.name().to_owned(),
+        memory_bytes_per_s: rates.bandwidth.0,
+        steps: chart::roofline_steps(&result.sampled_steps, cost.as_ref()),
+    };
+    vec![
+        ("latency", chart::latency_distribution(summary, &subject)),
+        ("timeline", chart::timeline(result, &subject)),
+        ("little", chart::little(result, &subject)),
+        ("roofline", chart::roofline(&view)),
+    ]
+}
+
+fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
+    let verdict = outcome.result.verdict;
+    if outcome.is_interrupted {
+        return Exit::Interrupted;
+    }
+    if !outcome.result.violations.is_empty() {
+        return Exit::Failure;
+    }
+    if present::promise_is_kept(resolved, &outcome.result) == Some(false) {
+        return Exit::NotMet;
+    }
+    let asked_for_steady_state = matches!(resolved.length, RunLength::Auto { .. });
+    if asked_for_steady_state && matches!(verdict, Verdict::Unstable | Verdict::Critical | Verdict::TooShort)
+    {
+        return Exit::NoSteadyState;
+    }
+    Exit::Ok
 }

@@ -143,6 +143,12 @@ impl<T: Traffic> Simulation<T> {
         self.counts
     }
 
+    /// The traffic, as far as it has gone.
+    #[must_use]
+    pub fn traffic(&self) -> &T {
+        &self.traffic
+    }
+
     /// Usable KV blocks.
     #[must_use]
     pub fn total_blocks(&self) -> u32 {

@@ -4,9 +4,11 @@
 //! order, and are never withheld. Everything of ours stands under `plimsoll`. Where no request was completed the client's
 //! figures are 0, as its own are. Leaves out: keys that need a server's counters (speculation) or audio.
 
+mod knee;
 mod plimsoll;
 mod value;
 
+pub use self::knee::knee;
 use self::value::{Object, Value};
 use super::views::ResultMeta;
 use crate::analysis::RunResult;

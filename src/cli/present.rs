@@ -1,0 +1,281 @@
+//! From a valid run and its outcome to what the printers take.
+
+use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
+use crate::analysis::{Experiment, Precision, RunResult, Verdict};
+use crate::config::{Metric, Resolved, RunLength, Slo};
+use crate::cost::bounds::{WorkSums, work_rates};
+use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
+use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
+use crate::report::{Limit, RampUp, ResultMeta, Utilisation};
+use crate::units::Seconds;
+use crate::workload::Arrivals;
+
+use super::run::Outputs;
+
+/// How a run is observed and when it may stop.
+pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
+    let (relative, stops_when_precise) = match resolved.length {
+        RunLength::Auto { precision } => (precision, true),
+        RunLength::Requests(_) | RunLength::Duration(_) => (Precision::default().relative, false),
+    };
+    Experiment {
+        slo: limits(&resolved.slo),
+        records,
+        precision: Precision {
+            relative,
+            ..Precision::default()
+        },
+        stops_when_precise,
+    }
+}
+
+/// Goodput limits as the recorder takes them.
+fn limits(slo: &Slo) -> SloLimits {
+    let of = |metric| {
+        slo.goodput
+            .iter()
+            .find(|(which, _)| *which == metric)
+            .map(|(_, limit)| *limit)
+    };
+    SloLimits {
+        ttft: of(Metric::Ttft),
+        tpot: of(Metric::Tpot),
+        e2el: of(Metric::E2el),
+    }
+}
+
+/// What must hold for a rate to count as served.
+pub(super) fn objective(slo: &Slo) -> Objective {
+    let constraint = |limit: &crate::config::PercentileLimit| Constraint {
+        metric: match limit.metric {
+            Metric::Ttft => Measured::Ttft,
+            Metric::Tpot => Measured::Tpot,
+            Metric::Itl => Measured::Itl,
+            Metric::E2el => Measured::E2el,
+        },
+        statistic: limit
+            .percentile
+            .map_or(Statistic::Mean, |p| Statistic::Quantile(p / 100.0)),
+        limit_s: limit.limit.seconds(),
+    };
+    Objective {
+        attainment: (!slo.goodput.is_empty()).then_some(slo.attainment),
+        constraints: slo.percentiles.iter().map(constraint).collect(),
+    }
+}
+
+/// Goodput limits as the printers take them.
+pub(super) fn printed_limits(slo: &Slo) -> Vec<Limit> {
+    let limit = |(metric, limit): &(Metric, crate::units::Picos)| Limit {
+        metric: metric.name().to_owned(),
+        limit_s: limit.seconds(),
+    };
+    slo.goodput.iter().map(limit).collect()
+}
+
+/// `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
+pub(super) fn subject(resolved: &Resolved) -> String {
+    let model = resolved
+        .model
+        .name
+        .rsplit('/')
+        .next()
+        .unwrap_or(&resolved.model.name);
+    let ranks = match resolved.placement.tensor_parallel {
+        1 => String::new(),
+        ranks => format!("{ranks} × "),
+    };
+    format!("{model} on {ranks}{}", resolved.device.id)
+}
+
+/// Everything that a result says about its own making.
+pub(super) fn meta(resolved: &Resolved, outputs: &Outputs, result: &RunResult) -> ResultMeta {
+    let workload = &resolved.scenario.workload;
+    let (burstiness, ramp_up) = match workload.arrivals {
+        Arrivals::Gamma { burstiness, .. } | Arrivals::Profile { burstiness, .. } => (burstiness, None),
+        Arrivals::Ramp {
+            start_rate,
+            end_rate,
+            exponential,
+        } => (
+            1.0,
+            Some(RampUp {
+                exponential,
+                start_rps: start_rate,
+                end_rps: end_rate,
+            }),
+        ),
+        _ => (1.0, None),
+    };
+    ResultMeta {
+        date: super::clock::now(),
+        backend: "vllm".to_owned(),
+        label: outputs.label.clone(),
+        model_id: resolved.model.name.clone(),
+        gpu: resolved.device.id.clone(),
+        gpus_per_replica: resolved.placement.tensor_parallel,
+        replicas: resolved.scenario.replicas,
+        engine: resolved.scenario.engine.profile.clone(),
+        calibration: Some(resolved.calibration.clone()),
+        num_prompts: workload.num_prompts,
+        request_rate: resolved.request_rate(),
+        burstiness,
+        max_concurrency: workload.client.max_concurrency,
+        ramp_up,
+        metadata: outputs.metadata.clone(),
+        percentiles: outputs.percentiles.clone(),
+        goodput: printed_limits(&resolved.slo),
+        seed: resolved.scenario.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trust: trust(resolved),
+        assumptions: assumptions(resolved),
+        ignored: Vec::new(),
+        utilisation: utilisation(resolved, result.steady.as_ref().unwrap_or(&result.whole)),
+    }
+}
+
+/// Values that nobody gave, as `key = value (source)`.
+pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
+    resolved
+        .assumptions()
+        .map(|assumed| {
+            let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
+            format!("{key} = {}", assumed.value)
+        })
+        .collect()
+}
+
+/// The parts of the step time that people know by name, each with its worst trust.
+pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
+    let load = StepLoad {
+        decode_seqs: 1,
+        decode_kv_tokens: 1024,
+        decode_longest: 1024,
+        chunks: vec![Chunk {
+            computed: 0,
+            new: 512,
+        }],
+        sampled_rows: 2,
+    };
+    let mut parts: Vec<(String, Trust)> = Vec::new();
+    for part in (resolved.scenario.cost)().breakdown(&load).parts {
+        let name = component(&part.operator);
+        match parts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, worst)) => *worst = (*worst).max(part.trust),
+            None => parts.push((name.to_owned(), part.trust)),
+        }
+    }
+    parts
+}
+
+/// The component that an operator belongs to.
+fn component(operator: &str) -> &'static str {
+    match operator {
+        "decode_attention" => "decode attention",
+        "prefill_attention" => "prefill attention",
+        "host" | "host_bound_wait" => "host",
+        "experts" | "router" => "experts",
+        "all_reduce" | "logits_gather" => "all-reduce",
+        "elementwise" | "sampling" => "small kernels",
+        _ => "linear layers",
+    }
+}
+
+fn sums(work: &WorkCounters) -> WorkSums {
+    WorkSums {
+        steps: work.steps as f64,
+        tokens: (work.prefill_tokens + work.decode_tokens) as f64,
+        sampled_rows: work.sampled_rows as f64,
+        decode_kv_tokens: work.decode_kv_tokens as f64,
+        chunk_pairs_doubled: work.chunk_pairs_doubled as f64,
+        chunk_kv_tokens: work.chunk_kv_tokens as f64,
+    }
+}
+
+/// Work done against what the device offers while steps run; `None` where no step ran.
+fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
+    let work = &summary.work;
+    if work.steps == 0 || work.busy_s <= 0.0 {
+        return None;
+    }
+    let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
+    let (sums, busy) = (sums(work), Seconds(work.busy_s));
+    let batch = (work.decode_tokens as f64 / work.steps as f64).max(1.0);
+    let context = work.decode_kv_tokens as f64 / (work.decode_tokens as f64).max(1.0);
+    Some(Utilisation {
+        mfu: rates.flops_utilisation(&sums, busy),
+        memory_bandwidth: rates.bandwidth_utilisation(&sums, busy),
+        bandwidth_bound_tpot_s: rates
+            .bandwidth_bound_tpot(batch.round() as u32, context.round() as u32)
+            .0,
+    })
+}
+
+/// How hard each resource is pressed in a run's steady state.
+pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressure> {
+    let summary = result.steady.as_ref()?;
+    let used = utilisation(resolved, summary)?;
+    let engine = &resolved.scenario.engine;
+    let limits = EngineLimits {
+        replicas: resolved.scenario.replicas,
+        max_num_seqs: engine.max_num_seqs,
+        max_num_batched_tokens: engine.max_num_batched_tokens,
+    };
+    let host = host_share(resolved, result);
+    Some(Pressure::of(
+        summary,
+        &limits,
+        used.mfu,
+        used.memory_bandwidth,
+        host,
+    ))
+}
+
+/// Share of the sampled steps' time that the host adds.
+fn host_share(resolved: &Resolved, result: &RunResult) -> f64 {
+    let cost = (resolved.scenario.cost)();
+    let (mut host, mut all) = (0.0, 0.0);
+    for (load, seconds, count) in &result.sampled_steps {
+        let Breakdown { parts } = cost.breakdown(load);
+        let own: f64 = parts
+            .iter()
+            .filter(|part| component(&part.operator) == "host")
+            .map(|part| part.seconds)
+            .sum();
+        host += own * *count as f64;
+        all += seconds * *count as f64;
+    }
+    if all > 0.0 { host / all } else { 0.0 }
+}
+
+/// Whether a run keeps what was promised; `None` where nothing was, or nothing can be said.
+pub(super) fn promise_is_kept(resolved: &Resolved, result: &RunResult) -> Option<bool> {
+    if resolved.slo.is_empty() {
+        return None;
+    }
+    match result.verdict {
+        Verdict::Unstable => Some(false),
+        Verdict::TooShort => None,
+        _ => {
+            let summary = result.steady.as_ref().unwrap_or(&result.whole);
+            let shares = summary
+                .good
+                .map(|good| good as f64 / (summary.completed.max(1)) as f64);
+            let attained = shares.is_none_or(|share| share >= resolved.slo.attainment);
+            let percentiles = resolved.slo.percentiles.iter().all(|limit| {
+                let values = match limit.metric {
+                    Metric::Ttft => &summary.ttft,
+                    Metric::Tpot => &summary.tpot,
+                    Metric::Itl => &summary.itl,
+                    Metric::E2el => &summary.e2el,
+                };
+                let value = match limit.percentile {
+                    Some(p) => values.quantile_s(p / 100.0),
+                    None => values.mean_s(),
+                };
+                value.is_none_or(|value| value <= limit.limit.seconds())
+            });
+            Some(attained && percentiles)
+        }
+    }
+}
