@@ -14,6 +14,8 @@ use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Distinct values that are kept before buckets take over.
 pub(super) const DISTINCT_MAX: usize = 4096;
+/// Terms of progressions, told apart or not, that are kept before they are counted.
+const TERMS_MAX: usize = 4 * DISTINCT_MAX;
 
 /// A multiset of durations.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +63,7 @@ impl Distribution {
     /// Whether quantiles are exact (few distinct values) rather than within 0.1 %.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        matches!(self.store, Store::Exact(_))
+        matches!(&self.store, Store::Exact(exact) if exact.are_few())
     }
 
     /// Adds `times` durations of `value`.
@@ -75,7 +77,7 @@ impl Distribution {
             Store::Buckets(buckets) => buckets.add(bucket_of(value.0), times),
             Store::Exact(exact) => {
                 *exact.values.entry(value.0).or_insert(0) += times;
-                if exact.is_full() {
+                if !exact.settle() {
                     self.spill();
                 }
             }
@@ -95,7 +97,7 @@ impl Distribution {
             Store::Buckets(buckets) => buckets.add_progression(first.0, step.0, terms, times),
             Store::Exact(exact) => {
                 exact.add_progression(first.0, step.0, terms, times);
-                if exact.is_full() {
+                if !exact.settle() {
                     self.spill();
                 }
             }
@@ -104,16 +106,7 @@ impl Distribution {
 
     fn spill(&mut self) {
         if let Store::Exact(exact) = &self.store {
-            let mut buckets = Buckets::new();
-            let progressions: Vec<_> = exact.progressions.iter().collect();
-            for (&(first, step, terms), &times) in progressions {
-                buckets.add_progression(first, step, terms, times);
-            }
-            let values: Vec<_> = exact.values.iter().collect();
-            for (&value, &times) in values {
-                buckets.add(bucket_of(value), times);
-            }
-            self.store = Store::Buckets(buckets);
+            self.store = Store::Buckets(exact.in_buckets());
         }
     }
 
@@ -233,7 +226,7 @@ impl Distribution {
         match (&mut self.store, &other.store) {
             (Store::Exact(mine), Store::Exact(theirs)) => {
                 mine.merge(theirs);
-                if mine.is_full() {
+                if !mine.settle() {
                     self.spill();
                 }
             }
@@ -266,23 +259,22 @@ impl Distribution {
 
     /// What is needed to rebuild the distribution, as small as it gets.
     pub(super) fn pack(&self) -> Packed {
+        let of_buckets = |buckets: &Buckets| Packed {
+            moments: self.moments,
+            exact: false,
+            entries: buckets
+                .iter()
+                .map(|(bucket, count)| (bucket as u64, count))
+                .collect(),
+        };
         match &self.store {
+            Store::Buckets(buckets) => of_buckets(buckets),
+            Store::Exact(exact) if !exact.are_few() => of_buckets(&exact.in_buckets()),
             Store::Exact(exact) => Packed {
                 moments: self.moments,
                 exact: true,
                 entries: exact.sorted(),
             },
-            Store::Buckets(buckets) => {
-                let entries = buckets
-                    .iter()
-                    .map(|(bucket, count)| (bucket as u64, count))
-                    .collect();
-                Packed {
-                    moments: self.moments,
-                    exact: false,
-                    entries,
-                }
-            }
         }
     }
 
@@ -296,7 +288,7 @@ impl Distribution {
                 for &(value, times) in &other.entries {
                     *exact.values.entry(value).or_insert(0) += times;
                 }
-                if exact.is_full() {
+                if !exact.settle() {
                     self.spill();
                 }
             }
@@ -310,7 +302,16 @@ impl Distribution {
     }
 
     fn cells(&self) -> Vec<Cell> {
+        let of_buckets = |buckets: &Buckets| {
+            let cell = |(bucket, count)| {
+                let (lower, width) = bounds(bucket);
+                Cell { lower, width, count }
+            };
+            buckets.iter().map(cell).collect()
+        };
         match &self.store {
+            Store::Buckets(buckets) => of_buckets(buckets),
+            Store::Exact(exact) if !exact.are_few() => of_buckets(&exact.in_buckets()),
             Store::Exact(exact) => exact
                 .sorted()
                 .iter()
@@ -320,13 +321,6 @@ impl Distribution {
                     count,
                 })
                 .collect(),
-            Store::Buckets(buckets) => {
-                let cell = |(bucket, count)| {
-                    let (lower, width) = bounds(bucket);
-                    Cell { lower, width, count }
-                };
-                buckets.iter().map(cell).collect()
-            }
         }
     }
 }
@@ -340,8 +334,50 @@ struct Cell {
 }
 
 impl Exact {
-    fn is_full(&self) -> bool {
-        self.values.len() + self.terms > DISTINCT_MAX
+    /// Whether the values are still few, counted truly once the bound on them is far off: how values were grouped
+    /// into progressions must not decide when they are many.
+    #[inline]
+    fn settle(&mut self) -> bool {
+        if self.terms == 0 {
+            return self.values.len() <= DISTINCT_MAX;
+        }
+        self.values.len() + self.terms <= TERMS_MAX || self.expand()
+    }
+
+    /// Turns progressions into values; `false` if there are too many.
+    fn expand(&mut self) -> bool {
+        if !self.are_few() {
+            return false;
+        }
+        self.values = self.sorted().into_iter().collect();
+        self.progressions.clear();
+        self.terms = 0;
+        true
+    }
+
+    /// Whether there are few distinct values.
+    fn are_few(&self) -> bool {
+        let longest = self
+            .progressions
+            .keys()
+            .map(|key| key.2 as usize)
+            .max()
+            .unwrap_or(0);
+        self.values.len().max(longest) <= DISTINCT_MAX
+            && (self.values.len() + self.terms <= DISTINCT_MAX || self.sorted().len() <= DISTINCT_MAX)
+    }
+
+    fn in_buckets(&self) -> Buckets {
+        let mut buckets = Buckets::new();
+        let progressions: Vec<_> = self.progressions.iter().collect();
+        for (&(first, step, terms), &times) in progressions {
+            buckets.add_progression(first, step, terms, times);
+        }
+        let values: Vec<_> = self.values.iter().collect();
+        for (&value, &times) in values {
+            buckets.add(bucket_of(value), times);
+        }
+        buckets
     }
 
     fn add_progression(&mut self, first: u64, step: u64, terms: u64, times: u64) {
@@ -490,6 +526,22 @@ mod tests {
             (0..terms).for_each(|i| single.record(Picos(first + step * i), times));
             prop_assert_eq!(closed.moments, single.moments);
             prop_assert_eq!(closed.steps(), single.steps());
+        }
+
+        #[test]
+        fn grouping_into_progressions_changes_nothing(
+            runs in prop::collection::vec((1u64..50, 1u64..4, 1u64..2_500), 1..20),
+        ) {
+            let mut grouped = Distribution::default();
+            let mut single = Distribution::default();
+            for (first, step, terms) in runs {
+                grouped.record_progression(Picos(first * 1_000_000), Picos(step * 10_000), terms, 2);
+                (0..terms).for_each(|i| single.record(Picos(first * 1_000_000 + step * 10_000 * i), 2));
+                prop_assert_eq!(grouped.is_exact(), single.is_exact());
+            }
+            prop_assert_eq!(grouped.moments, single.moments);
+            prop_assert_eq!(grouped.steps(), single.steps());
+            prop_assert_eq!(grouped.pack().distinct(), single.pack().distinct());
         }
 
         #[test]

@@ -67,7 +67,7 @@ impl Moments {
     fn add_squares(&mut self, squares: u128, times: u64) {
         let low = u128::from(self.squares_low) + u128::from(squares as u64) * u128::from(times);
         self.squares_low = low as u64;
-        self.squares_high += (squares >> 64) * u128::from(times) + (low >> 64);
+        self.squares_high += u128::from((squares >> 64) as u64) * u128::from(times) + (low >> 64);
     }
 
     /// Adds all of `other`.

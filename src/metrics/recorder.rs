@@ -1,7 +1,8 @@
 //! The observer that turns facts into figures, in memory that does not grow with the run.
 //!
 //! A request costs a handful of additions at each of its facts; a leap of decode steps costs the same as one step.
-//! Everything kept is an integer, so a run's figures do not depend on how its steps were grouped into leaps.
+//! Everything kept is an integer, so a run's figures do not depend on how its steps were grouped into leaps (only
+//! KV usage within a leap is interpolated, and the sample of steps counts facts).
 //!
 //! Order asked of the facts: a step's [`Fact::Steps`] comes before the tokens, gaps and endings that it brings
 //! about; an arrival comes before anything else about its request. Requests that left are told once, by
@@ -534,6 +535,7 @@ impl Tally<Distribution> {
 mod tests {
     use super::super::single_server::{self, Server};
     use super::*;
+    use proptest::prelude::*;
 
     fn recorder(records: Records) -> Recorder {
         let fleet = Fleet {
@@ -632,5 +634,38 @@ mod tests {
         assert_eq!(seen.whole.itl.count(), 6);
         assert_eq!(seen.whole.preemptions, 1);
         assert_eq!(seen.whole.max_output_tokens_per_s, 8.0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_leap_is_its_steps(leaps in prop::collection::vec((1u64..40, 1u64..300, 0u64..5, 1u32..9), 1..12)) {
+            let (mut leaping, mut stepping) = (recorder(Records::None), recorder(Records::None));
+            let mut now = Picos::ZERO;
+            for (count, duration, increment, seqs) in leaps {
+                let (duration, increment) = (Picos(duration * 1_000_000_000), Picos(increment * 7_000_000));
+                let load = |i| StepLoad {
+                    decode_seqs: seqs,
+                    decode_kv_tokens: 1_000 + i * u64::from(seqs),
+                    sampled_rows: seqs,
+                    ..StepLoad::default()
+                };
+                let begin = now;
+                for i in 0..count {
+                    let end = now + duration + increment * i;
+                    let load = load(i);
+                    stepping.observe(&Fact::Steps(&single_server::steps(now, end, 1, Picos::ZERO, seqs, &load)));
+                    now = end;
+                }
+                let load = load(0);
+                let leap = single_server::steps(begin, now, count, increment, seqs, &load);
+                leaping.observe(&Fact::Steps(&leap));
+            }
+            let (leaping, stepping) = (leaping.finish(now).whole, stepping.finish(now).whole);
+            prop_assert_eq!(leaping.itl.steps(), stepping.itl.steps());
+            prop_assert_eq!(leaping.itl.std_s(), stepping.itl.std_s());
+            prop_assert_eq!(leaping.work, stepping.work);
+            prop_assert_eq!(leaping.max_output_tokens_per_s, stepping.max_output_tokens_per_s);
+        }
     }
 }

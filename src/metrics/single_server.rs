@@ -171,7 +171,7 @@ fn serve(
     }
 }
 
-fn steps<'a>(
+pub(crate) fn steps<'a>(
     begin: Picos,
     end: Picos,
     count: u64,
