@@ -132,16 +132,3 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
-
-/// The known name nearest to what was written, if one is near enough to be what was meant.
-#[must_use]
-pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
-    let written = plain(written);
-    known
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&written, &plain(name)), name))
-        .min_by_key(|&(distance, _)| distance)
-        .filter(|&(distance, name)| distance <= (name.len() / 3).max(1))
-        .map(|(_, name)| name)
-}

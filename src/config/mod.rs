@@ -11,5 +11,5 @@ pub mod raw;
 mod read;
 pub mod scalar;
 
-pub use diagnostic::{Diagnostic, Diagnostics, nearest};
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use document::{Document, Source};

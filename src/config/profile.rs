@@ -6,8 +6,8 @@
 use serde::Deserialize;
 
 use super::raw::{RawGraphMode, RawPolicy};
-use super::nearest;
 use crate::hardware::Device;
+use crate::nearest::nearest;
 use crate::quantity::{parse_bytes, parse_duration};
 use crate::units::Picos;
 
@@ -40,8 +40,6 @@ pub struct Profile {
     pub switches: Switches,
     /// Pauses of the engine loop.
     pub host: Host,
-    /// The API server.
-    pub frontend: FrontendDelays,
     /// Flags that this version lacks, with the reason.
     pub gone: std::collections::BTreeMap<String, String>,
 }
@@ -101,7 +99,6 @@ pub struct GraphRule {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "documented at engine::VersionSwitches")]
 pub struct Switches {
-    pub reserve_full_isl: bool,
     pub unhashed_to_head: bool,
     pub stats_per_admission: bool,
     pub threshold_not_when_alone: bool,
@@ -118,18 +115,6 @@ pub struct Host {
     pub idle_pass_sleep: String,
 }
 
-/// Delays of the API server.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FrontendDelays {
-    /// From the client's send to the engine's queue.
-    pub request_delay: String,
-    /// Added for each prompt token.
-    pub per_prompt_token: String,
-    /// From the end of a step to the client.
-    pub response_delay: String,
-}
-
 impl Profile {
     /// Batch sizes of `device`.
     #[must_use]
@@ -142,9 +127,10 @@ impl Profile {
         self.batch.iter().find(fits).expect("the last row has no condition, which a test checks")
     }
 
-    /// A delay of this profile.
-    pub(super) fn delay(text: &str) -> Picos {
-        parse_duration(text).expect("shipped profiles are checked by a test")
+    /// The pause after a pass that scheduled nothing.
+    #[must_use]
+    pub fn idle_pass_sleep(&self) -> Picos {
+        parse_duration(&self.host.idle_pass_sleep).expect("shipped profiles are checked by a test")
     }
 }
 
@@ -167,7 +153,7 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     let all = shipped();
     if name != "vllm" {
         let known = ["vllm"].into_iter().chain(LATER.iter().map(|(name, _)| *name));
-        let help = match nearest(&name, known) {
+        let help = match nearest(&name, known, 1).first() {
             Some(near) => format!("did you mean `{near}`?"),
             None => "known are vllm@0.33 and vllm@0.11".to_string(),
         };
@@ -234,10 +220,7 @@ mod tests {
             for row in &profile.batch {
                 parse_bytes(&row.memory_at_least).unwrap();
             }
-            let delays = &profile.frontend;
-            for text in [&delays.request_delay, &delays.per_prompt_token, &delays.response_delay, &profile.host.idle_pass_sleep] {
-                parse_duration(text).unwrap();
-            }
+            parse_duration(&profile.host.idle_pass_sleep).unwrap();
         }
     }
 

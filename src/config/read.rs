@@ -6,9 +6,10 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::diagnostic::{Diagnostic, nearest};
+use super::diagnostic::Diagnostic;
 use super::document::{CHOICES, Document};
 use super::raw::RawScenario;
+use crate::nearest::nearest;
 
 /// Keys that the interface has and this version does not model.
 const NOT_MODELLED: [(&str, &str); 5] = [
@@ -126,7 +127,7 @@ fn unknown_name(document: &Document, key: &str, unknown: &str, is_value: bool, k
     } else {
         Diagnostic::new(format!("unknown key `{unknown}`"))
     };
-    let help = match nearest(unknown, known.iter().copied()) {
+    let help = match nearest(unknown, known.iter().copied(), 1).first() {
         Some(name) => format!("did you mean `{name}`?"),
         None if known.is_empty() => "no key belongs here".to_string(),
         None => format!("known are {}", known.join(", ")),

@@ -1,0 +1,113 @@
+//! What a command line says altogether: a scenario, pasted commands and flags, layered into one document.
+
+use super::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::document::Document;
+use super::files::{self, Files};
+use super::flags::{self, ClientKind, ScenarioFlags, TrafficFlags};
+use super::pasted::{self, ResultFlags};
+
+/// The layers of one command line.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// Everything that was said.
+    pub document: Document,
+    /// What a pasted benchmark command says about its result.
+    pub results: ResultFlags,
+    /// Sentences that belong beside the result.
+    pub notes: Vec<String>,
+}
+
+/// The scenario that a command without arguments runs.
+pub const QUICKSTART: &str = "quickstart";
+
+/// Layers flags over pasted commands over the scenario file.
+///
+/// # Errors
+/// Every flag that cannot be understood, or the file's first syntax error.
+pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
+    let mut notes = Vec::new();
+    let mut document = scenario(flags, files, &mut notes)?;
+    let mut problems = Vec::new();
+    if let Some(target) = flags.target.as_deref().filter(|target| !is_scenario(target)) {
+        document.set("model.name", toml::Value::from(target), "MODEL");
+        if flags.model.is_some() {
+            problems.push(Diagnostic::new(format!("`{target}` and `--model` both name the model")).help("keep one"));
+        }
+    }
+    if let Some(command) = &flags.serve_cmd {
+        match pasted::serve(command) {
+            Ok((parsed, ignored)) => {
+                notes.extend(ignored);
+                let target = parsed.target.clone().or_else(|| parsed.model.clone());
+                if let Some(model) = target {
+                    document.set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
+                }
+                problems.extend(flags::apply_serve(&mut document, &ScenarioFlags { model: None, ..parsed }, "--serve-cmd "));
+            }
+            Err(wrong) => problems.extend(wrong),
+        }
+    }
+    let mut is_vllm_client = flags.traffic.client == Some(ClientKind::Vllm);
+    let mut results = ResultFlags::default();
+    if let Some(command) = &flags.bench_cmd {
+        match pasted::bench(command) {
+            Ok(bench) => {
+                notes.extend(bench.ignored);
+                if let (Some(model), None) = (bench.model, document.get("model.name")) {
+                    document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
+                }
+                let traffic = TrafficFlags { client: bench.traffic.client.or(Some(ClientKind::Vllm)), ..bench.traffic };
+                problems.extend(flags::apply_traffic(&mut document, &traffic, "--bench-cmd "));
+                problems.extend(flags::apply_slo(&mut document, &bench.slo, "--bench-cmd "));
+                results = bench.results;
+                is_vllm_client = flags.traffic.client != Some(ClientKind::Plain);
+            }
+            Err(wrong) => problems.extend(wrong),
+        }
+    }
+    problems.extend(flags::apply_serve(&mut document, flags, ""));
+    problems.extend(flags::apply_traffic(&mut document, &flags.traffic, ""));
+    problems.extend(flags::apply_slo(&mut document, &flags.slo, ""));
+    if is_vllm_client {
+        flags::vllm_client_defaults(&mut document);
+    }
+    if problems.is_empty() { Ok(Assembled { document, results, notes }) } else { Err(Diagnostics(problems)) }
+}
+
+/// Whether a positional argument is a scenario rather than a model.
+fn is_scenario(target: &str) -> bool {
+    target.ends_with(".toml") || files::SHIPPED.iter().any(|(name, _)| *name == target)
+}
+
+fn scenario(flags: &ScenarioFlags, files: &dyn Files, notes: &mut Vec<String>) -> Result<Document, Diagnostics> {
+    let positional = flags.target.as_deref().filter(|target| is_scenario(target));
+    let (name, flag) = match (positional, flags.scenario.as_deref()) {
+        (Some(_), Some(_)) => {
+            return Err(Diagnostic::new("two scenarios are given").help("keep the argument or --scenario").into());
+        }
+        (Some(name), None) => (name, "SCENARIO"),
+        (None, Some(name)) => (name, "--scenario"),
+        (None, None) => return Ok(Document::default()),
+    };
+    // A path that exists is what the user means, also where a shipped scenario has that name.
+    let by_path = files.read(name);
+    if let Ok(bytes) = by_path {
+        let text = String::from_utf8(bytes).map_err(|_| Diagnostic::new(format!("{name} is not text")))?;
+        return Ok(Document::parse(name, &text)?);
+    }
+    if let Some(shipped) = files::find(name, files) {
+        if shipped.is_on_disk {
+            notes.push(format!("{} on disk is used instead of the one inside the program", shipped.name));
+        }
+        return Ok(Document::parse(&shipped.name, &shipped.text)?);
+    }
+    let known: Vec<&str> = files::SHIPPED.iter().map(|(name, _)| *name).filter(|name| !name.contains('/')).collect();
+    let mut problem = Diagnostic::new(format!("there is no scenario `{name}`")).at(Place::Flag(flag.to_string()));
+    if let Err(error) = by_path {
+        problem = problem.label(error);
+    }
+    if let [near, ..] = crate::nearest::nearest(name.trim_end_matches(".toml"), known.iter().copied(), 1)[..] {
+        problem = problem.help(format!("did you mean `{near}`?"));
+    }
+    Err(problem.help(format!("shipped are {}", known.join(", "))).into())
+}

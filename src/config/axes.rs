@@ -1,0 +1,216 @@
+//! Sweeps: the axes of a scenario or of flags, and the scenario of every cell.
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use toml::{Table, Value};
+
+use super::argv;
+use super::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::document::Document;
+use super::flags::{self, ScenarioFlags};
+
+/// Most cells of one sweep.
+const CELLS_MAX: usize = 1_000_000;
+
+/// A key path or flag, and the values that it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// `request_rate` or `engine.max_num_seqs`.
+    pub name: String,
+    /// As a flag would have them.
+    pub values: Vec<String>,
+}
+
+impl Axis {
+    /// `-L NAME 1,2,4`.
+    pub fn list(name: &str, values: &str) -> Result<Axis, Diagnostic> {
+        let values: Vec<String> = values.split(',').map(|value| value.trim().to_string()).collect();
+        if values.iter().any(String::is_empty) {
+            let problem = Diagnostic::new(format!("`-L {name}` has an empty value"));
+            return Err(problem.help("write the values with commas and no blanks: -L request-rate 4,8,16"));
+        }
+        Ok(Axis { name: name.to_string(), values })
+    }
+
+    /// `-S NAME 2..32 step 2`, ends included.
+    pub fn steps(name: &str, range: &str, step: &str) -> Result<Axis, Diagnostic> {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+        let wrong = || {
+            let problem = Diagnostic::new(format!("`-S {name} {range} step {step}` is not a range"));
+            problem.help("write it like -S request-rate 2..32 step 2")
+        };
+        let (first, last) = range.split_once("..").ok_or_else(wrong)?;
+        let (first, last, step) = (number(first).ok_or_else(wrong)?, number(last).ok_or_else(wrong)?, number(step).ok_or_else(wrong)?);
+        let count = ((last - first) / step + 1e-9).floor();
+        if !(step != 0.0 && count >= 0.0 && count < CELLS_MAX as f64) {
+            return Err(wrong());
+        }
+        // Each value from its index: a running sum would collect rounding errors.
+        let values = (0..=count as u64).map(|at| tidy(first + at as f64 * step)).collect();
+        Ok(Axis { name: name.to_string(), values })
+    }
+}
+
+/// `0.3` rather than `0.30000000000000004`.
+fn tidy(value: f64) -> String {
+    let rounded = (value * 1e9).round() / 1e9;
+    rounded.to_string()
+}
+
+/// The axes that a scenario's `[sweep]` names, in alphabetical order.
+pub fn of_scenario(document: &Document) -> Result<Vec<Axis>, Diagnostics> {
+    let mut axes = Vec::new();
+    let mut problems = Vec::new();
+    if let Some(Value::Table(table)) = document.get("sweep") {
+        collect("", table, document, &mut axes, &mut problems);
+    }
+    if problems.is_empty() { Ok(axes) } else { Err(Diagnostics(problems)) }
+}
+
+fn collect(path: &str, table: &Table, document: &Document, axes: &mut Vec<Axis>, problems: &mut Vec<Diagnostic>) {
+    for (key, value) in table {
+        let name = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match value {
+            Value::Table(inner) => collect(&name, inner, document, axes, problems),
+            Value::Array(values) if !values.is_empty() => {
+                let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_string)).collect();
+                axes.push(Axis { name, values });
+            }
+            _ => {
+                let problem = Diagnostic::new(format!("`{name}` is not a list of values")).at(document.place(&format!("sweep.{name}")));
+                problems.push(problem.help("write it like request_rate = [1, 4, 10]"));
+            }
+        }
+    }
+}
+
+/// One combination of the axes' values.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Axis and value, in the order of the axes.
+    pub labels: Vec<(String, String)>,
+    /// The scenario with these values.
+    pub document: Document,
+}
+
+/// Every combination, the last axis fastest; with `linked` axes advance together and have equal lengths.
+///
+/// # Errors
+/// Names that are neither keys nor flags, values that do not parse, too many cells, linked axes of unequal length.
+pub fn cells(document: &Document, axes: &[Axis], linked: bool) -> Result<Vec<Cell>, Diagnostics> {
+    let lengths: Vec<usize> = axes.iter().map(|axis| axis.values.len()).collect();
+    let count = if linked { linked_length(&lengths)? } else { lengths.iter().try_fold(1usize, |product, &length| product.checked_mul(length)).unwrap_or(usize::MAX) };
+    if count > CELLS_MAX {
+        return Err(Diagnostic::new(format!("the sweep has more than {CELLS_MAX} cells")).help("take fewer values").into());
+    }
+    let mut cells = Vec::with_capacity(count);
+    let mut problems: Vec<Diagnostic> = Vec::new();
+    for index in 0..count {
+        let mut rest = index;
+        let mut chosen = vec![index; axes.len()];
+        if !linked {
+            for (at, &length) in lengths.iter().enumerate().rev() {
+                chosen[at] = rest % length;
+                rest /= length;
+            }
+        }
+        let mut cell = Cell { labels: Vec::new(), document: document.clone() };
+        for (axis, &at) in axes.iter().zip(&chosen) {
+            let value = &axis.values[at];
+            let wrong = apply(&mut cell.document, &axis.name, value);
+            problems.extend(wrong.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
+            cell.labels.push((axis.name.clone(), value.clone()));
+        }
+        cells.push(cell);
+    }
+    if problems.is_empty() { Ok(cells) } else { Err(Diagnostics(problems)) }
+}
+
+fn linked_length(lengths: &[usize]) -> Result<usize, Diagnostics> {
+    let first = lengths.first().copied().unwrap_or(0);
+    if lengths.iter().all(|&length| length == first) {
+        return Ok(first);
+    }
+    let problem = Diagnostic::new("linked axes have different numbers of values").label(format!("{lengths:?}"));
+    Err(problem.help("leave --link out for all combinations").into())
+}
+
+/// Flags as clap reads them, without a command around.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Flags {
+    #[command(flatten)]
+    flags: ScenarioFlags,
+}
+
+/// Sets one key or flag.
+pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic> {
+    let place = Place::Flag(format!("sweep over {name}"));
+    if name.contains('.') {
+        document.set(name, scalar(value), &format!("sweep over {name}"));
+        return Vec::new();
+    }
+    let flag = format!("--{}={value}", name.trim_start_matches('-').replace('_', "-"));
+    let normal = argv::normalise(&[flag]);
+    if let Some(reason) = normal.ignored.first() {
+        return vec![Diagnostic::new(format!("`{name}` is no axis: {reason}")).at(place)];
+    }
+    if !normal.problems.is_empty() {
+        return normal.problems;
+    }
+    let parsed = Flags::command().try_get_matches_from(&normal.args).and_then(|matches| Flags::from_arg_matches(&matches));
+    match parsed {
+        Ok(Flags { flags }) => {
+            let mut problems = flags::apply_serve(document, &flags, "sweep over ");
+            problems.extend(flags::apply_traffic(document, &flags.traffic, "sweep over "));
+            problems.extend(flags::apply_slo(document, &flags.slo, "sweep over "));
+            problems
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let known = Flags::command();
+            let names: Vec<&str> = known.get_arguments().filter_map(clap::Arg::get_long).collect();
+            let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`")).label(first.to_string()).at(place);
+            if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
+                && near.replace('-', "_") != name.replace('-', "_")
+            {
+                problem = problem.help(format!("did you mean `{near}`?"));
+            }
+            vec![problem]
+        }
+    }
+}
+
+/// A TOML value from a flag's text.
+fn scalar(text: &str) -> Value {
+    let integer = text.parse().map(Value::Integer).ok();
+    let float = || text.parse().map(Value::Float).ok();
+    let boolean = || text.parse().map(Value::Boolean).ok();
+    integer.or_else(float).or_else(boolean).unwrap_or_else(|| Value::String(text.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_include_both_ends() {
+        assert_eq!(Axis::steps("x", "2..8", "2").unwrap().values, ["2", "4", "6", "8"]);
+        assert_eq!(Axis::steps("x", "0.1..0.3", "0.1").unwrap().values, ["0.1", "0.2", "0.3"]);
+        for bad in [("1..2", "0"), ("2..1", "1"), ("1-2", "1"), ("1..nan", "1"), ("0..1", "1e-12")] {
+            assert!(Axis::steps("x", bad.0, bad.1).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn cells_are_all_combinations_or_pairs() {
+        let axes = [Axis::list("request_rate", "1,2").unwrap(), Axis::list("engine.max_num_seqs", "8,16").unwrap()];
+        let all = cells(&Document::default(), &axes, false).unwrap();
+        let rate = |cell: &Cell| cell.document.get("workload.arrivals.poisson.request_rate").and_then(Value::as_float);
+        let seqs = |cell: &Cell| cell.document.get("engine.max_num_seqs").and_then(Value::as_integer);
+        let seen: Vec<_> = all.iter().map(|cell| (rate(cell), seqs(cell))).collect();
+        assert_eq!(seen, [(Some(1.0), Some(8)), (Some(1.0), Some(16)), (Some(2.0), Some(8)), (Some(2.0), Some(16))]);
+        assert_eq!(cells(&Document::default(), &axes, true).unwrap().len(), 2);
+        assert!(cells(&Document::default(), &[Axis::list("request_rats", "1").unwrap()], false).unwrap_err().to_string().contains("did you mean `request-rate`"));
+    }
+}

@@ -1,0 +1,65 @@
+//! The outside world as this module sees it: bytes by name, and the scenarios inside the program.
+
+/// Who opens files. The shell reads the disk; tests give texts.
+pub trait Files {
+    /// The bytes of a file, or why there are none.
+    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+}
+
+/// A world without files.
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        Err(format!("there is no file `{path}`"))
+    }
+}
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        /// Scenarios and workloads inside the program, by name, in the order of listings.
+        pub const SHIPPED: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),*];
+    };
+}
+
+shipped!(
+    "quickstart",
+    "course-week1",
+    "matrix-a",
+    "matrix-b",
+    "matrix-c",
+    "matrix-d",
+    "matrix-e",
+    "matrix-f",
+    "chunked-prefill",
+    "no-chunked-prefill",
+    "prefix-cold",
+    "prefix-warm",
+    "workloads/azure-conv-2023",
+);
+
+/// A file of the name in the folder `scenarios`, with its text, where it comes from, and whether it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shipped {
+    /// As messages name it.
+    pub name: String,
+    /// All of it.
+    pub text: String,
+    /// It was read from the disk instead of the one inside the program.
+    pub is_on_disk: bool,
+}
+
+/// Finds a shipped scenario or workload; a file of that name on disk wins.
+#[must_use]
+pub fn find(name: &str, files: &dyn Files) -> Option<Shipped> {
+    let stem = name.strip_suffix(".toml").unwrap_or(name);
+    let stem = stem.strip_prefix("scenarios/").unwrap_or(stem);
+    let path = format!("scenarios/{stem}.toml");
+    let inside = SHIPPED.iter().find(|(known, _)| *known == stem)?;
+    if let Some(text) = files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+        let is_on_disk = text != inside.1;
+        return Some(Shipped { name: path, text, is_on_disk });
+    }
+    Some(Shipped { name: path, text: inside.1.to_string(), is_on_disk: false })
+}

@@ -1,0 +1,198 @@
+//! The ledger of one resolution: problems found, values assumed, and the fully spelt-out input.
+
+use std::fmt::Display;
+
+use toml::Value;
+
+use super::diagnostic::{Diagnostic, Place};
+use super::document::{Document, Source};
+use super::raw::RawScenario;
+use super::read;
+use super::scalar::{Count, Duration, Rate};
+use crate::quantity::parse_duration;
+use crate::units::Picos;
+
+/// A value and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provenance {
+    /// Key path in a scenario file.
+    pub key: String,
+    /// As it would be written there.
+    pub value: String,
+    /// Who gave it.
+    pub source: Source,
+}
+
+impl Provenance {
+    /// Whether nobody but a default gave the value.
+    #[must_use]
+    pub fn is_assumed(&self) -> bool {
+        matches!(self.source, Source::Profile(_) | Source::Assumption(_))
+    }
+}
+
+/// Fastest rate that is accepted, requests per second: beyond it gaps are too few picoseconds to be distinct.
+const RATE_MAX: f64 = 1e9;
+
+/// Collects everything that `resolve` finds.
+pub(super) struct Judge {
+    /// The input, into which assumed values are written as they are found.
+    pub(super) document: Document,
+    pub(super) problems: Vec<Diagnostic>,
+    pub(super) provenance: Vec<Provenance>,
+    pub(super) notes: Vec<String>,
+    /// Keys were cut out because they had no right shape: what is missing may be there.
+    is_cut: bool,
+}
+
+impl Judge {
+    /// Reads the shape of `document`.
+    pub(super) fn new(document: Document) -> (Judge, RawScenario) {
+        let (raw, problems) = read::read(&document);
+        let is_cut = !problems.is_empty();
+        (Judge { document, problems, provenance: Vec::new(), notes: Vec::new(), is_cut }, raw)
+    }
+
+    /// Reports a problem with the value of `key`: "`name` `problem`", with `label` at the place.
+    pub(super) fn wrong(&mut self, key: &str, problem: &str, label: impl Into<String>) -> &mut Diagnostic {
+        let message = format!("`{}` {problem}", self.document.name_of(key));
+        self.report(Diagnostic::new(message).at(self.document.place(key)).label(label))
+    }
+
+    /// Reports a problem with a help line.
+    pub(super) fn wrong_help(&mut self, key: &str, problem: &str, label: impl Into<String>, help: impl Into<String>) {
+        let help = help.into();
+        self.wrong(key, problem, label).help.push(help);
+    }
+
+    /// Reports that something is missing, unless it may have been cut out.
+    pub(super) fn missing(&mut self, message: &str, help: &str) {
+        if !self.is_cut {
+            self.report(Diagnostic::new(message).help(help));
+        }
+    }
+
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        self.problems.push(diagnostic);
+        self.problems.last_mut().expect("one was just pushed")
+    }
+
+    pub(super) fn place(&self, key: &str) -> Place {
+        self.document.place(key)
+    }
+
+    /// Notes a given value's source, or writes down the default and its source.
+    pub(super) fn take<T: Clone + Display + Into<Value>>(&mut self, key: &str, given: Option<T>, default: T, source: Source) -> T {
+        match given {
+            Some(value) => {
+                self.given(key, &value);
+                value
+            }
+            None => {
+                self.assume(key, default.clone(), source);
+                default
+            }
+        }
+    }
+
+    /// Notes who gave a value.
+    pub(super) fn given(&mut self, key: &str, value: impl Display) {
+        if let Some(source) = self.document.source(key) {
+            self.provenance.push(Provenance { key: key.to_string(), value: value.to_string(), source });
+        }
+    }
+
+    /// Writes down a value that nobody gave, and why it is so.
+    pub(super) fn assume(&mut self, key: &str, value: impl Clone + Display + Into<Value>, source: Source) {
+        self.provenance.push(Provenance { key: key.to_string(), value: value.to_string(), source: source.clone() });
+        let of = match source {
+            Source::Profile(name) | Source::Assumption(name) | Source::Preset(name) | Source::Flag(name) => name,
+            Source::File { name, .. } => name,
+        };
+        self.document.default(key, value.into(), &of);
+    }
+
+    /// A count within limits; out of them it is reported and the nearest limit stands in for the rest of the checks.
+    pub(super) fn count(&mut self, key: &str, given: Option<Count>, limits: (u64, u64), default: u64, source: Source) -> u32 {
+        let value = self.take(key, given.map(|count| count.0 as i64), default as i64, source) as u64;
+        self.within(key, value, limits)
+    }
+
+    /// A count that has to be there.
+    pub(super) fn required(&mut self, key: &str, given: Count, limits: (u64, u64)) -> u32 {
+        self.given(key, given);
+        self.within(key, given.0, limits)
+    }
+
+    fn within(&mut self, key: &str, value: u64, (least, most): (u64, u64)) -> u32 {
+        if value < least || value > most {
+            let problem = match (least, most) {
+                (1, _) if value == 0 => "must be at least 1".to_string(),
+                _ => format!("must lie between {least} and {most}"),
+            };
+            self.wrong(key, &problem, format!("{value} does not"));
+        }
+        value.clamp(least, most) as u32
+    }
+
+    /// A fraction between 0 and 1, with or without its ends.
+    pub(super) fn fraction(&mut self, key: &str, value: f64, zero: bool, one: bool) {
+        let low = if zero { value >= 0.0 } else { value > 0.0 };
+        let high = if one { value <= 1.0 } else { value < 1.0 };
+        if low && high {
+            return;
+        }
+        let ends = match (zero, one) {
+            (true, true) => "must lie between 0 and 1",
+            (true, false) => "must be at least 0 and below 1",
+            (false, true) => "must be above 0 and at most 1",
+            (false, false) => "must lie between 0 and 1, ends left out",
+        };
+        let problem = self.wrong(key, ends, format!("{value} does not"));
+        if (1.0..=100.0).contains(&value) {
+            problem.label = format!("{value} is not a fraction");
+            problem.help.push(format!("for {value} % write {}", value / 100.0));
+        }
+    }
+
+    /// A number that must satisfy `is_right`, which `must` says in words.
+    pub(super) fn number(&mut self, key: &str, value: f64, is_right: impl Fn(f64) -> bool, must: &str) {
+        if !(value.is_finite() && is_right(value)) {
+            self.wrong(key, must, format!("{value} is not"));
+        }
+    }
+
+    /// A finite, positive rate; `None` was reported.
+    pub(super) fn rate(&mut self, key: &str, rate: Rate) -> Option<f64> {
+        self.given(key, rate.0);
+        let Rate(value) = rate;
+        if value.is_finite() && value > 0.0 && value <= RATE_MAX {
+            return Some(value);
+        }
+        if value == f64::INFINITY {
+            let help = "use [workload.arrivals.all_at_once], or --request-rate inf";
+            self.wrong_help(key, "must be finite here", "this sends everything at once", help);
+        } else if value > RATE_MAX {
+            self.wrong(key, "must be at most 1e9 requests per second", format!("{value} leaves less than a nanosecond between two"));
+        } else {
+            self.wrong(key, "must be above 0 requests per second", format!("{value} is not"));
+        }
+        None
+    }
+
+    /// A duration; `None` was reported.
+    pub(super) fn duration(&mut self, key: &str, text: &Duration, may_be_zero: bool) -> Option<Picos> {
+        self.given(key, &text.0);
+        match parse_duration(&text.0) {
+            Ok(Picos::ZERO) if !may_be_zero => {
+                self.wrong(key, "must be longer than 0", format!("`{}` is not", text.0));
+                None
+            }
+            Ok(picos) => Some(picos),
+            Err(error) => {
+                self.wrong(key, "is not a duration", error.to_string());
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Commands that people already run, taken apart: `vllm serve …` and `vllm bench serve …`.
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+
+use super::argv;
+use super::diagnostic::{Diagnostic, Place};
+use super::flags::{ScenarioFlags, SloFlags, TrafficFlags};
+
+/// How the two commands may begin; module and script forms of older versions included.
+const SERVE: [&[&str]; 4] = [
+    &["vllm", "serve"],
+    &["python", "-m", "vllm.entrypoints.openai.api_server"],
+    &["python3", "-m", "vllm.entrypoints.openai.api_server"],
+    &["vllm.entrypoints.openai.api_server"],
+];
+const BENCH: [&[&str]; 2] = [&["vllm", "bench", "serve"], &["benchmark_serving.py"]];
+
+/// Flags of `vllm bench serve` that say what to write.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Results")]
+pub struct ResultFlags {
+    /// Percentiles to report, `50,90,99`.
+    #[arg(long, value_name = "LIST")]
+    pub metric_percentiles: Option<String>,
+    /// Metrics to report percentiles of: ttft, tpot, itl, e2el.
+    #[arg(long, value_name = "LIST")]
+    pub percentile_metrics: Option<String>,
+    /// Save the result as JSON that tools for `vllm bench serve` read.
+    #[arg(long)]
+    pub save_result: bool,
+    /// With --save-result: the lists of every request's lengths and times, too.
+    #[arg(long)]
+    pub save_detailed: bool,
+    /// Folder of the saved result.
+    #[arg(long, value_name = "DIR")]
+    pub result_dir: Option<String>,
+    /// Its name; default {label}-{rate}qps-{model}-{date}.json.
+    #[arg(long, value_name = "NAME")]
+    pub result_filename: Option<String>,
+    /// Pairs to keep in the saved result.
+    #[arg(long, value_name = "KEY=VALUE", num_args = 0..)]
+    pub metadata: Vec<String>,
+    /// First part of the saved result's name.
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+}
+
+/// `vllm serve`, as far as it is understood.
+#[derive(Parser, Debug)]
+#[command(name = "vllm serve", no_binary_name = true, disable_help_flag = true)]
+struct Serve {
+    #[command(flatten)]
+    flags: ScenarioFlags,
+}
+
+/// `vllm bench serve`, as far as it is understood.
+#[derive(Parser, Debug)]
+#[command(name = "vllm bench serve", no_binary_name = true, disable_help_flag = true)]
+struct Bench {
+    #[arg(long)]
+    model: Option<String>,
+    #[command(flatten)]
+    traffic: TrafficFlags,
+    #[command(flatten)]
+    slo: SloFlags,
+    #[command(flatten)]
+    results: ResultFlags,
+}
+
+/// A `vllm serve` command, understood; the second part lists flags without effect.
+pub(super) fn serve(command: &str) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
+    let (parsed, ignored) = parse::<Serve>(command, "--serve-cmd", &SERVE)?;
+    Ok((parsed.flags, ignored))
+}
+
+/// What a `vllm bench serve` command says.
+pub(super) struct Benchmark {
+    pub(super) model: Option<String>,
+    pub(super) traffic: TrafficFlags,
+    pub(super) slo: SloFlags,
+    pub(super) results: ResultFlags,
+    pub(super) ignored: Vec<String>,
+}
+
+/// A `vllm bench serve` command, understood.
+pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
+    let (parsed, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH)?;
+    let Bench { model, traffic, slo, results } = parsed;
+    Ok(Benchmark { model, traffic, slo, results, ignored })
+}
+
+fn parse<P: FromArgMatches + CommandFactory>(command: &str, flag: &str, starts: &[&[&str]]) -> Result<(P, Vec<String>), Vec<Diagnostic>> {
+    let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
+    let Some(words) = shlex::split(command) else {
+        return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
+    };
+    let words = after_start(&words, starts).ok_or_else(|| {
+        let expected = starts[0].join(" ");
+        vec![problem(format!("`{flag}` must hold a whole command")).help(format!("begin it with `{expected}`"))]
+    })?;
+    let normal = argv::normalise(words);
+    let mut problems: Vec<Diagnostic> = normal.problems;
+    let within = |problem: &mut Diagnostic| {
+        if let Place::Flag(name) = &problem.place {
+            problem.place = Place::Flag(format!("{flag} {name}"));
+        }
+        problem.message = format!("in {flag}: {}", problem.message);
+    };
+    problems.iter_mut().for_each(within);
+    let ignored = normal.ignored.into_iter().map(|reason| format!("in {flag}: {reason}")).collect();
+    match P::command().try_get_matches_from(normal.args).and_then(|matches| P::from_arg_matches(&matches)) {
+        Ok(parsed) if problems.is_empty() => Ok((parsed, ignored)),
+        Ok(_) => Err(problems),
+        Err(error) => {
+            problems.push(unparsable(&error, flag));
+            Err(problems)
+        }
+    }
+}
+
+/// The first line of clap's message says what is wrong.
+fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string();
+    let mut problem = Diagnostic::new(format!("in {flag}: {first}")).at(Place::Flag(flag.to_string()));
+    for line in text.lines().skip(1) {
+        if let Some(tip) = line.trim().strip_prefix("tip: ") {
+            problem = problem.help(tip.to_string());
+        }
+    }
+    problem
+}
+
+/// The words after the program's name; environment settings (`A=b`) and paths before it are skipped.
+fn after_start<'a>(words: &'a [String], starts: &[&[&str]]) -> Option<&'a [String]> {
+    let first = words.iter().position(|word| !word.contains('=') || word.starts_with('-'))?;
+    for skip in 0..3 {
+        for start in starts {
+            let at = first + skip;
+            let Some(found) = words.get(at..at + start.len()) else { continue };
+            let is_same = |(word, part): (&String, &&str)| word == part || word.ends_with(&format!("/{part}"));
+            if found.iter().zip(start.iter()).all(is_same) {
+                return Some(&words[at + start.len()..]);
+            }
+        }
+    }
+    None
+}

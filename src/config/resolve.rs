@@ -1,0 +1,180 @@
+//! From an input to a run: the one door through which user input becomes a scenario.
+
+use super::diagnostic::{Diagnostic, Diagnostics};
+use super::document::{Document, Source};
+use super::engine;
+use super::files::{self, Files};
+use super::judge::{Judge, Provenance};
+use super::machine;
+use super::raw::RawCluster;
+use super::slo::{self, Slo};
+use super::workload::{self, RunLength};
+use crate::cost::roofline::Placement;
+use crate::cost::Trust;
+use crate::engine::MemoryPlan;
+use crate::hardware::Device;
+use crate::model::ModelShape;
+use crate::sim::Scenario;
+
+/// A valid run and everything that must be said about it.
+#[derive(Clone)]
+pub struct Resolved {
+    /// What is simulated.
+    pub scenario: Scenario,
+    /// The model.
+    pub model: ModelShape,
+    /// The GPU.
+    pub device: Device,
+    /// How the model lies on its GPUs.
+    pub placement: Placement,
+    /// Where the GPU's memory goes; `None` where the number of blocks was given.
+    pub memory: Option<MemoryPlan>,
+    /// Name of the calibration.
+    pub calibration: String,
+    /// The worst of its parts.
+    pub trust: Trust,
+    /// What is promised.
+    pub slo: Slo,
+    /// How long the run lasts.
+    pub length: RunLength,
+    /// Every value's source, in the order of resolution.
+    pub provenance: Vec<Provenance>,
+    /// Sentences that belong beside the result: substitutions, flags without effect, consequences.
+    pub notes: Vec<String>,
+    /// The input with every assumed value spelt out.
+    document: Document,
+}
+
+impl Resolved {
+    /// Values that nobody gave.
+    pub fn assumptions(&self) -> impl Iterator<Item = &Provenance> {
+        self.provenance.iter().filter(|provenance| provenance.is_assumed())
+    }
+
+    /// The most informative name of the scenario's rate: requests per second, infinite when all are sent at once.
+    #[must_use]
+    pub fn request_rate(&self) -> f64 {
+        workload::mean_rate(&self.scenario.workload.arrivals).unwrap_or(f64::INFINITY)
+    }
+}
+
+/// Judges an input and builds the run.
+///
+/// # Errors
+/// Every problem that could be found.
+pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Diagnostics> {
+    let mut notes = Vec::new();
+    if let Err(problem) = underlay(&mut document, files, &mut notes) {
+        return Err(problem.into());
+    }
+    document.remove("sweep");
+    let (mut judge, raw) = Judge::new(document);
+    judge.notes = notes;
+    let seed = match raw.workload.seed {
+        Some(seed) => {
+            judge.given("workload.seed", seed);
+            seed.0
+        }
+        None => {
+            judge.assume("workload.seed", 0i64, Source::Assumption("the first seed".to_string()));
+            0
+        }
+    };
+    let model = machine::model(&mut judge, &raw.model, files);
+    let device = machine::device(&mut judge, &raw.cluster, files);
+    let tensor_parallel = layout(&mut judge, &raw.cluster);
+    let model_len = model.as_ref().map(|model| model.max_position);
+    let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
+    let slo = slo::resolve(&mut judge, &raw.slo);
+    let traffic = workload::resolve(&mut judge, &raw.workload, files);
+    if let Some((spec, _)) = &traffic {
+        workload::check_context(&mut judge, spec, engine.config.max_model_len, model_len);
+    }
+    let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
+        return Err(Diagnostics(judge.problems));
+    };
+    let context = workload::typical_context(&spec);
+    let machine = machine::build(&mut judge, &raw, &model, &device, tensor_parallel, engine, context, files);
+    let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
+        return Err(Diagnostics(judge.problems));
+    };
+    let scenario = Scenario { engine: machine.engine, replicas: 1, cost: machine.cost, frontend: machine.frontend, workload: spec, seed };
+    Ok(Resolved {
+        scenario,
+        model,
+        device,
+        placement: machine.placement,
+        memory: machine.memory,
+        calibration: machine.calibration,
+        trust: machine.trust,
+        slo,
+        length,
+        provenance: judge.provenance,
+        notes: judge.notes,
+        document: judge.document,
+    })
+}
+
+/// Puts the workload that the scenario starts from below it.
+fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>) -> Result<(), Diagnostic> {
+    let key = "workload.base";
+    let Some(name) = document.get(key).and_then(toml::Value::as_str).map(str::to_string) else { return Ok(()) };
+    let wrong = |document: &Document, error: String| {
+        let known: Vec<&str> = files::SHIPPED.iter().map(|(name, _)| *name).filter(|name| name.starts_with("workloads/")).collect();
+        let problem = Diagnostic::new(format!("`{}` names no workload", document.name_of(key)));
+        problem.at(document.place(key)).label(error).help(format!("shipped are {}", known.join(", ")))
+    };
+    let (name, text) = match files::find(&name, files) {
+        Some(shipped) => {
+            if shipped.is_on_disk {
+                notes.push(format!("{} on disk is used instead of the one inside the program", shipped.name));
+            }
+            (shipped.name, shipped.text)
+        }
+        None => {
+            let bytes = files.read(&name).map_err(|error| wrong(document, error))?;
+            let text = String::from_utf8(bytes).map_err(|_| wrong(document, format!("{name} is not text")))?;
+            (name, text)
+        }
+    };
+    document.underlay("workload", &name, &text)?;
+    document.remove(key);
+    Ok(())
+}
+
+/// Checks what is not modelled yet; returns the tensor-parallel size.
+fn layout(judge: &mut Judge, raw: &RawCluster) -> u32 {
+    let single = [
+        ("cluster.replicas", raw.replicas, "several replicas behind a router are not modelled yet"),
+        ("cluster.pipeline_parallel_size", raw.pipeline_parallel_size, "pipeline parallelism is not modelled yet"),
+        ("cluster.data_parallel_size", raw.data_parallel_size, "data parallelism is not modelled yet"),
+    ];
+    for (key, given, why) in single {
+        if let Some(count) = given
+            && judge.required(key, count, (1, 1 << 16)) > 1
+        {
+            judge.wrong_help(key, "must be 1", why, "simulate one replica with its share of the traffic");
+        }
+    }
+    let source = Source::Assumption("one GPU".to_string());
+    judge.count("cluster.tensor_parallel_size", raw.tensor_parallel_size, (1, 1024), 1, source)
+}
+
+/// The input that reproduces a run to the last bit with this version: every assumed value is written out.
+#[must_use]
+pub fn resolved_toml(resolved: &Resolved) -> String {
+    let mut text = format!("# Everything that this run depends on; plimsoll {} reproduces it from this file.\n", env!("CARGO_PKG_VERSION"));
+    let scenario = &resolved.scenario;
+    text += &format!("# model {}, {} of {} KV blocks of {} tokens, calibration {}\n", resolved.model.name, scenario.engine.num_gpu_blocks, resolved.device.id, scenario.engine.block_size, resolved.calibration);
+    for assumption in resolved.assumptions() {
+        let why = match &assumption.source {
+            Source::Profile(name) => format!("default of {name}"),
+            Source::Assumption(why) => why.clone(),
+            _ => continue,
+        };
+        text += &format!("# assumed: {} = {} ({why})\n", assumption.key, assumption.value);
+    }
+    text.push('\n');
+    text += &toml::to_string(resolved.document.table()).expect("a table that was read from TOML can be written as TOML");
+    text
+}

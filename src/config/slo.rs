@@ -1,0 +1,149 @@
+//! What is promised to users: limits per request, the share that must meet them, and limits on percentiles.
+
+use super::judge::Judge;
+use super::raw::RawSlo;
+use crate::units::Picos;
+use super::document::Source;
+
+/// A latency that a request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Time to first token.
+    Ttft,
+    /// Time per output token after the first.
+    Tpot,
+    /// One gap between two tokens.
+    Itl,
+    /// Whole answer.
+    E2el,
+}
+
+impl Metric {
+    /// All of them, in the order of reports.
+    pub const ALL: [Metric; 4] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el];
+
+    /// `ttft`, as vLLM spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Ttft => "ttft",
+            Metric::Tpot => "tpot",
+            Metric::Itl => "itl",
+            Metric::E2el => "e2el",
+        }
+    }
+
+    /// By vLLM's name or AIPerf's; AIPerf's inter-token latency is vLLM's TPOT.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Metric> {
+        Some(match name.trim().to_lowercase().as_str() {
+            "ttft" | "time_to_first_token" => Metric::Ttft,
+            "tpot" | "inter_token_latency" => Metric::Tpot,
+            "itl" => Metric::Itl,
+            "e2el" | "e2e" | "request_latency" => Metric::E2el,
+            _ => return None,
+        })
+    }
+}
+
+/// A limit on a percentile over requests (over gaps, for [`Metric::Itl`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PercentileLimit {
+    /// In (0, 100); `None` is the mean.
+    pub percentile: Option<f64>,
+    /// Of what.
+    pub metric: Metric,
+    /// The largest good value.
+    pub limit: Picos,
+}
+
+/// Everything that is promised.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slo {
+    /// Limits that a good request meets all of, by metric; empty when no goodput was asked for.
+    pub goodput: Vec<(Metric, Picos)>,
+    /// Share of requests that must be good, in (0, 1].
+    pub attainment: f64,
+    /// Limits on percentiles.
+    pub percentiles: Vec<PercentileLimit>,
+}
+
+impl Slo {
+    /// Whether anything was promised.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.goodput.is_empty() && self.percentiles.is_empty()
+    }
+}
+
+/// `p99_ttft`, `p99_ttft_ms`, `mean_tpot`, `median_itl` taken apart.
+pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, Metric)> {
+    let name = name.trim().trim_end_matches("_ms");
+    let (statistic, metric) = name.split_once('_')?;
+    let metric = Metric::from_name(metric)?;
+    let percentile = match statistic {
+        "mean" | "avg" => None,
+        "median" => Some(50.0),
+        _ => Some(statistic.strip_prefix('p')?.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 100.0)?),
+    };
+    Some((percentile, metric))
+}
+
+/// Share of good requests that is asked for when only goodput limits are given.
+const ATTAINMENT: f64 = 0.99;
+
+pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
+    let mut goodput = Vec::new();
+    let limits = [(Metric::Ttft, &raw.goodput.ttft), (Metric::Tpot, &raw.goodput.tpot), (Metric::E2el, &raw.goodput.e2el)];
+    for (metric, limit) in limits {
+        let key = format!("slo.goodput.{}", metric.name());
+        if let Some(limit) = limit.as_ref().and_then(|limit| judge.duration(&key, limit, false)) {
+            goodput.push((metric, limit));
+        }
+    }
+    let mut percentiles = Vec::new();
+    for (name, limit) in &raw.percentiles {
+        let key = format!("slo.percentiles.{name}");
+        let limit = judge.duration(&key, limit, false);
+        match parse_statistic(name) {
+            Some((percentile, metric)) => percentiles.extend(limit.map(|limit| PercentileLimit { percentile, metric, limit })),
+            None => {
+                let help = "name a statistic and a metric: p99_ttft, p95_tpot, median_itl, mean_e2el";
+                judge.wrong_help(&key, "is not a percentile of a latency", name.clone(), help);
+            }
+        }
+    }
+    let attainment = match raw.attainment {
+        Some(share) => {
+            judge.given("slo.attainment", share);
+            if goodput.is_empty() {
+                let help = "say what a good request is: --goodput ttft:500 tpot:50, or [slo.goodput]";
+                judge.wrong_help("slo.attainment", "has nothing to attain", "no goodput limit is given", help);
+            }
+            share
+        }
+        None if goodput.is_empty() => ATTAINMENT,
+        None => {
+            judge.assume("slo.attainment", ATTAINMENT, Source::Assumption("99 of 100 requests must be good".to_string()));
+            ATTAINMENT
+        }
+    };
+    judge.fraction("slo.attainment", attainment, false, true);
+    Slo { goodput, attainment, percentiles }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_read_in_every_common_spelling() {
+        assert_eq!(parse_statistic("p99_ttft_ms"), Some((Some(99.0), Metric::Ttft)));
+        assert_eq!(parse_statistic("p99.9_e2el"), Some((Some(99.9), Metric::E2el)));
+        assert_eq!(parse_statistic("mean_tpot_ms"), Some((None, Metric::Tpot)));
+        assert_eq!(parse_statistic("median_inter_token_latency"), Some((Some(50.0), Metric::Tpot)));
+        for bad in ["p100_ttft", "p0_ttft", "ttft", "p99_speed", "pnan_ttft"] {
+            assert_eq!(parse_statistic(bad), None, "{bad}");
+        }
+    }
+}
