@@ -1,4 +1,20 @@
 //! Transformer shapes: what a model's `config.json` says about parameters, KV bytes and matrix sizes.
+//!
+//! Common models are shipped ([`find`]); any Hugging Face `config.json` of a known architecture is read
+//! ([`ModelShape::from_hf_config`]). Left out, and said in a note where it happens: vision towers, multi-token
+//! prediction layers, padding of odd shapes by kernels. Law: the parameters of a shape are those of the published
+//! checkpoint (within 0.5 %, exactly for most).
+
+mod families;
+mod hf_config;
+mod matrices;
+mod options;
+mod registry;
+
+pub use hf_config::ModelError;
+pub use matrices::{Matrix, Precision, Sharding};
+pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
+pub use registry::{UnknownModel, find, names};
 
 use crate::units::Bytes;
 
@@ -23,7 +39,7 @@ pub struct ModelShape {
     pub quantization: Quantization,
     /// Layers, grouped by equal shape; order within the stack is not kept.
     pub layers: Vec<LayerGroup>,
-    /// Parameters that no other field accounts for (norms, biases, vision towers are left out and said so).
+    /// Parameters outside of matrices: norms, biases, position tables. (Vision towers are left out and said so.)
     pub other_parameters: u64,
 }
 

@@ -1,0 +1,246 @@
+//! What an architecture implies that its `config.json` does not say: which norms and biases exist, which layers have a
+//! window, how experts are spelt, which keys may be absent.
+//!
+//! One row a family. A new architecture that is a variation of a known one is one row here.
+
+/// A family of architectures whose configs are read alike.
+pub(super) struct Family {
+    /// `model_type` values, the first for messages.
+    pub(super) model_types: &'static [&'static str],
+    /// `architectures` values.
+    pub(super) architectures: &'static [&'static str],
+    /// `tie_word_embeddings` where the key is absent.
+    pub(super) tied_by_default: bool,
+    /// Biases of the query, key and value projections.
+    pub(super) qkv_bias: Bias,
+    /// Whether the attention output projection has a bias where query, key and value have one.
+    pub(super) out_bias: bool,
+    /// Query and key heads are normalised, with one weight vector of a head's width each.
+    pub(super) qk_norm: bool,
+    /// Norms of width `d` in a layer.
+    pub(super) norms_per_layer: u32,
+    /// Which layers have a sliding window where `layer_types` is absent.
+    pub(super) window: WindowRule,
+    /// How experts are spelt.
+    pub(super) experts: ExpertKeys,
+    /// Multi-head latent attention.
+    pub(super) latent: bool,
+    /// Values of numeric keys that are absent.
+    pub(super) defaults: &'static [(&'static str, u32)],
+}
+
+/// Where biases are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bias {
+    /// Always.
+    Always,
+    /// Where `attention_bias` is true.
+    ByKey,
+}
+
+/// Which layers have a sliding window.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WindowRule {
+    /// None.
+    Never,
+    /// All, where `sliding_window` is set.
+    All,
+    /// Layers from `max_window_layers` on, where `use_sliding_window` is true (Qwen2).
+    UpperLayers,
+    /// Every second, from the first (Gemma 2, gpt-oss).
+    EverySecond,
+    /// All but every `sliding_window_pattern`-th (Gemma 3).
+    AllButEveryNth,
+}
+
+/// How experts are spelt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpertKeys {
+    /// A dense model.
+    None,
+    /// `num_local_experts`, all layers; experts have `intermediate_size`.
+    Mixtral,
+    /// As Mixtral, with biases, and an attention sink for every head.
+    GptOss,
+    /// `num_experts`, `decoder_sparse_step`, `mlp_only_layers`, `shared_expert_intermediate_size`.
+    Qwen,
+    /// `n_routed_experts`, `first_k_dense_replace`, `moe_layer_freq`, `n_shared_experts`.
+    DeepSeek,
+}
+
+/// What most descendants of Llama share.
+const LLAMA: Family = Family {
+    model_types: &["llama"],
+    architectures: &["LlamaForCausalLM", "YiForCausalLM"],
+    tied_by_default: false,
+    qkv_bias: Bias::ByKey,
+    out_bias: true,
+    qk_norm: false,
+    norms_per_layer: 2,
+    window: WindowRule::Never,
+    experts: ExpertKeys::None,
+    latent: false,
+    defaults: &[],
+};
+
+/// All that can be read.
+pub(super) const FAMILIES: [Family; 17] = [
+    LLAMA,
+    Family {
+        model_types: &["mistral"],
+        architectures: &["MistralForCausalLM"],
+        window: WindowRule::All,
+        // The class default; configs without a window say `null`.
+        defaults: &[("sliding_window", 4096)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["mixtral"],
+        architectures: &["MixtralForCausalLM"],
+        window: WindowRule::All,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen2", "qwen2_5_vl", "qwen2_vl"],
+        architectures: &["Qwen2ForCausalLM"],
+        qkv_bias: Bias::Always,
+        out_bias: false,
+        window: WindowRule::UpperLayers,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen2_moe"],
+        architectures: &["Qwen2MoeForCausalLM"],
+        qkv_bias: Bias::Always,
+        out_bias: false,
+        window: WindowRule::UpperLayers,
+        experts: ExpertKeys::Qwen,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen3", "qwen3_vl"],
+        architectures: &["Qwen3ForCausalLM"],
+        qk_norm: true,
+        window: WindowRule::UpperLayers,
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen3_moe", "qwen3_vl_moe"],
+        architectures: &["Qwen3MoeForCausalLM"],
+        qk_norm: true,
+        window: WindowRule::UpperLayers,
+        experts: ExpertKeys::Qwen,
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma"],
+        architectures: &["GemmaForCausalLM"],
+        tied_by_default: true,
+        defaults: &[("head_dim", 256)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma2"],
+        architectures: &["Gemma2ForCausalLM"],
+        tied_by_default: true,
+        norms_per_layer: 4,
+        window: WindowRule::EverySecond,
+        defaults: &[("head_dim", 256), ("sliding_window", 4096)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma3", "gemma3_text"],
+        architectures: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
+        tied_by_default: true,
+        qk_norm: true,
+        norms_per_layer: 4,
+        window: WindowRule::AllButEveryNth,
+        // The multimodal configs leave out whatever equals the class default.
+        defaults: &[
+            ("vocab_size", 262_208),
+            ("num_attention_heads", 8),
+            ("num_key_value_heads", 4),
+            ("head_dim", 256),
+            ("max_position_embeddings", 131_072),
+            ("sliding_window", 4096),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["phi3"],
+        architectures: &["Phi3ForCausalLM"],
+        window: WindowRule::All,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["granite"],
+        architectures: &["GraniteForCausalLM"],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["deepseek_v2"],
+        architectures: &["DeepseekV2ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["deepseek_v3", "kimi_k2"],
+        architectures: &["DeepseekV3ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm4_moe"],
+        architectures: &["Glm4MoeForCausalLM"],
+        out_bias: false,
+        experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gpt_oss"],
+        architectures: &["GptOssForCausalLM"],
+        window: WindowRule::EverySecond,
+        experts: ExpertKeys::GptOss,
+        defaults: &[("sliding_window", 128), ("head_dim", 64)],
+        ..LLAMA
+    },
+    OPT,
+];
+
+/// Read apart: other keys, biases everywhere, a table of positions.
+const OPT: Family = Family {
+    model_types: &["opt"],
+    architectures: &["OPTForCausalLM"],
+    tied_by_default: true,
+    qkv_bias: Bias::Always,
+    ..LLAMA
+};
+
+impl Family {
+    /// The family of an `architectures` value, or else of a `model_type` (with or without the `_text` of the inner
+    /// config of a multimodal model).
+    pub(super) fn find(architecture: Option<&str>, model_type: Option<&str>) -> Option<&'static Family> {
+        let by_architecture =
+            |family: &&Family| architecture.is_some_and(|name| family.architectures.contains(&name));
+        let model_type = model_type.map(|name| name.strip_suffix("_text").unwrap_or(name));
+        let by_type = |family: &&Family| model_type.is_some_and(|name| family.model_types.contains(&name));
+        FAMILIES
+            .iter()
+            .find(by_architecture)
+            .or_else(|| FAMILIES.iter().find(by_type))
+    }
+
+    pub(super) fn is_opt(&self) -> bool {
+        self.model_types == OPT.model_types
+    }
+
+    pub(super) fn default(&self, key: &str) -> Option<u32> {
+        let known = self.defaults.iter().find(|(name, _)| *name == key);
+        known.map(|&(_, value)| value)
+    }
+}

@@ -1,0 +1,875 @@
+//! Reads a Hugging Face `config.json` into a [`ModelShape`].
+//!
+//! Multimodal configs keep the language model under `text_config`; what is absent there is looked for outside, then in
+//! the class defaults of the family. Left out, with a note: vision towers, prediction layers. Law: any text gives a
+//! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::families::{Bias, ExpertKeys, FAMILIES, Family, WindowRule};
+use super::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+use crate::nearest::nearest;
+
+/// Why a `config.json` cannot be read, all reasons together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ModelError {
+    /// The model, as the caller named it.
+    pub name: String,
+    /// At least one, each with its key.
+    pub problems: Vec<String>,
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the config of {} cannot be used", self.name)?;
+        self.problems
+            .iter()
+            .try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+// Limits on what a config may say. They lie well above any model and keep all products of them within 64 bits.
+const WIDTH_MAX: u32 = 1 << 18;
+const LAYERS_MAX: u32 = 1 << 12;
+const HEADS_MAX: u32 = 1 << 12;
+const HEAD_DIM_MAX: u32 = 1 << 13;
+const EXPERTS_MAX: u32 = 1 << 14;
+const VOCABULARY_MAX: u32 = 1 << 24;
+const POSITION_MAX: u32 = 1 << 30;
+/// A thousand times the largest published model.
+const PARAMETERS_MAX: f64 = 1e15;
+
+impl ModelShape {
+    /// Reads the text of a `config.json`. The second value notes what was assumed or left out.
+    ///
+    /// ```
+    /// let config = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+    ///     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    ///     "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}"#;
+    /// let (shape, notes) = plimsoll::model::ModelShape::from_hf_config(config, "mine").unwrap();
+    /// assert_eq!(shape.parameters(), 8_030_261_248);
+    /// assert!(notes.is_empty());
+    /// ```
+    pub fn from_hf_config(json: &str, name: &str) -> Result<(ModelShape, Vec<String>), ModelError> {
+        let failed = |problems| ModelError {
+            name: name.to_string(),
+            problems,
+        };
+        let value: Value =
+            serde_json::from_str(json).map_err(|error| failed(vec![format!("not JSON: {error}")]))?;
+        let outer = value.as_object().ok_or_else(|| {
+            failed(vec![
+                "not a JSON object; give the text of a `config.json`".to_string(),
+            ])
+        })?;
+        let mut reader = Reader::new(outer).map_err(|problem| failed(vec![problem]))?;
+        match reader.shape(name) {
+            Some(shape) if reader.problems.is_empty() => Ok((shape, reader.notes)),
+            _ => Err(failed(reader.problems)),
+        }
+    }
+}
+
+struct Reader<'a> {
+    /// Where the language model is described.
+    inner: &'a Map<String, Value>,
+    /// The whole file.
+    outer: &'a Map<String, Value>,
+    architecture: String,
+    family: &'static Family,
+    problems: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(outer: &'a Map<String, Value>) -> Result<Reader<'a>, String> {
+        let inner = ["text_config", "llm_config", "language_config"]
+            .iter()
+            .find_map(|key| outer.get(*key)?.as_object())
+            .unwrap_or(outer);
+        let architecture_of = |map: &'a Map<String, Value>| map.get("architectures")?.get(0)?.as_str();
+        let type_of = |map: &'a Map<String, Value>| map.get("model_type")?.as_str();
+        let architecture = architecture_of(outer).or_else(|| architecture_of(inner));
+        let family = Family::find(architecture, type_of(inner).or_else(|| type_of(outer)));
+        let Some(family) = family else {
+            return Err(unknown_architecture(architecture.or_else(|| type_of(inner))));
+        };
+        Ok(Reader {
+            inner,
+            outer,
+            architecture: architecture.unwrap_or(family.architectures[0]).to_string(),
+            family,
+            problems: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// The value of a key; an explicit `null` is none.
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        let value = self.inner.get(key).or_else(|| self.outer.get(key))?;
+        (!value.is_null()).then_some(value)
+    }
+
+    fn problem<T>(&mut self, problem: String) -> Option<T> {
+        self.problems.push(problem);
+        None
+    }
+
+    /// A whole number between `least` and `most`; `None` where the key is absent or wrong, which is written down.
+    fn number(&mut self, key: &str, least: u32, most: u32) -> Option<u32> {
+        let said = self.inner.contains_key(key) || self.outer.contains_key(key);
+        let Some(value) = self.get(key) else {
+            // An explicit null switches a default off.
+            return if said { None } else { self.family.default(key) };
+        };
+        let number = value.as_u64().or_else(|| whole(value.as_f64()?));
+        match number {
+            Some(number) if (u64::from(least)..=u64::from(most)).contains(&number) => Some(number as u32),
+            _ => self.problem(format!(
+                "`{key}` is {} and must be a whole number from {least} to {most}",
+                shortened(value)
+            )),
+        }
+    }
+
+    /// As [`Reader::number`], but absence is a problem too.
+    fn required(&mut self, key: &str, most: u32) -> Option<u32> {
+        let before = self.problems.len();
+        let number = self.number(key, 1, most);
+        if number.is_none() && self.problems.len() == before {
+            return self.problem(format!("`{key}` is missing"));
+        }
+        number
+    }
+
+    fn flag(&mut self, key: &str, default: bool) -> bool {
+        match self.get(key) {
+            None => default,
+            Some(Value::Bool(flag)) => *flag,
+            Some(value) => {
+                let problem = format!("`{key}` is {} and must be true or false", shortened(value));
+                self.problem::<()>(problem);
+                default
+            }
+        }
+    }
+
+    fn shape(&mut self, name: &str) -> Option<ModelShape> {
+        let hidden_size = self.required("hidden_size", WIDTH_MAX);
+        let vocab_size = self.required("vocab_size", VOCABULARY_MAX);
+        let max_position = self.required("max_position_embeddings", POSITION_MAX);
+        let layer_count = self.required("num_hidden_layers", LAYERS_MAX);
+        let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default);
+        let dtype = self.dtype();
+        let quantization = self.quantization();
+        let attention = self.attention(hidden_size);
+        let layers = layer_count.and_then(|count| self.layers(count, attention.as_ref()?, max_position?));
+        self.note_what_is_left_out();
+        let mut shape = ModelShape {
+            name: name.to_string(),
+            architecture: self.architecture.clone(),
+            hidden_size: hidden_size?,
+            vocab_size: vocab_size?,
+            tied_embeddings,
+            max_position: max_position?,
+            dtype: dtype?,
+            quantization: quantization?,
+            layers: layers?,
+            other_parameters: 0,
+        };
+        shape.other_parameters = self.other_parameters(&shape);
+        let estimate: f64 = shape
+            .matrices()
+            .iter()
+            .map(|matrix| matrix.copies as f64 * matrix.inputs as f64 * matrix.outputs as f64)
+            .sum();
+        if estimate + shape.other_parameters as f64 > PARAMETERS_MAX {
+            return self.problem(format!(
+                "its numbers make {estimate:.1e} parameters, more than {PARAMETERS_MAX:.0e}"
+            ));
+        }
+        Some(shape)
+    }
+
+    /// Format of unquantized weights as vLLM serves them under `--dtype auto`.
+    fn dtype(&mut self) -> Option<Dtype> {
+        let Some(value) = self.get("torch_dtype").or_else(|| self.get("dtype")) else {
+            self.notes.push("no `torch_dtype`: bfloat16 assumed".to_string());
+            return Some(Dtype::Bf16);
+        };
+        match value.as_str().map(|name| name.trim_start_matches("torch.")) {
+            Some("bfloat16") => Some(Dtype::Bf16),
+            Some("float16" | "half") => Some(Dtype::Fp16),
+            Some("float32" | "float") => {
+                self.notes
+                    .push("a float32 checkpoint: served in bfloat16, as vLLM does by default".to_string());
+                Some(Dtype::Bf16)
+            }
+            _ => self.problem(format!(
+                "`torch_dtype` is {} and must be bfloat16, float16 or float32",
+                shortened(value)
+            )),
+        }
+    }
+
+    fn quantization(&mut self) -> Option<Quantization> {
+        let config = self
+            .get("quantization_config")
+            .or_else(|| self.get("compression_config"));
+        let Some(config) = config else {
+            return Some(Quantization::None);
+        };
+        let method = config.get("quant_method").and_then(Value::as_str).unwrap_or("");
+        let bits = config
+            .get("bits")
+            .or_else(|| config.get("w_bit"))
+            .and_then(Value::as_u64);
+        let group_size = group_size(config);
+        let algorithm = config.get("quant_algo").and_then(Value::as_str).unwrap_or("");
+        let is = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
+        let found = match (method, bits) {
+            ("fp8" | "fbgemm_fp8", _) => Some(Quantization::Fp8),
+            ("mxfp4", _) => Some(Quantization::Mxfp4),
+            ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(4) | None) => {
+                Some(Quantization::Int4 { group_size })
+            }
+            ("gptq" | "gptq_marlin", Some(8)) => Some(Quantization::Int8),
+            ("bitsandbytes", _) if is("load_in_8bit") => Some(Quantization::Int8),
+            ("bitsandbytes", _) => Some(Quantization::Int4 { group_size: 64 }),
+            ("compressed-tensors", _) => compressed_tensors(config),
+            ("modelopt" | "", _) if algorithm == "FP8" => Some(Quantization::Fp8),
+            ("modelopt" | "modelopt_fp4" | "", _) if algorithm.contains("FP4") => Some(Quantization::Nvfp4),
+            _ => None,
+        };
+        if found.is_none() {
+            return self.problem(format!(
+                "`quantization_config` with quant_method `{method}` is not known; `--quantization` takes its place \
+                 if the key is removed"
+            ));
+        }
+        found
+    }
+
+    /// The attention of a layer without a window.
+    fn attention(&mut self, hidden_size: Option<u32>) -> Option<Attention> {
+        let query_heads = self.required("num_attention_heads", HEADS_MAX);
+        if self.family.latent {
+            return self.latent_attention(query_heads);
+        }
+        let kv_heads = self.number("num_key_value_heads", 1, HEADS_MAX).or(query_heads);
+        let head_dim = self.number("head_dim", 1, HEAD_DIM_MAX);
+        let (query_heads, kv_heads) = (query_heads?, kv_heads?);
+        if !query_heads.is_multiple_of(kv_heads) {
+            return self.problem(format!(
+                "`num_attention_heads` ({query_heads}) is not a multiple of `num_key_value_heads` ({kv_heads})"
+            ));
+        }
+        let head_dim = match head_dim {
+            Some(head_dim) => head_dim,
+            None if hidden_size?.is_multiple_of(query_heads) => hidden_size? / query_heads,
+            None => {
+                return self.problem(format!(
+                    "`head_dim` is missing and `hidden_size` ({}) is not a multiple of `num_attention_heads` ({query_heads})",
+                    hidden_size?
+                ));
+            }
+        };
+        Some(Attention::Grouped {
+            query_heads,
+            kv_heads,
+            head_dim,
+            window: None,
+        })
+    }
+
+    fn latent_attention(&mut self, query_heads: Option<u32>) -> Option<Attention> {
+        let query_rank = self.number("q_lora_rank", 1, WIDTH_MAX);
+        let kv_rank = self.required("kv_lora_rank", WIDTH_MAX);
+        let rope_dim = self.required("qk_rope_head_dim", HEAD_DIM_MAX);
+        let nope_dim = self.required("qk_nope_head_dim", HEAD_DIM_MAX);
+        let value_dim = self.required("v_head_dim", HEAD_DIM_MAX);
+        Some(Attention::Latent {
+            query_heads: query_heads?,
+            query_rank,
+            kv_rank: kv_rank?,
+            rope_dim: rope_dim?,
+            nope_dim: nope_dim?,
+            value_dim: value_dim?,
+        })
+    }
+
+    /// The stack, equal layers together.
+    fn layers(&mut self, count: u32, attention: &Attention, max_position: u32) -> Option<Vec<LayerGroup>> {
+        let windows = self.windows(count, max_position);
+        let mlps = self.mlps(count);
+        let mut groups: Vec<LayerGroup> = Vec::new();
+        for (window, mlp) in windows?.into_iter().zip(mlps?) {
+            let mut attention = attention.clone();
+            if let Attention::Grouped { window: own, .. } = &mut attention {
+                *own = window;
+            }
+            let same = groups
+                .iter_mut()
+                .find(|group| group.attention == attention && group.mlp == mlp);
+            match same {
+                Some(group) => group.count += 1,
+                None => groups.push(LayerGroup {
+                    count: 1,
+                    attention,
+                    mlp,
+                }),
+            }
+        }
+        Some(groups)
+    }
+
+    /// The sliding window of each layer. One that spans the whole context is none.
+    fn windows(&mut self, count: u32, max_position: u32) -> Option<Vec<Option<u32>>> {
+        let window = self.number("sliding_window", 1, u32::MAX);
+        let window = window.filter(|&window| window < max_position);
+        let slides = match self.get("layer_types") {
+            Some(types) => self.slides_by_type(types, count)?,
+            None => self.slides_by_rule(count),
+        };
+        Some(
+            slides
+                .into_iter()
+                .map(|slides| if slides { window } else { None })
+                .collect(),
+        )
+    }
+
+    fn slides_by_type(&mut self, types: &Value, count: u32) -> Option<Vec<bool>> {
+        let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
+        if types.len() != count as usize {
+            return self.problem(format!(
+                "`layer_types` has {} entries and `num_hidden_layers` is {count}",
+                types.len()
+            ));
+        }
+        let slides = types.iter().map(|kind| match kind.as_str() {
+            Some("full_attention") => Ok(false),
+            Some("sliding_attention") => Ok(true),
+            _ => Err(kind),
+        });
+        match slides.collect::<Result<Vec<bool>, &Value>>() {
+            Ok(slides) => Some(slides),
+            Err(kind) => self.problem(format!(
+                "`layer_types` has {}; only full_attention and sliding_attention are known",
+                shortened(kind)
+            )),
+        }
+    }
+
+    fn slides_by_rule(&mut self, count: u32) -> Vec<bool> {
+        let upper_slide =
+            self.family.window == WindowRule::UpperLayers && self.flag("use_sliding_window", false);
+        let first = if upper_slide {
+            self.number("max_window_layers", 0, LAYERS_MAX).unwrap_or(count)
+        } else {
+            count
+        };
+        let pattern = match self.family.window {
+            WindowRule::AllButEveryNth => self
+                .number("sliding_window_pattern", 1, LAYERS_MAX)
+                .or_else(|| self.number("_sliding_window_pattern", 1, LAYERS_MAX))
+                .unwrap_or(6),
+            _ => 1,
+        };
+        let slides = |layer: u32| match self.family.window {
+            WindowRule::Never => false,
+            WindowRule::All => true,
+            WindowRule::UpperLayers => layer >= first,
+            WindowRule::EverySecond => layer.is_multiple_of(2),
+            WindowRule::AllButEveryNth => !(layer + 1).is_multiple_of(pattern),
+        };
+        (0..count).map(slides).collect()
+    }
+
+    /// The feed-forward part of each layer.
+    fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let gated = !self.family.is_opt();
+        let width_key = if gated { "intermediate_size" } else { "ffn_dim" };
+        match self.family.experts {
+            ExpertKeys::None => {
+                let intermediate = self.required(width_key, WIDTH_MAX)?;
+                Some(vec![Mlp::Dense { intermediate, gated }; count as usize])
+            }
+            ExpertKeys::Mixtral | ExpertKeys::GptOss => {
+                let experts = self.experts("num_local_experts", width_key, 0)?;
+                Some(vec![experts; count as usize])
+            }
+            ExpertKeys::Qwen => self.qwen_mlps(count),
+            ExpertKeys::DeepSeek => self.deepseek_mlps(count),
+        }
+    }
+
+    fn experts(&mut self, count_key: &str, width_key: &str, shared_intermediate: u32) -> Option<Mlp> {
+        let experts = self.required(count_key, EXPERTS_MAX);
+        let per_token = self.required("num_experts_per_tok", EXPERTS_MAX);
+        let intermediate = self.required(width_key, WIDTH_MAX);
+        let (experts, experts_per_token) = (experts?, per_token?);
+        if experts_per_token > experts {
+            return self.problem(format!(
+                "`num_experts_per_tok` ({experts_per_token}) is more than `{count_key}` ({experts})"
+            ));
+        }
+        Some(Mlp::Experts {
+            experts,
+            experts_per_token,
+            intermediate: intermediate?,
+            shared_intermediate,
+        })
+    }
+
+    fn qwen_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared = self
+            .number("shared_expert_intermediate_size", 0, WIDTH_MAX)
+            .unwrap_or(0);
+        let sparse = self.experts("num_experts", "moe_intermediate_size", shared);
+        let step = self.number("decoder_sparse_step", 1, LAYERS_MAX).unwrap_or(1);
+        let dense_layers: Vec<u64> = match self.get("mlp_only_layers").and_then(Value::as_array) {
+            Some(layers) => layers.iter().filter_map(Value::as_u64).collect(),
+            None => Vec::new(),
+        };
+        let is_sparse =
+            |layer: u32| !dense_layers.contains(&u64::from(layer)) && (layer + 1).is_multiple_of(step);
+        self.mixed_mlps(count, sparse, is_sparse)
+    }
+
+    fn deepseek_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared_experts = self.number("n_shared_experts", 0, 1024).unwrap_or(0);
+        let width = self.number("moe_intermediate_size", 1, WIDTH_MAX).unwrap_or(0);
+        let sparse = self.experts(
+            "n_routed_experts",
+            "moe_intermediate_size",
+            shared_experts * width,
+        );
+        let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
+        let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
+        self.mixed_mlps(count, sparse, |layer| {
+            layer >= first && layer.is_multiple_of(every)
+        })
+    }
+
+    fn mixed_mlps(
+        &mut self,
+        count: u32,
+        sparse: Option<Mlp>,
+        is_sparse: impl Fn(u32) -> bool,
+    ) -> Option<Vec<Mlp>> {
+        let all_sparse = (0..count).all(&is_sparse);
+        let intermediate = if all_sparse {
+            0
+        } else {
+            self.required("intermediate_size", WIDTH_MAX)?
+        };
+        let dense = Mlp::Dense {
+            intermediate,
+            gated: true,
+        };
+        let sparse = sparse?;
+        let mlp = |layer: u32| {
+            if is_sparse(layer) {
+                sparse.clone()
+            } else {
+                dense.clone()
+            }
+        };
+        Some((0..count).map(mlp).collect())
+    }
+
+    /// Norms, biases and whatever else is not a matrix.
+    fn other_parameters(&mut self, shape: &ModelShape) -> u64 {
+        let d = u64::from(shape.hidden_size);
+        if self.family.is_opt() {
+            return opt_other_parameters(shape);
+        }
+        let attention_bias = self.family.qkv_bias == Bias::Always || self.flag("attention_bias", false);
+        let mlp_bias = self.flag("mlp_bias", false);
+        let qk_norm = self.flag("use_qk_norm", self.family.qk_norm);
+        let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
+        let mut sum = d;
+        for group in &shape.layers {
+            let mut layer = u64::from(self.family.norms_per_layer) * d;
+            layer += match group.attention {
+                Attention::Grouped {
+                    query_heads,
+                    kv_heads,
+                    head_dim,
+                    ..
+                } => {
+                    let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
+                    let bias = width + if self.family.out_bias { d } else { 0 };
+                    let norm = 2 * u64::from(head_dim);
+                    u64::from(attention_bias) * bias + u64::from(qk_norm) * norm
+                }
+                Attention::Latent {
+                    query_rank, kv_rank, ..
+                } => u64::from(query_rank.unwrap_or(0) + kv_rank),
+            };
+            layer += self.mlp_other_parameters(group, d, mlp_bias, corrected);
+            sum += u64::from(group.count) * layer;
+        }
+        sum
+    }
+
+    fn mlp_other_parameters(&self, group: &LayerGroup, d: u64, mlp_bias: bool, corrected: bool) -> u64 {
+        match group.mlp {
+            Mlp::Dense { intermediate, .. } => u64::from(mlp_bias) * (2 * u64::from(intermediate) + d),
+            Mlp::Experts {
+                experts,
+                intermediate,
+                shared_intermediate,
+                ..
+            } => {
+                let (experts, f) = (u64::from(experts), u64::from(intermediate));
+                match self.family.experts {
+                    // Biases of router and experts; a sink for every query head.
+                    ExpertKeys::GptOss => {
+                        let Attention::Grouped { query_heads, .. } = group.attention else {
+                            return 0;
+                        };
+                        experts + experts * (2 * f + d) + u64::from(query_heads)
+                    }
+                    // The gate of the shared expert.
+                    ExpertKeys::Qwen if shared_intermediate > 0 => d,
+                    // The correction bias of auxiliary-loss-free balancing.
+                    ExpertKeys::DeepSeek if corrected => experts,
+                    _ => 0,
+                }
+            }
+        }
+    }
+
+    fn note_what_is_left_out(&mut self) {
+        if self.outer.contains_key("vision_config") || self.architecture.ends_with("ForConditionalGeneration")
+        {
+            let note = "a multimodal model: the weights of its vision tower are not counted";
+            self.notes.push(note.to_string());
+        }
+        let predicted = self.get("num_nextn_predict_layers").and_then(Value::as_u64);
+        if predicted.is_some_and(|layers| layers > 0) {
+            let note = "multi-token prediction layers are not counted: engines load them only to speculate";
+            self.notes.push(note.to_string());
+        }
+    }
+}
+
+/// Layer norms and projections of OPT all have biases, and positions are a table with an offset of two.
+fn opt_other_parameters(shape: &ModelShape) -> u64 {
+    let d = u64::from(shape.hidden_size);
+    let layer = |group: &LayerGroup| match group.mlp {
+        Mlp::Dense { intermediate, .. } => {
+            u64::from(group.count) * (4 * d + 4 * d + u64::from(intermediate) + d)
+        }
+        Mlp::Experts { .. } => 0,
+    };
+    let layers: u64 = shape.layers.iter().map(layer).sum();
+    layers + 2 * d + (u64::from(shape.max_position) + 2) * d
+}
+
+fn unknown_architecture(name: Option<&str>) -> String {
+    let known = || {
+        FAMILIES
+            .iter()
+            .flat_map(|family| family.architectures.iter().copied())
+    };
+    let known_list = known().collect::<Vec<_>>().join(", ");
+    match name {
+        None => format!("`architectures` is missing; known are {known_list}"),
+        Some(name) => {
+            let near = nearest(name, known(), 1);
+            let hint = near
+                .first()
+                .map_or(String::new(), |near| format!("; did you mean {near}?"));
+            format!("the architecture {name} is not known; known are {known_list}{hint}")
+        }
+    }
+}
+
+/// Channels that share a scale; 128 where it is not said or is "per channel" (-1).
+fn group_size(config: &Value) -> u32 {
+    let said = config.get("group_size").or_else(|| config.get("q_group_size"));
+    let said = said
+        .and_then(Value::as_u64)
+        .filter(|size| (1..=1 << 16).contains(size));
+    said.map_or(128, |size| size as u32)
+}
+
+/// The scheme of the weights in a `compressed-tensors` config, from its first group.
+fn compressed_tensors(config: &Value) -> Option<Quantization> {
+    let groups = config.get("config_groups")?.as_object()?;
+    let weights = groups.values().next()?.get("weights")?;
+    let bits = weights.get("num_bits")?.as_u64()?;
+    let kind = weights.get("type").and_then(Value::as_str).unwrap_or("int");
+    match (bits, kind) {
+        (8, "float") => Some(Quantization::Fp8),
+        (8, "int") => Some(Quantization::Int8),
+        (4, "int") => Some(Quantization::Int4 {
+            group_size: group_size(weights),
+        }),
+        (4, "float") => Some(Quantization::Nvfp4),
+        _ => None,
+    }
+}
+
+/// A float that is a whole number.
+fn whole(value: f64) -> Option<u64> {
+    (value.fract() == 0.0 && (0.0..1e15).contains(&value)).then_some(value as u64)
+}
+
+/// A JSON value for a message, cut where it is long.
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LLAMA: &str = include_str!("shapes/llama-3.1-8b.json");
+    const SAMPLES: [&str; 5] = [
+        LLAMA,
+        include_str!("shapes/deepseek-v3.json"),
+        include_str!("shapes/gpt-oss-20b.json"),
+        include_str!("shapes/gemma-3-4b.json"),
+        include_str!("shapes/qwen3-30b-a3b.json"),
+    ];
+
+    fn read(json: &str) -> (ModelShape, Vec<String>) {
+        ModelShape::from_hf_config(json, "mine").unwrap()
+    }
+
+    fn with(json: &str, key: &str, value: Value) -> String {
+        let mut config: Value = serde_json::from_str(json).unwrap();
+        config[key] = value;
+        config.to_string()
+    }
+
+    fn quantization_of(config: Value) -> Quantization {
+        read(&with(LLAMA, "quantization_config", config)).0.quantization
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let json = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": -4096, "num_hidden_layers": 32.5,
+            "num_attention_heads": 32, "num_key_value_heads": 7, "vocab_size": "many", "torch_dtype": "int3",
+            "max_position_embeddings": 99999999999, "quantization_config": {"quant_method": "magic"}}"#;
+        let error = ModelShape::from_hf_config(json, "mine").unwrap_err();
+        insta::assert_snapshot!(error, @r#"
+        the config of mine cannot be used
+          `hidden_size` is -4096 and must be a whole number from 1 to 262144
+          `vocab_size` is "many" and must be a whole number from 1 to 16777216
+          `max_position_embeddings` is 99999999999 and must be a whole number from 1 to 1073741824
+          `num_hidden_layers` is 32.5 and must be a whole number from 1 to 4096
+          `torch_dtype` is "int3" and must be bfloat16, float16 or float32
+          `quantization_config` with quant_method `magic` is not known; `--quantization` takes its place if the key is removed
+          `num_attention_heads` (32) is not a multiple of `num_key_value_heads` (7)
+        "#);
+    }
+
+    #[test]
+    fn an_unknown_architecture_names_the_known_ones() {
+        let error =
+            ModelShape::from_hf_config(r#"{"architectures": ["LamaForCausalLM"]}"#, "mine").unwrap_err();
+        insta::assert_snapshot!(error, @r#"
+        the config of mine cannot be used
+          the architecture LamaForCausalLM is not known; known are LlamaForCausalLM, YiForCausalLM, MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Phi3ForCausalLM, GraniteForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, OPTForCausalLM; did you mean LlamaForCausalLM?
+        "#);
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused() {
+        let mut json = with(LLAMA, "hidden_size", (1 << 18).into());
+        for (key, value) in [("intermediate_size", 1 << 18), ("num_hidden_layers", 1 << 12)] {
+            json = with(&json, key, value.into());
+        }
+        let json = with(
+            &with(&json, "architectures", serde_json::json!(["MixtralForCausalLM"])),
+            "num_local_experts",
+            512.into(),
+        );
+        let json = with(&json, "num_experts_per_tok", 1.into());
+        let error = ModelShape::from_hf_config(&json, "mine").unwrap_err();
+        assert!(error.problems[0].contains("parameters"), "{error}");
+    }
+
+    #[test]
+    fn a_sparse_multimodal_config_takes_the_class_defaults() {
+        let json = r#"{"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+            "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+                "num_hidden_layers": 34, "sliding_window": 1024},
+            "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27}}"#;
+        let (shape, notes) = read(json);
+        let (flat, _) = read(include_str!("shapes/gemma-3-4b.json"));
+        assert_eq!(shape, flat);
+        assert_eq!(notes.len(), 1);
+    }
+
+    #[test]
+    fn windows_follow_the_family_or_the_list() {
+        let windows = |json: &str| -> Vec<(u32, Option<u32>)> {
+            let groups = read(json).0.layers;
+            let window = |group: &LayerGroup| match group.attention {
+                Attention::Grouped { window, .. } => window,
+                Attention::Latent { .. } => None,
+            };
+            groups.iter().map(|group| (group.count, window(group))).collect()
+        };
+        assert_eq!(
+            windows(include_str!("shapes/gemma-3-27b.json")),
+            [(52, Some(1024)), (10, None)]
+        );
+        assert_eq!(
+            windows(include_str!("shapes/gemma-2-9b.json")),
+            [(21, Some(4096)), (21, None)]
+        );
+        assert_eq!(
+            windows(include_str!("shapes/gpt-oss-120b.json")),
+            [(18, Some(128)), (18, None)]
+        );
+        assert_eq!(
+            windows(include_str!("shapes/mistral-7b-v0.1.json")),
+            [(32, Some(4096))]
+        );
+        assert_eq!(windows(include_str!("shapes/mistral-7b-v0.2.json")), [(32, None)]);
+        // Longer than the context, hence none.
+        assert_eq!(windows(include_str!("shapes/phi-3-mini-128k.json")), [(32, None)]);
+        let upper = with(
+            include_str!("shapes/qwen2.5-7b.json"),
+            "use_sliding_window",
+            true.into(),
+        );
+        let upper = with(
+            &with(&upper, "sliding_window", 4096.into()),
+            "max_window_layers",
+            20.into(),
+        );
+        assert_eq!(windows(&upper), [(20, None), (8, Some(4096))]);
+    }
+
+    #[test]
+    fn dense_layers_among_sparse_ones_are_found() {
+        let (shape, notes) = read(include_str!("shapes/deepseek-v3.json"));
+        assert_eq!(
+            shape.layers.iter().map(|group| group.count).collect::<Vec<_>>(),
+            [3, 58]
+        );
+        assert!(notes[0].contains("prediction"));
+        let mixed = with(
+            include_str!("shapes/qwen3-30b-a3b.json"),
+            "decoder_sparse_step",
+            2.into(),
+        );
+        let mixed = with(&mixed, "mlp_only_layers", serde_json::json!([1]));
+        assert_eq!(
+            read(&mixed)
+                .0
+                .layers
+                .iter()
+                .map(|group| group.count)
+                .collect::<Vec<_>>(),
+            [25, 23]
+        );
+    }
+
+    #[test]
+    fn quantization_schemes_are_recognised() {
+        use serde_json::json;
+        let int4 = |group_size| Quantization::Int4 { group_size };
+        assert_eq!(quantization_of(json!({"quant_method": "fp8"})), Quantization::Fp8);
+        assert_eq!(
+            quantization_of(json!({"quant_method": "awq", "bits": 4, "group_size": 64})),
+            int4(64)
+        );
+        assert_eq!(
+            quantization_of(json!({"quant_method": "gptq", "bits": 8})),
+            Quantization::Int8
+        );
+        assert_eq!(
+            quantization_of(json!({"quant_method": "mxfp4"})),
+            Quantization::Mxfp4
+        );
+        let compressed = |bits: u64, kind: &str| {
+            let weights = json!({"num_bits": bits, "type": kind, "group_size": 32});
+            quantization_of(json!({"quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": weights}}}))
+        };
+        assert_eq!(compressed(8, "float"), Quantization::Fp8);
+        assert_eq!(compressed(8, "int"), Quantization::Int8);
+        assert_eq!(compressed(4, "int"), int4(32));
+        assert_eq!(compressed(4, "float"), Quantization::Nvfp4);
+        assert_eq!(
+            quantization_of(json!({"quant_method": "modelopt", "quant_algo": "NVFP4"})),
+            Quantization::Nvfp4
+        );
+    }
+
+    #[test]
+    fn a_bare_model_type_is_enough() {
+        let json = with(
+            &with(LLAMA, "architectures", Value::Null),
+            "model_type",
+            "llama".into(),
+        );
+        assert_eq!(read(&json).0.architecture, "LlamaForCausalLM");
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            (0u64..5000).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "\\PC{0,8}".prop_map(Value::from),
+            Just(serde_json::json!([])),
+            Just(serde_json::json!({})),
+            Just(serde_json::json!(["sliding_attention"])),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_mutation_gives_a_shape_or_an_error(
+            sample in 0usize..SAMPLES.len(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any_value()), 0..4),
+            removals in prop::collection::vec(any::<prop::sample::Index>(), 0..2),
+        ) {
+            let mut config: Map<String, Value> = serde_json::from_str(SAMPLES[sample]).unwrap();
+            let keys: Vec<String> = config.keys().cloned().collect();
+            for (key, value) in changes {
+                config.insert(key.get(&keys).clone(), value);
+            }
+            for key in removals {
+                config.remove(key.get(&keys));
+            }
+            let json = Value::Object(config).to_string();
+            match ModelShape::from_hf_config(&json, "mutant") {
+                Ok((shape, _)) => {
+                    prop_assert!(shape.parameters() > 0);
+                    prop_assert!(shape.active_parameters() <= shape.parameters());
+                    for tp in [1, 2, 3, 8, 64] {
+                        prop_assert!(shape.weight_bytes(tp) <= shape.weight_bytes(1));
+                        prop_assert!(shape.kv_bytes_per_token(Dtype::Fp32, tp).0 > 0);
+                    }
+                }
+                Err(error) => prop_assert!(!error.problems.is_empty()),
+            }
+        }
+
+        #[test]
+        fn any_text_gives_an_error_and_not_a_panic(text in "\\PC{0,60}") {
+            prop_assert!(ModelShape::from_hf_config(&text, "text").is_err());
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The weight matrices of a shape, and every size that follows from them: parameters, bytes, FLOPs per token.
+//!
+//! One list serves all, so that a formula exists once. Law: the sum of all matrices and
+//! [`ModelShape::other_parameters`] is the checkpoint's parameter count.
+
+use super::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, kv_bytes_per_token_layer};
+use crate::units::{Bytes, Flops};
+
+/// Equal weight matrices of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// `qkv`, `gate_up`, `lm_head` …; a fused projection is one matrix.
+    pub name: &'static str,
+    /// How many exist: layers, or layers × experts. A tied LM head does not exist by itself: 0.
+    pub copies: u64,
+    /// How many of them one token goes through: layers, or layers × experts per token. The embedding is looked up: 0.
+    pub used: u64,
+    /// Input width.
+    pub inputs: u64,
+    /// Output width.
+    pub outputs: u64,
+    /// How tensor parallelism divides it.
+    pub sharding: Sharding,
+    /// What quantization does to it.
+    pub precision: Precision,
+}
+
+/// How tensor parallelism divides a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharding {
+    /// Evenly over the ranks.
+    Split,
+    /// Query heads split; KV heads too, but a rank keeps at least one.
+    Heads {
+        /// `h_q`.
+        query: u32,
+        /// `h_kv`.
+        kv: u32,
+    },
+    /// Every rank has all of it.
+    Replicated,
+}
+
+/// Which quantization schemes apply to a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// A linear layer: all schemes but expert-only ones.
+    Linear,
+    /// A routed or shared expert: all schemes.
+    Expert,
+    /// Stays in [`ModelShape::dtype`]: embedding, LM head, router.
+    Plain,
+}
+
+impl Matrix {
+    /// Elements of one copy.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.inputs * self.outputs
+    }
+
+    /// Elements of one copy that one of `tensor_parallel` ranks holds.
+    fn elements_per_rank(&self, tensor_parallel: u32) -> u64 {
+        match self.sharding {
+            Sharding::Split => self.elements().div_ceil(u64::from(tensor_parallel)),
+            Sharding::Replicated => self.elements(),
+            Sharding::Heads { query, kv } => {
+                let per_head = self.elements() / u64::from(query + 2 * kv);
+                let query_share = query.div_ceil(tensor_parallel);
+                let kv_share = (kv / tensor_parallel).max(1);
+                per_head * u64::from(query_share + 2 * kv_share)
+            }
+        }
+    }
+}
+
+impl ModelShape {
+    /// All weight matrices, in the order of execution.
+    #[must_use]
+    pub fn matrices(&self) -> Vec<Matrix> {
+        let d = u64::from(self.hidden_size);
+        let vocabulary = |name, inputs, outputs, copies, used| Matrix {
+            name,
+            copies,
+            used,
+            inputs,
+            outputs,
+            sharding: Sharding::Split,
+            precision: Precision::Plain,
+        };
+        let mut all = vec![vocabulary("embedding", u64::from(self.vocab_size), d, 1, 0)];
+        for group in &self.layers {
+            all.extend(attention_matrices(d, group));
+            all.extend(mlp_matrices(d, group));
+        }
+        let heads = u64::from(!self.tied_embeddings);
+        all.push(vocabulary("lm_head", d, u64::from(self.vocab_size), heads, 1));
+        all
+    }
+
+    /// Parameters of the checkpoint, tied embeddings counted once.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        let matrices = self.matrices();
+        self.other_parameters
+            + matrices
+                .iter()
+                .map(|matrix| matrix.copies * matrix.elements())
+                .sum::<u64>()
+    }
+
+    /// Parameters without the experts that a token does not use. Embedding and LM head are counted, as Mixtral, Qwen
+    /// and DeepSeek do in their model cards (gpt-oss leaves out the embedding).
+    #[must_use]
+    pub fn active_parameters(&self) -> u64 {
+        let matrices = self.matrices();
+        let active = |matrix: &Matrix| match matrix.precision {
+            Precision::Expert => matrix.used * matrix.elements(),
+            Precision::Linear | Precision::Plain => matrix.copies * matrix.elements(),
+        };
+        self.other_parameters + matrices.iter().map(active).sum::<u64>()
+    }
+
+    /// Bytes of weights on one of `tensor_parallel` ranks, as stored: scales of quantized weights included.
+    #[must_use]
+    pub fn weight_bytes(&self, tensor_parallel: u32) -> Bytes {
+        self.layer_weight_bytes(tensor_parallel) + self.edge_weight_bytes(tensor_parallel)
+    }
+
+    /// The part of [`ModelShape::weight_bytes`] that lies in layers; pipeline stages share it.
+    #[must_use]
+    pub fn layer_weight_bytes(&self, tensor_parallel: u32) -> Bytes {
+        let in_layers = |matrix: &&Matrix| !is_edge(matrix);
+        let matrices = self.matrices();
+        let bytes = matrices.iter().filter(in_layers).map(|matrix| {
+            let elements = matrix.copies * matrix.elements_per_rank(tensor_parallel);
+            self.stored_bytes(matrix.precision, elements)
+        });
+        // Norms and biases are replicated, and almost all of them lie in layers.
+        bytes.sum::<Bytes>() + Bytes(self.other_parameters * self.dtype.bytes())
+    }
+
+    /// The part of [`ModelShape::weight_bytes`] in embedding and LM head.
+    #[must_use]
+    pub fn edge_weight_bytes(&self, tensor_parallel: u32) -> Bytes {
+        let matrices = self.matrices();
+        let edges = matrices.iter().filter(|matrix| is_edge(matrix));
+        edges
+            .map(|matrix| {
+                Bytes(matrix.copies * matrix.elements_per_rank(tensor_parallel) * self.dtype.bytes())
+            })
+            .sum()
+    }
+
+    /// Bytes of weights that one rank reads for a decode step of a single token: no embedding, chosen experts only.
+    #[must_use]
+    pub fn streamed_bytes(&self, tensor_parallel: u32) -> Bytes {
+        let matrices = self.matrices();
+        let bytes = matrices.iter().map(|matrix| {
+            let elements = matrix.used * matrix.elements_per_rank(tensor_parallel);
+            self.stored_bytes(matrix.precision, elements)
+        });
+        bytes.sum()
+    }
+
+    /// Floating-point operations of all matrices in layers for one token, attention left out: `2·inputs·outputs` each.
+    #[must_use]
+    pub fn linear_flops_per_token(&self) -> Flops {
+        let matrices = self.matrices();
+        let in_layers = matrices.iter().filter(|matrix| !is_edge(matrix));
+        in_layers
+            .map(|matrix| Flops(2.0 * (matrix.used * matrix.elements()) as f64))
+            .sum()
+    }
+
+    /// Floating-point operations of the LM head for one sampled row, `2·d·V`.
+    #[must_use]
+    pub fn lm_head_flops_per_row(&self) -> Flops {
+        Flops(2.0 * f64::from(self.hidden_size) * f64::from(self.vocab_size))
+    }
+
+    /// KV cache bytes that one token adds on one rank, in all layers; windows do not shorten it.
+    #[must_use]
+    pub fn kv_bytes_per_token(&self, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+        let layers = self.layers.iter();
+        layers
+            .map(|group| {
+                kv_bytes_per_token_layer(&group.attention, kv_dtype, tensor_parallel) * u64::from(group.count)
+            })
+            .sum()
+    }
+
+    /// Width of the widest feed-forward part that one token goes through, `f`; experts of a token together.
+    #[must_use]
+    pub fn widest_intermediate(&self) -> u32 {
+        let width = |group: &LayerGroup| match group.mlp {
+            Mlp::Dense { intermediate, .. } => intermediate,
+            Mlp::Experts {
+                experts_per_token,
+                intermediate,
+                shared_intermediate,
+                ..
+            } => experts_per_token * intermediate + shared_intermediate,
+        };
+        self.layers.iter().map(width).max().unwrap_or(0)
+    }
+
+    /// Query heads of a layer, which tensor parallelism must divide; the smallest over the layers.
+    #[must_use]
+    pub fn query_heads(&self) -> u32 {
+        let heads = |group: &LayerGroup| match group.attention {
+            Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => query_heads,
+        };
+        self.layers.iter().map(heads).min().unwrap_or(1)
+    }
+
+    /// Bytes that `elements` weights take as stored.
+    fn stored_bytes(&self, precision: Precision, elements: u64) -> Bytes {
+        let plain = self.dtype.bytes() as f64;
+        let per_element = match (self.quantization, precision) {
+            (Quantization::None, _) | (_, Precision::Plain) => plain,
+            (Quantization::Mxfp4, Precision::Linear) => plain,
+            (quantization, _) => quantization.bytes_per_weight(),
+        };
+        Bytes((elements as f64 * per_element).round() as u64)
+    }
+}
+
+impl Quantization {
+    /// Bytes of one quantized weight with its share of scales and zeros (QZ-1). Unquantized weights have those of
+    /// their dtype; two bytes are said here.
+    #[must_use]
+    pub fn bytes_per_weight(self) -> f64 {
+        match self {
+            Quantization::None => 2.0,
+            // Scales per channel, or per 128×128 block (0.02 %), are left out.
+            Quantization::Fp8 | Quantization::Int8 => 1.0,
+            // A 16-bit scale and a 4-bit zero per group.
+            Quantization::Int4 { group_size } => 0.5 + 2.5 / f64::from(group_size),
+            // A scale byte per 32.
+            Quantization::Mxfp4 => 0.5 + 1.0 / 32.0,
+            // A scale byte per 16.
+            Quantization::Nvfp4 => 0.5 + 1.0 / 16.0,
+        }
+    }
+}
+
+fn is_edge(matrix: &Matrix) -> bool {
+    matches!(matrix.name, "embedding" | "lm_head")
+}
+
+fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
+    let matrix = |name, inputs, outputs, sharding| Matrix {
+        name,
+        copies: u64::from(group.count),
+        used: u64::from(group.count),
+        inputs,
+        outputs,
+        sharding,
+        precision: Precision::Linear,
+    };
+    match group.attention {
+        Attention::Grouped {
+            query_heads,
+            kv_heads,
+            head_dim,
+            ..
+        } => {
+            let heads = Sharding::Heads {
+                query: query_heads,
+                kv: kv_heads,
+            };
+            let (q, kv) = (u64::from(query_heads), u64::from(kv_heads));
+            vec![
+                matrix("qkv", d, (q + 2 * kv) * u64::from(head_dim), heads),
+                matrix("attention_out", q * u64::from(head_dim), d, Sharding::Split),
+            ]
+        }
+        Attention::Latent {
+            query_heads,
+            query_rank,
+            kv_rank,
+            rope_dim,
+            nope_dim,
+            value_dim,
+        } => {
+            let heads = u64::from(query_heads);
+            let query = heads * u64::from(nope_dim + rope_dim);
+            let query_matrices = match query_rank {
+                None => vec![matrix("q", d, query, Sharding::Split)],
+                Some(rank) => vec![
+                    matrix("q_a", d, u64::from(rank), Sharding::Replicated),
+                    matrix("q_b", u64::from(rank), query, Sharding::Split),
+                ],
+            };
+            let kv_up = heads * u64::from(nope_dim + value_dim);
+            let rest = [
+                matrix("kv_a", d, u64::from(kv_rank + rope_dim), Sharding::Replicated),
+                matrix("kv_b", u64::from(kv_rank), kv_up, Sharding::Split),
+                matrix("attention_out", heads * u64::from(value_dim), d, Sharding::Split),
+            ];
+            query_matrices.into_iter().chain(rest).collect()
+        }
+    }
+}
+
+fn mlp_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
+    let layers = u64::from(group.count);
+    let matrix = |name, copies, used, inputs, outputs, precision| Matrix {
+        name,
+        copies,
+        used,
+        inputs,
+        outputs,
+        sharding: Sharding::Split,
+        precision,
+    };
+    match group.mlp {
+        Mlp::Dense { intermediate, gated } => {
+            let f = u64::from(intermediate);
+            let (name, up) = if gated { ("gate_up", 2 * f) } else { ("up", f) };
+            vec![
+                matrix(name, layers, layers, d, up, Precision::Linear),
+                matrix("down", layers, layers, f, d, Precision::Linear),
+            ]
+        }
+        Mlp::Experts {
+            experts,
+            experts_per_token,
+            intermediate,
+            shared_intermediate,
+        } => {
+            let (all, used) = (layers * u64::from(experts), layers * u64::from(experts_per_token));
+            let (f, shared) = (u64::from(intermediate), u64::from(shared_intermediate));
+            let mut matrices = vec![
+                Matrix {
+                    sharding: Sharding::Replicated,
+                    ..matrix("router", layers, layers, d, u64::from(experts), Precision::Plain)
+                },
+                matrix("expert_gate_up", all, used, d, 2 * f, Precision::Expert),
+                matrix("expert_down", all, used, f, d, Precision::Expert),
+            ];
+            if shared > 0 {
+                matrices.extend([
+                    matrix("shared_gate_up", layers, layers, d, 2 * shared, Precision::Expert),
+                    matrix("shared_down", layers, layers, shared, d, Precision::Expert),
+                ]);
+            }
+            matrices
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::find;
+    use super::*;
+
+    fn shape(name: &str) -> ModelShape {
+        find(name).unwrap().0
+    }
+
+    #[test]
+    fn worked_numbers_of_llama_3_1_8b() {
+        let model = shape("meta-llama/Llama-3.1-8B");
+        assert_eq!(model.parameters(), 8_030_261_248);
+        assert_eq!(model.weight_bytes(1), Bytes(16_060_522_496));
+        assert_eq!(model.kv_bytes_per_token(Dtype::Bf16, 1), Bytes(131_072));
+        assert_eq!(model.kv_bytes_per_token(Dtype::Fp8, 1), Bytes(65_536));
+        assert!((model.linear_flops_per_token().0 - 13.9586e9).abs() < 1e5);
+        assert!((model.lm_head_flops_per_row().0 - 1.0507e9).abs() < 1e5);
+        assert!((model.streamed_bytes(1).gb() - 15.0093).abs() < 1e-4);
+    }
+
+    #[test]
+    fn worked_numbers_of_larger_models() {
+        let model = shape("meta-llama/Llama-3.1-70B");
+        assert_eq!(model.parameters(), 70_553_706_496);
+        assert_eq!(model.weight_bytes(1), Bytes(141_107_412_992));
+        assert_eq!(model.kv_bytes_per_token(Dtype::Bf16, 1), Bytes(327_680));
+        assert!((model.linear_flops_per_token().0 - 136.902e9).abs() < 1e6);
+        let model = shape("Qwen/Qwen2.5-7B");
+        assert_eq!(model.parameters(), 7_615_616_512);
+        assert_eq!(model.kv_bytes_per_token(Dtype::Bf16, 1), Bytes(57_344));
+        assert!((model.linear_flops_per_token().0 - 13.0506e9).abs() < 1e5);
+    }
+
+    #[test]
+    fn quantization_shrinks_the_linear_layers_only() {
+        let gb = |quantization| {
+            let model = shape("meta-llama/Llama-3.1-8B").with_quantization(quantization);
+            let (weights, streamed) = (model.weight_bytes(1).gb(), model.streamed_bytes(1).gb());
+            (
+                (weights * 100.0).round() / 100.0,
+                (streamed * 100.0).round() / 100.0,
+            )
+        };
+        assert_eq!(gb(Quantization::None), (16.06, 15.01));
+        assert_eq!(gb(Quantization::Fp8), (9.08, 8.03));
+        assert_eq!(gb(Quantization::Int4 { group_size: 128 }), (5.73, 4.68));
+    }
+
+    #[test]
+    fn tensor_parallel_ranks_share_everything_but_norms_routers_and_scarce_kv_heads() {
+        let model = shape("meta-llama/Llama-3.1-8B");
+        let norms = model.other_parameters * 2;
+        let (one, eight) = (model.weight_bytes(1).0 - norms, model.weight_bytes(8).0 - norms);
+        assert_eq!(one, 8 * eight);
+        // With 16 ranks, each of the 8 KV heads lives twice.
+        let sixteen = model.weight_bytes(16).0 - norms;
+        assert_eq!(16 * sixteen - one, 32 * 4096 * 2 * 8 * 128 * 2);
+        assert_eq!(
+            model.kv_bytes_per_token(Dtype::Bf16, 16),
+            model.kv_bytes_per_token(Dtype::Bf16, 8)
+        );
+    }
+
+    #[test]
+    fn latent_attention_caches_one_vector_and_every_rank_keeps_it() {
+        let model = shape("deepseek-ai/DeepSeek-V3");
+        assert_eq!(model.kv_bytes_per_token(Dtype::Bf16, 1), Bytes(61 * 576 * 2));
+        assert_eq!(model.kv_bytes_per_token(Dtype::Bf16, 8), Bytes(61 * 576 * 2));
+    }
+
+    #[test]
+    fn active_parameters_match_the_model_cards() {
+        let check = |name: &str, billions: f64, tolerance: f64| {
+            let active = shape(name).active_parameters() as f64 / 1e9;
+            assert!((active - billions).abs() <= tolerance, "{name}: {active}");
+        };
+        check("mistralai/Mixtral-8x7B-v0.1", 12.9, 0.05);
+        check("mistralai/Mixtral-8x22B-v0.1", 39.1, 0.1);
+        check("Qwen/Qwen3-30B-A3B", 3.3, 0.06);
+        check("Qwen/Qwen3-235B-A22B", 22.0, 0.3);
+        check("deepseek-ai/DeepSeek-V3", 37.0, 0.6);
+        check("deepseek-ai/DeepSeek-V2-Lite", 2.4, 0.3);
+        // 5.1 and 3.6 in the card, which leaves out the embedding of 0.58. Biases of idle experts (0.04) are counted here.
+        check("openai/gpt-oss-120b", 5.13 + 0.58, 0.05);
+        check("openai/gpt-oss-20b", 3.61 + 0.58, 0.05);
+    }
+}

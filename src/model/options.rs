@@ -1,0 +1,157 @@
+//! What a user may ask of a shape: the spellings of `--dtype`, `--quantization` and `--kv-cache-dtype`.
+//!
+//! Left out: whether the hardware has units for a format; storage shrinks all the same, the cost model decides the
+//! rest. Law: an override replaces what `config.json` said, it never adds to it.
+
+use super::{Dtype, ModelShape, Quantization};
+use crate::nearest::nearest;
+
+/// A word that is none of the choices.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{word}` is not a {what}; known are {known}{}", suggestion.as_ref().map_or(String::new(), |name| format!("; did you mean `{name}`?")))]
+pub struct UnknownChoice {
+    /// What was written.
+    pub word: String,
+    /// `quantization`, `dtype` …
+    pub what: &'static str,
+    /// The choices.
+    pub known: String,
+    /// The nearest of them.
+    pub suggestion: Option<String>,
+}
+
+const QUANTIZATIONS: [(&str, Quantization); 18] = [
+    ("none", Quantization::None),
+    ("fp8", Quantization::Fp8),
+    ("fbgemm_fp8", Quantization::Fp8),
+    ("ptpc_fp8", Quantization::Fp8),
+    ("modelopt", Quantization::Fp8),
+    ("int8", Quantization::Int8),
+    ("w8a8", Quantization::Int8),
+    ("awq", Quantization::Int4 { group_size: 128 }),
+    ("awq_marlin", Quantization::Int4 { group_size: 128 }),
+    ("gptq", Quantization::Int4 { group_size: 128 }),
+    ("gptq_marlin", Quantization::Int4 { group_size: 128 }),
+    ("int4", Quantization::Int4 { group_size: 128 }),
+    ("w4a16", Quantization::Int4 { group_size: 128 }),
+    ("bitsandbytes", Quantization::Int4 { group_size: 64 }),
+    ("mxfp4", Quantization::Mxfp4),
+    ("modelopt_fp4", Quantization::Nvfp4),
+    ("nvfp4", Quantization::Nvfp4),
+    ("fp4", Quantization::Nvfp4),
+];
+
+const DTYPES: [(&str, Option<Dtype>); 7] = [
+    ("auto", None),
+    ("bfloat16", Some(Dtype::Bf16)),
+    ("bf16", Some(Dtype::Bf16)),
+    ("float16", Some(Dtype::Fp16)),
+    ("half", Some(Dtype::Fp16)),
+    ("float32", Some(Dtype::Fp32)),
+    ("float", Some(Dtype::Fp32)),
+];
+
+const KV_CACHE_DTYPES: [(&str, Option<Dtype>); 8] = [
+    ("auto", None),
+    ("bfloat16", Some(Dtype::Bf16)),
+    ("float16", Some(Dtype::Fp16)),
+    ("fp8", Some(Dtype::Fp8)),
+    ("fp8_e4m3", Some(Dtype::Fp8)),
+    ("fp8_e5m2", Some(Dtype::Fp8)),
+    ("fp8_inc", Some(Dtype::Fp8)),
+    ("fp8_ds_mla", Some(Dtype::Fp8)),
+];
+
+/// Reads `--quantization` in vLLM's spellings; `none` undoes what the checkpoint says.
+pub fn parse_quantization(word: &str) -> Result<Quantization, UnknownChoice> {
+    choose("quantization", word, &QUANTIZATIONS)
+}
+
+/// Reads `--dtype`; `auto` is `None`, the checkpoint's own.
+pub fn parse_dtype(word: &str) -> Result<Option<Dtype>, UnknownChoice> {
+    choose("dtype", word, &DTYPES)
+}
+
+/// Reads `--kv-cache-dtype`; `auto` is `None`, the model's own.
+pub fn parse_kv_cache_dtype(word: &str) -> Result<Option<Dtype>, UnknownChoice> {
+    choose("KV cache dtype", word, &KV_CACHE_DTYPES)
+}
+
+fn choose<T: Copy>(what: &'static str, word: &str, choices: &[(&str, T)]) -> Result<T, UnknownChoice> {
+    let wanted = word.to_lowercase().replace('-', "_");
+    let names = || choices.iter().map(|&(name, _)| name);
+    choices
+        .iter()
+        .find(|(name, _)| *name == wanted)
+        .map(|&(_, choice)| choice)
+        .ok_or_else(|| UnknownChoice {
+            word: word.to_string(),
+            what,
+            known: names().collect::<Vec<_>>().join(", "),
+            suggestion: nearest(word, names(), 1).first().map(|name| (*name).to_string()),
+        })
+}
+
+impl ModelShape {
+    /// The same shape with its linear layers stored another way.
+    #[must_use]
+    pub fn with_quantization(self, quantization: Quantization) -> ModelShape {
+        ModelShape { quantization, ..self }
+    }
+
+    /// The same shape with unquantized weights and activations in another format.
+    #[must_use]
+    pub fn with_dtype(self, dtype: Dtype) -> ModelShape {
+        ModelShape { dtype, ..self }
+    }
+}
+
+impl Dtype {
+    /// As vLLM spells it, `bfloat16`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::Bf16 => "bfloat16",
+            Dtype::Fp16 => "float16",
+            Dtype::Fp32 => "float32",
+            Dtype::Fp8 => "fp8",
+        }
+    }
+}
+
+impl Quantization {
+    /// A short name, `int4 (group 128)`.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Quantization::None => "none".to_string(),
+            Quantization::Fp8 => "fp8".to_string(),
+            Quantization::Int8 => "int8".to_string(),
+            Quantization::Int4 { group_size } => format!("int4 (group {group_size})"),
+            Quantization::Mxfp4 => "mxfp4".to_string(),
+            Quantization::Nvfp4 => "nvfp4".to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vllm_spellings_are_understood() {
+        assert_eq!(parse_quantization("FP8"), Ok(Quantization::Fp8));
+        assert_eq!(
+            parse_quantization("awq-marlin"),
+            Ok(Quantization::Int4 { group_size: 128 })
+        );
+        assert_eq!(parse_dtype("auto"), Ok(None));
+        assert_eq!(parse_kv_cache_dtype("fp8_e4m3"), Ok(Some(Dtype::Fp8)));
+    }
+
+    #[test]
+    fn a_misspelt_choice_names_the_nearest() {
+        let error = parse_dtype("bfloat61").unwrap_err();
+        insta::assert_snapshot!(error, @"`bfloat61` is not a dtype; known are auto, bfloat16, bf16, float16, half, float32, float; did you mean `bfloat16`?");
+    }
+}
