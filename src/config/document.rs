@@ -88,7 +88,7 @@ impl Document {
     }
 
     /// Sets a value that a client program would have by default, unless something else set it.
-    pub fn default(&mut self, key: &str, value: Value, of: &str) {
+    pub fn set_default(&mut self, key: &str, value: Value, of: &str) {
         if self.get(key).is_none() {
             self.put(key, value, Origin::Default(of.to_string()));
         }
@@ -137,19 +137,25 @@ impl Document {
         self.origins.retain(|known, _| known != key && !known.starts_with(&inside));
     }
 
-    /// Puts the tables of `text` below those that are here, under `prefix`.
-    pub(super) fn underlay(&mut self, prefix: &str, name: &str, text: &str) -> Result<(), Diagnostic> {
+    /// Puts the `[workload]` of another scenario file below the one that is here.
+    pub(super) fn underlay(&mut self, name: &str, text: &str) -> Result<(), Diagnostic> {
         let file = Arc::new(SourceFile { name: name.to_string(), text: text.to_string() });
         let (base, spans) = parse(&file)?;
-        for (key, value) in base {
-            let at = format!("{prefix}.{key}");
+        let workload = base.get("workload").and_then(Value::as_table);
+        let Some(workload) = workload.filter(|_| base.len() == 1) else {
+            let problem = Diagnostic::new(format!("{name} is not a workload"));
+            return Err(problem.help("a workload file has the tables of [workload] and no others"));
+        };
+        for (key, value) in workload {
+            let at = format!("workload.{key}");
             if self.get(&at).is_some() {
                 continue;
             }
-            self.put(&at, value, Origin::Preset(file.clone(), spans.get(&key).cloned().unwrap_or(0..0)));
-            for (inner, span) in spans.range(format!("{key}.")..).take_while(|(inner, _)| inner.starts_with(&format!("{key}."))) {
-                self.origins.insert(format!("{prefix}.{inner}"), Origin::Preset(file.clone(), span.clone()));
-            }
+            let preset = |span: &Range<usize>| Origin::Preset(file.clone(), span.clone());
+            self.put(&at, value.clone(), preset(spans.get(&at).unwrap_or(&(0..0))));
+            let inside = format!("{at}.");
+            let below = spans.range(inside.clone()..).take_while(|(inner, _)| inner.starts_with(&inside));
+            self.origins.extend(below.map(|(inner, span)| (inner.clone(), preset(span))));
         }
         Ok(())
     }
@@ -267,8 +273,8 @@ mod tests {
     #[test]
     fn a_base_fills_only_what_is_absent() {
         let mut document = Document::parse("a.toml", TEXT).unwrap();
-        let base = "[arrivals.constant]\nrequest_rate = 1.0\n[lengths.fixed]\ninput_len = 5\noutput_len = 6\n";
-        document.underlay("workload", "base.toml", base).unwrap();
+        let base = "[workload.arrivals.constant]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 5\noutput_len = 6\n";
+        document.underlay("base.toml", base).unwrap();
         assert!(document.get("workload.arrivals.constant").is_none());
         assert_eq!(document.source("workload.lengths.fixed.input_len"), Some(Source::Preset("base.toml".into())));
     }

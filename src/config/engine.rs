@@ -118,13 +118,14 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawEngine, device: Option<&Device
     }
 }
 
-/// A flag that this version of the engine does not have is an error, as it would be there.
+/// A flag that this version of the engine does not have is an error, as it would be there, unless it asks for what
+/// the version does anyway (as a resolved input does).
 fn refuse_gone(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
     let given = toml::Table::try_from(raw).expect("format types are representable in TOML");
+    let defaults = toml::Table::try_from(&profile.defaults).expect("profiles are representable in TOML");
     for (flag, why) in &profile.gone {
-        let key = format!("engine.{flag}");
-        if given.contains_key(flag) && judge.document.source(&key).is_some_and(|source| !matches!(source, Source::Assumption(_))) {
-            judge.wrong(&key, &format!("is not a flag of {}", profile.profile), why.clone());
+        if given.contains_key(flag) && given.get(flag) != defaults.get(flag) {
+            judge.wrong(&format!("engine.{flag}"), &format!("is not a flag of {}", profile.profile), why.clone());
         }
     }
 }

@@ -291,14 +291,14 @@ pub(super) fn apply_traffic(document: &mut Document, flags: &TrafficFlags, from:
 /// The defaults of `vllm bench serve`, where nothing else was said.
 pub(super) fn vllm_client_defaults(document: &mut Document) {
     let of = "vllm bench serve";
-    document.default("workload.num_prompts", Value::Integer(1000), of);
-    document.default("workload.client.rescale_arrivals", Value::Boolean(true), of);
+    document.set_default("workload.num_prompts", Value::Integer(1000), of);
+    document.set_default("workload.client.rescale_arrivals", Value::Boolean(true), of);
     if document.get("workload.arrivals").is_none() {
-        document.default("workload.arrivals.all_at_once", Value::Table(Table::new()), of);
+        document.set_default("workload.arrivals.all_at_once", Value::Table(Table::new()), of);
     }
     if document.get("workload.lengths").is_none() && document.get("workload.arrivals.trace").is_none() {
-        document.default("workload.lengths.random.input_len", Value::Integer(1024), of);
-        document.default("workload.lengths.random.output_len", Value::Integer(128), of);
+        document.set_default("workload.lengths.random.input_len", Value::Integer(1024), of);
+        document.set_default("workload.lengths.random.output_len", Value::Integer(128), of);
     }
 }
 

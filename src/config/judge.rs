@@ -109,7 +109,7 @@ impl Judge {
             Source::Profile(name) | Source::Assumption(name) | Source::Preset(name) | Source::Flag(name) => name,
             Source::File { name, .. } => name,
         };
-        self.document.default(key, value.into(), &of);
+        self.document.set_default(key, value.into(), &of);
     }
 
     /// A count within limits; out of them it is reported and the nearest limit stands in for the rest of the checks.

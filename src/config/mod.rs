@@ -1,15 +1,39 @@
 //! From what a user wrote to a valid scenario: the only judge of user input.
 //!
-//! Low to high, as in ripgrep: [`raw`] mirrors a file, [`Document`] layers files and flags and remembers where each
-//! value came from, [`resolve`] checks everything and builds the plain types that the simulation runs on. What it
-//! returns is valid; what it refuses it refuses with a place and a remedy, all problems at once. Nothing is clamped,
-//! ignored or substituted in silence: each assumed value is listed with its reason.
+//! Low to high, as in ripgrep: [`raw`] mirrors a file and [`flags`] a command line, [`Document`] layers them and
+//! remembers where each value came from, [`resolve`] checks everything and builds the plain types that the simulation
+//! runs on. What it returns is valid; what it refuses it refuses with a place and a remedy, all problems at once.
+//! Nothing is clamped, ignored or substituted in silence: each assumed value is listed with its reason.
 
+pub mod argv;
+mod assemble;
+pub mod axes;
 pub mod diagnostic;
 mod document;
+mod engine;
+pub mod files;
+pub mod flags;
+mod judge;
+mod machine;
+pub mod pasted;
+pub mod profile;
 pub mod raw;
 mod read;
+mod resolve;
 pub mod scalar;
+mod schema;
+pub mod slo;
+mod workload;
 
-pub use diagnostic::{Diagnostic, Diagnostics};
+pub use assemble::{Assembled, QUICKSTART, assemble};
+pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use document::{Document, Source};
+pub use files::{Files, NoFiles};
+pub use judge::Provenance;
+pub use resolve::{Resolved, resolve, resolved_toml};
+pub use schema::scenario_schema;
+pub use slo::{Metric, PercentileLimit, Slo};
+pub use workload::RunLength;
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! The numbers live in `src/engine/profiles/*.toml`, one file a version. Another version takes the nearest profile of
 //! the same engine and says so; an engine that is not modelled is refused.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::raw::{RawGraphMode, RawPolicy};
 use crate::hardware::Device;
@@ -45,7 +45,7 @@ pub struct Profile {
 }
 
 /// Values of flags that nobody set; the keys are vLLM's.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the keys are vLLM's flags, documented at RawEngine")]
 pub struct Defaults {

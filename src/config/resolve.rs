@@ -11,7 +11,7 @@ use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::roofline::Placement;
 use crate::cost::Trust;
-use crate::engine::MemoryPlan;
+use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::sim::Scenario;
@@ -137,7 +137,7 @@ fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>)
             (name, text)
         }
     };
-    document.underlay("workload", &name, &text)?;
+    document.underlay(&name, &text)?;
     document.remove(key);
     Ok(())
 }

@@ -1,0 +1,313 @@
+//! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
+
+use std::sync::Arc;
+
+use super::diagnostic::Diagnostic;
+use super::document::Source;
+use super::engine::EngineFlags;
+use super::files::Files;
+use super::judge::{Judge, Provenance};
+use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
+use crate::cost::calibration::{self, Calibration};
+use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
+use crate::cost::{StepCost, Trust};
+use crate::engine::EngineConfig;
+use crate::engine::memory::{self, MemoryOptions, MemoryPlan, Shortage};
+use crate::hardware::{self, Device};
+use crate::model::{self, Dtype, ModelShape, parse_quantization};
+use crate::sim::{CostFactory, Frontend};
+use crate::units::{Bytes, Picos};
+
+/// What a scenario runs on.
+pub(super) struct Machine {
+    pub(super) engine: EngineConfig,
+    pub(super) cost: CostFactory,
+    pub(super) frontend: Frontend,
+    pub(super) placement: Placement,
+    pub(super) memory: Option<MemoryPlan>,
+    pub(super) calibration: String,
+    pub(super) trust: Trust,
+}
+
+/// Whether a name is a path rather than an id of a registry.
+fn is_path(name: &str, extension: &str) -> bool {
+    name.ends_with(extension) || name.starts_with('.') || name.starts_with('/')
+}
+
+/// The model's shape in its asked formats; `None` was reported.
+pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Option<ModelShape> {
+    let key = "model.name";
+    let Some(name) = &raw.name else {
+        judge.missing("no model is given", "give its Hugging Face id, meta-llama/Llama-3.1-8B-Instruct (`plimsoll models` lists the bundled ones)");
+        return None;
+    };
+    judge.given(key, name);
+    let found = if is_path(name, ".json") || is_path(name, "/") { model_file(judge, name, files)? } else { model_by_name(judge, name)? };
+    let (mut shape, notes) = found;
+    judge.notes.extend(notes);
+    if let Some(dtype) = raw.dtype {
+        judge.given("model.dtype", format!("{dtype:?}").to_lowercase());
+        shape.dtype = match dtype {
+            RawDtype::Auto => shape.dtype,
+            RawDtype::Bfloat16 => Dtype::Bf16,
+            RawDtype::Float16 | RawDtype::Half => Dtype::Fp16,
+            RawDtype::Float32 | RawDtype::Float => Dtype::Fp32,
+        };
+    }
+    if let Some(method) = &raw.quantization {
+        judge.given("model.quantization", method);
+        match parse_quantization(method) {
+            Ok(quantization) => shape.quantization = quantization,
+            Err(error) => {
+                judge.wrong("model.quantization", "is not a known method", error.to_string());
+            }
+        }
+    }
+    Some(shape)
+}
+
+type Shape = (ModelShape, Vec<String>);
+
+fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
+    match model::find(name) {
+        Ok(found) => Some(found),
+        Err(unknown) => {
+            let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled")).at(judge.place("model.name"));
+            if !unknown.suggestions.is_empty() {
+                problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
+            }
+            judge.report(problem.help("or give the path of its config.json"));
+            None
+        }
+    }
+}
+
+fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape> {
+    let path = if name.ends_with(".json") { name.to_string() } else { format!("{}/config.json", name.trim_end_matches('/')) };
+    let text = match files.read(&path).map(String::from_utf8) {
+        Ok(Ok(text)) => text,
+        Ok(Err(_)) => {
+            judge.wrong("model.name", "is not text", path);
+            return None;
+        }
+        Err(error) => {
+            judge.wrong("model.name", "cannot be read", error);
+            return None;
+        }
+    };
+    match ModelShape::from_hf_config(&text, name) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            judge.wrong("model.name", "is not a config.json that is understood", error.to_string());
+            None
+        }
+    }
+}
+
+/// The GPU; `None` was reported.
+pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device> {
+    let key = "cluster.gpu";
+    let Some(name) = &raw.gpu else {
+        judge.missing("no GPU is given", "give --gpu H100-SXM-80GB (`plimsoll hw` lists the known ones)");
+        return None;
+    };
+    judge.given(key, name);
+    if is_path(name, ".toml") {
+        let text = match files.read(name) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => {
+                judge.wrong(key, "cannot be read", error);
+                return None;
+            }
+        };
+        return match Device::from_toml(&text, name) {
+            Ok(device) => Some(device),
+            Err(error) => {
+                judge.wrong(key, "is not a hardware profile", error.to_string());
+                None
+            }
+        };
+    }
+    match hardware::find(name) {
+        Ok((device, note)) => {
+            judge.notes.extend(note);
+            Some(device)
+        }
+        Err(unknown) => {
+            let mut problem = Diagnostic::new(format!("unknown GPU `{name}`")).at(judge.place(key));
+            if !unknown.suggestions.is_empty() {
+                problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
+            }
+            judge.report(problem.help("`plimsoll hw` lists the known ones; a hardware profile's path does, too"));
+            None
+        }
+    }
+}
+
+/// Plans memory and builds the step cost; `None` was reported.
+#[expect(clippy::too_many_arguments, reason = "each is a product of its own of the steps before")]
+pub(super) fn build(
+    judge: &mut Judge, raw: &RawScenario, model: &ModelShape, device: &Device, tensor_parallel: u32, flags: EngineFlags, context: u32,
+    files: &dyn Files,
+) -> Option<Machine> {
+    if !judge.problems.is_empty() {
+        // Memory formulas need valid flags.
+        return None;
+    }
+    let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
+    let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
+    let num_gpu_blocks = plan.num_gpu_blocks;
+    let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
+    let calibration = calibration(judge, raw, device, files)?;
+    let placement = Placement {
+        tensor_parallel,
+        kv_dtype,
+        graphs: Graphs { mode: graph_mode(flags.graph_mode), capture_sizes: flags.capture_sizes },
+        asynchronous: flags.asynchronous,
+        engine: ENGINE.to_string(),
+        typical_context: context,
+    };
+    let cost = match RooflineCost::new(device, model, &calibration.0, &placement) {
+        // Built once to learn that it can be, then for every run anew: each tabulates as it goes.
+        Ok(_) => factory(device, model, &calibration.0, &placement),
+        Err(error) => {
+            judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
+            return None;
+        }
+    };
+    let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
+    Some(Machine {
+        engine: EngineConfig { num_gpu_blocks, watermark_blocks, ..flags.config },
+        cost,
+        frontend: frontend(&calibration.0),
+        placement,
+        memory,
+        calibration: calibration.0.name.clone(),
+        trust: calibration.1,
+    })
+}
+
+/// The engine whose host terms apply.
+const ENGINE: &str = "vllm";
+
+fn factory(device: &Device, model: &ModelShape, calibration: &Calibration, placement: &Placement) -> CostFactory {
+    let parts = (device.clone(), model.clone(), calibration.clone(), placement.clone());
+    Arc::new(move || {
+        let (device, model, calibration, placement) = &parts;
+        let cost = RooflineCost::new(device, model, calibration, placement);
+        let cost: Box<dyn StepCost> = Box::new(cost.expect("it was built from the same parts before"));
+        cost
+    })
+}
+
+fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> Dtype {
+    if let Some(dtype) = raw {
+        judge.given("model.kv_cache_dtype", format!("{dtype:?}").to_lowercase());
+    }
+    match raw {
+        None | Some(RawKvDtype::Auto) => model.dtype,
+        Some(RawKvDtype::Bfloat16) => Dtype::Bf16,
+        Some(RawKvDtype::Float16) => Dtype::Fp16,
+        Some(RawKvDtype::Fp8 | RawKvDtype::Fp8E4m3 | RawKvDtype::Fp8E5m2) => Dtype::Fp8,
+    }
+}
+
+fn plan(judge: &mut Judge, model: &ModelShape, device: &Device, tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> Option<MemoryPlan> {
+    let options = MemoryOptions {
+        tensor_parallel,
+        pipeline_parallel: 1,
+        gpu_memory_utilization: flags.gpu_memory_utilization,
+        kv_dtype,
+        block_size: flags.config.block_size,
+        max_num_batched_tokens: flags.max_num_batched_tokens,
+        max_num_seqs: flags.max_num_seqs,
+        max_model_len: flags.config.max_model_len,
+        charge_cuda_graphs: flags.profile.graphs.charged_to_memory,
+        enforce_eager: flags.graph_mode == RawGraphMode::None,
+        kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
+        num_gpu_blocks_override: flags.num_gpu_blocks_override,
+        estimates: None,
+    };
+    let misfit = match memory::plan(device, model, &options) {
+        Ok(plan) => return Some(plan),
+        Err(misfit) => misfit,
+    };
+    let key = match misfit.shortage {
+        Shortage::HeadsNotDivisible { .. } => "cluster.tensor_parallel_size",
+        Shortage::OneRequestDoesNotFit { .. } if judge.document.source("engine.max_model_len").is_some() => "engine.max_model_len",
+        _ => "cluster.gpu",
+    };
+    let text = misfit.to_string();
+    let mut lines = text.lines();
+    let mut problem = Diagnostic::new(lines.next().unwrap_or_default()).at(judge.place(key));
+    for line in lines {
+        problem = problem.help(line.trim());
+    }
+    judge.report(problem);
+    None
+}
+
+fn graph_mode(raw: RawGraphMode) -> CudagraphMode {
+    match raw {
+        RawGraphMode::None => CudagraphMode::None,
+        RawGraphMode::Piecewise => CudagraphMode::Piecewise,
+        RawGraphMode::FullDecodeOnly => CudagraphMode::FullDecodeOnly,
+        RawGraphMode::FullAndPiecewise => CudagraphMode::FullAndPiecewise,
+    }
+}
+
+/// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.
+fn calibration(judge: &mut Judge, raw: &RawScenario, device: &Device, files: &dyn Files) -> Option<(Calibration, Trust)> {
+    let key = "cluster.calibration";
+    let best = calibration::for_device(device, ENGINE);
+    let Some(name) = &raw.cluster.calibration else {
+        // Not written into the input: the shipped file is chosen by GPU again, and gets better with versions.
+        let source = Source::Assumption(best.note.clone());
+        judge.provenance.push(Provenance { key: key.to_string(), value: best.calibration.name.clone(), source });
+        return Some((best.calibration, best.trust));
+    };
+    judge.given(key, name);
+    if *name == best.calibration.name {
+        return Some((best.calibration, best.trust));
+    }
+    let asked = if is_path(name, ".toml") {
+        let text = match files.read(name) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => {
+                judge.wrong(key, "cannot be read", error);
+                return None;
+            }
+        };
+        let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
+        match Calibration::parse(stem, &text) {
+            Ok(calibration) => calibration,
+            Err(error) => {
+                judge.wrong(key, "is not a calibration", error.to_string());
+                return None;
+            }
+        }
+    } else if let Some(shipped) = calibration::shipped(name) {
+        if !shipped.provenance.gpu.eq_ignore_ascii_case(&device.id) {
+            judge.notes.push(format!("calibration {name} was made on {}, not on {}", shipped.provenance.gpu, device.id));
+        }
+        shipped
+    } else {
+        let known: Vec<&str> = calibration::shipped_names().collect();
+        let near = crate::nearest::nearest(name, known.iter().copied(), 1);
+        let help = near.first().map_or_else(|| format!("shipped are {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+        judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
+        return None;
+    };
+    let trust = asked.provenance.source.trust();
+    Some((asked.over(&best.calibration), trust))
+}
+
+/// What the API server adds, by the calibration's host terms.
+fn frontend(calibration: &Calibration) -> Frontend {
+    let delay = |seconds: f64| Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays");
+    calibration.host.get(ENGINE).map_or_else(Frontend::default, |host| Frontend {
+        request_delay: delay(host.request_ms * 1e-3),
+        per_prompt_token: delay(host.per_prompt_token_us * 1e-6),
+        response_delay: delay(host.response_ms * 1e-3),
+    })
+}
