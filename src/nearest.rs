@@ -71,8 +71,8 @@ mod tests {
     fn the_nearest_comes_first_and_the_far_not_at_all() {
         let known = ["RTX-4090-24GB", "RTX-5090-32GB", "MI300X-192GB"];
         assert_eq!(
-            nearest("RTX4090-24G", known, 3),
-            ["RTX-4090-24GB", "RTX-5090-32GB"]
+            nearest("RTX4090-32G", known, 3),
+            ["RTX-5090-32GB", "RTX-4090-24GB"]
         );
         assert!(nearest("abacus", known, 3).is_empty());
     }

@@ -149,23 +149,25 @@ pub fn parse_watts(text: &str) -> Result<f64, QuantityError> {
     }
 }
 
-/// Writes memory so that [`parse_bytes`] gives it back to the byte: whole decimal or binary units where exact.
+/// Writes memory so that [`parse_bytes`] gives it back to the byte: the unit that needs the fewest decimals.
 #[must_use]
 pub fn format_bytes(bytes: Bytes) -> String {
     let units = [
-        ("TB", 1_000_000_000_000),
-        ("GiB", 1 << 30),
-        ("GB", 1_000_000_000),
-        ("MiB", 1 << 20),
-        ("MB", 1_000_000),
+        ("TB", 1e12),
+        ("GiB", 1_073_741_824.0),
+        ("GB", 1e9),
+        ("MiB", 1_048_576.0),
+        ("MB", 1e6),
     ];
-    let exact = units
-        .iter()
-        .find(|(_, size)| bytes.0 > 0 && bytes.0.is_multiple_of(*size));
-    match exact {
-        Some((unit, size)) => format!("{} {unit}", bytes.0 / size),
-        None => format!("{} B", bytes.0),
-    }
+    let spellings = (0..=3).flat_map(|decimals| {
+        let values = units.iter().map(|(unit, size)| (unit, bytes.0 as f64 / size));
+        let at_least_one = values.filter(|(_, value)| *value >= 1.0);
+        at_least_one.map(move |(unit, value)| format!("{value:.decimals$} {unit}"))
+    });
+    spellings
+        .into_iter()
+        .find(|text| parse_bytes(text) == Ok(bytes))
+        .unwrap_or_else(|| format!("{} B", bytes.0))
 }
 
 /// Writes a bandwidth in TB/s or GB/s, at full precision.
@@ -349,6 +351,21 @@ mod tests {
         assert_eq!(parse_bytes("50 MB"), Ok(Bytes(50_000_000)));
         assert_eq!(parse_bytes("1e3 B"), Ok(Bytes(1000)));
         assert_eq!(parse_bytes("0.5 kb"), Ok(Bytes(500)));
+    }
+
+    #[test]
+    fn memory_is_written_as_people_would() {
+        for text in [
+            "80 GB",
+            "79.1 GiB",
+            "50 MB",
+            "139.8 GiB",
+            "81559 MiB",
+            "0 B",
+            "1 TB",
+        ] {
+            assert_eq!(format_bytes(parse_bytes(text).unwrap()), text);
+        }
     }
 
     #[test]

@@ -192,15 +192,15 @@ impl ModelShape {
 
     /// Width of the widest feed-forward part that one token goes through, `f`; experts of a token together.
     #[must_use]
-    pub fn widest_intermediate(&self) -> u32 {
+    pub fn widest_intermediate(&self) -> u64 {
         let width = |group: &LayerGroup| match group.mlp {
-            Mlp::Dense { intermediate, .. } => intermediate,
+            Mlp::Dense { intermediate, .. } => u64::from(intermediate),
             Mlp::Experts {
                 experts_per_token,
                 intermediate,
                 shared_intermediate,
                 ..
-            } => experts_per_token * intermediate + shared_intermediate,
+            } => u64::from(experts_per_token) * u64::from(intermediate) + u64::from(shared_intermediate),
         };
         self.layers.iter().map(width).max().unwrap_or(0)
     }

@@ -4,12 +4,16 @@
 //! the class defaults of the family. Left out, with a note: vision towers, prediction layers. Law: any text gives a
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
+mod layers;
+mod quantization;
+mod vectors;
+
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::families::{Bias, ExpertKeys, FAMILIES, Family, WindowRule};
-use super::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+use super::families::{FAMILIES, Family};
+use super::{Attention, Dtype, ModelShape};
 use crate::nearest::nearest;
 
 /// Why a `config.json` cannot be read, all reasons together.
@@ -214,44 +218,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn quantization(&mut self) -> Option<Quantization> {
-        let config = self
-            .get("quantization_config")
-            .or_else(|| self.get("compression_config"));
-        let Some(config) = config else {
-            return Some(Quantization::None);
-        };
-        let method = config.get("quant_method").and_then(Value::as_str).unwrap_or("");
-        let bits = config
-            .get("bits")
-            .or_else(|| config.get("w_bit"))
-            .and_then(Value::as_u64);
-        let group_size = group_size(config);
-        let algorithm = config.get("quant_algo").and_then(Value::as_str).unwrap_or("");
-        let is = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
-        let found = match (method, bits) {
-            ("fp8" | "fbgemm_fp8", _) => Some(Quantization::Fp8),
-            ("mxfp4", _) => Some(Quantization::Mxfp4),
-            ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(4) | None) => {
-                Some(Quantization::Int4 { group_size })
-            }
-            ("gptq" | "gptq_marlin", Some(8)) => Some(Quantization::Int8),
-            ("bitsandbytes", _) if is("load_in_8bit") => Some(Quantization::Int8),
-            ("bitsandbytes", _) => Some(Quantization::Int4 { group_size: 64 }),
-            ("compressed-tensors", _) => compressed_tensors(config),
-            ("modelopt" | "", _) if algorithm == "FP8" => Some(Quantization::Fp8),
-            ("modelopt" | "modelopt_fp4" | "", _) if algorithm.contains("FP4") => Some(Quantization::Nvfp4),
-            _ => None,
-        };
-        if found.is_none() {
-            return self.problem(format!(
-                "`quantization_config` with quant_method `{method}` is not known; `--quantization` takes its place \
-                 if the key is removed"
-            ));
-        }
-        found
-    }
-
     /// The attention of a layer without a window.
     fn attention(&mut self, hidden_size: Option<u32>) -> Option<Attention> {
         let query_heads = self.required("num_attention_heads", HEADS_MAX);
@@ -300,250 +266,6 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The stack, equal layers together.
-    fn layers(&mut self, count: u32, attention: &Attention, max_position: u32) -> Option<Vec<LayerGroup>> {
-        let windows = self.windows(count, max_position);
-        let mlps = self.mlps(count);
-        let mut groups: Vec<LayerGroup> = Vec::new();
-        for (window, mlp) in windows?.into_iter().zip(mlps?) {
-            let mut attention = attention.clone();
-            if let Attention::Grouped { window: own, .. } = &mut attention {
-                *own = window;
-            }
-            let same = groups
-                .iter_mut()
-                .find(|group| group.attention == attention && group.mlp == mlp);
-            match same {
-                Some(group) => group.count += 1,
-                None => groups.push(LayerGroup {
-                    count: 1,
-                    attention,
-                    mlp,
-                }),
-            }
-        }
-        Some(groups)
-    }
-
-    /// The sliding window of each layer. One that spans the whole context is none.
-    fn windows(&mut self, count: u32, max_position: u32) -> Option<Vec<Option<u32>>> {
-        let window = self.number("sliding_window", 1, u32::MAX);
-        let window = window.filter(|&window| window < max_position);
-        let slides = match self.get("layer_types") {
-            Some(types) => self.slides_by_type(types, count)?,
-            None => self.slides_by_rule(count),
-        };
-        Some(
-            slides
-                .into_iter()
-                .map(|slides| if slides { window } else { None })
-                .collect(),
-        )
-    }
-
-    fn slides_by_type(&mut self, types: &Value, count: u32) -> Option<Vec<bool>> {
-        let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
-        if types.len() != count as usize {
-            return self.problem(format!(
-                "`layer_types` has {} entries and `num_hidden_layers` is {count}",
-                types.len()
-            ));
-        }
-        let slides = types.iter().map(|kind| match kind.as_str() {
-            Some("full_attention") => Ok(false),
-            Some("sliding_attention") => Ok(true),
-            _ => Err(kind),
-        });
-        match slides.collect::<Result<Vec<bool>, &Value>>() {
-            Ok(slides) => Some(slides),
-            Err(kind) => self.problem(format!(
-                "`layer_types` has {}; only full_attention and sliding_attention are known",
-                shortened(kind)
-            )),
-        }
-    }
-
-    fn slides_by_rule(&mut self, count: u32) -> Vec<bool> {
-        let upper_slide =
-            self.family.window == WindowRule::UpperLayers && self.flag("use_sliding_window", false);
-        let first = if upper_slide {
-            self.number("max_window_layers", 0, LAYERS_MAX).unwrap_or(count)
-        } else {
-            count
-        };
-        let pattern = match self.family.window {
-            WindowRule::AllButEveryNth => self
-                .number("sliding_window_pattern", 1, LAYERS_MAX)
-                .or_else(|| self.number("_sliding_window_pattern", 1, LAYERS_MAX))
-                .unwrap_or(6),
-            _ => 1,
-        };
-        let slides = |layer: u32| match self.family.window {
-            WindowRule::Never => false,
-            WindowRule::All => true,
-            WindowRule::UpperLayers => layer >= first,
-            WindowRule::EverySecond => layer.is_multiple_of(2),
-            WindowRule::AllButEveryNth => !(layer + 1).is_multiple_of(pattern),
-        };
-        (0..count).map(slides).collect()
-    }
-
-    /// The feed-forward part of each layer.
-    fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
-        let gated = !self.family.is_opt();
-        let width_key = if gated { "intermediate_size" } else { "ffn_dim" };
-        match self.family.experts {
-            ExpertKeys::None => {
-                let intermediate = self.required(width_key, WIDTH_MAX)?;
-                Some(vec![Mlp::Dense { intermediate, gated }; count as usize])
-            }
-            ExpertKeys::Mixtral | ExpertKeys::GptOss => {
-                let experts = self.experts("num_local_experts", width_key, 0)?;
-                Some(vec![experts; count as usize])
-            }
-            ExpertKeys::Qwen => self.qwen_mlps(count),
-            ExpertKeys::DeepSeek => self.deepseek_mlps(count),
-        }
-    }
-
-    fn experts(&mut self, count_key: &str, width_key: &str, shared_intermediate: u32) -> Option<Mlp> {
-        let experts = self.required(count_key, EXPERTS_MAX);
-        let per_token = self.required("num_experts_per_tok", EXPERTS_MAX);
-        let intermediate = self.required(width_key, WIDTH_MAX);
-        let (experts, experts_per_token) = (experts?, per_token?);
-        if experts_per_token > experts {
-            return self.problem(format!(
-                "`num_experts_per_tok` ({experts_per_token}) is more than `{count_key}` ({experts})"
-            ));
-        }
-        Some(Mlp::Experts {
-            experts,
-            experts_per_token,
-            intermediate: intermediate?,
-            shared_intermediate,
-        })
-    }
-
-    fn qwen_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
-        let shared = self
-            .number("shared_expert_intermediate_size", 0, WIDTH_MAX)
-            .unwrap_or(0);
-        let sparse = self.experts("num_experts", "moe_intermediate_size", shared);
-        let step = self.number("decoder_sparse_step", 1, LAYERS_MAX).unwrap_or(1);
-        let dense_layers: Vec<u64> = match self.get("mlp_only_layers").and_then(Value::as_array) {
-            Some(layers) => layers.iter().filter_map(Value::as_u64).collect(),
-            None => Vec::new(),
-        };
-        let is_sparse =
-            |layer: u32| !dense_layers.contains(&u64::from(layer)) && (layer + 1).is_multiple_of(step);
-        self.mixed_mlps(count, sparse, is_sparse)
-    }
-
-    fn deepseek_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
-        let shared_experts = self.number("n_shared_experts", 0, 1024).unwrap_or(0);
-        let width = self.number("moe_intermediate_size", 1, WIDTH_MAX).unwrap_or(0);
-        let sparse = self.experts(
-            "n_routed_experts",
-            "moe_intermediate_size",
-            shared_experts * width,
-        );
-        let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
-        let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
-        self.mixed_mlps(count, sparse, |layer| {
-            layer >= first && layer.is_multiple_of(every)
-        })
-    }
-
-    fn mixed_mlps(
-        &mut self,
-        count: u32,
-        sparse: Option<Mlp>,
-        is_sparse: impl Fn(u32) -> bool,
-    ) -> Option<Vec<Mlp>> {
-        let all_sparse = (0..count).all(&is_sparse);
-        let intermediate = if all_sparse {
-            0
-        } else {
-            self.required("intermediate_size", WIDTH_MAX)?
-        };
-        let dense = Mlp::Dense {
-            intermediate,
-            gated: true,
-        };
-        let sparse = sparse?;
-        let mlp = |layer: u32| {
-            if is_sparse(layer) {
-                sparse.clone()
-            } else {
-                dense.clone()
-            }
-        };
-        Some((0..count).map(mlp).collect())
-    }
-
-    /// Norms, biases and whatever else is not a matrix.
-    fn other_parameters(&mut self, shape: &ModelShape) -> u64 {
-        let d = u64::from(shape.hidden_size);
-        if self.family.is_opt() {
-            return opt_other_parameters(shape);
-        }
-        let attention_bias = self.family.qkv_bias == Bias::Always || self.flag("attention_bias", false);
-        let mlp_bias = self.flag("mlp_bias", false);
-        let qk_norm = self.flag("use_qk_norm", self.family.qk_norm);
-        let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
-        let mut sum = d;
-        for group in &shape.layers {
-            let mut layer = u64::from(self.family.norms_per_layer) * d;
-            layer += match group.attention {
-                Attention::Grouped {
-                    query_heads,
-                    kv_heads,
-                    head_dim,
-                    ..
-                } => {
-                    let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
-                    let bias = width + if self.family.out_bias { d } else { 0 };
-                    let norm = 2 * u64::from(head_dim);
-                    u64::from(attention_bias) * bias + u64::from(qk_norm) * norm
-                }
-                Attention::Latent {
-                    query_rank, kv_rank, ..
-                } => u64::from(query_rank.unwrap_or(0) + kv_rank),
-            };
-            layer += self.mlp_other_parameters(group, d, mlp_bias, corrected);
-            sum += u64::from(group.count) * layer;
-        }
-        sum
-    }
-
-    fn mlp_other_parameters(&self, group: &LayerGroup, d: u64, mlp_bias: bool, corrected: bool) -> u64 {
-        match group.mlp {
-            Mlp::Dense { intermediate, .. } => u64::from(mlp_bias) * (2 * u64::from(intermediate) + d),
-            Mlp::Experts {
-                experts,
-                intermediate,
-                shared_intermediate,
-                ..
-            } => {
-                let (experts, f) = (u64::from(experts), u64::from(intermediate));
-                match self.family.experts {
-                    // Biases of router and experts; a sink for every query head.
-                    ExpertKeys::GptOss => {
-                        let Attention::Grouped { query_heads, .. } = group.attention else {
-                            return 0;
-                        };
-                        experts + experts * (2 * f + d) + u64::from(query_heads)
-                    }
-                    // The gate of the shared expert.
-                    ExpertKeys::Qwen if shared_intermediate > 0 => d,
-                    // The correction bias of auxiliary-loss-free balancing.
-                    ExpertKeys::DeepSeek if corrected => experts,
-                    _ => 0,
-                }
-            }
-        }
-    }
-
     fn note_what_is_left_out(&mut self) {
         if self.outer.contains_key("vision_config") || self.architecture.ends_with("ForConditionalGeneration")
         {
@@ -556,19 +278,6 @@ impl<'a> Reader<'a> {
             self.notes.push(note.to_string());
         }
     }
-}
-
-/// Layer norms and projections of OPT all have biases, and positions are a table with an offset of two.
-fn opt_other_parameters(shape: &ModelShape) -> u64 {
-    let d = u64::from(shape.hidden_size);
-    let layer = |group: &LayerGroup| match group.mlp {
-        Mlp::Dense { intermediate, .. } => {
-            u64::from(group.count) * (4 * d + 4 * d + u64::from(intermediate) + d)
-        }
-        Mlp::Experts { .. } => 0,
-    };
-    let layers: u64 = shape.layers.iter().map(layer).sum();
-    layers + 2 * d + (u64::from(shape.max_position) + 2) * d
 }
 
 fn unknown_architecture(name: Option<&str>) -> String {
@@ -590,32 +299,6 @@ fn unknown_architecture(name: Option<&str>) -> String {
     }
 }
 
-/// Channels that share a scale; 128 where it is not said or is "per channel" (-1).
-fn group_size(config: &Value) -> u32 {
-    let said = config.get("group_size").or_else(|| config.get("q_group_size"));
-    let said = said
-        .and_then(Value::as_u64)
-        .filter(|size| (1..=1 << 16).contains(size));
-    said.map_or(128, |size| size as u32)
-}
-
-/// The scheme of the weights in a `compressed-tensors` config, from its first group.
-fn compressed_tensors(config: &Value) -> Option<Quantization> {
-    let groups = config.get("config_groups")?.as_object()?;
-    let weights = groups.values().next()?.get("weights")?;
-    let bits = weights.get("num_bits")?.as_u64()?;
-    let kind = weights.get("type").and_then(Value::as_str).unwrap_or("int");
-    match (bits, kind) {
-        (8, "float") => Some(Quantization::Fp8),
-        (8, "int") => Some(Quantization::Int8),
-        (4, "int") => Some(Quantization::Int4 {
-            group_size: group_size(weights),
-        }),
-        (4, "float") => Some(Quantization::Nvfp4),
-        _ => None,
-    }
-}
-
 /// A float that is a whole number.
 fn whole(value: f64) -> Option<u64> {
     (value.fract() == 0.0 && (0.0..1e15).contains(&value)).then_some(value as u64)
@@ -632,16 +315,17 @@ fn shortened(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{LayerGroup, Quantization};
     use super::*;
     use proptest::prelude::*;
 
-    const LLAMA: &str = include_str!("shapes/llama-3.1-8b.json");
+    const LLAMA: &str = include_str!("../shapes/llama-3.1-8b.json");
     const SAMPLES: [&str; 5] = [
         LLAMA,
-        include_str!("shapes/deepseek-v3.json"),
-        include_str!("shapes/gpt-oss-20b.json"),
-        include_str!("shapes/gemma-3-4b.json"),
-        include_str!("shapes/qwen3-30b-a3b.json"),
+        include_str!("../shapes/deepseek-v3.json"),
+        include_str!("../shapes/gpt-oss-20b.json"),
+        include_str!("../shapes/gemma-3-4b.json"),
+        include_str!("../shapes/qwen3-30b-a3b.json"),
     ];
 
     fn read(json: &str) -> (ModelShape, Vec<String>) {
@@ -709,7 +393,7 @@ mod tests {
                 "num_hidden_layers": 34, "sliding_window": 1024},
             "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27}}"#;
         let (shape, notes) = read(json);
-        let (flat, _) = read(include_str!("shapes/gemma-3-4b.json"));
+        let (flat, _) = read(include_str!("../shapes/gemma-3-4b.json"));
         assert_eq!(shape, flat);
         assert_eq!(notes.len(), 1);
     }
@@ -725,26 +409,32 @@ mod tests {
             groups.iter().map(|group| (group.count, window(group))).collect()
         };
         assert_eq!(
-            windows(include_str!("shapes/gemma-3-27b.json")),
+            windows(include_str!("../shapes/gemma-3-27b.json")),
             [(52, Some(1024)), (10, None)]
         );
         assert_eq!(
-            windows(include_str!("shapes/gemma-2-9b.json")),
+            windows(include_str!("../shapes/gemma-2-9b.json")),
             [(21, Some(4096)), (21, None)]
         );
         assert_eq!(
-            windows(include_str!("shapes/gpt-oss-120b.json")),
+            windows(include_str!("../shapes/gpt-oss-120b.json")),
             [(18, Some(128)), (18, None)]
         );
         assert_eq!(
-            windows(include_str!("shapes/mistral-7b-v0.1.json")),
+            windows(include_str!("../shapes/mistral-7b-v0.1.json")),
             [(32, Some(4096))]
         );
-        assert_eq!(windows(include_str!("shapes/mistral-7b-v0.2.json")), [(32, None)]);
+        assert_eq!(
+            windows(include_str!("../shapes/mistral-7b-v0.2.json")),
+            [(32, None)]
+        );
         // Longer than the context, hence none.
-        assert_eq!(windows(include_str!("shapes/phi-3-mini-128k.json")), [(32, None)]);
+        assert_eq!(
+            windows(include_str!("../shapes/phi-3-mini-128k.json")),
+            [(32, None)]
+        );
         let upper = with(
-            include_str!("shapes/qwen2.5-7b.json"),
+            include_str!("../shapes/qwen2.5-7b.json"),
             "use_sliding_window",
             true.into(),
         );
@@ -758,14 +448,14 @@ mod tests {
 
     #[test]
     fn dense_layers_among_sparse_ones_are_found() {
-        let (shape, notes) = read(include_str!("shapes/deepseek-v3.json"));
+        let (shape, notes) = read(include_str!("../shapes/deepseek-v3.json"));
         assert_eq!(
             shape.layers.iter().map(|group| group.count).collect::<Vec<_>>(),
             [3, 58]
         );
         assert!(notes[0].contains("prediction"));
         let mixed = with(
-            include_str!("shapes/qwen3-30b-a3b.json"),
+            include_str!("../shapes/qwen3-30b-a3b.json"),
             "decoder_sparse_step",
             2.into(),
         );
@@ -857,6 +547,7 @@ mod tests {
             match ModelShape::from_hf_config(&json, "mutant") {
                 Ok((shape, _)) => {
                     prop_assert!(shape.parameters() > 0);
+                    prop_assert!(shape.widest_intermediate() > 0);
                     prop_assert!(shape.active_parameters() <= shape.parameters());
                     for tp in [1, 2, 3, 8, 64] {
                         prop_assert!(shape.weight_bytes(tp) <= shape.weight_bytes(1));

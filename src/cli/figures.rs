@@ -1,0 +1,76 @@
+//! Numbers for people: thousands apart, three significant figures.
+
+/// `443440` as `443,440`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Three significant figures with a decimal prefix: `443440` as `443k`, `8.03e9` as `8.03G`.
+#[must_use]
+pub fn short(value: f64) -> String {
+    let (figures, prefix) = prefixed(value);
+    figures + prefix
+}
+
+/// Three significant figures, a space, a decimal prefix and the unit: `13.9586e9` `FLOP` as `14.0 GFLOP`.
+#[must_use]
+pub fn with_unit(value: f64, unit: &str) -> String {
+    let (figures, prefix) = prefixed(value);
+    format!("{figures} {prefix}{unit}")
+}
+
+/// At most two decimals, none that are zero: `4164.5`, `72`.
+#[must_use]
+pub fn plain(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn prefixed(value: f64) -> (String, &'static str) {
+    let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+    // A value that would round up to 1000 belongs to the next prefix.
+    let (scale, prefix) = prefixes
+        .into_iter()
+        .find(|(scale, _)| value >= 0.9995 * scale)
+        .unwrap_or((1.0, ""));
+    let value = value / scale;
+    let decimals = match value {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    (format!("{value:.decimals$}"), prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(8_030_261_248), "8,030,261,248");
+    }
+
+    #[test]
+    fn three_figures_and_a_prefix() {
+        assert_eq!(short(443_440.0), "443k");
+        assert_eq!(short(70_882.0), "70.9k");
+        assert_eq!(short(999_700.0), "1.00M");
+        assert_eq!(short(12.34), "12.3");
+        assert_eq!(short(0.0), "0.00");
+        assert_eq!(with_unit(13.9586e9, "FLOP"), "14.0 GFLOP");
+        assert_eq!(plain(4164.5), "4164.5");
+        assert_eq!(plain(72.0), "72");
+    }
+}

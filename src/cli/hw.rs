@@ -1,0 +1,522 @@
+//! `plimsoll hw`: the known GPUs, one of them in full, and writing a profile for another.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::inputs::{self, PROFILE_FOLDER};
+use crate::hardware::{self, Architecture, Device, nvidia_smi};
+use crate::quantity::{format_bytes, format_flops, format_rate};
+
+/// The GPUs that are known, one in full, or a new one of your own.
+///
+/// Without a subcommand all shipped profiles are listed.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll hw
+  plimsoll hw show h100 --format toml
+  plimsoll hw add --from nvidia-smi
+  nvidia-smi -q | plimsoll hw add --from -
+  plimsoll hw add MY-GPU-48GB --architecture ada --visible '44.4 GiB' --bandwidth '864 GB/s' --bf16 '362 TFLOP/s' \\
+      --l2 '96 MB' --sm-count 142 --pcie '32 GB/s' --tdp '350 W'")]
+pub struct Args {
+    /// What to do; list if not given.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// text or json.
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+}
+
+/// What to do with profiles.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub enum Action {
+    /// List the shipped profiles.
+    List,
+    /// One GPU in full.
+    Show {
+        /// Any shortening of a known name, or a profile's path.
+        id: String,
+        /// text, json or toml.
+        #[arg(long, default_value = "text", value_parser = ["text", "json", "toml"])]
+        format: String,
+    },
+    /// Write a profile for your own card.
+    Add(Box<AddArgs>),
+}
+
+/// The numbers of a new profile. Each is a string with a unit, as in a datasheet.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct AddArgs {
+    /// The id of the new profile; with --from that of the recognised card if not given.
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// Output of `nvidia-smi -q`: a file, `-` for stdin, or `nvidia-smi` to run it.
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<String>,
+    /// The vendor's full name.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// nvidia, amd or other.
+    #[arg(long)]
+    pub vendor: Option<String>,
+    /// turing, ampere, ada, hopper, blackwell, cdna or other.
+    #[arg(long)]
+    pub architecture: Option<String>,
+    /// Memory that an engine is offered (torch.cuda.mem_get_info), `44.4 GiB`.
+    #[arg(long)]
+    pub visible: Option<String>,
+    /// Memory bandwidth, `864 GB/s`.
+    #[arg(long)]
+    pub bandwidth: Option<String>,
+    /// Level-2 cache, `96 MB`.
+    #[arg(long)]
+    pub l2: Option<String>,
+    /// Dense bfloat16 peak, `362 TFLOP/s`.
+    #[arg(long)]
+    pub bf16: Option<String>,
+    /// Dense fp8 peak.
+    #[arg(long)]
+    pub fp8: Option<String>,
+    /// Dense int8 peak.
+    #[arg(long)]
+    pub int8: Option<String>,
+    /// Dense fp4 peak.
+    #[arg(long)]
+    pub fp4: Option<String>,
+    /// Streaming multiprocessors.
+    #[arg(long)]
+    pub sm_count: Option<u32>,
+    /// GPU-to-GPU fabric, one direction, `450 GB/s`.
+    #[arg(long)]
+    pub nvlink: Option<String>,
+    /// Host link, one direction, `32 GB/s`.
+    #[arg(long)]
+    pub pcie: Option<String>,
+    /// Board power, `350 W`.
+    #[arg(long)]
+    pub tdp: Option<String>,
+    /// Where the profile is written.
+    #[arg(long, default_value = PROFILE_FOLDER)]
+    pub dir: PathBuf,
+    /// Overwrite a profile of that name.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Lists, shows or writes.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        None | Some(Action::List) if args.format == "json" => {
+            let all: Vec<Value> = hardware::all().iter().map(device_json).collect();
+            writeln!(out, "{:#}", json!({"version": 1, "gpus": all}))?;
+        }
+        None | Some(Action::List) => list(out)?,
+        Some(Action::Show { id, format }) => show(id, format, out)?,
+        Some(Action::Add(add_args)) => add(add_args, out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "{:<20} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
+        "GPU", "GiB", "bandwidth", "bf16 TF", "fp8 TF", "SMs", "NVLink", "W", "$/h"
+    )?;
+    for device in hardware::all() {
+        let fp8 = device
+            .peaks
+            .fp8
+            .map_or("-".to_string(), |rate| format!("{:.0}", rate.0 / 1e12));
+        let nvlink = device
+            .nvlink
+            .map_or("-".to_string(), |rate| format!("{:.0} GB/s", rate.0 / 1e9));
+        let price = device
+            .price
+            .as_ref()
+            .map_or("-".to_string(), |price| format!("{:.2}", price.usd_per_hour));
+        writeln!(
+            out,
+            "{:<20} {:>8.1}  {:>10}  {:>8.0}  {fp8:>8}  {:>4}  {nvlink:>8}  {:>6.0}  {price:>7}",
+            device.id,
+            device.memory.gib(),
+            format_rate(device.memory_bandwidth),
+            device.peaks.bf16.0 / 1e12,
+            device.sm_count,
+            device.tdp_w,
+        )?;
+    }
+    writeln!(
+        out,
+        "\nGiB is what an engine is offered. Peaks are dense, NVLink is one direction; prices are assumed and dated."
+    )?;
+    writeln!(
+        out,
+        "`plimsoll hw show GPU` for one in full, `plimsoll hw add` for your own."
+    )?;
+    Ok(())
+}
+
+fn show(id: &str, format: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (device, notes) = inputs::device(id)?;
+    match format {
+        "json" => writeln!(out, "{:#}", device_json(&device))?,
+        "toml" => write!(out, "{}", device.to_toml(&device.name))?,
+        _ => {
+            show_text(&device, out)?;
+            notes
+                .iter()
+                .try_for_each(|note| writeln!(out, "note               {note}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn show_text(device: &Device, out: &mut dyn Write) -> anyhow::Result<()> {
+    let optional =
+        |rate: Option<crate::units::FlopsPerSec>| rate.map_or("no units for it".to_string(), format_flops);
+    let ridge = device.peaks.bf16.0 / device.memory_bandwidth.0;
+    let price = device.price.as_ref().map_or("unknown".to_string(), |price| {
+        format!("{:.2} $/h (assumed, {})", price.usd_per_hour, price.date)
+    });
+    let rows = [
+        ("GPU", format!("{} ({})", device.id, device.name)),
+        ("architecture", device.architecture.name().to_string()),
+        (
+            "memory",
+            format!("{:.1} GiB offered to an engine", device.memory.gib()),
+        ),
+        ("bandwidth", format_rate(device.memory_bandwidth)),
+        ("bf16 peak", format_flops(device.peaks.bf16)),
+        ("fp8 peak", optional(device.peaks.fp8)),
+        ("int8 peak", optional(device.peaks.int8)),
+        ("fp4 peak", optional(device.peaks.fp4)),
+        (
+            "ridge point",
+            format!("{ridge:.0} FLOP/byte = {ridge:.0} tokens per step in bf16"),
+        ),
+        ("L2 cache", format_bytes(device.l2)),
+        ("SMs", device.sm_count.to_string()),
+        ("NVLink", device.nvlink.map_or("none".to_string(), format_rate)),
+        ("PCIe", format_rate(device.pcie)),
+        ("power", format!("{} W", device.tdp_w)),
+        ("price", price),
+    ];
+    rows.iter()
+        .try_for_each(|(what, value)| writeln!(out, "{what:<18} {value}"))?;
+    Ok(())
+}
+
+fn device_json(device: &Device) -> Value {
+    let rate = |rate: Option<crate::units::FlopsPerSec>| rate.map(|rate| rate.0);
+    json!({
+        "id": device.id,
+        "name": device.name,
+        "vendor": device.vendor,
+        "architecture": device.architecture.name(),
+        "memory_bytes": device.memory.0,
+        "memory_bandwidth_bytes_s": device.memory_bandwidth.0,
+        "bf16_flop_s": device.peaks.bf16.0,
+        "fp8_flop_s": rate(device.peaks.fp8),
+        "int8_op_s": rate(device.peaks.int8),
+        "fp4_flop_s": rate(device.peaks.fp4),
+        "l2_bytes": device.l2.0,
+        "sm_count": device.sm_count,
+        "nvlink_bytes_s": device.nvlink.map(|rate| rate.0),
+        "pcie_bytes_s": device.pcie.0,
+        "tdp_w": device.tdp_w,
+        "usd_per_hour": device.price.as_ref().map(|price| price.usd_per_hour),
+        "price_date": device.price.as_ref().map(|price| price.date.clone()),
+    })
+}
+
+fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let report = args.from.as_deref().map(read_report).transpose()?;
+    let known = report.as_ref().and_then(nvidia_smi::Report::known_device);
+    let text = draft(args, report.as_ref(), known)?;
+    // The draft is judged as a file would be, so that all that is missing is told at once.
+    let device = Device::from_toml(&text, "the new profile").map_err(|error| {
+        anyhow::Error::new(error)
+            .context("give what is missing as flags (`plimsoll hw add --help`), from the card's datasheet")
+    })?;
+    let path = args.dir.join(format!("{}.toml", device.id.to_lowercase()));
+    if path.exists() && !args.force {
+        bail!("{} exists; --force overwrites it", path.display());
+    }
+    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
+    std::fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    writeln!(out, "wrote {}: use it as --gpu {}", path.display(), device.id)?;
+    if let (Some(report), Some(known)) = (&report, known) {
+        writeln!(
+            out,
+            "{} recognised as {}: rates are its datasheet's; memory ({:.1} GiB) and power are this card's",
+            report.product,
+            known.id,
+            device.memory.gib()
+        )?;
+    }
+    Ok(())
+}
+
+/// A file, stdin, or the tool itself.
+fn read_report(from: &str) -> anyhow::Result<nvidia_smi::Report> {
+    let text = match from {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("cannot read stdin")?;
+            text
+        }
+        "nvidia-smi" if !Path::new(from).exists() => {
+            let output = std::process::Command::new("nvidia-smi").arg("-q").output();
+            let output = output.context(
+                "cannot run `nvidia-smi -q`; run it where the card is and give its output as a file",
+            )?;
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+        path => std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?,
+    };
+    nvidia_smi::parse(&text).with_context(|| format!("cannot use {from}"))
+}
+
+/// The text of the profile: flags first, then the report, then the recognised card.
+fn draft(
+    args: &AddArgs,
+    report: Option<&nvidia_smi::Report>,
+    known: Option<&Device>,
+) -> anyhow::Result<String> {
+    let id = match (&args.id, known, report) {
+        (Some(id), _, _) => id.to_uppercase().replace([' ', '_'], "-"),
+        (None, Some(known), _) => format!("MY-{}", known.id),
+        (None, None, Some(report)) => report.product.to_uppercase().replace([' ', '_'], "-"),
+        (None, None, None) => bail!("give an id, like `plimsoll hw add MY-GPU-48GB …`, or --from a report"),
+    };
+    if !id
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
+    {
+        bail!("the id {id} may have letters, digits, `-` and `.` only: it names a file");
+    }
+    let or_known = |flag: &Option<String>, of: &dyn Fn(&Device) -> Option<String>| {
+        flag.clone().or_else(|| known.and_then(of))
+    };
+    let architecture = report
+        .and_then(|report| report.architecture)
+        .map(Architecture::name);
+    let vendor = report.map(|_| "nvidia".to_string());
+    let sections = [
+        (
+            "",
+            vec![
+                ("id", Some(id)),
+                (
+                    "name",
+                    args.name
+                        .clone()
+                        .or_else(|| report.map(|report| report.product.clone()))
+                        .or_else(|| args.id.clone()),
+                ),
+                (
+                    "vendor",
+                    args.vendor
+                        .clone()
+                        .or(vendor)
+                        .or_else(|| Some("nvidia".to_string())),
+                ),
+                (
+                    "architecture",
+                    args.architecture.clone().or_else(|| {
+                        known
+                            .map(|known| known.architecture.name())
+                            .or(architecture)
+                            .map(str::to_string)
+                    }),
+                ),
+            ],
+        ),
+        (
+            "memory",
+            vec![
+                (
+                    "visible",
+                    args.visible
+                        .clone()
+                        .or_else(|| report.map(|report| format_bytes(report.visible_memory()))),
+                ),
+                (
+                    "bandwidth",
+                    or_known(&args.bandwidth, &|known| {
+                        Some(format_rate(known.memory_bandwidth))
+                    }),
+                ),
+                ("l2", or_known(&args.l2, &|known| Some(format_bytes(known.l2)))),
+            ],
+        ),
+        (
+            "peak",
+            vec![
+                (
+                    "bf16",
+                    or_known(&args.bf16, &|known| Some(format_flops(known.peaks.bf16))),
+                ),
+                (
+                    "fp8",
+                    or_known(&args.fp8, &|known| known.peaks.fp8.map(format_flops)),
+                ),
+                (
+                    "int8",
+                    or_known(&args.int8, &|known| known.peaks.int8.map(format_flops)),
+                ),
+                (
+                    "fp4",
+                    or_known(&args.fp4, &|known| known.peaks.fp4.map(format_flops)),
+                ),
+            ],
+        ),
+        (
+            "link",
+            vec![
+                (
+                    "nvlink",
+                    or_known(&args.nvlink, &|known| known.nvlink.map(format_rate)),
+                ),
+                (
+                    "pcie",
+                    or_known(&args.pcie, &|known| Some(format_rate(known.pcie))),
+                ),
+            ],
+        ),
+        (
+            "power",
+            vec![(
+                "tdp",
+                args.tdp
+                    .clone()
+                    .or_else(|| {
+                        report
+                            .and_then(|report| report.power_w)
+                            .map(|watts| format!("{watts} W"))
+                    })
+                    .or_else(|| known.map(|known| format!("{} W", known.tdp_w))),
+            )],
+        ),
+    ];
+    let source = match (report, known) {
+        (Some(_), Some(known)) => format!(
+            "Source: nvidia-smi -q for memory (times {}) and power, {} for the rest.",
+            nvidia_smi::VISIBLE_SHARE,
+            known.id
+        ),
+        (Some(_), None) => "Source: nvidia-smi -q and flags of `plimsoll hw add`.".to_string(),
+        (None, _) => "Source: flags of `plimsoll hw add`; say here which datasheet and its date.".to_string(),
+    };
+    let mut text = format!("# {source}\n");
+    for (section, keys) in sections {
+        if !section.is_empty() {
+            text += &format!("\n[{section}]\n");
+        }
+        for (key, value) in keys {
+            if let Some(value) = value {
+                text += &format!("{key} = {}\n", toml::Value::String(value));
+            }
+        }
+        if section == "peak" {
+            let count = args.sm_count.or(known.map(|known| known.sm_count));
+            text += &count.map_or(String::new(), |count| format!("sm_count = {count}\n"));
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(args: AddArgs) -> (tempfile::TempDir, anyhow::Result<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        let args = AddArgs {
+            dir: folder.path().join(PROFILE_FOLDER),
+            ..args
+        };
+        let result = add(&args, &mut out).map(|()| String::from_utf8(out).unwrap());
+        (folder, result)
+    }
+
+    fn datasheet() -> AddArgs {
+        let some = |text: &str| Some(text.to_string());
+        AddArgs {
+            id: some("my_gpu-48gb"),
+            architecture: some("ada"),
+            visible: some("44.4 GiB"),
+            bandwidth: some("864 GB/s"),
+            l2: some("96 MB"),
+            bf16: some("362 TFLOP/s"),
+            sm_count: Some(142),
+            pcie: some("32 GB/s"),
+            tdp: some("350 W"),
+            ..AddArgs::default()
+        }
+    }
+
+    #[test]
+    fn a_datasheet_becomes_a_profile() {
+        let (folder, result) = added(datasheet());
+        result.unwrap();
+        let path = folder.path().join("hardware_profiles/my-gpu-48gb.toml");
+        let device = Device::from_toml(&std::fs::read_to_string(path).unwrap(), "it").unwrap();
+        assert_eq!(device.id, "MY-GPU-48GB");
+        assert_eq!(device.peaks.fp8, None);
+    }
+
+    #[test]
+    fn what_a_datasheet_lacks_is_told_at_once() {
+        let (_folder, result) = added(AddArgs {
+            bandwidth: None,
+            tdp: None,
+            ..datasheet()
+        });
+        let message = format!("{:#}", result.unwrap_err());
+        assert!(
+            message.contains("memory.bandwidth") && message.contains("power.tdp"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_report_of_a_known_card_is_enough_and_nothing_is_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("smi.txt");
+        let text = "    Product Name : NVIDIA H100 80GB HBM3\n    FB Memory Usage\n        Total : 81559 MiB\n        Default Power Limit : 650.00 W\n";
+        std::fs::write(&report, text).unwrap();
+        let args = AddArgs {
+            from: Some(report.display().to_string()),
+            dir: folder.path().to_path_buf(),
+            ..AddArgs::default()
+        };
+        add(&args, &mut Vec::new()).unwrap();
+        let path = folder.path().join("my-h100-sxm-80gb.toml");
+        let device = Device::from_toml(&std::fs::read_to_string(path).unwrap(), "it").unwrap();
+        assert_eq!((device.sm_count, device.tdp_w), (132, 650.0));
+        assert!((device.memory.gib() - 78.9).abs() < 0.1);
+        assert!(
+            add(&args, &mut Vec::new())
+                .unwrap_err()
+                .to_string()
+                .contains("--force")
+        );
+    }
+
+    #[test]
+    fn a_shown_profile_can_be_read_back() {
+        let mut out = Vec::new();
+        show("l40s", "toml", &mut out).unwrap();
+        let device = Device::from_toml(&String::from_utf8(out).unwrap(), "it").unwrap();
+        assert_eq!(device, hardware::find("l40s").unwrap().0);
+    }
+}

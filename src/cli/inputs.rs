@@ -1,0 +1,115 @@
+//! Names on the command line to devices and models: files first, then what is shipped.
+//!
+//! Left out: the network. Law: what wins over what is said in a note.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::hardware::{self, Device};
+use crate::model::{self, ModelShape};
+use crate::nearest::squash;
+
+/// The folder in which one's own profiles are looked for.
+pub const PROFILE_FOLDER: &str = "hardware_profiles";
+
+/// The device that `--gpu` names: a `.toml` path, a profile in [`PROFILE_FOLDER`] of the working folder, or a shipped
+/// one. The notes are for the reader of the result.
+pub fn device(name: &str) -> anyhow::Result<(Device, Vec<String>)> {
+    if name.to_lowercase().ends_with(".toml") {
+        return Ok((read_profile(Path::new(name))?, Vec::new()));
+    }
+    let shipped = hardware::find(name);
+    // A short name that means a shipped card means one's own file of that card's name too.
+    let id = shipped.as_ref().map_or(name, |(device, _)| device.id.as_str());
+    let folder = Path::new(PROFILE_FOLDER);
+    let Some(path) = profile_on_disk(folder, name).or_else(|| profile_on_disk(folder, id)) else {
+        let (device, note) = shipped?;
+        return Ok((device, note.into_iter().collect()));
+    };
+    let own = read_profile(&path)?;
+    let mut notes = Vec::new();
+    match shipped {
+        Ok((device, note)) if device == own => notes.extend(note),
+        Ok((_, note)) => {
+            notes.extend(note);
+            notes.push(format!(
+                "{} takes the place of the shipped profile",
+                path.display()
+            ));
+        }
+        Err(_) => notes.push(format!("GPU read from {}", path.display())),
+    }
+    Ok((own, notes))
+}
+
+/// The model that a positional names: a `config.json`, a folder that holds one, or a shipped id.
+pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
+    let path = Path::new(name);
+    let path = if path.is_dir() {
+        path.join("config.json")
+    } else {
+        path.to_path_buf()
+    };
+    if path.is_file() {
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(ModelShape::from_hf_config(&text, name)?);
+    }
+    if name.to_lowercase().ends_with(".json") {
+        bail!("no file {name}");
+    }
+    Ok(model::find(name)?)
+}
+
+fn read_profile(path: &Path) -> anyhow::Result<Device> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Device::from_toml(&text, &path.display().to_string())?)
+}
+
+/// A file of `folder` whose stem is `name`, whatever its case and separators.
+fn profile_on_disk(folder: &Path, name: &str) -> Option<PathBuf> {
+    let mut fitting: Vec<PathBuf> = std::fs::read_dir(folder)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .filter(|path| {
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            stem.is_some_and(|stem| squash(stem) == squash(name))
+        })
+        .collect();
+    // The order of a folder's entries is not defined.
+    fitting.sort();
+    fitting.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_on_disk_wins_over_a_shipped_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("h100-sxm-80gb.toml");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(profile_on_disk(folder.path(), "H100_SXM_80GB"), Some(path));
+        assert_eq!(profile_on_disk(folder.path(), "L4"), None);
+    }
+
+    #[test]
+    fn a_config_is_read_from_a_folder_or_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        std::fs::write(&path, include_str!("../model/shapes/qwen3-8b.json")).unwrap();
+        for name in [folder.path(), &path] {
+            let (shape, _) = model(name.to_str().unwrap()).unwrap();
+            assert_eq!(shape.parameters(), 8_190_735_360);
+        }
+        assert!(
+            model("nowhere/config.json")
+                .unwrap_err()
+                .to_string()
+                .starts_with("no file")
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! `plimsoll models`: the shipped models, and one of them in full.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::figures::{grouped, plain, short};
+use super::inputs;
+use crate::model::{self, Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+
+/// The models that resolve without a network, or one in full.
+///
+/// Without a subcommand all shipped models are listed. Any Hugging Face config.json can be shown, and used wherever
+/// a model is asked for.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll models
+  plimsoll models show Qwen/Qwen3-30B-A3B
+  plimsoll models show ./my-model/config.json --format json")]
+pub struct Args {
+    /// What to do; list if not given.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// text or json.
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+}
+
+/// What to do with models.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub enum Action {
+    /// List the shipped models.
+    List,
+    /// One model in full.
+    Show {
+        /// Hugging Face id, its last part, or the path of a config.json or of its folder.
+        name: String,
+        /// text or json.
+        #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+        format: String,
+    },
+}
+
+/// Lists or shows.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        None | Some(Action::List) if args.format == "json" => {
+            let all: Vec<Value> = shipped().iter().map(|shape| model_json(shape, &[])).collect();
+            writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
+        }
+        None | Some(Action::List) => list(out)?,
+        Some(Action::Show { name, format }) => {
+            let (shape, notes) = inputs::model(name)?;
+            if format == "json" {
+                writeln!(out, "{:#}", model_json(&shape, &notes))?;
+            } else {
+                show_text(&shape, &notes, out)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shipped() -> Vec<ModelShape> {
+    let shape = |id| {
+        model::find(id)
+            .expect("every listed id resolves, a test reads them all")
+            .0
+    };
+    model::names().map(shape).collect()
+}
+
+fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(
+        out,
+        "{:<48} {:>7}  {:>7}  {:>9}  {:>8}  {:>9}  {:<6}",
+        "model", "params", "active", "GiB", "KiB/tok", "context", "stored"
+    )?;
+    for shape in shipped() {
+        writeln!(
+            out,
+            "{:<48} {:>7}  {:>7}  {:>9.1}  {:>8}  {:>9}  {:<6}",
+            shape.name,
+            short(shape.parameters() as f64),
+            short(shape.active_parameters() as f64),
+            shape.weight_bytes(1).gib(),
+            plain(shape.kv_bytes_per_token(shape.dtype, 1).0 as f64 / 1024.0),
+            grouped(u64::from(shape.max_position)),
+            storage(&shape),
+        )?;
+    }
+    writeln!(
+        out,
+        "\nGiB of weights; KiB of KV cache a token at the model's own dtype, windows ignored."
+    )?;
+    writeln!(
+        out,
+        "Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full."
+    )?;
+    Ok(())
+}
+
+fn storage(shape: &ModelShape) -> String {
+    match (shape.quantization, shape.dtype) {
+        (Quantization::None, Dtype::Bf16) => "bf16".to_string(),
+        (Quantization::None, Dtype::Fp16) => "fp16".to_string(),
+        (Quantization::None, dtype) => dtype.name().to_string(),
+        (quantization, _) => quantization.name(),
+    }
+}
+
+fn show_text(shape: &ModelShape, notes: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+    let tied = if shape.tied_embeddings {
+        ", tied to the LM head"
+    } else {
+        ""
+    };
+    let mut rows = vec![
+        ("model", shape.name.clone()),
+        ("architecture", shape.architecture.clone()),
+        (
+            "parameters",
+            format!(
+                "{} ({} a token)",
+                grouped(shape.parameters()),
+                grouped(shape.active_parameters())
+            ),
+        ),
+        (
+            "weights",
+            format!("{:.2} GiB as {}", shape.weight_bytes(1).gib(), storage(shape)),
+        ),
+        ("hidden size", grouped(u64::from(shape.hidden_size))),
+        (
+            "vocabulary",
+            format!("{}{tied}", grouped(u64::from(shape.vocab_size))),
+        ),
+        ("context", grouped(u64::from(shape.max_position))),
+    ];
+    rows.extend(shape.layers.iter().map(|group| ("layers", layers(group))));
+    for dtype in [shape.dtype, Dtype::Fp8] {
+        let bytes = shape.kv_bytes_per_token(dtype, 1).0;
+        rows.push((
+            "KV cache",
+            format!("{} bytes a token in {}", grouped(bytes), dtype.name()),
+        ));
+    }
+    let gflop = shape.linear_flops_per_token().0 / 1e9;
+    rows.push((
+        "work",
+        format!(
+            "{gflop:.3} GFLOP a token in linear layers, {:.3} a sampled row",
+            shape.lm_head_flops_per_row().0 / 1e9
+        ),
+    ));
+    rows.extend(notes.iter().map(|note| ("note", note.clone())));
+    rows.iter()
+        .try_for_each(|(what, value)| writeln!(out, "{what:<14} {value}"))?;
+    Ok(())
+}
+
+fn layers(group: &LayerGroup) -> String {
+    let attention = match group.attention {
+        Attention::Grouped {
+            query_heads,
+            kv_heads,
+            head_dim,
+            window,
+        } => {
+            let window = window.map_or(String::new(), |window| {
+                format!(", window {}", grouped(u64::from(window)))
+            });
+            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}")
+        }
+        Attention::Latent {
+            query_heads,
+            kv_rank,
+            rope_dim,
+            ..
+        } => format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}"),
+    };
+    let mlp = match group.mlp {
+        Mlp::Dense { intermediate, gated } => {
+            format!(
+                "{}MLP of {}",
+                if gated { "gated " } else { "" },
+                grouped(u64::from(intermediate))
+            )
+        }
+        Mlp::Experts {
+            experts,
+            experts_per_token,
+            intermediate,
+            shared_intermediate,
+        } => {
+            let shared = if shared_intermediate > 0 {
+                format!(" and a shared one of {}", grouped(u64::from(shared_intermediate)))
+            } else {
+                String::new()
+            };
+            format!(
+                "{experts_per_token} of {experts} experts of {}{shared}",
+                grouped(u64::from(intermediate))
+            )
+        }
+    };
+    format!("{} × ({attention}; {mlp})", group.count)
+}
+
+fn model_json(shape: &ModelShape, notes: &[String]) -> Value {
+    let groups: Vec<Value> = shape.layers.iter().map(group_json).collect();
+    json!({
+        "name": shape.name,
+        "architecture": shape.architecture,
+        "parameters": shape.parameters(),
+        "active_parameters": shape.active_parameters(),
+        "weight_bytes": shape.weight_bytes(1).0,
+        "kv_bytes_per_token": shape.kv_bytes_per_token(shape.dtype, 1).0,
+        "hidden_size": shape.hidden_size,
+        "vocab_size": shape.vocab_size,
+        "num_hidden_layers": shape.layer_count(),
+        "tie_word_embeddings": shape.tied_embeddings,
+        "max_position_embeddings": shape.max_position,
+        "dtype": shape.dtype.name(),
+        "quantization": shape.quantization.name(),
+        "layers": groups,
+        "notes": notes,
+    })
+}
+
+fn group_json(group: &LayerGroup) -> Value {
+    let attention = match group.attention {
+        Attention::Grouped {
+            query_heads,
+            kv_heads,
+            head_dim,
+            window,
+        } => json!({"num_attention_heads": query_heads, "num_key_value_heads": kv_heads,
+            "head_dim": head_dim, "sliding_window": window}),
+        Attention::Latent {
+            query_heads,
+            query_rank,
+            kv_rank,
+            rope_dim,
+            nope_dim,
+            value_dim,
+        } => json!({"num_attention_heads": query_heads, "q_lora_rank": query_rank, "kv_lora_rank": kv_rank,
+            "qk_rope_head_dim": rope_dim, "qk_nope_head_dim": nope_dim, "v_head_dim": value_dim}),
+    };
+    let mlp = match group.mlp {
+        Mlp::Dense { intermediate, gated } => json!({"intermediate_size": intermediate, "gated": gated}),
+        Mlp::Experts {
+            experts,
+            experts_per_token,
+            intermediate,
+            shared_intermediate,
+        } => json!({"num_experts": experts, "num_experts_per_tok": experts_per_token,
+            "moe_intermediate_size": intermediate, "shared_expert_intermediate_size": shared_intermediate}),
+    };
+    json!({"count": group.count, "attention": attention, "mlp": mlp})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(name: &str, format: &str) -> String {
+        let args = Args {
+            action: Some(Action::Show {
+                name: name.to_string(),
+                format: format.to_string(),
+            }),
+            format: "text".to_string(),
+        };
+        let mut out = Vec::new();
+        run(&args, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_mixture_with_latent_attention_is_shown_in_full() {
+        insta::assert_snapshot!(shown("DeepSeek-V3", "text"), @r#"
+        model          deepseek-ai/DeepSeek-V3
+        architecture   DeepseekV3ForCausalLM
+        parameters     671,026,419,200 (37,552,297,472 a token)
+        weights        626.77 GiB as fp8
+        hidden size    7,168
+        vocabulary     129,280
+        context        163,840
+        layers         3 × (128 heads on a latent of 512 + 64; gated MLP of 18,432)
+        layers         58 × (128 heads on a latent of 512 + 64; 8 of 256 experts of 2,048 and a shared one of 2,048)
+        KV cache       70,272 bytes a token in bfloat16
+        KV cache       35,136 bytes a token in fp8
+        work           71.396 GFLOP a token in linear layers, 1.853 a sampled row
+        note           multi-token prediction layers are not counted: engines load them only to speculate
+        "#);
+    }
+
+    #[test]
+    fn json_has_the_sizes() {
+        let json: Value = serde_json::from_str(&shown("llama-3.1-8b", "json")).unwrap();
+        assert_eq!(json["parameters"], 8_030_261_248_u64);
+        assert_eq!(json["layers"][0]["attention"]["num_key_value_heads"], 8);
+    }
+
+    #[test]
+    fn every_model_is_listed() {
+        let mut out = Vec::new();
+        list(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(model::names().all(|name| text.contains(name)));
+    }
+}

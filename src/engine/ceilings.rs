@@ -1,0 +1,106 @@
+//! What no serving engine can exceed: datasheet rates divided by the work of a token.
+//!
+//! Left out on purpose: efficiency, attention, communication, the host. A calibrated cost lies below all of these.
+
+use crate::hardware::Device;
+use crate::model::{ModelShape, Quantization};
+use crate::units::{Bytes, Flops, FlopsPerSec};
+
+/// Upper bounds of one replica.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Peak rate of the linear layers' arithmetic on one GPU.
+    pub peak: FlopsPerSec,
+    /// Work of the linear layers for one token.
+    pub flops_per_token: Flops,
+    /// Weights that a rank reads for a decode step of one sequence.
+    pub streamed: Bytes,
+    /// Weights of all linear layers of the replica, every expert included.
+    pub layer_weights: Bytes,
+    /// Prompt tokens per second: `TP · peak / flops_per_token`.
+    pub prefill_tokens_per_s: f64,
+    /// Output tokens per second of a single sequence: `bandwidth / streamed`.
+    pub decode_tokens_per_s: f64,
+    /// Tokens of a step above which arithmetic takes longer than reading the weights. With experts, the step that
+    /// reads them all.
+    pub ridge_tokens: f64,
+}
+
+/// The ceilings of `model` on `tensor_parallel` GPUs.
+#[must_use]
+pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32) -> Ceilings {
+    let peak = peak(device, model.quantization);
+    let flops_per_token = model.linear_flops_per_token();
+    let streamed = model.streamed_bytes(tensor_parallel);
+    let vectors = Bytes(model.other_parameters * model.dtype.bytes());
+    let layer_weights = model.layer_weight_bytes(1) - vectors;
+    let token_s = (flops_per_token / peak).0;
+    let weights_s = (layer_weights / device.memory_bandwidth).0;
+    Ceilings {
+        peak,
+        flops_per_token,
+        streamed,
+        layer_weights,
+        prefill_tokens_per_s: f64::from(tensor_parallel) / token_s,
+        decode_tokens_per_s: 1.0 / (streamed / device.memory_bandwidth).0,
+        ridge_tokens: weights_s / token_s,
+    }
+}
+
+/// The rate of the units that multiply weights stored this way; weight-only formats are expanded and multiplied in
+/// 16 bits (QZ-4, QZ-7), as are formats that the device has no units for.
+#[must_use]
+pub fn peak(device: &Device, quantization: Quantization) -> FlopsPerSec {
+    let peaks = &device.peaks;
+    let special = match quantization {
+        Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => None,
+        Quantization::Fp8 => peaks.fp8,
+        Quantization::Int8 => peaks.int8,
+        Quantization::Nvfp4 => peaks.fp4,
+    };
+    special.unwrap_or(peaks.bf16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{hardware, model};
+
+    fn ridge(gpu: &str, quantization: Quantization) -> f64 {
+        let model = model::find("meta-llama/Llama-3.1-8B").unwrap().0;
+        let device = hardware::find(gpu).unwrap().0;
+        ceilings(&device, &model.with_quantization(quantization), 1).ridge_tokens
+    }
+
+    #[test]
+    fn ridge_points_of_the_common_cards() {
+        for (gpu, tokens) in [
+            ("H100-SXM", 295.0),
+            ("H200", 206.0),
+            ("A100-SXM-80GB", 153.0),
+            ("B200", 281.0),
+            ("L40S", 419.0),
+        ] {
+            assert!((ridge(gpu, Quantization::None) - tokens).abs() < 0.6, "{gpu}");
+        }
+    }
+
+    #[test]
+    fn fp8_keeps_the_ridge_and_int4_quarters_it() {
+        assert!((ridge("H100-SXM", Quantization::Fp8) - 295.0).abs() < 0.6);
+        assert!((ridge("H100-SXM", Quantization::Int4 { group_size: 128 }) - 77.0).abs() < 0.6);
+        // No fp8 units: half the bytes at the same rate.
+        assert!((ridge("A100-SXM-80GB", Quantization::Fp8) - 76.5).abs() < 0.6);
+    }
+
+    #[test]
+    fn a_single_stream_is_bound_by_reading_the_weights() {
+        let model = model::find("meta-llama/Llama-3.1-8B").unwrap().0;
+        let device = hardware::find("H100-SXM").unwrap().0;
+        let one = ceilings(&device, &model, 1);
+        assert!((one.decode_tokens_per_s - 3.35e12 / 15.0093e9).abs() < 0.1);
+        assert!((one.prefill_tokens_per_s - 989.4e12 / 13.9586e9).abs() < 5.0);
+        let two = ceilings(&device, &model, 2);
+        assert!((two.decode_tokens_per_s / one.decode_tokens_per_s - 2.0).abs() < 1e-6);
+    }
+}

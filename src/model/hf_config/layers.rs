@@ -1,0 +1,195 @@
+//! The stack of layers: which have a sliding window, which are mixtures of experts.
+
+use serde_json::Value;
+
+use super::super::families::{ExpertKeys, WindowRule};
+use super::super::{Attention, LayerGroup, Mlp};
+use super::{EXPERTS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
+
+impl Reader<'_> {
+    /// The stack, equal layers together.
+    pub(super) fn layers(
+        &mut self,
+        count: u32,
+        attention: &Attention,
+        max_position: u32,
+    ) -> Option<Vec<LayerGroup>> {
+        let windows = self.windows(count, max_position);
+        let mlps = self.mlps(count);
+        let mut groups: Vec<LayerGroup> = Vec::new();
+        for (window, mlp) in windows?.into_iter().zip(mlps?) {
+            let mut attention = attention.clone();
+            if let Attention::Grouped { window: own, .. } = &mut attention {
+                *own = window;
+            }
+            let same = groups
+                .iter_mut()
+                .find(|group| group.attention == attention && group.mlp == mlp);
+            match same {
+                Some(group) => group.count += 1,
+                None => groups.push(LayerGroup {
+                    count: 1,
+                    attention,
+                    mlp,
+                }),
+            }
+        }
+        Some(groups)
+    }
+
+    /// The sliding window of each layer. One that spans the whole context is none.
+    fn windows(&mut self, count: u32, max_position: u32) -> Option<Vec<Option<u32>>> {
+        let window = self.number("sliding_window", 1, u32::MAX);
+        let window = window.filter(|&window| window < max_position);
+        let slides = match self.get("layer_types") {
+            Some(types) => self.slides_by_type(types, count)?,
+            None => self.slides_by_rule(count),
+        };
+        Some(
+            slides
+                .into_iter()
+                .map(|slides| if slides { window } else { None })
+                .collect(),
+        )
+    }
+
+    fn slides_by_type(&mut self, types: &Value, count: u32) -> Option<Vec<bool>> {
+        let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
+        if types.len() != count as usize {
+            return self.problem(format!(
+                "`layer_types` has {} entries and `num_hidden_layers` is {count}",
+                types.len()
+            ));
+        }
+        let slides = types.iter().map(|kind| match kind.as_str() {
+            Some("full_attention") => Ok(false),
+            Some("sliding_attention") => Ok(true),
+            _ => Err(kind),
+        });
+        match slides.collect::<Result<Vec<bool>, &Value>>() {
+            Ok(slides) => Some(slides),
+            Err(kind) => self.problem(format!(
+                "`layer_types` has {}; only full_attention and sliding_attention are known",
+                shortened(kind)
+            )),
+        }
+    }
+
+    fn slides_by_rule(&mut self, count: u32) -> Vec<bool> {
+        let upper_slide =
+            self.family.window == WindowRule::UpperLayers && self.flag("use_sliding_window", false);
+        let first = if upper_slide {
+            self.number("max_window_layers", 0, LAYERS_MAX).unwrap_or(count)
+        } else {
+            count
+        };
+        let pattern = match self.family.window {
+            WindowRule::AllButEveryNth => self
+                .number("sliding_window_pattern", 1, LAYERS_MAX)
+                .or_else(|| self.number("_sliding_window_pattern", 1, LAYERS_MAX))
+                .unwrap_or(6),
+            _ => 1,
+        };
+        let slides = |layer: u32| match self.family.window {
+            WindowRule::Never => false,
+            WindowRule::All => true,
+            WindowRule::UpperLayers => layer >= first,
+            WindowRule::EverySecond => layer.is_multiple_of(2),
+            WindowRule::AllButEveryNth => !(layer + 1).is_multiple_of(pattern),
+        };
+        (0..count).map(slides).collect()
+    }
+
+    /// The feed-forward part of each layer.
+    fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let gated = !self.family.is_opt();
+        let width_key = if gated { "intermediate_size" } else { "ffn_dim" };
+        match self.family.experts {
+            ExpertKeys::None => {
+                let intermediate = self.required(width_key, WIDTH_MAX)?;
+                Some(vec![Mlp::Dense { intermediate, gated }; count as usize])
+            }
+            ExpertKeys::Mixtral | ExpertKeys::GptOss => {
+                let experts = self.experts("num_local_experts", width_key, 0)?;
+                Some(vec![experts; count as usize])
+            }
+            ExpertKeys::Qwen => self.qwen_mlps(count),
+            ExpertKeys::DeepSeek => self.deepseek_mlps(count),
+        }
+    }
+
+    fn experts(&mut self, count_key: &str, width_key: &str, shared_intermediate: u32) -> Option<Mlp> {
+        let experts = self.required(count_key, EXPERTS_MAX);
+        let per_token = self.required("num_experts_per_tok", EXPERTS_MAX);
+        let intermediate = self.required(width_key, WIDTH_MAX);
+        let (experts, experts_per_token) = (experts?, per_token?);
+        if experts_per_token > experts {
+            return self.problem(format!(
+                "`num_experts_per_tok` ({experts_per_token}) is more than `{count_key}` ({experts})"
+            ));
+        }
+        Some(Mlp::Experts {
+            experts,
+            experts_per_token,
+            intermediate: intermediate?,
+            shared_intermediate,
+        })
+    }
+
+    fn qwen_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared = self
+            .number("shared_expert_intermediate_size", 0, WIDTH_MAX)
+            .unwrap_or(0);
+        let sparse = self.experts("num_experts", "moe_intermediate_size", shared);
+        let step = self.number("decoder_sparse_step", 1, LAYERS_MAX).unwrap_or(1);
+        let dense_layers: Vec<u64> = match self.get("mlp_only_layers").and_then(Value::as_array) {
+            Some(layers) => layers.iter().filter_map(Value::as_u64).collect(),
+            None => Vec::new(),
+        };
+        let is_sparse =
+            |layer: u32| !dense_layers.contains(&u64::from(layer)) && (layer + 1).is_multiple_of(step);
+        self.mixed_mlps(count, sparse, is_sparse)
+    }
+
+    fn deepseek_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared_experts = self.number("n_shared_experts", 0, 1024).unwrap_or(0);
+        let width = self.number("moe_intermediate_size", 1, WIDTH_MAX).unwrap_or(0);
+        let sparse = self.experts(
+            "n_routed_experts",
+            "moe_intermediate_size",
+            shared_experts * width,
+        );
+        let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
+        let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
+        self.mixed_mlps(count, sparse, |layer| {
+            layer >= first && layer.is_multiple_of(every)
+        })
+    }
+
+    fn mixed_mlps(
+        &mut self,
+        count: u32,
+        sparse: Option<Mlp>,
+        is_sparse: impl Fn(u32) -> bool,
+    ) -> Option<Vec<Mlp>> {
+        let all_sparse = (0..count).all(&is_sparse);
+        let intermediate = if all_sparse {
+            0
+        } else {
+            self.required("intermediate_size", WIDTH_MAX)?
+        };
+        let dense = Mlp::Dense {
+            intermediate,
+            gated: true,
+        };
+        let sparse = sparse?;
+        let mlp = |layer: u32| {
+            if is_sparse(layer) {
+                sparse.clone()
+            } else {
+                dense.clone()
+            }
+        };
+        Some((0..count).map(mlp).collect())
+    }
+}

@@ -1,0 +1,85 @@
+//! Parameters that are not in matrices: norms, biases, sinks, position tables.
+
+use serde_json::Value;
+
+use super::super::families::{Bias, ExpertKeys};
+use super::super::{Attention, LayerGroup, Mlp, ModelShape};
+use super::Reader;
+
+impl Reader<'_> {
+    /// Norms, biases and whatever else is not a matrix.
+    pub(super) fn other_parameters(&mut self, shape: &ModelShape) -> u64 {
+        let d = u64::from(shape.hidden_size);
+        if self.family.is_opt() {
+            return opt_other_parameters(shape);
+        }
+        let attention_bias = self.family.qkv_bias == Bias::Always || self.flag("attention_bias", false);
+        let mlp_bias = self.flag("mlp_bias", false);
+        let qk_norm = self.flag("use_qk_norm", self.family.qk_norm);
+        let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
+        let mut sum = d;
+        for group in &shape.layers {
+            let mut layer = u64::from(self.family.norms_per_layer) * d;
+            layer += match group.attention {
+                Attention::Grouped {
+                    query_heads,
+                    kv_heads,
+                    head_dim,
+                    ..
+                } => {
+                    let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
+                    let bias = width + if self.family.out_bias { d } else { 0 };
+                    let norm = 2 * u64::from(head_dim);
+                    u64::from(attention_bias) * bias + u64::from(qk_norm) * norm
+                }
+                Attention::Latent {
+                    query_rank, kv_rank, ..
+                } => u64::from(query_rank.unwrap_or(0) + kv_rank),
+            };
+            layer += self.mlp_other_parameters(group, d, mlp_bias, corrected);
+            sum += u64::from(group.count) * layer;
+        }
+        sum
+    }
+
+    fn mlp_other_parameters(&self, group: &LayerGroup, d: u64, mlp_bias: bool, corrected: bool) -> u64 {
+        match group.mlp {
+            Mlp::Dense { intermediate, .. } => u64::from(mlp_bias) * (2 * u64::from(intermediate) + d),
+            Mlp::Experts {
+                experts,
+                intermediate,
+                shared_intermediate,
+                ..
+            } => {
+                let (experts, f) = (u64::from(experts), u64::from(intermediate));
+                match self.family.experts {
+                    // Biases of router and experts; a sink for every query head.
+                    ExpertKeys::GptOss => {
+                        let Attention::Grouped { query_heads, .. } = group.attention else {
+                            return 0;
+                        };
+                        experts + experts * (2 * f + d) + u64::from(query_heads)
+                    }
+                    // The gate of the shared expert.
+                    ExpertKeys::Qwen if shared_intermediate > 0 => d,
+                    // The correction bias of auxiliary-loss-free balancing.
+                    ExpertKeys::DeepSeek if corrected => experts,
+                    _ => 0,
+                }
+            }
+        }
+    }
+}
+
+/// Layer norms and projections of OPT all have biases, and positions are a table with an offset of two.
+fn opt_other_parameters(shape: &ModelShape) -> u64 {
+    let d = u64::from(shape.hidden_size);
+    let layer = |group: &LayerGroup| match group.mlp {
+        Mlp::Dense { intermediate, .. } => {
+            u64::from(group.count) * (4 * d + 4 * d + u64::from(intermediate) + d)
+        }
+        Mlp::Experts { .. } => 0,
+    };
+    let layers: u64 = shape.layers.iter().map(layer).sum();
+    layers + 2 * d + (u64::from(shape.max_position) + 2) * d
+}
