@@ -4,11 +4,16 @@
 //! picoseconds. A decode-only step is affine in KV tokens for a fixed batch ([`DecodeCost`]), which is what lets
 //! the simulator leap over a run of them.
 
+pub mod bounds;
 pub mod calibration;
 pub mod constant;
 pub mod kernel;
+#[cfg(test)]
+mod latency_table;
 pub mod linear;
 mod operators;
+#[cfg(test)]
+mod published_kernels;
 pub mod roofline;
 #[cfg(test)]
 mod testing;

@@ -9,6 +9,31 @@ use super::kernel::{GemmShape, MoeShape};
 use crate::hardware::Peaks;
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
 
+/// Every operator of a breakdown whose time a calibration may scale.
+pub(crate) const OPERATORS: [&str; 21] = [
+    "qkv_proj",
+    "o_proj",
+    "q_proj",
+    "qkv_a_proj",
+    "q_b_proj",
+    "kv_a_proj",
+    "kv_b_proj",
+    "gate_up_proj",
+    "up_proj",
+    "down_proj",
+    "router",
+    "shared_gate_up_proj",
+    "shared_down_proj",
+    "experts",
+    "elementwise",
+    "all_reduce",
+    "decode_attention",
+    "prefill_attention",
+    "lm_head",
+    "logits_gather",
+    "sampling",
+];
+
 /// A linear layer that `layers` layers have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Linear {

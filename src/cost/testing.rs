@@ -1,5 +1,6 @@
 //! Devices and a model for this module's tests, with the figures of their data sheets.
 
+use super::roofline::{CudagraphMode, Graphs, Placement};
 use crate::hardware::{Architecture, Device, Peaks};
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
@@ -69,5 +70,20 @@ pub(crate) fn llama_8b() -> ModelShape {
             },
         }],
         other_parameters: 266_240,
+    }
+}
+
+/// One GPU, vLLM's graphs, synchronous scheduling.
+pub(crate) fn placement() -> Placement {
+    Placement {
+        tensor_parallel: 1,
+        kv_dtype: Dtype::Bf16,
+        graphs: Graphs {
+            mode: CudagraphMode::FullAndPiecewise,
+            capture_sizes: [1, 2, 4].into_iter().chain((8..=512).step_by(8)).collect(),
+        },
+        asynchronous: false,
+        engine: "vllm".to_owned(),
+        typical_context: 1024,
     }
 }

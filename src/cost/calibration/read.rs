@@ -14,6 +14,7 @@ use super::{
     Moe, Occupancy, OccupancyPnorm, OneShot, PrefillAttention, Provenance, Rate, Residual, Source,
 };
 use crate::cost::Trust;
+use crate::cost::operators::OPERATORS;
 
 /// Why a calibration file cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -154,9 +155,7 @@ fn read_file(name: &str, table: Table, problems: &mut Vec<Problem>) -> Calibrati
             fields.sections(|engine| read_host(engine, trust))
         })
         .unwrap_or_default();
-    calibration.scale = file
-        .section("scale", |fields| fields.numbers(0.01..=100.0))
-        .unwrap_or_default();
+    calibration.scale = file.section("scale", read_scale).unwrap_or_default();
     calibration.allreduce = file.array("allreduce", |fields| read_all_reduce(fields, trust));
     file.finish();
     calibration
@@ -226,6 +225,14 @@ fn read_gemm(fields: &mut Fields, trust: Trust) -> Option<Gemm> {
         form: form?,
     };
     status.is_none_or(|status| status == "ok").then_some(gemm)
+}
+
+fn read_scale(fields: &mut Fields) -> BTreeMap<String, f64> {
+    let read_one = |operator: &&str| {
+        let factor = fields.optional_number(operator, 0.01..=100.0)?;
+        Some(((*operator).to_owned(), factor))
+    };
+    OPERATORS.iter().filter_map(read_one).collect()
 }
 
 fn read_occupancy_pnorm(fields: &mut Fields) -> OccupancyPnorm {
@@ -583,15 +590,6 @@ impl<'p> Fields<'p> {
     fn sections<T>(&mut self, mut read: impl FnMut(&mut Fields) -> T) -> BTreeMap<String, T> {
         let names: Vec<String> = self.table.keys().cloned().collect();
         let read_one = |name: String| self.section(&name, &mut read).map(|value| (name, value));
-        names.into_iter().filter_map(read_one).collect()
-    }
-
-    fn numbers(&mut self, range: RangeInclusive<f64>) -> BTreeMap<String, f64> {
-        let names: Vec<String> = self.table.keys().cloned().collect();
-        let read_one = |name: String| {
-            self.optional_number(&name, range.clone())
-                .map(|value| (name, value))
-        };
         names.into_iter().filter_map(read_one).collect()
     }
 

@@ -1,0 +1,238 @@
+//! Work and its datasheet bounds: FLOPs and bytes of a run from its counters, and the time that bytes alone take.
+//!
+//! No calibration enters. FLOPs are those of the model (padding and recomputed tiles not counted), bytes are weights,
+//! KV and the activations of linear layers, each counted once. Law: for a single step they equal the sums of its
+//! [`super::Breakdown`], small kernels left out, where nothing is padded.
+
+use super::kernel::active_experts;
+use super::operators::{Experts, experts, flops_per_pair, linears, lm_head, query_bytes_per_token, window};
+use super::roofline::Placement;
+use crate::hardware::Device;
+use crate::model::{ModelShape, kv_bytes_per_token_layer};
+use crate::units::{BytesPerSec, Flops, FlopsPerSec, Seconds};
+
+/// FLOPs and bytes of one replica, all its ranks together, for each unit of work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkRates {
+    /// Linear layers and active experts, for each token of a step.
+    pub flops_per_token: f64,
+    /// LM head, for each sampled row.
+    pub flops_per_row: f64,
+    /// Attention, for each KV token that a decoding sequence attends to.
+    pub flops_per_decode_kv_token: f64,
+    /// Attention, for each half (query, key) pair of a chunk, as `chunk_pairs_doubled` counts them.
+    pub flops_per_chunk_half_pair: f64,
+    /// Weights of dense layers, streamed by every step.
+    pub bytes_per_step: f64,
+    /// LM head, streamed by every step that samples.
+    pub bytes_per_sampling_step: f64,
+    /// Activations of linear layers and attention, for each token.
+    pub bytes_per_token: f64,
+    /// Activations of the LM head, for each sampled row.
+    pub bytes_per_row: f64,
+    /// KV cache, for each token of it that is read.
+    pub bytes_per_kv_token: f64,
+    /// Dense 16-bit peak of all ranks.
+    pub peak: FlopsPerSec,
+    /// Memory bandwidth of all ranks.
+    pub bandwidth: BytesPerSec,
+    ranks: f64,
+    experts: Vec<Experts>,
+}
+
+/// Sums over the steps of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkSums {
+    /// Steps.
+    pub steps: f64,
+    /// Tokens computed, in chunks and by decoding.
+    pub tokens: f64,
+    /// Rows sampled.
+    pub sampled_rows: f64,
+    /// KV tokens read by decoding sequences.
+    pub decode_kv_tokens: f64,
+    /// `Σ q·(2c + q + 1)` over chunks.
+    pub chunk_pairs_doubled: f64,
+    /// `Σ c + q` over chunks.
+    pub chunk_kv_tokens: f64,
+}
+
+/// Work of `shape` on `device` for each unit that a run counts.
+#[must_use]
+pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) -> WorkRates {
+    let tp = placement.tensor_parallel.max(1);
+    let ranks = f64::from(tp);
+    let linears = linears(shape, &device.peaks, tp);
+    let head = lm_head(shape, tp);
+    let mut rates = WorkRates {
+        flops_per_token: 0.0,
+        flops_per_row: ranks * head.shape(1).flops(),
+        flops_per_decode_kv_token: 0.0,
+        flops_per_chunk_half_pair: 0.0,
+        bytes_per_step: 0.0,
+        bytes_per_sampling_step: ranks * head.shape(0).bytes(),
+        bytes_per_token: 0.0,
+        bytes_per_row: ranks * (head.shape(1).bytes() - head.shape(0).bytes()),
+        bytes_per_kv_token: 0.0,
+        peak: device.peaks.bf16 * ranks,
+        bandwidth: device.memory_bandwidth * ranks,
+        ranks,
+        experts: experts(shape, &device.peaks, tp),
+    };
+    for linear in &linears {
+        let layers = ranks * f64::from(linear.layers);
+        rates.flops_per_token += layers * linear.shape(1).flops();
+        rates.bytes_per_step += layers * linear.shape(0).bytes();
+        rates.bytes_per_token += layers * (linear.shape(1).bytes() - linear.shape(0).bytes());
+    }
+    for experts in &rates.experts {
+        let (layers, one) = (ranks * f64::from(experts.layers), experts.shape(1));
+        rates.flops_per_token += layers * one.flops();
+        rates.bytes_per_token += layers * (one.bytes() - expert_weight_bytes(experts, 1.0));
+    }
+    for group in &shape.layers {
+        // A window that is usually full makes KV reads constant; that share is left out of the rates.
+        let layers = ranks * f64::from(group.count);
+        let kv_bytes = layers * kv_bytes_per_token_layer(&group.attention, placement.kv_dtype, tp).0 as f64;
+        rates.bytes_per_token += layers * query_bytes_per_token(&group.attention, shape.dtype, tp);
+        if window(&group.attention).is_some_and(|window| window < placement.typical_context) {
+            continue;
+        }
+        rates.flops_per_decode_kv_token += layers * flops_per_pair(&group.attention, tp, true);
+        rates.flops_per_chunk_half_pair += layers * flops_per_pair(&group.attention, tp, false) / 2.0;
+        rates.bytes_per_kv_token += kv_bytes;
+    }
+    rates
+}
+
+fn expert_weight_bytes(experts: &Experts, tokens: f64) -> f64 {
+    let one = 3.0 * f64::from(experts.hidden) * f64::from(experts.intermediate) * experts.format.weight_bytes;
+    active_experts(experts.experts, experts.experts_per_token, tokens) * one
+}
+
+impl WorkRates {
+    /// Weight bytes that a sampling step of `tokens` tokens streams: dense layers, LM head, active experts.
+    #[must_use]
+    pub fn weight_bytes(&self, tokens: f64) -> f64 {
+        self.bytes_per_step + self.bytes_per_sampling_step + self.ranks * self.routed_weight_bytes(tokens)
+    }
+
+    fn routed_weight_bytes(&self, tokens: f64) -> f64 {
+        self.experts
+            .iter()
+            .map(|experts| f64::from(experts.layers) * expert_weight_bytes(experts, tokens))
+            .sum()
+    }
+
+    /// Floating-point operations of a run.
+    #[must_use]
+    pub fn flops(&self, work: &WorkSums) -> Flops {
+        Flops(
+            self.flops_per_token * work.tokens
+                + self.flops_per_row * work.sampled_rows
+                + self.flops_per_decode_kv_token * work.decode_kv_tokens
+                + self.flops_per_chunk_half_pair * work.chunk_pairs_doubled,
+        )
+    }
+
+    /// Bytes that a run moves. Experts count as if every step had the mean number of tokens, and every step samples.
+    #[must_use]
+    pub fn bytes(&self, work: &WorkSums) -> f64 {
+        let mean_tokens = if work.steps > 0.0 {
+            work.tokens / work.steps
+        } else {
+            0.0
+        };
+        work.steps * self.weight_bytes(mean_tokens)
+            + self.bytes_per_token * work.tokens
+            + self.bytes_per_row * work.sampled_rows
+            + self.bytes_per_kv_token * (work.decode_kv_tokens + work.chunk_kv_tokens)
+    }
+
+    /// Share of the dense 16-bit peak over `busy` seconds (model FLOPs utilisation).
+    #[must_use]
+    pub fn flops_utilisation(&self, work: &WorkSums, busy: Seconds) -> f64 {
+        self.flops(work).0 / (self.peak.0 * busy.0)
+    }
+
+    /// Share of the memory bandwidth over `busy` seconds.
+    #[must_use]
+    pub fn bandwidth_utilisation(&self, work: &WorkSums, busy: Seconds) -> f64 {
+        self.bytes(work) / (self.bandwidth.0 * busy.0)
+    }
+
+    /// The least time per output token that memory allows: weights and KV, each read once at datasheet bandwidth.
+    #[must_use]
+    pub fn bandwidth_bound_tpot(&self, batch: u32, context: u32) -> Seconds {
+        let kv_tokens = f64::from(batch) * f64::from(context);
+        let bytes = self.weight_bytes(f64::from(batch)) + kv_tokens * self.bytes_per_kv_token;
+        Seconds(bytes / self.bandwidth.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::testing::{device, llama_8b, placement};
+
+    fn rates() -> WorkRates {
+        work_rates(&device("h100"), &llama_8b(), &placement())
+    }
+
+    #[test]
+    fn llama_8b_has_the_published_work_per_token() {
+        let rates = rates();
+        assert_eq!(rates.flops_per_token, 13.958_643_712e9);
+        assert_eq!(rates.flops_per_row, 1.050_673_152e9);
+        assert_eq!(rates.flops_per_decode_kv_token, 524_288.0);
+        assert_eq!(rates.bytes_per_kv_token, 131_072.0);
+        assert_eq!(rates.weight_bytes(1.0), 15.009_316_864e9);
+    }
+
+    #[test]
+    fn memory_bounds_the_token_time_of_a_batch() {
+        for (batch, context, millis) in [
+            (1, 1024, 4.52),
+            (32, 1024, 5.76),
+            (256, 1024, 14.74),
+            (64, 8192, 24.99),
+        ] {
+            let bound = 1e3 * rates().bandwidth_bound_tpot(batch, context).0;
+            assert!((bound - millis).abs() < 0.006, "{batch} x {context}: {bound}");
+        }
+    }
+
+    #[test]
+    fn prefilling_takes_the_worked_number_of_operations() {
+        for (computed, new, tera) in [
+            (0, 512, 7.217),
+            (0, 8192, 131.945),
+            (6144, 2048, 36.285),
+            (7680, 512, 9.278),
+        ] {
+            let (c, q) = (f64::from(computed), f64::from(new));
+            let work = WorkSums {
+                steps: 1.0,
+                tokens: q,
+                sampled_rows: 1.0,
+                chunk_pairs_doubled: q * (2.0 * c + q + 1.0),
+                chunk_kv_tokens: c + q,
+                ..WorkSums::default()
+            };
+            let flops = rates().flops(&work).0 / 1e12;
+            assert!((flops - tera).abs() < 0.002, "{new} after {computed}: {flops}");
+        }
+    }
+
+    #[test]
+    fn ranks_multiply_bandwidth_but_not_work() {
+        let mut shared = placement();
+        shared.tensor_parallel = 4;
+        let shared = work_rates(&device("h100"), &llama_8b(), &shared);
+        assert_eq!(shared.weight_bytes(1.0), rates().weight_bytes(1.0));
+        assert_eq!(
+            shared.bandwidth_bound_tpot(8, 100).0 * 4.0,
+            rates().bandwidth_bound_tpot(8, 100).0
+        );
+    }
+}

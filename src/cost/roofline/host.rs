@@ -1,0 +1,64 @@
+//! What the host adds to a step, and the time below which it cannot prepare one.
+//!
+//! Synchronous scheduling (V1-80): its share is added to the GPU's time, `added`. Asynchronous (V1-81): only the gap
+//! between two steps is, and the host's own chain is a floor. Launching eagerly raises the floor of either (V1-77).
+
+use crate::cost::Trust;
+use crate::cost::calibration::Host;
+use crate::units::Picos;
+
+/// How a step's kernels reach the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launch {
+    Full,
+    Piecewise,
+    Eager,
+}
+
+/// The host's share in picoseconds.
+#[derive(Clone, Debug)]
+pub(super) struct HostTerms {
+    step: u64,
+    per_seq: u64,
+    floor_step: u64,
+    floor_per_seq: u64,
+    piecewise: u64,
+    eager: u64,
+    pub(super) trust: Trust,
+}
+
+impl HostTerms {
+    pub(super) fn new(host: &Host, layers: u32, asynchronous: bool) -> HostTerms {
+        let micros = |us: f64| Picos::from_seconds(us * 1e-6).0;
+        let layers = f64::from(layers);
+        // A synchronous step waits for the host's share whether or not launching is slower than the GPU.
+        let (step, per_seq, floor_step, floor_per_seq) = if asynchronous {
+            let gap = (host.async_gap_us, host.async_gap_per_seq_us);
+            (gap.0, gap.1, host.async_floor_us, host.async_floor_per_seq_us)
+        } else {
+            (host.step_us, host.per_seq_us, host.step_us, host.per_seq_us)
+        };
+        HostTerms {
+            step: micros(step),
+            per_seq: micros(per_seq),
+            floor_step: micros(floor_step),
+            floor_per_seq: micros(floor_per_seq),
+            piecewise: micros(host.piecewise_us_per_layer * layers),
+            eager: micros(host.eager_launch_us * host.eager_kernels_per_layer * layers),
+            trust: host.trust,
+        }
+    }
+
+    pub(super) fn added(&self, sequences: u64) -> u64 {
+        self.step + self.per_seq * sequences
+    }
+
+    pub(super) fn floor(&self, sequences: u64, launch: Launch) -> u64 {
+        let launching = match launch {
+            Launch::Full => 0,
+            Launch::Piecewise => self.piecewise,
+            Launch::Eager => self.eager,
+        };
+        self.floor_step + self.floor_per_seq * sequences + launching
+    }
+}

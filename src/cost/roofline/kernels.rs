@@ -1,0 +1,239 @@
+//! Everything of a step but attention and host: what its padded tokens alone decide, and what its sampled rows do.
+//!
+//! Evaluated once for each count; the caller keeps the sums. Law: both grow with their count.
+
+use std::collections::BTreeMap;
+
+use super::Placement;
+use crate::cost::Part;
+use crate::cost::Trust;
+use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
+use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, moe_seconds};
+use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
+use crate::hardware::{Device, Peaks};
+use crate::model::ModelShape;
+
+/// Everything but attention and host.
+#[derive(Clone, Debug)]
+pub(super) struct Operators {
+    linears: Vec<(Linear, Gemm)>,
+    experts: Vec<(Experts, Moe)>,
+    lm_head: (Linear, Gemm),
+    peaks: Peaks,
+    ceilings: Ceilings,
+    elementwise: Elementwise,
+    elementwise_bytes_per_token: f64,
+    layers: f64,
+    hidden_bytes: f64,
+    logits_bytes: f64,
+    link: Option<AllReduce>,
+    scale: BTreeMap<String, f64>,
+}
+
+impl Operators {
+    pub(super) fn new(
+        device: &Device,
+        shape: &ModelShape,
+        calibration: &Calibration,
+        placement: &Placement,
+    ) -> Result<Operators, String> {
+        let tp = placement.tensor_parallel;
+        let with_gemm = |linear: Linear| {
+            let gemm = gemm_for(calibration, linear.format.kernel)?;
+            Ok::<_, String>((linear, gemm))
+        };
+        let with_moe = |experts: Experts| {
+            let moe = moe_for(calibration, experts.format.kernel)?;
+            Ok::<_, String>((experts, moe))
+        };
+        let linears = linears(shape, &device.peaks, tp)
+            .into_iter()
+            .map(with_gemm)
+            .collect::<Result<_, _>>()?;
+        Ok(Operators {
+            linears,
+            experts: experts(shape, &device.peaks, tp)
+                .into_iter()
+                .map(with_moe)
+                .collect::<Result<_, _>>()?,
+            lm_head: with_gemm(lm_head(shape, tp))?,
+            peaks: device.peaks.clone(),
+            ceilings: Ceilings::of(device, device.peaks.bf16.0),
+            elementwise: calibration.elementwise.clone().ok_or("elementwise")?,
+            elementwise_bytes_per_token: elementwise_bytes_per_token(shape, tp),
+            layers: f64::from(shape.layer_count()),
+            hidden_bytes: f64::from(shape.hidden_size) * shape.dtype.bytes() as f64,
+            logits_bytes: f64::from(shape.vocab_size) * shape.dtype.bytes() as f64,
+            link: (tp > 1).then(|| link_for(calibration, device, tp)),
+            scale: calibration.scale.clone(),
+        })
+    }
+
+    fn ceilings(&self, format: KernelFormat) -> Ceilings {
+        let bf16 = self.peaks.bf16;
+        let peak = match format {
+            KernelFormat::Bf16 | KernelFormat::Int4 | KernelFormat::Mxfp4 => bf16,
+            KernelFormat::Fp8 => self.peaks.fp8.unwrap_or(bf16),
+            KernelFormat::Int8 => self.peaks.int8.unwrap_or(bf16),
+            KernelFormat::Nvfp4 => self.peaks.fp4.unwrap_or(bf16),
+        };
+        Ceilings {
+            flops_per_s: peak.0,
+            ..self.ceilings
+        }
+    }
+
+    fn linear_part(&self, (linear, gemm): &(Linear, Gemm), m: u64) -> Part {
+        let layers = f64::from(linear.layers);
+        let shape = linear.shape(m);
+        let ceilings = self.ceilings(linear.format.kernel);
+        let one = gemm_seconds(gemm, &ceilings, &shape, gemm.sustained_over_burst);
+        Part {
+            operator: linear.operator.to_owned(),
+            seconds: layers * one,
+            flops: layers * shape.flops(),
+            bytes: layers * shape.bytes(),
+            trust: gemm.trust,
+        }
+    }
+
+    fn experts_part(&self, (experts, moe): &(Experts, Moe), tokens: u64) -> Part {
+        let layers = f64::from(experts.layers);
+        let shape = experts.shape(tokens);
+        Part {
+            operator: "experts".to_owned(),
+            // Throttling is left out: the fitted efficiency is below what reaches the power limit.
+            seconds: layers * moe_seconds(moe, &self.ceilings(experts.format.kernel), &shape, 1.0),
+            flops: layers * shape.flops(),
+            bytes: layers * shape.bytes(),
+            trust: moe.trust,
+        }
+    }
+
+    fn small_kernels(&self, operator: &str, kernels: f64, bytes: f64) -> Part {
+        let rate = self.elementwise.bandwidth_efficiency * self.ceilings.bytes_per_s;
+        Part {
+            operator: operator.to_owned(),
+            seconds: kernels * self.elementwise.floor_us * 1e-6 + bytes / rate,
+            flops: 0.0,
+            bytes,
+            trust: self.elementwise.trust,
+        }
+    }
+
+    fn link_part(&self, operator: &str, link: &AllReduce, seconds: f64) -> Part {
+        Part {
+            operator: operator.to_owned(),
+            seconds,
+            flops: 0.0,
+            bytes: 0.0,
+            trust: link.trust,
+        }
+    }
+
+    fn scaled(&self, mut parts: Vec<Part>) -> Vec<Part> {
+        for part in &mut parts {
+            part.seconds *= self.scale.get(&part.operator).copied().unwrap_or(1.0);
+        }
+        parts
+    }
+
+    /// What depends on the step's padded tokens alone.
+    pub(super) fn token_parts(&self, tokens: u64) -> Vec<Part> {
+        if tokens == 0 {
+            return Vec::new();
+        }
+        let mut parts: Vec<Part> = self
+            .linears
+            .iter()
+            .map(|linear| self.linear_part(linear, tokens))
+            .collect();
+        parts.extend(
+            self.experts
+                .iter()
+                .map(|experts| self.experts_part(experts, tokens)),
+        );
+        let kernels = self.layers * self.elementwise.kernels_per_layer;
+        let bytes = tokens as f64 * (self.elementwise_bytes_per_token + 2.0 * self.hidden_bytes);
+        parts.push(self.small_kernels("elementwise", kernels, bytes));
+        if let Some(link) = &self.link {
+            // Two a layer and one after the vocabulary-parallel embedding (TP-1).
+            let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
+            parts.push(self.link_part("all_reduce", link, (2.0 * self.layers + 1.0) * one));
+        }
+        self.scaled(parts)
+    }
+
+    /// What depends on the sampled rows alone.
+    pub(super) fn row_parts(&self, rows: u64) -> Vec<Part> {
+        if rows == 0 {
+            return Vec::new();
+        }
+        let mut parts = vec![self.linear_part(&self.lm_head, rows)];
+        if let Some(link) = &self.link {
+            let seconds = all_gather_seconds(link, rows as f64 * self.logits_bytes);
+            parts.push(self.link_part("logits_gather", link, seconds));
+        }
+        // Logits are read and written a few times in 32 bits.
+        let bytes = rows as f64 * self.logits_bytes * SAMPLING_PASSES;
+        parts.push(self.small_kernels("sampling", self.elementwise.sampling_kernels, bytes));
+        self.scaled(parts)
+    }
+}
+
+/// Times that sampling moves the 16-bit logits, in 32 bits: one conversion, a maximum, a sum.
+const SAMPLING_PASSES: f64 = 7.0;
+
+/// A format's own block, or the 16-bit one's efficiencies at the format's peak.
+fn gemm_for(calibration: &Calibration, format: KernelFormat) -> Result<Gemm, String> {
+    if let Some(gemm) = calibration.gemm.get(&format) {
+        return Ok(gemm.clone());
+    }
+    let mut gemm = calibration
+        .gemm
+        .get(&KernelFormat::Bf16)
+        .cloned()
+        .ok_or("gemm.bf16")?;
+    gemm.trust = gemm.trust.max(Trust::Prior);
+    Ok(gemm)
+}
+
+fn moe_for(calibration: &Calibration, format: KernelFormat) -> Result<Moe, String> {
+    if let Some(moe) = calibration.moe.get(&format) {
+        return Ok(moe.clone());
+    }
+    let mut moe = calibration
+        .moe
+        .get(&KernelFormat::Bf16)
+        .cloned()
+        .ok_or("moe.bf16")?;
+    moe.trust = moe.trust.max(Trust::Prior);
+    Ok(moe)
+}
+
+/// The group's own entry; else that of the nearest group size; else the datasheet's link.
+fn link_for(calibration: &Calibration, device: &Device, gpus: u32) -> AllReduce {
+    let distance = |link: &&AllReduce| (link.gpus.abs_diff(gpus), link.gpus);
+    if let Some(nearest) = calibration.allreduce.iter().min_by_key(distance) {
+        let mut link = nearest.clone();
+        if link.gpus != gpus {
+            link.gpus = gpus;
+            link.trust = link.trust.max(Trust::Prior);
+        }
+        return link;
+    }
+    let (overhead_us, ceiling) = match device.nvlink {
+        Some(nvlink) => (5.0, nvlink.0),
+        None => (5.0 + 1.8 * f64::from(gpus), device.pcie.0),
+    };
+    AllReduce {
+        gpus,
+        overhead_us,
+        bus_gbs: BUS_EFFICIENCY * ceiling / 1e9,
+        one_shot: None,
+        trust: Trust::Prior,
+    }
+}
+
+/// Bus bandwidth of an all-reduce over the link's data rate in one direction: 0.58 to 0.67 on NVLink and PCIe.
+const BUS_EFFICIENCY: f64 = 0.6;
