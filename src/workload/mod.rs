@@ -1,8 +1,20 @@
 //! What arrives: arrivals, lengths, shared prefixes, sessions, clients and traces.
 
+mod arrivals;
+mod client;
+mod endings;
+mod generator;
+mod groups;
+mod lengths;
+mod load;
+mod modulation;
 mod request;
+mod segments;
+mod sessions;
 mod spec;
 
+pub use generator::Generator;
+pub use load::{TrafficKind, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use spec::{Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, WorkloadSpec};
 
@@ -20,6 +32,12 @@ pub trait Traffic {
     /// Takes the request that [`Traffic::next_arrival`] announced.
     fn take(&mut self) -> Request;
 
-    /// Learns that a request left the system at `now`, completed or not.
+    /// Learns that a request was answered at `now`. Reports come in order of time.
     fn ended(&mut self, id: RequestId, now: Picos);
+
+    /// Learns that a request left without its answer at `now`: refused, or given up by its client. Told instead of
+    /// [`Traffic::ended`]; it differs only for conversations, which break off.
+    fn failed(&mut self, id: RequestId, now: Picos) {
+        self.ended(id, now);
+    }
 }

@@ -193,7 +193,8 @@ pub enum Prefix {
 pub struct Client {
     /// Most requests in flight; a request's clock starts when it gets its place (B-4).
     pub max_concurrency: Option<u32>,
-    /// vLLM's client: arrivals rescaled so that the last falls at `N/λ` (B-1).
+    /// vLLM's client: arrivals rescaled so that the last falls at `N/λ` (B-1). Needs `num_prompts`; only Poisson, gamma
+    /// and constant gaps between single requests are rescaled, as in that client.
     pub rescale_arrivals: bool,
     /// The client gives up after so long.
     pub timeout: Option<Picos>,

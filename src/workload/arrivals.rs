@@ -1,0 +1,487 @@
+//! Instants at which an open source sends: renewal processes, ramps, modulated rates and given lists.
+//!
+//! Each gap is drawn in floating point, rounded once to whole picoseconds and added to an integer clock, so that the
+//! instants are the same however the stream is consumed and never go back. Draws are of unit mean and are scaled by
+//! the rate afterwards: one seed at two rates gives the same gaps on two scales (common random numbers).
+
+use std::sync::Arc;
+
+use rand::rngs::ChaCha8Rng;
+use rand_distr::{Distribution, Exp1, Gamma};
+
+use super::modulation::Modulation;
+use super::{Arrivals, Request, WorkloadSpec};
+use crate::rng::{Purpose, stream};
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// A stream of instants, in order.
+#[derive(Debug)]
+pub(super) struct Instants {
+    process: Process,
+    clock: Picos,
+    rng: ChaCha8Rng,
+    clock_exhausted: bool,
+}
+
+#[derive(Debug)]
+enum Process {
+    Renewal {
+        gaps: GapLaw,
+        mean: f64,
+    },
+    Rescaled {
+        gaps: GapLaw,
+        mean: f64,
+        rescaling: Rescaling,
+    },
+    Ramp {
+        index: u64,
+        last: u64,
+        start_rate: f64,
+        end_rate: f64,
+        exponential: bool,
+    },
+    AllAtOnce,
+    Modulated {
+        gaps: GapLaw,
+        modulation: Modulation,
+    },
+    Given {
+        requests: Arc<[Request]>,
+        index: usize,
+        time_scale: f64,
+    },
+}
+
+impl Instants {
+    /// Opens the source that `spec` describes; `rescaled` asks for rule B-1.
+    pub(super) fn new(spec: &WorkloadSpec, seed: u64, rescaled: bool) -> Instants {
+        let mut rng = stream(seed, Purpose::Arrivals, 0);
+        let process = match &spec.arrivals {
+            Arrivals::Poisson { request_rate } => renewal(GapLaw::Exponential, *request_rate),
+            Arrivals::Gamma {
+                request_rate,
+                burstiness,
+            } => renewal(GapLaw::new(*burstiness), *request_rate),
+            Arrivals::Constant { request_rate } => renewal(GapLaw::Constant, *request_rate),
+            Arrivals::AllAtOnce => Process::AllAtOnce,
+            Arrivals::Users { .. } => {
+                unreachable!("users are a closed source, they have no instants of their own")
+            }
+            Arrivals::Ramp {
+                start_rate,
+                end_rate,
+                exponential,
+            } => {
+                assert_rate(*start_rate);
+                assert_rate(*end_rate);
+                let requests = spec.num_prompts.expect("a ramp runs over num_prompts requests");
+                Process::Ramp {
+                    index: 0,
+                    last: requests.saturating_sub(1).max(1),
+                    start_rate: *start_rate,
+                    end_rate: *end_rate,
+                    exponential: *exponential,
+                }
+            }
+            Arrivals::Mmpp { states } => Process::Modulated {
+                gaps: GapLaw::Exponential,
+                modulation: Modulation::markov(states, seed),
+            },
+            Arrivals::Profile {
+                piece,
+                rates,
+                burstiness,
+            } => Process::Modulated {
+                gaps: GapLaw::new(*burstiness),
+                modulation: Modulation::cycle(*piece, rates.clone()),
+            },
+            Arrivals::Replay { requests, time_scale } => {
+                assert!(
+                    time_scale.is_finite() && *time_scale > 0.0,
+                    "time_scale is a positive number"
+                );
+                Process::Given {
+                    requests: requests.clone(),
+                    index: 0,
+                    time_scale: *time_scale,
+                }
+            }
+        };
+        let process = match process {
+            Process::Renewal { gaps, mean } if rescaled => {
+                let requests = spec
+                    .num_prompts
+                    .expect("rescale_arrivals spreads num_prompts requests");
+                let rescaling = Rescaling::measure(&gaps, mean, requests, &mut rng);
+                rng = stream(seed, Purpose::Arrivals, 0);
+                Process::Rescaled {
+                    gaps,
+                    mean,
+                    rescaling,
+                }
+            }
+            other => other,
+        };
+        Instants {
+            process,
+            clock: Picos::ZERO,
+            rng,
+            clock_exhausted: false,
+        }
+    }
+
+    /// The next instant; `None` at the end of a given list, or past the end of the clock.
+    pub(super) fn next(&mut self) -> Option<Picos> {
+        let rng = &mut self.rng;
+        let next = match &mut self.process {
+            Process::Renewal { gaps, mean } => after(self.clock, round(gaps.draw(rng) * *mean)),
+            Process::Rescaled {
+                gaps,
+                mean,
+                rescaling,
+            } => {
+                let raw = after(rescaling.drawn, round(gaps.draw(rng) * *mean));
+                raw.map(|raw| {
+                    rescaling.drawn = raw;
+                    rescaling.rescale(raw)
+                })
+            }
+            Process::Ramp {
+                index,
+                last,
+                start_rate,
+                end_rate,
+                exponential,
+            } => {
+                let rate = ramp_rate(*index as f64 / *last as f64, *start_rate, *end_rate, *exponential);
+                *index += 1;
+                after(
+                    self.clock,
+                    round(GapLaw::Exponential.draw(rng) * picos_per_request(rate)),
+                )
+            }
+            Process::AllAtOnce => Some(Picos::ZERO),
+            Process::Modulated { gaps, modulation } => {
+                let operational = gaps.draw(rng);
+                modulation.advance(self.clock, operational)
+            }
+            Process::Given {
+                requests,
+                index,
+                time_scale,
+            } => {
+                let request = requests.get(*index)?;
+                *index += 1;
+                stretch(request.arrival, *time_scale)
+            }
+        };
+        self.clock_exhausted |= next.is_none();
+        self.clock = next?;
+        next
+    }
+
+    /// Whether the source ended because its next instant lies past the end of the clock.
+    pub(super) fn clock_exhausted(&self) -> bool {
+        self.clock_exhausted
+    }
+}
+
+fn renewal(gaps: GapLaw, request_rate: f64) -> Process {
+    assert_rate(request_rate);
+    Process::Renewal {
+        gaps,
+        mean: picos_per_request(request_rate),
+    }
+}
+
+fn assert_rate(request_rate: f64) {
+    assert!(
+        request_rate.is_finite() && request_rate > 0.0,
+        "a request rate is a positive number of requests/s"
+    );
+}
+
+fn picos_per_request(request_rate: f64) -> f64 {
+    PICOS_PER_SECOND as f64 / request_rate
+}
+
+/// To the nearest picosecond. The conversion saturates at the end of the clock, where [`after`] stops.
+pub(super) fn round(picos: f64) -> Picos {
+    Picos((picos + 0.5) as u64)
+}
+
+/// `now + length`; `None` at or past the end of the clock.
+pub(super) fn after(now: Picos, length: Picos) -> Option<Picos> {
+    now.checked_add(length).filter(|instant| *instant < Picos::MAX)
+}
+
+/// `instant · factor` to the nearest picosecond, exact where the factor is 1; `None` past the end of the clock.
+fn stretch(instant: Picos, factor: f64) -> Option<Picos> {
+    if factor == 1.0 {
+        return Some(instant);
+    }
+    after(Picos::ZERO, round(instant.0 as f64 * factor))
+}
+
+/// Rate of the request at `progress` in [0, 1] of a ramp from `a` to `b`: `a + (b−a)·x` or `a·(b/a)^x` (B-3).
+fn ramp_rate(progress: f64, a: f64, b: f64, exponential: bool) -> f64 {
+    if exponential {
+        a * (b / a).powf(progress)
+    } else {
+        a + (b - a) * progress
+    }
+}
+
+/// The law of gaps on the scale of their mean.
+#[derive(Debug)]
+enum GapLaw {
+    Exponential,
+    Gamma(Gamma<f64>),
+    Constant,
+}
+
+impl GapLaw {
+    /// Gamma of shape κ and mean 1; κ = 1 is exponential, κ = ∞ constant.
+    fn new(burstiness: f64) -> GapLaw {
+        assert!(
+            burstiness > 0.0,
+            "burstiness is the positive shape of the gamma law of gaps"
+        );
+        if burstiness == 1.0 {
+            return GapLaw::Exponential;
+        }
+        if burstiness == f64::INFINITY {
+            return GapLaw::Constant;
+        }
+        let scale = (1.0 / burstiness).min(f64::MAX);
+        GapLaw::Gamma(Gamma::new(burstiness, scale).expect("shape and scale are positive"))
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> f64 {
+        match self {
+            GapLaw::Exponential => Exp1.sample(rng),
+            GapLaw::Gamma(law) => law.sample(rng),
+            GapLaw::Constant => 1.0,
+        }
+    }
+}
+
+/// vLLM's client (0.33 `get_request`, rule B-1): all instants times one factor, so that the last of N falls at `N/λ`.
+///
+/// The factor needs the sum of all gaps. It is found by drawing them once ahead of time rather than by keeping them:
+/// twice the draws, no memory.
+#[derive(Debug)]
+struct Rescaling {
+    drawn: Picos,
+    total: Picos,
+    target: Picos,
+}
+
+impl Rescaling {
+    fn measure(gaps: &GapLaw, mean: f64, requests: u64, rng: &mut ChaCha8Rng) -> Rescaling {
+        let total = (0..requests)
+            .map(|_| round(gaps.draw(rng) * mean))
+            .try_fold(Picos::ZERO, Picos::checked_add);
+        // Where the sum is past the end of the clock nothing is rescaled, and the source ends there as any other does.
+        let (total, target) = match (total, round(mean * requests as f64)) {
+            (Some(total), target) if target < Picos::MAX => (total, target),
+            _ => (Picos::ZERO, Picos::ZERO),
+        };
+        Rescaling {
+            drawn: Picos::ZERO,
+            total,
+            target,
+        }
+    }
+
+    /// `raw · target / total` to the nearest picosecond, exact at the last request.
+    fn rescale(&self, raw: Picos) -> Picos {
+        if self.total == Picos::ZERO || raw > self.total {
+            return raw;
+        }
+        let scaled = u128::from(raw.0) * u128::from(self.target.0) + u128::from(self.total.0 / 2);
+        Picos((scaled / u128::from(self.total.0)) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::MmppState;
+    use crate::workload::generator::tests::{arrivals_of, spec};
+
+    fn seconds(spec: &WorkloadSpec, seed: u64) -> Vec<f64> {
+        arrivals_of(spec, seed)
+            .iter()
+            .map(|request| request.arrival.seconds())
+            .collect()
+    }
+
+    fn gaps(instants: &[f64]) -> Vec<f64> {
+        std::iter::once(0.0)
+            .chain(instants.iter().copied())
+            .zip(instants)
+            .map(|(a, b)| b - a)
+            .collect()
+    }
+
+    fn mean_and_cv(values: &[f64]) -> (f64, f64) {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
+        (mean, variance.sqrt() / mean)
+    }
+
+    #[test]
+    fn gaps_have_the_mean_and_spread_of_their_law() {
+        let check = |arrivals, burstiness: f64| {
+            let mut renewal = spec(arrivals);
+            renewal.num_prompts = Some(100_000);
+            let (mean, cv) = mean_and_cv(&gaps(&seconds(&renewal, 1)));
+            // A gamma law of shape κ has cv² = 1/κ and kurtosis 3 + 6/κ; the relative standard error of a mean is
+            // cv/√n, that of a standard deviation √((kurtosis − 1)/4n). Four of each.
+            let n = 100_000_f64;
+            let tolerance = 4.0 / (burstiness * n).sqrt();
+            assert!(
+                (mean * 4.0 - 1.0).abs() < tolerance,
+                "mean {mean} at κ = {burstiness}"
+            );
+            let spread_tolerance = 4.0 * ((2.0 + 6.0 / burstiness) / (4.0 * n)).sqrt() + tolerance;
+            assert!(
+                (cv * burstiness.sqrt() - 1.0).abs() < spread_tolerance,
+                "cv {cv} at κ = {burstiness}"
+            );
+        };
+        check(Arrivals::Poisson { request_rate: 4.0 }, 1.0);
+        for burstiness in [0.25, 1.0, 4.0] {
+            check(
+                Arrivals::Gamma {
+                    request_rate: 4.0,
+                    burstiness,
+                },
+                burstiness,
+            );
+            // A flat day curve is the renewal process itself, in whatever pieces it is given.
+            let piece = Picos::from_seconds(0.7);
+            check(
+                Arrivals::Profile {
+                    piece,
+                    rates: [4.0, 4.0].into(),
+                    burstiness,
+                },
+                burstiness,
+            );
+        }
+    }
+
+    #[test]
+    fn infinite_burstiness_is_constant() {
+        let constant = arrivals_of(&spec(Arrivals::Constant { request_rate: 3.0 }), 0);
+        let gamma = spec(Arrivals::Gamma {
+            request_rate: 3.0,
+            burstiness: f64::INFINITY,
+        });
+        assert_eq!(constant, arrivals_of(&gamma, 0));
+        assert_eq!(
+            constant[2].arrival,
+            Picos(1_000_000_000_000 - 1),
+            "thirds of a second, each rounded down"
+        );
+    }
+
+    #[test]
+    fn rescaling_follows_the_worked_example_of_vllm() {
+        // B-33: four requests at 2/s whose gaps add up to 1.6 s.
+        let rescaling = Rescaling {
+            drawn: Picos::ZERO,
+            total: Picos::from_seconds(1.6),
+            target: Picos::from_seconds(2.0),
+        };
+        let drawn = [0.3, 0.8, 0.9, 1.6].map(Picos::from_seconds);
+        let expected = [0.375, 1.0, 1.125, 2.0].map(Picos::from_seconds);
+        assert_eq!(drawn.map(|instant| rescaling.rescale(instant)), expected);
+    }
+
+    #[test]
+    fn rescaled_arrivals_are_the_drawn_ones_on_another_scale_and_end_at_n_over_rate() {
+        let drawn = spec(Arrivals::Gamma {
+            request_rate: 8.0,
+            burstiness: 0.5,
+        });
+        let mut rescaled = drawn.clone();
+        rescaled.client.rescale_arrivals = true;
+        let (drawn, rescaled) = (seconds(&drawn, 6), arrivals_of(&rescaled, 6));
+        assert_eq!(rescaled[999].arrival, Picos::from_seconds(125.0));
+        for (drawn_at, request) in drawn.iter().zip(&rescaled) {
+            assert!((drawn_at * 125.0 / drawn[999] - request.arrival.seconds()).abs() < 1e-11);
+        }
+    }
+
+    #[test]
+    fn a_ramp_follows_the_index() {
+        assert_eq!(ramp_rate(0.0, 2.0, 8.0, false), 2.0);
+        assert_eq!(ramp_rate(0.5, 2.0, 8.0, false), 5.0);
+        assert_eq!(ramp_rate(0.5, 2.0, 8.0, true), 4.0);
+        assert_eq!(ramp_rate(1.0, 2.0, 8.0, true), 8.0);
+        let ramp = |start_rate| {
+            spec(Arrivals::Ramp {
+                start_rate,
+                end_rate: 8.0,
+                exponential: false,
+            })
+        };
+        let flat = seconds(&spec(Arrivals::Poisson { request_rate: 8.0 }), 2);
+        let (flat_gaps, ramp_gaps) = (gaps(&flat), gaps(&seconds(&ramp(2.0), 2)));
+        for (index, (flat, ramp)) in flat_gaps.iter().zip(&ramp_gaps).enumerate() {
+            let rate = 2.0 + 6.0 * index as f64 / 999.0;
+            assert!((flat * 8.0 - ramp * rate).abs() < 1e-9, "gap {index}");
+        }
+    }
+
+    #[test]
+    fn a_day_curve_sends_in_each_hour_what_its_rate_says() {
+        let rates = [0.0, 2.0, 10.0, 0.5];
+        let piece = Picos::from_seconds(100.0);
+        let mut day = spec(Arrivals::Profile {
+            piece,
+            rates: rates.into(),
+            burstiness: 1.0,
+        });
+        day.num_prompts = None;
+        day.duration = Some(Picos::from_seconds(40_000.0));
+        let mut counts = [0.0; 4];
+        seconds(&day, 3)
+            .iter()
+            .for_each(|instant| counts[(instant / 100.0) as usize % 4] += 1.0);
+        for (count, rate) in counts.into_iter().zip(rates) {
+            // Poisson counts over 100 days: the standard deviation is the root of the mean. Four of them.
+            let expected: f64 = rate * 1e4;
+            assert!(
+                (count - expected).abs() <= 4.0 * expected.sqrt(),
+                "{count} at {rate} requests/s"
+            );
+        }
+    }
+
+    #[test]
+    fn an_mmpp_is_burstier_than_poisson_and_counts_as_its_law_says() {
+        // An interrupted Poisson process, 20/s for 1 s on average, then silence for 4 s, is a renewal process with
+        // hyperexponential gaps (Kuczura 1973): their mean is the cycle over its requests, 5/20 s, and
+        // cv² = 1 + 2λω₁/(ω₁ + ω₂)² with ω₁ = 1/s out of the burst and ω₂ = 1/4 into it: 1 + 40/1.5625 = 26.6.
+        let state = |request_rate, seconds| MmppState {
+            request_rate,
+            mean_sojourn: Picos::from_seconds(seconds),
+        };
+        let mut bursts = spec(Arrivals::Mmpp {
+            states: vec![state(20.0, 1.0), state(0.0, 4.0)],
+        });
+        bursts.num_prompts = Some(400_000);
+        let (mean, cv) = mean_and_cv(&gaps(&seconds(&bursts, 8)));
+        // The relative error of the mean is 5.2/√400,000 = 0.008. The square of the spread is made by 20,000 silences of
+        // exponential length, whose squares have a coefficient of variation of √5: 0.016, and twice that of the mean.
+        // Four of each.
+        assert!((mean / 0.25 - 1.0).abs() < 0.033, "mean {mean}");
+        assert!((cv * cv / 26.6 - 1.0).abs() < 0.13, "cv² {}", cv * cv);
+    }
+}

@@ -1,0 +1,451 @@
+//! Synthetic traffic: puts instants, lengths, shared texts and the client's manners together.
+//!
+//! A *start* is what an arrival process sends: a request, or the first turn of a conversation. A start that is not
+//! held back by anything costs two random draws and no heap operation; memory is proportional to what is in flight
+//! (and nothing for open traffic without sessions), never to how much was sent.
+//!
+//! Laws:
+//! * Sends never go back in time. Equal specification and seed give equal requests, and texts, lengths and priorities
+//!   do not depend on when earlier ones ended (with [`Arrivals::Users`], on which user sent them neither).
+//! * `num_prompts` counts requests, turns included. A conversation reserves its turns when it opens and the last one
+//!   is cut to what is left, so exactly so many are sent unless one fails: the turns that a dropped conversation had
+//!   ahead are sent by nobody.
+//! * Submissions pass `max_concurrency` in order. In a closed loop ([`Arrivals::AllAtOnce`] with a limit) a turn that
+//!   is due goes before a new conversation: the backlog of starts is endless and would never let it pass.
+//! * A closed loop without an end sends again whenever one fails: where a server refuses at once, no time passes.
+//! * A source whose next instant lies past the end of the clock ends; [`Generator::clock_exhausted`] says so.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::arrivals::Instants;
+use super::client::{Places, Priorities, Users};
+use super::endings::EndingSampler;
+use super::groups::GroupSampler;
+use super::lengths::{LengthSampler, TOKENS_MAX};
+use super::request::{Piece, Prompt, Request};
+use super::segments;
+use super::sessions::{Sessions, Utterance};
+use super::{Arrivals, Prefix, Traffic, WorkloadSpec};
+use crate::ids::RequestId;
+use crate::units::Picos;
+
+/// A [`Traffic`] made from a [`WorkloadSpec`] and a seed.
+#[derive(Debug)]
+pub struct Generator {
+    starts: Starts,
+    contents: Contents,
+    sharing: Sharing,
+    priorities: Priorities,
+    places: Option<Places>,
+    /// Starts that waited in the client are passed over by turns that are due.
+    is_closed_loop: bool,
+    /// Who sent what is in flight, kept only where an end makes somebody send again.
+    in_flight: Option<FxHashMap<RequestId, Sender>>,
+    timeout: Option<Picos>,
+    /// Nothing is sent at or after this instant.
+    closes: Picos,
+    /// Requests that no start has reserved yet.
+    unreserved: u64,
+    sent: u64,
+    last_sent: Picos,
+}
+
+/// Where starts come from.
+#[derive(Debug)]
+enum Starts {
+    Open {
+        instants: Box<Instants>,
+        next: Option<Picos>,
+    },
+    Users(Users),
+}
+
+/// What is asked and answered.
+#[derive(Debug)]
+struct Contents {
+    texts: Texts,
+    endings: Option<EndingSampler>,
+}
+
+#[derive(Debug)]
+enum Texts {
+    Drawn(Box<LengthSampler>),
+    Given(Arc<[Request]>),
+}
+
+#[derive(Debug)]
+enum Sharing {
+    None,
+    Groups {
+        groups: Box<GroupSampler>,
+        prefix_len: u32,
+    },
+    Sessions(Box<Sessions>),
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    user: Option<u32>,
+    session: Option<usize>,
+}
+
+/// The next send: when, since when it waits in the client, and what it is.
+#[derive(Clone, Copy)]
+struct Send {
+    at: Picos,
+    submitted: Picos,
+    is_turn: bool,
+}
+
+impl Generator {
+    /// Opens the traffic of `spec`.
+    ///
+    /// # Panics
+    /// If `spec` is not valid: rates that are not positive, empty lists, a rule that needs `num_prompts` without it.
+    #[must_use]
+    pub fn new(spec: &WorkloadSpec, seed: u64) -> Generator {
+        let is_all_at_once = matches!(spec.arrivals, Arrivals::AllAtOnce);
+        assert!(
+            !is_all_at_once || spec.num_prompts.is_some() || spec.client.max_concurrency.is_some(),
+            "sending everything at once needs num_prompts or max_concurrency"
+        );
+        let sharing = Sharing::new(spec, seed);
+        let is_answered =
+            matches!(sharing, Sharing::Sessions(_)) || matches!(spec.arrivals, Arrivals::Users { .. });
+        Generator {
+            starts: Starts::new(spec, seed),
+            contents: Contents::new(spec, seed),
+            sharing,
+            priorities: Priorities::new(&spec.client.priorities, seed),
+            places: spec.client.max_concurrency.map(Places::new),
+            is_closed_loop: is_all_at_once && spec.client.max_concurrency.is_some(),
+            in_flight: is_answered.then(FxHashMap::default),
+            timeout: spec.client.timeout,
+            closes: spec.duration.unwrap_or(Picos::MAX),
+            unreserved: spec.num_prompts.unwrap_or(u64::MAX),
+            sent: 0,
+            last_sent: Picos::ZERO,
+        }
+    }
+
+    /// How many requests were sent so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether traffic ended, in part at least, because the next send lies past the end of the clock (213 days).
+    #[must_use]
+    pub fn clock_exhausted(&self) -> bool {
+        let starts = match &self.starts {
+            Starts::Open { instants, .. } => self.unreserved > 0 && instants.clock_exhausted(),
+            Starts::Users(users) => users.clock_exhausted(),
+        };
+        starts || matches!(&self.sharing, Sharing::Sessions(sessions) if sessions.clock_exhausted())
+    }
+
+    fn next_send(&self) -> Option<Send> {
+        let free = match &self.places {
+            None => Picos::ZERO,
+            Some(places) => places.free_since()?,
+        };
+        let start = if self.unreserved > 0 {
+            self.starts.peek()
+        } else {
+            None
+        };
+        let turn = match &self.sharing {
+            Sharing::Sessions(sessions) => sessions.peek(),
+            Sharing::None | Sharing::Groups { .. } => None,
+        };
+        let (submitted, is_turn) = match (start, turn) {
+            (None, None) => return None,
+            (Some(start), None) => (start, false),
+            (None, Some(turn)) => (turn, true),
+            (Some(start), Some(turn)) if turn <= start => (turn, true),
+            (Some(_), Some(turn)) if self.is_closed_loop && turn <= free => (turn, true),
+            (Some(start), Some(_)) => (start, false),
+        };
+        let at = submitted.max(free).max(self.last_sent);
+        (at < self.closes).then_some(Send {
+            at,
+            submitted,
+            is_turn,
+        })
+    }
+
+    fn start(&mut self, id: RequestId) -> (Request, Sender) {
+        let user = self.starts.take();
+        let class = self.priorities.draw();
+        let contents = &mut self.contents;
+        match &mut self.sharing {
+            Sharing::Sessions(sessions) => {
+                let draw = || contents.draw();
+                let (key, turns) = sessions.open(user, self.unreserved, class.unwrap_or(0), draw);
+                self.unreserved -= turns;
+                let request = sessions.speak(key, id).into_request(id);
+                (
+                    request,
+                    Sender {
+                        user,
+                        session: Some(key),
+                    },
+                )
+            }
+            sharing => {
+                self.unreserved -= 1;
+                let mut request = contents.request(id);
+                if let Some(class) = class {
+                    request.priority = class;
+                }
+                if let Sharing::Groups { groups, prefix_len } = sharing {
+                    put_in_front(&mut request, groups.draw(), *prefix_len);
+                }
+                (request, Sender { user, session: None })
+            }
+        }
+    }
+
+    /// The request left: its place is free and its sender may go on.
+    fn left(&mut self, id: RequestId, now: Picos, is_answered: bool) {
+        if let Some(places) = &mut self.places {
+            places.give_back(now);
+        }
+        let Some(in_flight) = &mut self.in_flight else {
+            return;
+        };
+        let sender = in_flight
+            .remove(&id)
+            .expect("a request ends once, after it was sent");
+        if let (Some(key), Sharing::Sessions(sessions)) = (sender.session, &mut self.sharing) {
+            if !is_answered {
+                sessions.close(key);
+            } else if sessions.answered(key, now) {
+                return;
+            }
+        }
+        if let (Some(user), Starts::Users(users)) = (sender.user, &mut self.starts) {
+            users.think(user, now);
+        }
+    }
+}
+
+impl Traffic for Generator {
+    fn next_arrival(&mut self) -> Option<Picos> {
+        self.next_send().map(|send| send.at)
+    }
+
+    fn take(&mut self) -> Request {
+        let send = self
+            .next_send()
+            .expect("a request is taken only when one was announced");
+        let id = RequestId(self.sent);
+        let (mut request, sender) = match &mut self.sharing {
+            Sharing::Sessions(sessions) if send.is_turn => {
+                let (key, user) = sessions.take();
+                (
+                    sessions.speak(key, id).into_request(id),
+                    Sender {
+                        user,
+                        session: Some(key),
+                    },
+                )
+            }
+            _ => self.start(id),
+        };
+        // A replayed request still carries its own arrival, and its deadline is relative to that.
+        let own_patience = request
+            .deadline
+            .map(|deadline| deadline.saturating_sub(request.arrival));
+        request.deadline = self
+            .timeout
+            .or(own_patience)
+            .and_then(|patience| send.at.checked_add(patience));
+        request.arrival = send.at;
+        request.client_queue_time = send.at - send.submitted;
+        if let Some(places) = &mut self.places {
+            places.take();
+        }
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.insert(id, sender);
+        }
+        self.sent += 1;
+        self.last_sent = send.at;
+        request
+    }
+
+    fn ended(&mut self, id: RequestId, now: Picos) {
+        self.left(id, now, true);
+    }
+
+    fn failed(&mut self, id: RequestId, now: Picos) {
+        self.left(id, now, false);
+    }
+}
+
+impl Starts {
+    fn new(spec: &WorkloadSpec, seed: u64) -> Starts {
+        if let Arrivals::Users { users, think_time } = spec.arrivals {
+            return Starts::Users(Users::new(users, think_time, seed));
+        }
+        let is_conversation = matches!(spec.prefix, Prefix::Sessions { .. });
+        let is_rescaled = spec.client.rescale_arrivals && !is_conversation;
+        let mut instants = Box::new(Instants::new(spec, seed, is_rescaled));
+        let next = instants.next();
+        Starts::Open { instants, next }
+    }
+
+    fn peek(&self) -> Option<Picos> {
+        match self {
+            Starts::Open { next, .. } => *next,
+            Starts::Users(users) => users.peek(),
+        }
+    }
+
+    /// Takes the next start; the user who makes it, if there are users.
+    fn take(&mut self) -> Option<u32> {
+        match self {
+            Starts::Open { instants, next } => {
+                *next = instants.next();
+                None
+            }
+            Starts::Users(users) => Some(users.take()),
+        }
+    }
+}
+
+impl Contents {
+    fn new(spec: &WorkloadSpec, seed: u64) -> Contents {
+        let texts = match &spec.arrivals {
+            Arrivals::Replay { requests, .. } => Texts::Given(requests.clone()),
+            _ => Texts::Drawn(Box::new(LengthSampler::new(&spec.lengths, seed))),
+        };
+        Contents {
+            texts,
+            endings: spec.endings.map(|endings| EndingSampler::new(endings, seed)),
+        }
+    }
+
+    /// The next (prompt, output, max) tokens.
+    fn draw(&mut self) -> (u32, u32, u32) {
+        let Texts::Drawn(lengths) = &mut self.texts else {
+            unreachable!("a replayed trace brings its own lengths")
+        };
+        let (prompt_tokens, max_tokens) = lengths.draw();
+        (
+            prompt_tokens,
+            self.end(max_tokens).unwrap_or(max_tokens),
+            max_tokens,
+        )
+    }
+
+    fn end(&mut self, max_tokens: u32) -> Option<u32> {
+        self.endings.as_mut().map(|endings| endings.draw(max_tokens))
+    }
+
+    /// Request `id` as far as it does not depend on when it is sent.
+    fn request(&mut self, id: RequestId) -> Request {
+        if let Texts::Given(requests) = &self.texts {
+            let mut request = requests[id.0 as usize].clone();
+            request.id = id;
+            request.output_tokens = self.end(request.max_tokens).unwrap_or(request.output_tokens);
+            return request;
+        }
+        let (prompt_tokens, output_tokens, max_tokens) = self.draw();
+        request(id, prompt_tokens, output_tokens, max_tokens)
+    }
+}
+
+fn request(id: RequestId, prompt_tokens: u32, output_tokens: u32, max_tokens: u32) -> Request {
+    Request {
+        id,
+        arrival: Picos::ZERO,
+        client_queue_time: Picos::ZERO,
+        prompt_tokens,
+        output_tokens,
+        max_tokens,
+        priority: 0,
+        prompt: Prompt::Unique,
+        output_segment: segments::output(id),
+        deadline: None,
+    }
+}
+
+fn put_in_front(request: &mut Request, group: u32, prefix_len: u32) {
+    if prefix_len == 0 {
+        return;
+    }
+    let prefix = Piece {
+        segment: segments::group(group),
+        start: 0,
+        tokens: prefix_len,
+    };
+    let own = Piece {
+        segment: segments::own(request.id),
+        start: 0,
+        tokens: request.prompt_tokens,
+    };
+    request.prompt_tokens += prefix_len;
+    request.prompt = Prompt::Pieces(Box::new([prefix, own]));
+}
+
+impl Utterance {
+    fn into_request(self, id: RequestId) -> Request {
+        Request {
+            priority: self.priority,
+            prompt: self.prompt,
+            ..request(id, self.prompt_tokens, self.output_tokens, self.max_tokens)
+        }
+    }
+}
+
+impl Sharing {
+    fn new(spec: &WorkloadSpec, seed: u64) -> Sharing {
+        let is_replay = matches!(spec.arrivals, Arrivals::Replay { .. });
+        assert!(
+            !is_replay || spec.prefix == Prefix::None,
+            "a replayed trace brings its own sharing"
+        );
+        match spec.prefix {
+            Prefix::None => Sharing::None,
+            Prefix::Groups {
+                count,
+                prefix_len,
+                zipf,
+                exact_shares,
+            } => {
+                assert!(
+                    prefix_len <= TOKENS_MAX,
+                    "a shared prefix has at most 2^28 tokens"
+                );
+                assert!(
+                    !exact_shares || spec.num_prompts.is_some(),
+                    "exact shares are shares of num_prompts"
+                );
+                let dealt = spec.num_prompts.filter(|_| exact_shares);
+                Sharing::Groups {
+                    groups: Box::new(GroupSampler::new(count, zipf, dealt, seed)),
+                    prefix_len,
+                }
+            }
+            Prefix::Sessions {
+                turns,
+                fixed_turns,
+                think_time,
+                shared_system_len,
+            } => Sharing::Sessions(Box::new(Sessions::new(
+                turns,
+                fixed_turns,
+                think_time,
+                shared_system_len,
+                seed,
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
