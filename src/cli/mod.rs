@@ -1,42 +1,224 @@
 //! The shell: arguments in, bytes out, exit codes. The only place that opens files, prints and reads the clock.
+//!
+//! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
+//! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
+pub mod disk;
 pub mod figures;
 pub mod fit;
 pub mod hw;
 pub mod inputs;
+pub mod interrupt;
+pub mod knee;
 pub mod models;
+pub mod run;
+pub mod schema;
+pub mod sweep;
+pub mod terminal;
+pub mod trace;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-#[derive(Parser)]
-#[command(name = "plimsoll", version, about = "How hard may an LLM server be loaded?")]
-struct Cli {
+use crate::config::argv;
+use terminal::Terminal;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// It did what was asked.
+    Ok = 0,
+    /// It failed for a reason that is not the input's.
+    Failure = 1,
+    /// The arguments or a file are wrong.
+    BadInput = 2,
+    /// The promise cannot be kept, or nothing is feasible.
+    NotMet = 3,
+    /// A steady state was asked for and there is none.
+    NoSteadyState = 4,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// How hard may an LLM server be loaded?
+///
+/// Plimsoll predicts time to first token, inter-token latency, throughput and the knee of an LLM server from a GPU, a
+/// model, engine flags and traffic: a discrete-event simulation of the engine's scheduler on a calibrated roofline.
+#[derive(Parser, Debug)]
+#[command(name = "plimsoll", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  plimsoll knee                                        the highest rate of the quickstart scenario
+  plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
+  plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
+  plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
+  plimsoll sweep course-week1
+
+Exit codes: 0 done, 1 failure, 2 wrong arguments or file, 3 promise not kept or nothing feasible,
+4 no steady state where one was asked for, 130 interrupted.")]
+pub struct Cli {
+    /// Colour in messages.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, display_order = 900)]
+    pub color: Colour,
+    /// Only the result and errors: no notes, no progress.
+    #[arg(long, global = true, display_order = 901)]
+    pub quiet: bool,
+    /// What to do.
     #[command(subcommand)]
-    command: Command,
+    pub command: Command,
 }
 
-#[derive(clap::Subcommand)]
-enum Command {
-    Fit(fit::Args),
-    Hw(hw::Args),
-    Models(models::Args),
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Does it fit? KV tokens, concurrency and the roofline's ceilings, at once
+    Fit(fit::Args),
+    /// What happens at this rate, or with this trace?
+    Run(Box<run::Args>),
+    /// What rate can be served within the promise?
+    Knee(Box<knee::Args>),
+    /// One run for each combination of values
+    Sweep(Box<sweep::Args>),
+    /// Describe, convert or fit a request trace
+    Trace(trace::Args),
+    /// List, show or add GPUs
+    Hw(hw::Args),
+    /// List or show model shapes
+    Models(models::Args),
+    /// Print the JSON Schema of the scenario file
+    Schema(schema::Args),
+    /// Print a shell's completion script
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Commands whose flags are vLLM's, in all of vLLM's spellings.
+const SPEAK_VLLM: [&str; 3] = ["run", "knee", "sweep"];
 
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let out = &mut std::io::stdout().lock();
-    let result = match &cli.command {
+    interrupt::listen();
+    let args: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let (cli, terminal, problems) = match parse(&args) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Help and version are results: clap prints them on stdout and its code for them is 0.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    if let Some(problems) = problems {
+        terminal.problems(&problems);
+        return Exit::BadInput.into();
+    }
+    let mut out = terminal.stdout();
+    let result = command(&cli, &mut out, &terminal).and_then(|code| Ok(out.flush().map(|()| code)?));
+    match result {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => Exit::Ok.into(),
+        Err(error) => {
+            terminal.error(&error);
+            Exit::BadInput.into()
+        }
+    }
+}
+
+type Parsed = (Cli, Terminal, Option<crate::config::Diagnostics>);
+
+/// Reads arguments (without the program's name), vLLM's spellings included.
+fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
+    let speaks_vllm = args.iter().find(|arg| !arg.starts_with('-')).is_some_and(|name| SPEAK_VLLM.contains(&name.as_str()));
+    let normal = if speaks_vllm { argv::normalise(args) } else { argv::Normalised { args: args.to_vec(), ..Default::default() } };
+    let matches = Cli::command().try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let terminal = Terminal::new(cli.color, cli.quiet);
+    terminal.notes(&normal.ignored);
+    let problems = (!normal.problems.is_empty()).then_some(crate::config::Diagnostics(normal.problems));
+    Ok((cli, terminal, problems))
+}
+
+fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    match &cli.command {
         Command::Fit(args) => fit::run(args, out),
+        Command::Run(args) => run::run(args, out, terminal),
+        Command::Knee(args) => knee::run(args, out, terminal),
+        Command::Sweep(args) => sweep::run(args, out, terminal),
+        Command::Trace(args) => trace::run(args, out),
         Command::Hw(args) => hw::run(args, out),
         Command::Models(args) => models::run(args, out),
-    };
-    result.unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "error: {error:#}");
-        ExitCode::from(2)
-    })
+        Command::Schema(args) => schema::run(args, out),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "plimsoll", &mut Unbroken(out));
+            Ok(Exit::Ok.into())
+        }
+    }
+}
+
+/// A writer for generators that panic where a pipe is closed: what nobody reads is dropped.
+struct Unbroken<'a>(&'a mut dyn Write);
+
+impl Write for Unbroken<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(self.0.write(bytes).unwrap_or(bytes.len()))
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether the reader of our output went away, which is its right (`plimsoll … | head`).
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Parsed, clap::Error> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        parse(&args)
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn spellings_of_vllm_are_accepted_where_its_flags_are() {
+        for line in [
+            "run m --gpu h100 -tp 2 --max_num_seqs 8 --no-enable-prefix-caching --request-rate 4",
+            "knee --goodput ttft:500 tpot:50 --attainment 0.99",
+            "run m --max-model-len 32k --enable-prefix-caching --host 0.0.0.0",
+            "sweep course-week1 -L request-rate 1,2 -S max-num-seqs 8..32 step 8",
+        ] {
+            let parsed = parse_line(line);
+            assert!(matches!(parsed, Ok((_, _, None))), "{line}: {}", parsed.err().map_or(String::new(), |error| error.to_string()));
+        }
+        assert!(parse_line("run m --speculative-config {}").unwrap().2.is_some());
+        assert!(parse_line("run m --max-num-sequences 4").is_err());
+    }
 }

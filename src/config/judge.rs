@@ -126,11 +126,11 @@ impl Judge {
 
     fn within(&mut self, key: &str, value: u64, (least, most): (u64, u64)) -> u32 {
         if value < least || value > most {
-            let problem = match (least, most) {
-                (1, _) if value == 0 => "must be at least 1".to_string(),
-                _ => format!("must lie between {least} and {most}"),
+            let (problem, label) = match (least, most) {
+                (1, _) if value == 0 => ("must be at least 1".to_string(), "nothing could happen".to_string()),
+                _ => (format!("must lie between {least} and {most}"), format!("{value} does not")),
             };
-            self.wrong(key, &problem, format!("{value} does not"));
+            self.wrong(key, &problem, label);
         }
         value.clamp(least, most) as u32
     }

@@ -131,7 +131,7 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
     match hardware::find(name) {
         Ok((device, note)) => {
             judge.notes.extend(note);
-            Some(device)
+            on_disk(judge, device, files)
         }
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("unknown GPU `{name}`")).at(judge.place(key));
@@ -139,6 +139,24 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
             }
             judge.report(problem.help("`plimsoll hw` lists the known ones; a hardware profile's path does, too"));
+            None
+        }
+    }
+}
+
+/// A profile on disk takes the place of the shipped one of its name.
+fn on_disk(judge: &mut Judge, shipped: Device, files: &dyn Files) -> Option<Device> {
+    let path = format!("hardware_profiles/{}.toml", shipped.id.to_lowercase());
+    let Some(text) = files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return Some(shipped) };
+    match Device::from_toml(&text, &path) {
+        Ok(own) => {
+            if own != shipped {
+                judge.notes.push(format!("{path} takes the place of the shipped profile"));
+            }
+            Some(own)
+        }
+        Err(error) => {
+            judge.wrong("cluster.gpu", "is not a hardware profile", error.to_string());
             None
         }
     }

@@ -148,7 +148,7 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     let (name, version) = asked.split_once('@').map_or((asked, None), |(name, version)| (name, Some(version)));
     let name = name.trim().to_lowercase();
     if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
-        return Err((why.to_string(), "vllm@0.33 and vllm@0.11 are".to_string()));
+        return Err((why.to_string(), "modelled are vllm@0.33 and vllm@0.11".to_string()));
     }
     let all = shipped();
     if name != "vllm" {

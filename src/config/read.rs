@@ -27,6 +27,7 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
     for choice in CHOICES {
         check_choice(document, choice, &mut table, &mut problems);
     }
+    let mut cut: Vec<String> = Vec::new();
     loop {
         let mut track = serde_path_to_error::Track::new();
         let tracked = serde_path_to_error::Deserializer::new(Value::Table(table.clone()), &mut track);
@@ -36,7 +37,12 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
         };
         let path = track.path().to_string().replace('[', ".").replace(']', "");
         let (key, problem) = explain(document, &path, error.message());
-        problems.push(problem);
+        let is_hollow = error.message().starts_with("missing field") || error.message().starts_with("wanted exactly 1");
+        // What is missing in a table from which something was cut may have been that: one mistake is told once.
+        if !(is_hollow && cut.iter().any(|cut| cut.starts_with(&format!("{path}.")))) {
+            problems.push(problem);
+        }
+        cut.push(key.clone());
         if !remove(&mut table, &key) {
             // Cannot happen for a key that was read; without progress the loop would not end.
             return (RawScenario::default(), problems);
@@ -97,7 +103,7 @@ fn explain(document: &Document, path: &str, message: &str) -> (String, Diagnosti
     let problem = if found.is_empty() {
         Diagnostic::new(format!("`{}`: {expected}", name(path)))
     } else {
-        Diagnostic::new(format!("`{}` must be {}", name(path), plainly(expected))).label(format!("this is {}", plainly(found)))
+        Diagnostic::new(format!("`{}` must be {}", name(path), plainly(expected))).label(format!("found {}", plainly(found)))
     };
     (path.to_string(), problem.at(document.place(path)))
 }

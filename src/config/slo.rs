@@ -80,8 +80,13 @@ impl Slo {
 pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, Metric)> {
     let name = name.trim().trim_end_matches("_ms");
     let (statistic, metric) = name.split_once('_')?;
+    // A key path has no points within a part: p99_9_ttft is p99.9_ttft.
+    let (statistic, metric) = match metric.split_once('_') {
+        Some((digits, metric)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => (format!("{statistic}.{digits}"), metric),
+        _ => (statistic.to_string(), metric),
+    };
     let metric = Metric::from_name(metric)?;
-    let percentile = match statistic {
+    let percentile = match statistic.as_str() {
         "mean" | "avg" => None,
         "median" => Some(50.0),
         _ => Some(statistic.strip_prefix('p')?.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 100.0)?),
@@ -140,6 +145,7 @@ mod tests {
     fn statistics_are_read_in_every_common_spelling() {
         assert_eq!(parse_statistic("p99_ttft_ms"), Some((Some(99.0), Metric::Ttft)));
         assert_eq!(parse_statistic("p99.9_e2el"), Some((Some(99.9), Metric::E2el)));
+        assert_eq!(parse_statistic("p99_9_ttft"), Some((Some(99.9), Metric::Ttft)));
         assert_eq!(parse_statistic("mean_tpot_ms"), Some((None, Metric::Tpot)));
         assert_eq!(parse_statistic("median_inter_token_latency"), Some((Some(50.0), Metric::Tpot)));
         for bad in ["p100_ttft", "p0_ttft", "ttft", "p99_speed", "pnan_ttft"] {

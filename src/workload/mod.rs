@@ -12,6 +12,7 @@ mod request;
 mod segments;
 mod sessions;
 mod spec;
+pub mod trace;
 
 pub use generator::Generator;
 pub use load::{TrafficKind, is_closed, mean_rate, traffic_kind, with_rate};

@@ -1,0 +1,15 @@
+//! The disk, as `config` sees it.
+
+use crate::config::Files;
+
+/// Files of the working folder.
+pub struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!("there is no file `{path}`"),
+            _ => format!("{path}: {error}"),
+        })
+    }
+}

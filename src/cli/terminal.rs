@@ -1,0 +1,68 @@
+//! Where words to people go: results to stdout, notes and problems to stderr, colour only where it is wanted.
+
+use std::io::{IsTerminal, Write};
+
+use anstream::{AutoStream, ColorChoice};
+
+use super::Colour;
+use crate::config::Diagnostics;
+
+/// Who we talk to.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    colour: Colour,
+    is_quiet: bool,
+}
+
+impl Terminal {
+    /// A terminal with the user's wishes.
+    #[must_use]
+    pub fn new(colour: Colour, is_quiet: bool) -> Terminal {
+        Terminal { colour, is_quiet }
+    }
+
+    fn choice(self) -> ColorChoice {
+        match self.colour {
+            Colour::Auto => ColorChoice::Auto,
+            Colour::Always => ColorChoice::Always,
+            Colour::Never => ColorChoice::Never,
+        }
+    }
+
+    /// Where results go; escape codes are taken out where they are not wanted.
+    #[must_use]
+    pub fn stdout(self) -> Box<dyn Write> {
+        Box::new(AutoStream::new(std::io::stdout(), self.choice()))
+    }
+
+    /// Writes a line for people; a stderr that nobody reads is no reason to fail.
+    fn say(self, text: &str) {
+        let mut stderr = AutoStream::new(std::io::stderr(), self.choice());
+        let _ = writeln!(stderr, "{text}");
+    }
+
+    /// Tells what is wrong with the input.
+    pub fn problems(self, problems: &Diagnostics) {
+        self.say(&problems.render(true));
+    }
+
+    /// Tells why a command failed.
+    pub fn error(self, error: &anyhow::Error) {
+        self.say(&format!("error: {error:#}"));
+    }
+
+    /// Tells what belongs beside the result, unless quiet.
+    pub fn notes(self, notes: &[String]) {
+        if !self.is_quiet {
+            for note in notes {
+                self.say(&format!("note: {note}"));
+            }
+        }
+    }
+
+    /// Whether progress may be drawn.
+    #[must_use]
+    pub fn shows_progress(self) -> bool {
+        !self.is_quiet && std::io::stderr().is_terminal()
+    }
+}

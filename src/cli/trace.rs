@@ -1,0 +1,227 @@
+//! `plimsoll trace`: describes a request trace, or fits a workload to it that can be shared.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::units::Picos;
+use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit, Trace};
+
+/// Exit code of input that cannot be read.
+const BAD_INPUT: u8 = 2;
+
+/// Describe a trace of requests (rate, lengths, burstiness, shared prefixes) or fit a workload to it
+///
+/// The format is recognised and said: Azure, BurstGPT, Vidur and splitwise-sim CSV, Mooncake, Bailian, LLMServingSim and
+/// APEX+ JSON lines, ShareGPT JSON, `vllm bench serve --save-detailed` results and ServeGen profiles. Gzip is unpacked.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  plimsoll trace conversation_trace.jsonl
+  plimsoll trace AzureLLMInferenceTrace_conv.csv --fit chat.toml     a workload without any of the rows
+  plimsoll trace results.json --format json                          a detailed result of vllm bench serve
+  plimsoll trace servegen_deepseek-r1.tar.gz --window 0..86400       draw a day from client profiles
+  zcat trace.csv.gz | plimsoll trace - --time-unit ms")]
+pub struct Args {
+    /// The trace; `-` reads standard input
+    pub file: PathBuf,
+
+    /// Write a workload with the trace's rate curve, burstiness, lengths and prefix sharing, but none of its rows (`-` prints it)
+    #[arg(long, value_name = "FILE.toml")]
+    pub fit: Option<PathBuf>,
+
+    /// Source and licence to name in the first lines of the fitted file
+    #[arg(long, value_name = "TEXT", requires = "fit")]
+    pub credit: Option<String>,
+
+    /// What to print
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Output,
+
+    /// Take the file for this format instead of looking at it
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub read_as: Option<Format>,
+
+    /// What the file's times count, where it is not the format's usual unit
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+
+    /// Tokens that one hash id stands for, where it is not the format's usual block
+    #[arg(long, value_name = "TOKENS")]
+    pub block: Option<u32>,
+
+    /// Leave out rows with no prompt or output tokens, and count them, instead of refusing the file
+    #[arg(long)]
+    pub skip_empty: bool,
+
+    /// ShareGPT: leave out the conversations that `vllm bench serve` leaves out
+    #[arg(long)]
+    pub vllm_filter: bool,
+
+    /// ShareGPT: characters that make a token, where the file has text and no counts
+    #[arg(long, value_name = "N", default_value_t = 4.0)]
+    pub chars_per_token: f64,
+
+    /// ServeGen: seconds of the profiles to draw, e.g. 0..86400 [default: the busiest hour]
+    #[arg(long, value_name = "START..END", value_parser = parse_window)]
+    pub window: Option<(Picos, Picos)>,
+
+    /// ServeGen: seed of the draw
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// How a description is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// One object, numbers in full.
+    Json,
+}
+
+/// Runs the command: description or fit on `out`.
+///
+/// # Errors
+/// If a file cannot be opened or written.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let (bytes, name) = read_file(&args.file)?;
+    let trace = match trace::read(&bytes, &name, &args.options()) {
+        Ok(trace) => trace,
+        Err(error) => {
+            let mut stderr = anstream::stderr();
+            writeln!(stderr, "error: {error}")?;
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    match &args.fit {
+        None => describe(&trace, args.format, out)?,
+        Some(target) => fit(&trace, &name, target, args, out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.read_as,
+            time_unit: self.time_unit,
+            block: self.block,
+            skip_empty: self.skip_empty,
+            vllm_filter: self.vllm_filter,
+            chars_per_token: self.chars_per_token,
+            window: self.window,
+            seed: self.seed,
+            ..ReadOptions::default()
+        }
+    }
+}
+
+fn describe(trace: &Trace, format: Output, out: &mut dyn Write) -> anyhow::Result<()> {
+    let description = trace::describe(trace);
+    match format {
+        Output::Text => out.write_all(description.text().as_bytes())?,
+        Output::Json => writeln!(out, "{}", serde_json::to_string_pretty(&description)?)?,
+    }
+    Ok(())
+}
+
+fn fit(trace: &Trace, name: &str, target: &Path, args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
+    let fitted = trace::fit(trace).with_context(|| format!("cannot fit a workload to {name}"))?;
+    let toml = fitted.toml(name, args.credit.as_deref());
+    if target == Path::new("-") {
+        out.write_all(toml.as_bytes())?;
+        return Ok(());
+    }
+    std::fs::write(target, toml).with_context(|| format!("cannot write {}", target.display()))?;
+    match args.format {
+        Output::Json => writeln!(out, "{}", serde_json::to_string_pretty(&fit_report(&fitted))?)?,
+        Output::Text => {
+            writeln!(
+                out,
+                "wrote {}: the laws of {} requests, none of their rows",
+                target.display(),
+                trace.requests.len()
+            )?;
+            for warning in &trace.warnings {
+                writeln!(out, "warning: {warning}")?;
+            }
+            writeln!(out, "\n{:<28}{:>12}{:>12}", "", "trace", "twin")?;
+            for row in fitted.comparison() {
+                writeln!(out, "{:<28}{:>12.4}{:>12.4}", row.what, row.trace, row.twin)?;
+            }
+            writeln!(out, "\nthe twin loses")?;
+            for loss in &fitted.losses {
+                writeln!(out, "- {loss}")?;
+            }
+            for note in &trace.notes {
+                writeln!(out, "note: {note}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fit_report(fitted: &FittedWorkload) -> serde_json::Value {
+    serde_json::json!({ "comparison": fitted.comparison(), "losses": fitted.losses, "source": fitted.source, "twin": fitted.twin })
+}
+
+/// The bytes of a file or of standard input, and the name that messages and fits give it.
+fn read_file(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
+    if path == Path::new("-") {
+        let mut stdin = std::io::stdin();
+        if stdin.is_terminal() {
+            bail!("`-` reads a trace from standard input, which is a terminal: name a file or pipe one in");
+        }
+        let mut bytes = Vec::new();
+        stdin
+            .read_to_end(&mut bytes)
+            .context("cannot read standard input")?;
+        return Ok((bytes, "standard input".to_owned()));
+    }
+    if path.is_dir() {
+        bail!(
+            "{} is a folder: name a trace file; ServeGen's client files are packed first with `tar czf profiles.tar.gz -C {0} .`",
+            path.display()
+        );
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let name = path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    Ok((bytes, name))
+}
+
+/// `START..END` in seconds, as start and length.
+fn parse_window(text: &str) -> Result<(Picos, Picos), String> {
+    let (start, end) = text
+        .split_once("..")
+        .ok_or("write START..END in seconds, e.g. 0..86400")?;
+    let seconds = |text: &str| {
+        let value = text.trim().trim_end_matches('s').trim().parse::<f64>().ok()?;
+        Picos::try_from_seconds(value)
+    };
+    match (seconds(start), seconds(end)) {
+        (Some(start), Some(end)) if end > start => Ok((start, end - start)),
+        (Some(_), Some(_)) => Err("the end must come after the start".to_owned()),
+        _ => Err("start and end are seconds from the profiles' beginning, e.g. 0..86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_start_and_length() {
+        assert_eq!(
+            parse_window("600..1200"),
+            Ok((Picos::from_seconds(600.0), Picos::from_seconds(600.0)))
+        );
+        assert!(parse_window("600").is_err());
+        assert!(parse_window("9..3").is_err());
+        assert!(parse_window("-1..3").is_err());
+    }
+}

@@ -1,0 +1,525 @@
+//! A workload fitted to a trace: what makes it heavy or bursty, and none of its rows.
+//!
+//! Kept: the curve of the rate over the day, how dispersed arrivals are within it, the quantiles of prompt and output
+//! length, their correlation, and the share of prompt tokens that a cache finds. Nothing else: see
+//! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of several neighbouring
+//! rows, the ends are set by the means of their segments rather than by the shortest and longest row, rates are counts
+//! over many requests, and all is rounded to three figures.
+
+use std::sync::Arc;
+
+use super::describe::{Description, describe, dispersion, find_grid, sorted, variation};
+use super::{Trace, twin};
+use crate::units::Picos;
+use crate::workload::{Arrivals, Client, Lengths, Prefix, Prompt, Request, WorkloadSpec};
+
+/// Fewer requests than this would show through any quantile.
+const REQUESTS_MIN: usize = 64;
+/// Segments between quantiles that are tried, most first.
+const SEGMENTS: [usize; 5] = [100, 64, 32, 16, 8];
+/// Requests that each segment holds at least.
+const SEGMENT_REQUESTS: usize = 8;
+/// Most pieces of the rate curve.
+const PIECES_MAX: f64 = 96.0;
+/// Requests that a piece of the rate curve holds on average, at least.
+const PIECE_REQUESTS: f64 = 50.0;
+/// Lengths of a piece that are tried, in seconds, shortest first.
+const PIECES_S: [f64; 9] = [10.0, 30.0, 60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0];
+/// A day: longer traces are folded onto one.
+const DAY_S: f64 = 86_400.0;
+/// Windows in which counts of arrivals are compared with the twin's, in seconds.
+const DISPERSION_WINDOWS_S: [f64; 3] = [1.0, 10.0, 60.0];
+/// The twin that is compared has at least so many requests, if the trace is shorter.
+const TWIN_MIN: usize = 100_000;
+/// And at most so many.
+const TWIN_MAX: usize = 200_000;
+/// Seed of the twin that is compared.
+const TWIN_SEED: u64 = 0;
+
+/// Why a trace cannot be fitted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FitError {
+    /// Its rows would show through.
+    #[error("{requests} requests are too few to fit: below {REQUESTS_MIN} a quantile gives single rows away")]
+    TooFew {
+        /// How many there are.
+        requests: usize,
+    },
+}
+
+/// A workload fitted to a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FittedWorkload {
+    /// When requests are sent; `None` where the trace has no times.
+    pub arrivals: Option<FittedArrivals>,
+    /// Prompt length, without a shared prefix, at equally spaced probabilities from 0 to 1.
+    pub input: Vec<f64>,
+    /// Output length likewise.
+    pub output: Vec<f64>,
+    /// Correlation of the normal scores of prompt and output.
+    pub correlation: f64,
+    /// What prompts share; `None` where the trace does not tell or shares nothing.
+    pub prefix: Option<FittedPrefix>,
+    /// The trace.
+    pub source: Description,
+    /// Requests drawn from this workload.
+    pub twin: Description,
+    /// What the twin does not keep, in sentences.
+    pub losses: Vec<String>,
+}
+
+/// A rate that follows a curve, with gamma gaps in operational time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FittedArrivals {
+    /// Length of a piece in seconds.
+    pub piece_s: f64,
+    /// requests/s in each piece.
+    pub rates: Vec<f64>,
+    /// Shape of the gamma law: 1 is Poisson, below 1 burstier.
+    pub burstiness: f64,
+    /// Distance of the grid that the trace's times sit on, in seconds.
+    pub grid_s: Option<f64>,
+    /// Whether several days were folded onto one.
+    pub folded: bool,
+}
+
+/// Groups of requests that share a prefix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FittedPrefix {
+    /// How many groups.
+    pub count: u32,
+    /// Tokens of the prefix.
+    pub prefix_len: u32,
+}
+
+/// Fits a workload to a trace.
+///
+/// # Errors
+/// If the trace has so few requests that the fit would give rows away.
+pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
+    let requests = trace.requests.len();
+    let segments = SEGMENTS
+        .into_iter()
+        .find(|segments| requests >= segments * SEGMENT_REQUESTS);
+    let Some(segments) = segments.filter(|_| requests >= REQUESTS_MIN) else {
+        return Err(FitError::TooFew { requests });
+    };
+    let source = describe(trace);
+    let total = knots(
+        &sorted(trace.requests.iter().map(|request| request.prompt_tokens)),
+        segments,
+    );
+    let arrivals = source
+        .arrivals
+        .as_ref()
+        .and_then(|_| fit_arrivals(&trace.requests));
+    let prefix = source
+        .prefix
+        .and_then(|share| fit_prefix(&trace.requests, share.tokens, &total));
+    let input = match prefix {
+        Some(prefix) => total
+            .iter()
+            .map(|&tokens| (tokens - f64::from(prefix.prefix_len)).max(1.0))
+            .collect(),
+        None => total,
+    };
+    let output = knots(
+        &sorted(trace.requests.iter().map(|request| request.output_tokens)),
+        segments,
+    );
+    let correlation = copula_correlation(source.rank_correlation.unwrap_or(0.0));
+    let twin = source.clone();
+    let mut fitted = FittedWorkload {
+        arrivals,
+        input,
+        output,
+        correlation,
+        prefix,
+        source,
+        twin,
+        losses: Vec::new(),
+    };
+    fitted.twin = fitted.describe_twin(trace);
+    fitted.losses = losses(&fitted);
+    Ok(fitted)
+}
+
+impl FittedWorkload {
+    /// The workload as the generator takes it. Without times in the trace all requests are sent at once.
+    #[must_use]
+    pub fn spec(&self) -> WorkloadSpec {
+        let arrivals = self
+            .arrivals
+            .as_ref()
+            .map_or(Arrivals::AllAtOnce, |fitted| Arrivals::Profile {
+                piece: Picos::from_seconds(fitted.piece_s),
+                rates: fitted.rates.as_slice().into(),
+                burstiness: fitted.burstiness,
+            });
+        let (input, output) = (
+            Arc::from(self.input.as_slice()),
+            Arc::from(self.output.as_slice()),
+        );
+        let prefix = self
+            .prefix
+            .map_or(Prefix::None, |FittedPrefix { count, prefix_len }| {
+                Prefix::Groups {
+                    count,
+                    prefix_len,
+                    zipf: 0.0,
+                    exact_shares: false,
+                }
+            });
+        WorkloadSpec {
+            arrivals,
+            lengths: Lengths::Quantiles {
+                input,
+                output,
+                correlation: self.correlation,
+            },
+            prefix,
+            client: Client {
+                max_concurrency: None,
+                rescale_arrivals: false,
+                timeout: None,
+                priorities: Vec::new(),
+            },
+            num_prompts: None,
+            duration: None,
+            endings: None,
+        }
+    }
+
+    /// The twin in numbers: many requests, so that what differs is the fit and not the draw; the prefix share and the
+    /// busiest minute, which depend on how many there are, from as many as the trace has.
+    fn describe_twin(&self, trace: &Trace) -> Description {
+        let count = trace.requests.len().clamp(TWIN_MIN, TWIN_MAX);
+        let times = match &self.arrivals {
+            Some(fitted) => {
+                twin::arrivals(fitted.piece_s, &fitted.rates, fitted.burstiness, count, TWIN_SEED)
+            }
+            None => vec![0.0; count],
+        };
+        let lengths = twin::lengths(&self.input, &self.output, self.correlation, count, TWIN_SEED);
+        let drawn = Trace {
+            requests: twin::requests(&times, &lengths, self.prefix, TWIN_SEED),
+            has_arrivals: self.arrivals.is_some(),
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            sessions: Vec::new(),
+            ..*trace
+        };
+        let mut twin = describe(&drawn);
+        let as_many = Trace {
+            requests: drawn.requests[..trace.requests.len().min(count)].to_vec(),
+            ..drawn
+        };
+        let as_many = describe(&as_many);
+        twin.prefix = as_many.prefix;
+        if let (Some(twin), Some(as_many)) = (&mut twin.arrivals, as_many.arrivals) {
+            twin.peak_to_mean_minute = as_many.peak_to_mean_minute;
+        }
+        twin
+    }
+}
+
+/// What the twin does not keep.
+fn losses(fitted: &FittedWorkload) -> Vec<String> {
+    let mut losses = vec![
+        "the order of requests: lengths do not drift over the day and do not depend on the hour".to_owned(),
+    ];
+    let tail = 100.0 / (fitted.input.len() - 1) as f64;
+    losses.push(format!(
+        "the shape of the tails: within the longest and shortest {tail:.0} % lengths are spread evenly, keeping their mean"
+    ));
+    if let Some(arrivals) = &fitted.arrivals {
+        losses.push(format!(
+            "the rate within a piece of {} s, but for gamma gaps of one shape",
+            arrivals.piece_s
+        ));
+        if let Some(grid_s) = arrivals.grid_s {
+            losses.push(format!("the {grid_s:.3} s grid of its times: the twin's are continuous, with the dispersion of counts over several ticks"));
+        }
+        if arrivals.folded {
+            losses.push("differences between days: all were averaged onto one".to_owned());
+        }
+    }
+    if let Some(prefix) = fitted.prefix {
+        losses.push(format!(
+            "the tree of shared prefixes and the turns of conversations: {} prefixes of {} tokens stand for them, reused as far apart",
+            prefix.count, prefix.prefix_len
+        ));
+        let flat =
+            fitted.input.iter().filter(|&&tokens| tokens <= 1.0).count() as f64 / fitted.input.len() as f64;
+        losses.push(format!(
+            "prompts of {} tokens and below: the {:.0} % shortest all become that long",
+            prefix.prefix_len + 1,
+            100.0 * flat
+        ));
+    }
+    if fitted.source.sessions.is_some() {
+        losses.push("which requests belong to one conversation".to_owned());
+    }
+    losses
+}
+
+/// Quantiles at `segments + 1` equally spaced probabilities, smoothed and rounded so that none is a row.
+///
+/// An interior one is the mean of the rows within half a segment of it. The two ends are where a straight line must
+/// start so that the first and last segment keep their mean.
+fn knots(sorted: &[u32], segments: usize) -> Vec<f64> {
+    let n = sorted.len();
+    let width = n as f64 / segments as f64;
+    let mean = |from: f64, to: f64| {
+        let rows = &sorted[from.round() as usize..(to.round() as usize).min(n)];
+        rows.iter().map(|&tokens| f64::from(tokens)).sum::<f64>() / rows.len() as f64
+    };
+    let mut knots: Vec<f64> = (0..=segments)
+        .map(|knot| knot as f64 * width)
+        .map(|at| mean((at - width / 4.0).max(0.0), at + width / 4.0))
+        .collect();
+    knots[0] = (2.0 * mean(0.0, width) - knots[1]).clamp(1.0, knots[1].max(1.0));
+    knots[segments] = (2.0 * mean(n as f64 - width, n as f64) - knots[segments - 1]).max(knots[segments - 1]);
+    let mut longest = 1.0;
+    for knot in &mut knots {
+        longest = three_figures(*knot).max(longest);
+        *knot = longest;
+    }
+    knots
+}
+
+/// Rounds to three significant figures.
+pub(super) fn three_figures(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    // Dividing by a power of ten that is exact gives the shortest decimal; multiplying by its inverse does not.
+    let digits = 2 - value.log10().floor() as i32;
+    if digits >= 0 {
+        (value * 10f64.powi(digits)).round() / 10f64.powi(digits)
+    } else {
+        (value / 10f64.powi(-digits)).round() * 10f64.powi(-digits)
+    }
+}
+
+/// The Gaussian copula's correlation that has a given rank correlation: `2·sin(π·ρ/6)`.
+fn copula_correlation(rank_correlation: f64) -> f64 {
+    let raw = 2.0 * (std::f64::consts::PI * rank_correlation / 6.0).sin();
+    (raw.clamp(-0.99, 0.99) * 1000.0).round() / 1000.0
+}
+
+/// Fits the rate curve and the burstiness within it; `None` where all requests arrive at once.
+fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
+    let times: Vec<f64> = requests.iter().map(|request| request.arrival.seconds()).collect();
+    let span_s = times.last().copied().filter(|&span| span > 0.0)?;
+    let folded = span_s >= 2.0 * DAY_S;
+    let (piece_s, rates) = rate_curve(&times, span_s, folded);
+    let grid_s = find_grid(&times);
+    let burstiness = fit_burstiness(&times, piece_s, &rates, grid_s);
+    Some(FittedArrivals {
+        piece_s,
+        rates,
+        burstiness,
+        grid_s,
+        folded,
+    })
+}
+
+/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate.
+fn rate_curve(times: &[f64], span_s: f64, folded: bool) -> (f64, Vec<f64>) {
+    let cycle_s = if folded { DAY_S } else { span_s };
+    let fits = |&piece: &f64| {
+        piece * PIECES_MAX >= cycle_s && times.len() as f64 * piece / cycle_s >= PIECE_REQUESTS
+    };
+    let nominal_s = PIECES_S
+        .into_iter()
+        .find(fits)
+        .unwrap_or(cycle_s / PIECES_MAX)
+        .min(cycle_s);
+    let pieces = (cycle_s / nominal_s).round().max(1.0);
+    // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess is below 0.1 s in all.
+    let piece_s = (cycle_s / pieces * 1000.0).ceil() / 1000.0;
+    let mut counts = vec![0.0f64; pieces as usize];
+    for &time in times {
+        let within = if folded { time % DAY_S } else { time };
+        counts[((within / piece_s) as usize).min(pieces as usize - 1)] += 1.0;
+    }
+    let whole_days = (span_s / DAY_S).floor();
+    let observed_s = |index: usize| {
+        let start = index as f64 * piece_s;
+        let rest = (span_s - whole_days * DAY_S - start).clamp(0.0, piece_s);
+        if folded {
+            whole_days * piece_s + rest
+        } else {
+            piece_s
+        }
+    };
+    let rates = counts
+        .iter()
+        .enumerate()
+        .map(|(index, count)| three_figures(count / observed_s(index)))
+        .collect();
+    (piece_s, rates)
+}
+
+/// The gamma shape whose twin has the trace's dispersion of counts in several windows.
+///
+/// The moment of the gaps alone (κ = 1/CV²) is led astray by clock grids and by a few long pauses; counts over seconds
+/// to a minute are what a queue feels. Where the trace is too short for counts, gaps in operational time decide.
+fn fit_burstiness(times: &[f64], piece_s: f64, rates: &[f64], grid_s: Option<f64>) -> f64 {
+    let windows: Vec<(f64, f64)> = match grid_s {
+        Some(grid) => [2.0, 4.0, 10.0].map(|ticks| ticks * grid).to_vec(),
+        None => DISPERSION_WINDOWS_S.to_vec(),
+    }
+    .into_iter()
+    .filter_map(|window_s| {
+        Some((
+            window_s,
+            dispersion(times, window_s, -grid_s.unwrap_or(0.0) / 2.0)?,
+        ))
+    })
+    .filter(|&(_, index)| index > 0.0)
+    .collect();
+    if windows.is_empty() {
+        let cv = variation(&operational_gaps(times, piece_s, rates)).unwrap_or(1.0);
+        return three_figures((1.0 / (cv * cv)).clamp(0.01, 100.0));
+    }
+    let count = times.len().clamp(20_000, TWIN_MIN);
+    let misfit = |log_shape: f64| -> f64 {
+        let drawn = twin::arrivals(piece_s, rates, log_shape.exp(), count, TWIN_SEED);
+        let term = |&(window_s, index): &(f64, f64)| {
+            dispersion(&drawn, window_s, 0.0).map_or(0.0, |twin| (twin.max(1e-9) / index).ln().powi(2))
+        };
+        windows.iter().map(term).sum()
+    };
+    let best = |from: f64, step: f64, count: u32| {
+        (0..=count)
+            .map(|i| from + step * f64::from(i))
+            .map(|at| (misfit(at), at))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or(0.0, |(_, at)| at)
+    };
+    let (low, high) = (0.01f64.ln(), 50f64.ln());
+    let coarse_step = (high - low) / 16.0;
+    let coarse = best(low, coarse_step, 16);
+    three_figures(best(coarse - coarse_step, coarse_step / 6.0, 12).exp())
+}
+
+/// Gaps measured by how many arrivals the rate curve expects in them.
+fn operational_gaps(times: &[f64], piece_s: f64, rates: &[f64]) -> Vec<f64> {
+    let mut before = vec![0.0];
+    for rate in rates {
+        before.push(before[before.len() - 1] + rate * piece_s);
+    }
+    let cycle_s = piece_s * rates.len() as f64;
+    let expected = |time: f64| {
+        let (rounds, within) = ((time / cycle_s).floor(), time % cycle_s);
+        let piece = ((within / piece_s) as usize).min(rates.len() - 1);
+        rounds * before[rates.len()] + before[piece] + rates[piece] * (within - piece as f64 * piece_s)
+    };
+    times
+        .windows(2)
+        .map(|pair| expected(pair[1]) - expected(pair[0]))
+        .collect()
+}
+
+/// Groups that give a prompt's tokens the share of hits that the trace has, reused as far apart as there.
+///
+/// A prefix stands in front of every prompt, so its length solves `H·L / (L + E[max(1, Q − L)]) = share`, with `H` the
+/// share of requests that are not the first of their group and `Q` the total prompt length.
+fn fit_prefix(requests: &[Request], share: f64, total: &[f64]) -> Option<FittedPrefix> {
+    if share <= 0.0 {
+        return None;
+    }
+    let n = requests.len() as f64;
+    let hit_share = |count: f64| 1.0 - count * (1.0 - (1.0 - 1.0 / count).powf(n)) / n;
+    // A geometric number of requests between two uses of one of `count` groups has the median `count · ln 2`.
+    let mut count = (median_reuse_distance(requests) / std::f64::consts::LN_2)
+        .round()
+        .max(1.0);
+    while count > 1.0 && hit_share(count) < 1.2 * share {
+        count = (count / 2.0).floor().max(1.0);
+    }
+    let grid: Vec<f64> = (0..1000)
+        .map(|i| twin::interpolate(total, (f64::from(i) + 0.5) / 1000.0))
+        .collect();
+    let shared = |length: f64| {
+        let own = grid.iter().map(|tokens| (tokens - length).max(1.0)).sum::<f64>() / grid.len() as f64;
+        hit_share(count) * length / (length + own)
+    };
+    let (mut low, mut high) = (0.0, total[total.len() - 1]);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if shared(middle) < share {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    let prefix_len = three_figures(high) as u32;
+    (prefix_len > 0).then_some(FittedPrefix {
+        count: count as u32,
+        prefix_len,
+    })
+}
+
+/// Median number of requests between a prompt and the last one that shares its longest known beginning; blocks that
+/// most requests hold (a system prompt) do not count.
+fn median_reuse_distance(requests: &[Request]) -> f64 {
+    let mut uses: rustc_hash::FxHashMap<u64, (usize, usize)> = rustc_hash::FxHashMap::default();
+    let mut distances = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let Prompt::Pieces(pieces) = &request.prompt else {
+            continue;
+        };
+        let known = pieces.iter().map_while(|piece| uses.get(&piece.segment.0)).last();
+        if let Some(&(last, times)) = known.filter(|(_, times)| 2 * times < index) {
+            distances.push((index - last, times));
+        }
+        for piece in pieces {
+            let entry = uses.entry(piece.segment.0).or_default();
+            *entry = (index, entry.1 + 1);
+        }
+    }
+    distances.sort_unstable();
+    distances
+        .get(distances.len() / 2)
+        .map_or(1.0, |&(distance, _)| distance as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_keep_the_mean_and_hide_the_rows() {
+        let mut rows: Vec<u32> = (0..1000u32).map(|i| 10 + i * i / 100).collect();
+        rows[999] = 50_000;
+        let knots = knots(&rows, 100);
+        let mean = rows.iter().sum::<u32>() as f64 / 1000.0;
+        let drawn = (0..10_000)
+            .map(|i| twin::interpolate(&knots, (f64::from(i) + 0.5) / 10_000.0))
+            .sum::<f64>()
+            / 10_000.0;
+        assert!((drawn / mean - 1.0).abs() < 0.005, "{drawn} {mean}");
+        assert!(knots.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(!knots.contains(&50_000.0));
+    }
+
+    #[test]
+    fn the_shape_of_gamma_gaps_is_found_again() {
+        for shape in [0.3, 1.0, 4.0] {
+            let times = twin::arrivals(60.0, &[5.0, 10.0], shape, 30_000, 99);
+            let found = fit_burstiness(&times, 60.0, &[5.0, 10.0], None);
+            assert!((found / shape).ln().abs() < 0.2, "{shape}: {found}");
+        }
+    }
+
+    #[test]
+    fn three_figures_round_at_every_size() {
+        assert_eq!(
+            [0.012_345, 1.2345, 123.45, 98_765.0].map(three_figures),
+            [0.0123, 1.23, 123.0, 98_800.0]
+        );
+    }
+}

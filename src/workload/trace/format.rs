@@ -1,0 +1,313 @@
+//! Which trace formats are read, what their clock counts, and how a file is recognised by its first bytes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{Place, Problem};
+
+/// A published trace format, as the publisher writes it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// Azure LLM inference traces 2023 and 2024: `TIMESTAMP,ContextTokens,GeneratedTokens`.
+    Azure,
+    /// Mooncake JSON lines: `timestamp` (ms), `input_length`, `output_length`, `hash_ids` (512 tokens).
+    Mooncake,
+    /// Qwen-Bailian JSON lines: `chat_id`, `parent_chat_id`, `timestamp` (s), lengths, `hash_ids` (16 tokens).
+    Bailian,
+    /// BurstGPT CSV: `Timestamp` (s), `Request tokens`, `Response tokens`; 0 response tokens is a failed request.
+    Burstgpt,
+    /// Vidur and sarathi-serve length lists: `num_prefill_tokens,num_decode_tokens`, no arrivals.
+    VidurLengths,
+    /// Vidur traces: `arrived_at` (s), `num_prefill_tokens`, `num_decode_tokens`.
+    VidurTrace,
+    /// splitwise-sim CSV: `arrival_timestamp` (s), `prompt_size`, `token_size`.
+    SplitwiseSim,
+    /// LLMServingSim JSON lines, flat: `arrival_time_ns`, `input_toks`, `output_toks`.
+    LlmServingSim,
+    /// APEX+ JSON lines: `StartTimeOffset` (ns), `ContextTokens`, `GeneratedTokens`.
+    ApexPlus,
+    /// ShareGPT conversations as JSON; tokens counted in the file or estimated from the text.
+    Sharegpt,
+    /// The result of `vllm bench serve --save-detailed`.
+    VllmBench,
+    /// ServeGen client profiles (a tar of `chunk-N-trace.csv` and `chunk-N-dataset.json`): a trace is drawn from them.
+    Servegen,
+}
+
+impl Format {
+    /// The format's name in prose.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Format::Azure => "Azure CSV",
+            Format::Mooncake => "Mooncake JSONL",
+            Format::Bailian => "Qwen-Bailian JSONL",
+            Format::Burstgpt => "BurstGPT CSV",
+            Format::VidurLengths => "Vidur lengths CSV",
+            Format::VidurTrace => "Vidur trace CSV",
+            Format::SplitwiseSim => "splitwise-sim CSV",
+            Format::LlmServingSim => "LLMServingSim JSONL",
+            Format::ApexPlus => "APEX+ JSONL",
+            Format::Sharegpt => "ShareGPT JSON",
+            Format::VllmBench => "vllm bench serve --save-detailed JSON",
+            Format::Servegen => "ServeGen client profiles",
+        }
+    }
+
+    /// What one unit of the file's time column is; `None` where it holds dates, or no times at all.
+    #[must_use]
+    pub fn time_unit(self) -> Option<TimeUnit> {
+        match self {
+            Format::Azure | Format::VidurLengths | Format::Sharegpt => None,
+            Format::Mooncake => Some(TimeUnit::Ms),
+            Format::LlmServingSim | Format::ApexPlus => Some(TimeUnit::Ns),
+            _ => Some(TimeUnit::S),
+        }
+    }
+
+    /// Tokens that one hash id stands for, where the format has hash ids.
+    #[must_use]
+    pub fn block(self) -> Option<u32> {
+        match self {
+            Format::Mooncake => Some(512),
+            Format::Bailian => Some(16),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.title())
+    }
+}
+
+/// What a number in a time column counts.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl TimeUnit {
+    /// Picoseconds in one.
+    #[must_use]
+    pub fn picos(self) -> u64 {
+        match self {
+            TimeUnit::Ns => 1_000,
+            TimeUnit::Us => 1_000_000,
+            TimeUnit::Ms => 1_000_000_000,
+            TimeUnit::S => 1_000_000_000_000,
+        }
+    }
+
+    /// The unit in prose.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            TimeUnit::Ns => "nanoseconds",
+            TimeUnit::Us => "microseconds",
+            TimeUnit::Ms => "milliseconds",
+            TimeUnit::S => "seconds",
+        }
+    }
+
+    /// As the flag `--time-unit` spells it.
+    #[must_use]
+    pub fn flag(self) -> &'static str {
+        match self {
+            TimeUnit::Ns => "ns",
+            TimeUnit::Us => "us",
+            TimeUnit::Ms => "ms",
+            TimeUnit::S => "s",
+        }
+    }
+}
+
+/// Files that are no text, told by how they begin.
+const NOT_TEXT: [(&[u8], &str, &str); 7] = [
+    (b"PK\x03\x04", "a zip archive", "unpack it first: unzip FILE"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "zstd-compressed",
+        "unpack it first: zstd -d FILE",
+    ),
+    (b"\xfd7zXZ", "xz-compressed", "unpack it first: xz -d FILE"),
+    (b"BZh", "bzip2-compressed", "unpack it first: bunzip2 FILE"),
+    (b"PAR1", "a Parquet file", "write it as CSV or JSON lines first"),
+    (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
+];
+
+/// How much of a JSON file is looked through for its keys.
+const HEAD: usize = 1 << 16;
+
+/// Recognises the format of an unpacked text file.
+pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Problem> {
+    if let Some((_, what, help)) = NOT_TEXT.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        return Err(Problem::new(
+            Place::File,
+            "",
+            format!("the file is {what}"),
+            *help,
+        ));
+    }
+    let start = bytes
+        .iter()
+        .position(|b| !b.is_ascii_whitespace())
+        .unwrap_or(bytes.len());
+    let text = &bytes[start..];
+    let first = text.split(|&b| b == b'\n').next().unwrap_or_default();
+    match text.first() {
+        None => Err(Problem::new(
+            Place::File,
+            "",
+            "the file is empty",
+            "a trace has at least one request",
+        )),
+        Some(b'[') if has_key(&text[..text.len().min(HEAD)], "conversations") => Ok(Format::Sharegpt),
+        Some(b'[') => Err(unknown("the JSON list has no `conversations`, as ShareGPT's has")),
+        Some(b'{') => sniff_object(text, first),
+        Some(_) => sniff_header(first),
+    }
+}
+
+/// Tells the JSON formats apart by the keys of the first object.
+fn sniff_object(text: &[u8], first: &[u8]) -> Result<Format, Problem> {
+    let by_key = [
+        ("chat_id", Format::Bailian),
+        ("input_toks", Format::LlmServingSim),
+        ("sub_requests", Format::LlmServingSim),
+        ("StartTimeOffset", Format::ApexPlus),
+        ("input_length", Format::Mooncake),
+        ("input_tokens", Format::Mooncake),
+        ("hash_ids", Format::Mooncake),
+        ("text_input", Format::Mooncake),
+        ("conversations", Format::Sharegpt),
+        ("input_lens", Format::VllmBench),
+        ("request_throughput", Format::VllmBench),
+    ];
+    let head = &text[..text.len().min(HEAD)];
+    let found = |part: &[u8]| {
+        by_key
+            .iter()
+            .find(|(key, _)| has_key(part, key))
+            .map(|&(_, format)| format)
+    };
+    found(first).or_else(|| found(head)).ok_or_else(|| {
+        unknown("the JSON object has none of the keys that known traces have (`timestamp` and `input_length`, `arrival_time_ns`, `input_lens`, …)")
+    })
+}
+
+/// Whether a JSON text has a key. Looked for as text: a file cut short, or broken, still names its keys.
+fn has_key(text: &[u8], key: &str) -> bool {
+    let quoted = format!("\"{key}\"");
+    text.windows(quoted.len())
+        .any(|window| window == quoted.as_bytes())
+}
+
+/// Tells the CSV formats apart by their header.
+fn sniff_header(first: &[u8]) -> Result<Format, Problem> {
+    let line = String::from_utf8_lossy(first);
+    let columns: Vec<String> = line.split(',').map(column_name).collect();
+    let has = |names: &[&str]| {
+        names
+            .iter()
+            .all(|name| columns.iter().any(|column| column == name))
+    };
+    if has(&["timestamp", "contexttokens", "generatedtokens"]) {
+        Ok(Format::Azure)
+    } else if has(&["timestamp", "request tokens", "response tokens"]) {
+        Ok(Format::Burstgpt)
+    } else if has(&["arrived_at", "num_prefill_tokens", "num_decode_tokens"]) {
+        Ok(Format::VidurTrace)
+    } else if has(&["num_prefill_tokens", "num_decode_tokens"]) {
+        Ok(Format::VidurLengths)
+    } else if has(&["arrival_timestamp", "prompt_size", "token_size"]) {
+        Ok(Format::SplitwiseSim)
+    } else {
+        let shown: String = line.chars().filter(|c| !c.is_control()).take(80).collect();
+        Err(unknown(&format!(
+            "the first line is no header of a known trace: `{shown}`"
+        )))
+    }
+}
+
+/// A header cell as it is compared: without quotes, blanks around it, byte-order mark and case.
+pub(super) fn column_name(cell: &str) -> String {
+    cell.trim_matches(|c: char| c.is_whitespace() || c == '"' || c == '\u{feff}')
+        .to_ascii_lowercase()
+}
+
+fn unknown(what: &str) -> Problem {
+    let help = "read: Azure, BurstGPT, Vidur and splitwise-sim CSV; Mooncake, Bailian, LLMServingSim and APEX+ JSON lines; ShareGPT JSON; \
+                `vllm bench serve --save-detailed` results; ServeGen profiles as .tar.gz. Name one with --read-as to see its own complaints";
+    Problem::new(Place::Line(1), "", what, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Format) {
+        assert_eq!(sniff(text.as_bytes()), Ok(expected), "{text}");
+    }
+
+    #[test]
+    fn formats_are_told_by_their_first_line() {
+        check("TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023", Format::Azure);
+        check("\u{feff}TIMESTAMP,ContextTokens,GeneratedTokens", Format::Azure);
+        check(
+            "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
+            Format::Burstgpt,
+        );
+        check(
+            "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n",
+            Format::VidurLengths,
+        );
+        check(
+            "arrived_at,num_prefill_tokens,num_decode_tokens\n",
+            Format::VidurTrace,
+        );
+        check(
+            "{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 1, \"hash_ids\": [0]}\n",
+            Format::Mooncake,
+        );
+        check(
+            "{\"chat_id\": 1, \"timestamp\": 0, \"input_length\": 3}\n",
+            Format::Bailian,
+        );
+        check(
+            "{\"input_toks\": 5, \"output_toks\": 1, \"arrival_time_ns\": 0}",
+            Format::LlmServingSim,
+        );
+        check(
+            "{\n  \"date\": \"\",\n  \"input_lens\": [1]\n}",
+            Format::VllmBench,
+        );
+        check("[{\"id\": \"a\", \"conversations\": []}]", Format::Sharegpt);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_named() {
+        assert_eq!(
+            sniff(b"PK\x03\x04rest").unwrap_err().what,
+            "the file is a zip archive"
+        );
+        assert_eq!(sniff(b"  \n").unwrap_err().what, "the file is empty");
+        assert!(sniff(b"a,b,c\n1,2,3").unwrap_err().what.contains("`a,b,c`"));
+    }
+}
