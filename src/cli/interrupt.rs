@@ -21,7 +21,10 @@ pub fn is_asked() -> bool {
     IS_ASKED.load(Ordering::Relaxed)
 }
 
-#[expect(clippy::exit, reason = "the command did not stop when asked, and holds nothing that must be saved")]
+#[expect(
+    clippy::exit,
+    reason = "the command did not stop when asked, and holds nothing that must be saved"
+)]
 fn quit() {
     std::process::exit(i32::from(Exit::Interrupted as u8));
 }

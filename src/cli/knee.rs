@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use super::Exit;
 use super::disk::Disk;
 use super::run::{OutputFlags, Outputs, read};
 use super::terminal::Terminal;
-use super::Exit;
 use crate::config::{Diagnostic, Resolved, resolve, resolved_toml};
 
 /// What to search.
@@ -50,14 +50,23 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     // The search sets the rate; one is needed for the input to be whole.
     let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
     let input = read(&flags, true).and_then(|mut input| {
-        if needs_rate && input.document.get("workload.arrivals").is_none() && input.document.get("workload.base").is_none() {
+        if needs_rate
+            && input.document.get("workload.arrivals").is_none()
+            && input.document.get("workload.base").is_none()
+        {
             flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
             input = read(&flags, true)?;
         }
         let resolved = resolve(input.document.clone(), &Disk)?;
         Ok((input, resolved))
     });
-    let input = input.and_then(|(input, resolved)| if resolved.slo.is_empty() { Err(no_promise().into()) } else { Ok((input, resolved)) });
+    let input = input.and_then(|(input, resolved)| {
+        if resolved.slo.is_empty() {
+            Err(no_promise().into())
+        } else {
+            Ok((input, resolved))
+        }
+    });
     let (input, resolved) = match input {
         Ok(input) => input,
         Err(problems) => {
@@ -65,13 +74,21 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
-    let bracket = Bracket { min_rate: rate("--min-rate", args.min_rate)?, max_rate: rate("--max-rate", args.max_rate)? };
-    if let Bracket { min_rate: Some(min), max_rate: Some(max) } = bracket
+    let bracket = Bracket {
+        min_rate: rate("--min-rate", args.min_rate)?,
+        max_rate: rate("--max-rate", args.max_rate)?,
+    };
+    if let Bracket {
+        min_rate: Some(min),
+        max_rate: Some(max),
+    } = bracket
         && min >= max
     {
         anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
     }
-    let outputs = args.output.resolve(&input.results, args.scenario.bench_cmd.is_some())?;
+    let outputs = args
+        .output
+        .resolve(&input.results, args.scenario.bench_cmd.is_some())?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     if args.output.dry_run {
@@ -88,12 +105,23 @@ fn no_promise() -> Diagnostic {
 
 fn rate(flag: &str, rate: Option<f64>) -> anyhow::Result<Option<f64>> {
     match rate {
-        Some(rate) if !(rate.is_finite() && rate > 0.0 && rate <= 1e9) => anyhow::bail!("{flag} {rate} is not a rate above 0"),
+        Some(rate) if !(rate.is_finite() && rate > 0.0 && rate <= 1e9) => {
+            anyhow::bail!("{flag} {rate} is not a rate above 0")
+        }
         rate => Ok(rate),
     }
 }
 
 /// Searches, judges and prints.
-fn execute(resolved: &Resolved, _bracket: Bracket, _outputs: &Outputs, _out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("{} on {} is a valid search, and this build has no simulation connected", resolved.model.name, resolved.device.id)
+fn execute(
+    resolved: &Resolved,
+    _bracket: Bracket,
+    _outputs: &Outputs,
+    _out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    anyhow::bail!(
+        "{} on {} is a valid search, and this build has no simulation connected",
+        resolved.model.name,
+        resolved.device.id
+    )
 }

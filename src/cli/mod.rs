@@ -54,7 +54,13 @@ impl From<Exit> for ExitCode {
 /// Plimsoll predicts time to first token, inter-token latency, throughput and the knee of an LLM server from a GPU, a
 /// model, engine flags and traffic: a discrete-event simulation of the engine's scheduler on a calibrated roofline.
 #[derive(Parser, Debug)]
-#[command(name = "plimsoll", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "plimsoll",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 #[command(after_help = "Examples:
   plimsoll knee                                        the highest rate of the quickstart scenario
   plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
@@ -66,7 +72,13 @@ Exit codes: 0 done, 1 failure, 2 wrong arguments or file, 3 promise not kept or 
 4 no steady state where one was asked for, 130 interrupted.")]
 pub struct Cli {
     /// Colour in messages.
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, display_order = 900)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        display_order = 900
+    )]
     pub color: Colour,
     /// Only the result and errors: no notes, no progress.
     #[arg(long, global = true, display_order = 901)]
@@ -120,7 +132,10 @@ const SPEAK_VLLM: [&str; 3] = ["run", "knee", "sweep"];
 #[must_use]
 pub fn main() -> ExitCode {
     interrupt::listen();
-    let args: Vec<String> = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let args: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
     let (cli, terminal, problems) = match parse(&args) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -149,9 +164,20 @@ type Parsed = (Cli, Terminal, Option<crate::config::Diagnostics>);
 
 /// Reads arguments (without the program's name), vLLM's spellings included.
 fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
-    let speaks_vllm = args.iter().find(|arg| !arg.starts_with('-')).is_some_and(|name| SPEAK_VLLM.contains(&name.as_str()));
-    let normal = if speaks_vllm { argv::normalise(args) } else { argv::Normalised { args: args.to_vec(), ..Default::default() } };
-    let matches = Cli::command().try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
+    let speaks_vllm = args
+        .iter()
+        .find(|arg| !arg.starts_with('-'))
+        .is_some_and(|name| SPEAK_VLLM.contains(&name.as_str()));
+    let normal = if speaks_vllm {
+        argv::normalise(args)
+    } else {
+        argv::Normalised {
+            args: args.to_vec(),
+            ..Default::default()
+        }
+    };
+    let matches =
+        Cli::command().try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     terminal.notes(&normal.ignored);
@@ -190,7 +216,11 @@ impl Write for Unbroken<'_> {
 
 /// Whether the reader of our output went away, which is its right (`plimsoll … | head`).
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe))
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
 }
 
 #[cfg(test)]
@@ -216,7 +246,11 @@ mod tests {
             "sweep course-week1 -L request-rate 1,2 -S max-num-seqs 8..32 step 8",
         ] {
             let parsed = parse_line(line);
-            assert!(matches!(parsed, Ok((_, _, None))), "{line}: {}", parsed.err().map_or(String::new(), |error| error.to_string()));
+            assert!(
+                matches!(parsed, Ok((_, _, None))),
+                "{line}: {}",
+                parsed.err().map_or(String::new(), |error| error.to_string())
+            );
         }
         assert!(parse_line("run m --speculative-config {}").unwrap().2.is_some());
         assert!(parse_line("run m --max-num-sequences 4").is_err());

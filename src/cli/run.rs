@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::ValueEnum;
 
+use super::Exit;
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::Exit;
 use crate::config::flags::ScenarioFlags;
 use crate::config::pasted::ResultFlags;
 use crate::config::{Assembled, Diagnostics, Metric, QUICKSTART, Resolved, assemble, resolve, resolved_toml};
@@ -112,8 +112,15 @@ impl OutputFlags {
             None => Metric::ALL.to_vec(),
             Some(list) => metrics(&list)?,
         };
-        let metadata = if own.metadata.is_empty() { &pasted.metadata } else { &own.metadata };
-        let metadata = metadata.iter().map(|pair| key_value(pair)).collect::<anyhow::Result<_>>()?;
+        let metadata = if own.metadata.is_empty() {
+            &pasted.metadata
+        } else {
+            &own.metadata
+        };
+        let metadata = metadata
+            .iter()
+            .map(|pair| key_value(pair))
+            .collect::<anyhow::Result<_>>()?;
         Ok(Outputs {
             format: self.format.unwrap_or_default(),
             file: self.output.clone(),
@@ -133,7 +140,9 @@ impl OutputFlags {
 
 fn percentiles(list: &str) -> anyhow::Result<Vec<f64>> {
     let number = |text: &str| text.trim().parse().ok().filter(|p: &f64| *p > 0.0 && *p < 100.0);
-    let read = |text: &str| number(text).with_context(|| format!("--metric-percentiles: `{text}` does not lie between 0 and 100"));
+    let read = |text: &str| {
+        number(text).with_context(|| format!("--metric-percentiles: `{text}` does not lie between 0 and 100"))
+    };
     let mut all: Vec<f64> = list.split(',').map(read).collect::<anyhow::Result<_>>()?;
     all.sort_by(f64::total_cmp);
     all.dedup();
@@ -141,21 +150,35 @@ fn percentiles(list: &str) -> anyhow::Result<Vec<f64>> {
 }
 
 fn metrics(list: &str) -> anyhow::Result<Vec<Metric>> {
-    let read = |name: &str| Metric::from_name(name).with_context(|| format!("--percentile-metrics: `{name}` is none of ttft, tpot, itl, e2el"));
+    let read = |name: &str| {
+        Metric::from_name(name)
+            .with_context(|| format!("--percentile-metrics: `{name}` is none of ttft, tpot, itl, e2el"))
+    };
     list.split(',').map(read).collect()
 }
 
 fn key_value(pair: &str) -> anyhow::Result<(String, String)> {
-    let (key, value) = pair.split_once('=').with_context(|| format!("--metadata: write `{pair}` as KEY=VALUE"))?;
+    let (key, value) = pair
+        .split_once('=')
+        .with_context(|| format!("--metadata: write `{pair}` as KEY=VALUE"))?;
     Ok((key.to_string(), value.to_string()))
 }
 
 /// Layers the input; without any it is the quickstart scenario where that is `or_quickstart`.
 pub(super) fn read(flags: &ScenarioFlags, or_quickstart: bool) -> Result<Assembled, Diagnostics> {
-    let names_nothing = flags.target.is_none() && flags.scenario.is_none() && flags.model.is_none() && flags.serve_cmd.is_none();
+    let names_nothing = flags.target.is_none()
+        && flags.scenario.is_none()
+        && flags.model.is_none()
+        && flags.serve_cmd.is_none();
     if names_nothing && or_quickstart {
         let scenario = Some(QUICKSTART.to_string());
-        return assemble(&ScenarioFlags { scenario, ..flags.clone() }, &Disk);
+        return assemble(
+            &ScenarioFlags {
+                scenario,
+                ..flags.clone()
+            },
+            &Disk,
+        );
     }
     assemble(flags, &Disk)
 }
@@ -165,7 +188,8 @@ pub(super) fn read(flags: &ScenarioFlags, or_quickstart: bool) -> Result<Assembl
 /// # Errors
 /// Flags of the output that are wrong, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let input = read(&args.scenario, false).and_then(|input| Ok((input.clone(), resolve(input.document, &Disk)?)));
+    let input =
+        read(&args.scenario, false).and_then(|input| Ok((input.clone(), resolve(input.document, &Disk)?)));
     let (input, resolved) = match input {
         Ok(input) => input,
         Err(problems) => {
@@ -173,11 +197,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
-    let outputs = args.output.resolve(&input.results, args.scenario.bench_cmd.is_some())?;
+    let outputs = args
+        .output
+        .resolve(&input.results, args.scenario.bench_cmd.is_some())?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     if input.document.get("sweep").is_some() {
-        terminal.notes(&["the scenario has a [sweep]: `plimsoll sweep` runs all of it, this runs what stands outside".to_string()]);
+        terminal.notes(&[
+            "the scenario has a [sweep]: `plimsoll sweep` runs all of it, this runs what stands outside"
+                .to_string(),
+        ]);
     }
     if args.output.dry_run {
         out.write_all(resolved_toml(&resolved).as_bytes())?;
@@ -188,5 +217,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 
 /// Simulates, judges and prints.
 fn execute(resolved: &Resolved, _outputs: &Outputs, _out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("{} on {} is a valid run, and this build has no simulation connected", resolved.model.name, resolved.device.id)
+    anyhow::bail!(
+        "{} on {} is a valid run, and this build has no simulation connected",
+        resolved.model.name,
+        resolved.device.id
+    )
 }

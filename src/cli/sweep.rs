@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use super::Exit;
 use super::disk::Disk;
 use super::run::{OutputFlags, Outputs, read};
 use super::terminal::Terminal;
-use super::Exit;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve};
 
@@ -52,15 +52,27 @@ pub struct Planned {
 
 impl Args {
     fn axes(&self, input: &Assembled) -> Result<Vec<Axis>, Diagnostics> {
-        let lists = self.lists.chunks_exact(2).map(|pair| Axis::list(&pair[0], &pair[1]));
+        let lists = self
+            .lists
+            .chunks_exact(2)
+            .map(|pair| Axis::list(&pair[0], &pair[1]));
         let steps = self.steps.chunks_exact(4).map(|four| match four[2].as_str() {
             "step" => Axis::steps(&four[0], &four[1], &four[3]),
-            other => Err(Diagnostic::new(format!("`-S`: the third word is `step`, not `{other}`")).help("write it like -S request-rate 2..32 step 2")),
+            other => Err(
+                Diagnostic::new(format!("`-S`: the third word is `step`, not `{other}`"))
+                    .help("write it like -S request-rate 2..32 step 2"),
+            ),
         });
         let given: Vec<Axis> = lists.chain(steps).collect::<Result<_, _>>()?;
-        let axes = if given.is_empty() { axes::of_scenario(&input.document)? } else { given };
+        let axes = if given.is_empty() {
+            axes::of_scenario(&input.document)?
+        } else {
+            given
+        };
         if axes.is_empty() {
-            return Err(Diagnostic::new("nothing varies").help("give an axis, -L request-rate 4,8,16, or a [sweep] in the scenario").into());
+            return Err(Diagnostic::new("nothing varies")
+                .help("give an axis, -L request-rate 4,8,16, or a [sweep] in the scenario")
+                .into());
         }
         Ok(axes)
     }
@@ -69,14 +81,32 @@ impl Args {
         let cells = axes::cells(&input.document, &self.axes(input)?, self.link)?;
         let mut planned = Vec::new();
         let mut problems: Vec<Diagnostic> = Vec::new();
-        for (index, Cell { labels, document }) in cells.into_iter().enumerate().filter(|(index, _)| index % part.1 == part.0) {
+        for (index, Cell { labels, document }) in cells
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| index % part.1 == part.0)
+        {
             match resolve(document, &Disk) {
-                Ok(resolved) => planned.push(Planned { index, labels, resolved }),
+                Ok(resolved) => planned.push(Planned {
+                    index,
+                    labels,
+                    resolved,
+                }),
                 // The same mistake in every cell is one mistake.
-                Err(wrong) => problems.extend(wrong.0.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>()),
+                Err(wrong) => problems.extend(
+                    wrong
+                        .0
+                        .into_iter()
+                        .filter(|problem| !problems.contains(problem))
+                        .collect::<Vec<_>>(),
+                ),
             }
         }
-        if problems.is_empty() { Ok(planned) } else { Err(Diagnostics(problems)) }
+        if problems.is_empty() {
+            Ok(planned)
+        } else {
+            Err(Diagnostics(problems))
+        }
     }
 }
 
@@ -84,10 +114,16 @@ impl Args {
 fn partition(text: &str, environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<(usize, usize)> {
     if text == "slurm" {
         let number = |name: &str| environment(name).and_then(|value| value.parse::<usize>().ok());
-        let all = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT"), number("SLURM_ARRAY_TASK_MIN").unwrap_or(0));
+        let all = (
+            number("SLURM_ARRAY_TASK_ID"),
+            number("SLURM_ARRAY_TASK_COUNT"),
+            number("SLURM_ARRAY_TASK_MIN").unwrap_or(0),
+        );
         return match all {
             (Some(id), Some(count), first) if id >= first && id - first < count => Ok((id - first, count)),
-            _ => anyhow::bail!("--partition slurm needs SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT of a job array"),
+            _ => anyhow::bail!(
+                "--partition slurm needs SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT of a job array"
+            ),
         };
     }
     let parts = text.strip_prefix("slice:").and_then(|rest| rest.split_once('/'));
@@ -114,11 +150,17 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
-    let outputs = args.output.resolve(&input.results, args.scenario.bench_cmd.is_some())?;
+    let outputs = args
+        .output
+        .resolve(&input.results, args.scenario.bench_cmd.is_some())?;
     terminal.notes(&input.notes);
     if args.output.dry_run {
         for cell in &planned {
-            let labels: Vec<String> = cell.labels.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            let labels: Vec<String> = cell
+                .labels
+                .iter()
+                .map(|(name, value)| format!("{name} = {value}"))
+                .collect();
             writeln!(out, "{}  {}", cell.index, labels.join(", "))?;
         }
         return Ok(Exit::Ok.into());
@@ -128,7 +170,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 
 /// Simulates every cell and prints.
 fn execute(planned: &[Planned], _outputs: &Outputs, _out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("{} valid runs, and this build has no simulation connected", planned.len())
+    anyhow::bail!(
+        "{} valid runs, and this build has no simulation connected",
+        planned.len()
+    )
 }
 
 #[cfg(test)]
@@ -143,7 +188,18 @@ mod tests {
         for bad in ["slice:0/3", "slice:4/3", "1/3", "slice:a/b", "slurm"] {
             assert_eq!(slice(bad), None, "{bad}");
         }
-        let array = |name: &str| Some(if name == "SLURM_ARRAY_TASK_ID" { "5" } else if name == "SLURM_ARRAY_TASK_COUNT" { "4" } else { "2" }.to_string());
+        let array = |name: &str| {
+            Some(
+                if name == "SLURM_ARRAY_TASK_ID" {
+                    "5"
+                } else if name == "SLURM_ARRAY_TASK_COUNT" {
+                    "4"
+                } else {
+                    "2"
+                }
+                .to_string(),
+            )
+        };
         assert_eq!(partition("slurm", array).ok(), Some((3, 4)));
     }
 }

@@ -28,8 +28,13 @@ const ALIASES: [(&str, &str); 3] = [
 ];
 
 /// Switches that take `--no-X`.
-const SWITCHES: [&str; 5] =
-    ["enable-chunked-prefill", "enable-prefix-caching", "scheduler-reserve-full-isl", "async-scheduling", "enforce-eager"];
+const SWITCHES: [&str; 5] = [
+    "enable-chunked-prefill",
+    "enable-prefix-caching",
+    "scheduler-reserve-full-isl",
+    "async-scheduling",
+    "enforce-eager",
+];
 
 /// What a flag without a field of its own does to a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +111,11 @@ const KNOWN: &[(&str, Takes, Effect)] = &[
     ("structured-outputs-config", One, Ignored(SAMPLING)),
     ("limit-mm-per-prompt", One, Ignored("prompts are text tokens")),
     ("mm-processor-kwargs", One, Ignored("prompts are text tokens")),
-    ("allowed-local-media-path", One, Ignored("prompts are text tokens")),
+    (
+        "allowed-local-media-path",
+        One,
+        Ignored("prompts are text tokens"),
+    ),
     ("trust-remote-code", Nothing, Ignored(LOADING)),
     ("load-format", One, Ignored(LOADING)),
     ("download-dir", One, Ignored(LOADING)),
@@ -120,40 +129,149 @@ const KNOWN: &[(&str, Takes, Effect)] = &[
     ("max-parallel-loading-workers", One, Ignored(LOADING)),
     ("use-tqdm-on-load", Nothing, Ignored(LOADING)),
     ("safetensors-load-strategy", One, Ignored(LOADING)),
-    ("enable-sleep-mode", Nothing, Ignored("the simulated server never sleeps")),
-    ("distributed-executor-backend", One, Ignored("workers are not modelled one by one")),
+    (
+        "enable-sleep-mode",
+        Nothing,
+        Ignored("the simulated server never sleeps"),
+    ),
+    (
+        "distributed-executor-backend",
+        One,
+        Ignored("workers are not modelled one by one"),
+    ),
     ("worker-cls", One, Ignored("workers are not modelled one by one")),
-    ("api-server-count", One, Ignored("the front end's delay does not depend on load here")),
+    (
+        "api-server-count",
+        One,
+        Ignored("the front end's delay does not depend on load here"),
+    ),
     ("device", One, Ignored("--gpu says the device")),
     ("task", One, Ignored("generation is what is simulated")),
     ("runner", One, Ignored("generation is what is simulated")),
-    ("disable-custom-all-reduce", Nothing, Ignored("the calibration says how ranks are joined")),
-    ("attention-backend", One, Ignored("the calibration says how fast attention is")),
-    ("prefix-caching-hash-algo", One, Ignored("equal prefixes are found without hashing")),
-    ("calculate-kv-scales", Nothing, Ignored("numbers are not computed")),
-    ("optimization-level", One, Ignored("the calibration is of compiled kernels; use --enforce-eager or --compilation-config")),
-    ("max-num-queued-tokens", One, NotModelled("0", "a limit on queued tokens is not modelled yet")),
-    ("long-prefill-token-threshold-adaptive", Nothing, NotModelled("false", "the adaptive threshold is not modelled yet")),
-    ("max-num-partial-prefills", One, NotModelled("1", "vLLM's V1 engine refuses it: long_prefill_token_threshold caps partial prefills")),
-    ("max-long-partial-prefills", One, NotModelled("1", "vLLM's V1 engine refuses it: long_prefill_token_threshold caps partial prefills")),
-    ("swap-space", One, Ignored("V1 recomputes what it preempts and never swaps")),
-    ("num-scheduler-steps", One, NotModelled("1", "multi-step scheduling was a feature of V0, which is not modelled yet")),
-    ("scheduler-delay-factor", One, NotModelled("0", "the delay factor was a feature of V0, which is not modelled yet")),
-    ("enable-expert-parallel", Nothing, NotModelled("false", "expert parallelism is not modelled yet")),
-    ("cpu-offload-gb", One, NotModelled("0", "weights offloaded to the host are not modelled yet")),
+    (
+        "disable-custom-all-reduce",
+        Nothing,
+        Ignored("the calibration says how ranks are joined"),
+    ),
+    (
+        "attention-backend",
+        One,
+        Ignored("the calibration says how fast attention is"),
+    ),
+    (
+        "prefix-caching-hash-algo",
+        One,
+        Ignored("equal prefixes are found without hashing"),
+    ),
+    (
+        "calculate-kv-scales",
+        Nothing,
+        Ignored("numbers are not computed"),
+    ),
+    (
+        "optimization-level",
+        One,
+        Ignored("the calibration is of compiled kernels; use --enforce-eager or --compilation-config"),
+    ),
+    (
+        "max-num-queued-tokens",
+        One,
+        NotModelled("0", "a limit on queued tokens is not modelled yet"),
+    ),
+    (
+        "long-prefill-token-threshold-adaptive",
+        Nothing,
+        NotModelled("false", "the adaptive threshold is not modelled yet"),
+    ),
+    (
+        "max-num-partial-prefills",
+        One,
+        NotModelled(
+            "1",
+            "vLLM's V1 engine refuses it: long_prefill_token_threshold caps partial prefills",
+        ),
+    ),
+    (
+        "max-long-partial-prefills",
+        One,
+        NotModelled(
+            "1",
+            "vLLM's V1 engine refuses it: long_prefill_token_threshold caps partial prefills",
+        ),
+    ),
+    (
+        "swap-space",
+        One,
+        Ignored("V1 recomputes what it preempts and never swaps"),
+    ),
+    (
+        "num-scheduler-steps",
+        One,
+        NotModelled(
+            "1",
+            "multi-step scheduling was a feature of V0, which is not modelled yet",
+        ),
+    ),
+    (
+        "scheduler-delay-factor",
+        One,
+        NotModelled(
+            "0",
+            "the delay factor was a feature of V0, which is not modelled yet",
+        ),
+    ),
+    (
+        "enable-expert-parallel",
+        Nothing,
+        NotModelled("false", "expert parallelism is not modelled yet"),
+    ),
+    (
+        "cpu-offload-gb",
+        One,
+        NotModelled("0", "weights offloaded to the host are not modelled yet"),
+    ),
     ("kv-offloading-size", One, NotModelled("0", OFFLOAD)),
     ("kv-offloading-backend", One, NotModelled("", OFFLOAD)),
-    ("kv-transfer-config", One, NotModelled("", "KV transfer between engines (prefill/decode disaggregation, LMCache) is not modelled yet")),
+    (
+        "kv-transfer-config",
+        One,
+        NotModelled(
+            "",
+            "KV transfer between engines (prefill/decode disaggregation, LMCache) is not modelled yet",
+        ),
+    ),
     ("speculative-config", One, NotModelled("", SPECULATION)),
     ("spec-method", One, NotModelled("", SPECULATION)),
     ("spec-model", One, NotModelled("", SPECULATION)),
     ("spec-tokens", One, NotModelled("0", SPECULATION)),
     ("enable-lora", Nothing, NotModelled("false", LORA)),
     ("lora-modules", Many, NotModelled("", LORA)),
-    ("hf-overrides", One, NotModelled("", "changed model shapes: write the config.json and give its path")),
-    ("rope-scaling", One, NotModelled("", "changed model shapes: write the config.json and give its path")),
-    ("disable-sliding-window", Nothing, NotModelled("false", "sliding windows cannot be switched off yet")),
-    ("data-parallel-backend", One, Ignored("it matters with --data-parallel-size only")),
+    (
+        "hf-overrides",
+        One,
+        NotModelled(
+            "",
+            "changed model shapes: write the config.json and give its path",
+        ),
+    ),
+    (
+        "rope-scaling",
+        One,
+        NotModelled(
+            "",
+            "changed model shapes: write the config.json and give its path",
+        ),
+    ),
+    (
+        "disable-sliding-window",
+        Nothing,
+        NotModelled("false", "sliding windows cannot be switched off yet"),
+    ),
+    (
+        "data-parallel-backend",
+        One,
+        Ignored("it matters with --data-parallel-size only"),
+    ),
     ("additional-config", One, Ignored("it is read by plug-ins")),
     // vllm bench serve
     ("backend", One, Ignored(CLIENT)),
@@ -162,12 +280,31 @@ const KNOWN: &[(&str, Takes, Effect)] = &[
     ("endpoint", One, Ignored(CLIENT)),
     ("header", Many, Ignored(CLIENT)),
     ("insecure", Nothing, Ignored(CLIENT)),
-    ("ready-check-timeout-sec", One, Ignored("the simulated server is ready at once")),
+    (
+        "ready-check-timeout-sec",
+        One,
+        Ignored("the simulated server is ready at once"),
+    ),
     ("request-id-prefix", One, Ignored("a name changes nothing")),
-    ("disable-tqdm", Nothing, Ignored("it changes the client's screen only")),
+    (
+        "disable-tqdm",
+        Nothing,
+        Ignored("it changes the client's screen only"),
+    ),
     ("profile", Nothing, Ignored("there is nothing to profile")),
-    ("num-warmups", One, NotModelled("0", "warm-up requests are not sent: the simulated server has nothing to warm, but their prompt would be in the prefix cache")),
-    ("probe-request-rate", One, NotModelled("0", "probe requests are not modelled")),
+    (
+        "num-warmups",
+        One,
+        NotModelled(
+            "0",
+            "warm-up requests are not sent: the simulated server has nothing to warm, but their prompt would be in the prefix cache",
+        ),
+    ),
+    (
+        "probe-request-rate",
+        One,
+        NotModelled("0", "probe requests are not modelled"),
+    ),
     ("logprobs", One, Ignored(SAMPLING)),
     ("top-p", One, Ignored(SAMPLING)),
     ("top-k", One, Ignored(SAMPLING)),
@@ -176,32 +313,88 @@ const KNOWN: &[(&str, Takes, Effect)] = &[
     ("frequency-penalty", One, Ignored(SAMPLING)),
     ("presence-penalty", One, Ignored(SAMPLING)),
     ("repetition-penalty", One, Ignored(SAMPLING)),
-    ("use-beam-search", Nothing, NotModelled("false", "beam search is not modelled")),
-    ("ignore-eos", Nothing, Ignored("outputs have the asked length unless [workload.endings] says otherwise")),
+    (
+        "use-beam-search",
+        Nothing,
+        NotModelled("false", "beam search is not modelled"),
+    ),
+    (
+        "ignore-eos",
+        Nothing,
+        Ignored("outputs have the asked length unless [workload.endings] says otherwise"),
+    ),
     ("extra-body", One, Ignored(SAMPLING)),
-    ("no-stream", Nothing, Ignored("it is about how a data set is downloaded")),
-    ("no-oversample", Nothing, NotModelled("false", "lengths are drawn with replacement")),
-    ("disable-shuffle", Nothing, NotModelled("false", "lengths are drawn with replacement")),
+    (
+        "no-stream",
+        Nothing,
+        Ignored("it is about how a data set is downloaded"),
+    ),
+    (
+        "no-oversample",
+        Nothing,
+        NotModelled("false", "lengths are drawn with replacement"),
+    ),
+    (
+        "disable-shuffle",
+        Nothing,
+        NotModelled("false", "lengths are drawn with replacement"),
+    ),
     ("skip-chat-template", Nothing, Ignored(TEXT)),
-    ("append-result", Nothing, NotModelled("false", "each result is a file of its own")),
+    (
+        "append-result",
+        Nothing,
+        NotModelled("false", "each result is a file of its own"),
+    ),
     ("lora-assignment", One, Ignored(LORA)),
-    ("random-batch-size", One, NotModelled("1", "it is for embedding models")),
-    ("plot-timeline", Nothing, Ignored("use --format or plimsoll timeline")),
-    ("timeline-itl-thresholds", One, Ignored("it is for --plot-timeline")),
+    (
+        "random-batch-size",
+        One,
+        NotModelled("1", "it is for embedding models"),
+    ),
+    (
+        "plot-timeline",
+        Nothing,
+        Ignored("use --format or plimsoll timeline"),
+    ),
+    (
+        "timeline-itl-thresholds",
+        One,
+        Ignored("it is for --plot-timeline"),
+    ),
     ("plot-dataset-stats", Nothing, Ignored("use plimsoll trace")),
-    ("self-timed", Nothing, Ignored("a trace always brings its own arrival times; --request-rate scales them")),
-    ("no-self-timed", Nothing, NotModelled("", "a trace always brings its own arrival times; --request-rate scales them")),
+    (
+        "self-timed",
+        Nothing,
+        Ignored("a trace always brings its own arrival times; --request-rate scales them"),
+    ),
+    (
+        "no-self-timed",
+        Nothing,
+        NotModelled(
+            "",
+            "a trace always brings its own arrival times; --request-rate scales them",
+        ),
+    ),
 ];
 
 /// SGLang's flags and what vLLM calls them.
 const SGLANG: [(&str, &str); 9] = [
     ("tp-size", "--tensor-parallel-size"),
-    ("mem-fraction-static", "--gpu-memory-utilization (which counts other memory, too)"),
-    ("chunked-prefill-size", "--max-num-batched-tokens or --long-prefill-token-threshold"),
+    (
+        "mem-fraction-static",
+        "--gpu-memory-utilization (which counts other memory, too)",
+    ),
+    (
+        "chunked-prefill-size",
+        "--max-num-batched-tokens or --long-prefill-token-threshold",
+    ),
     ("max-prefill-tokens", "--max-num-batched-tokens"),
     ("max-running-requests", "--max-num-seqs"),
     ("schedule-policy", "--scheduling-policy"),
-    ("schedule-conservativeness", "nothing: vLLM does not estimate output lengths"),
+    (
+        "schedule-conservativeness",
+        "nothing: vLLM does not estimate output lengths",
+    ),
     ("page-size", "--block-size"),
     ("disable-radix-cache", "--no-enable-prefix-caching"),
 ];
@@ -234,14 +427,23 @@ pub fn normalise(args: &[String]) -> Normalised {
         };
         if let Some((_, vllm)) = SGLANG.iter().find(|(sglang, _)| *sglang == name) {
             at += take_values(&args[at..], One, value.is_some()).len();
-            let problem = Diagnostic::new(format!("`--{name}` is a flag of SGLang")).help(format!("vLLM's is {vllm}"));
-            out.problems.push(problem.at(Place::Flag(format!("--{name}"))).help("SGLang's scheduler is not modelled yet"));
+            let problem =
+                Diagnostic::new(format!("`--{name}` is a flag of SGLang")).help(format!("vLLM's is {vllm}"));
+            out.problems.push(
+                problem
+                    .at(Place::Flag(format!("--{name}")))
+                    .help("SGLang's scheduler is not modelled yet"),
+            );
             continue;
         }
         if let Some((_, takes, effect)) = KNOWN.iter().find(|(known, ..)| *known == name) {
             let values = take_values(&args[at..], *takes, value.is_some());
             at += values.len();
-            out.drop_flag(&name, value.as_deref().or(values.first().map(String::as_str)), *effect);
+            out.drop_flag(
+                &name,
+                value.as_deref().or(values.first().map(String::as_str)),
+                *effect,
+            );
             continue;
         }
         out.args.push(match (name.strip_prefix("no-"), value) {
@@ -259,19 +461,26 @@ fn flag(arg: &str) -> Option<(String, Option<String>)> {
         Some((name, value)) => (name, Some(value.to_string())),
         None => (arg, None),
     };
-    let long = SHORT.iter().find(|(short, _)| *short == name).map(|(_, long)| *long);
+    let long = SHORT
+        .iter()
+        .find(|(short, _)| *short == name)
+        .map(|(_, long)| *long);
     // `-tp4` and `-O3`, as vLLM takes them.
     let glued = || {
         let (short, rest) = arg.split_at_checked(if arg.starts_with("-O") { 2 } else { 3 })?;
         let (_, long) = SHORT.iter().find(|(known, _)| *known == short)?;
-        (value.is_none() && rest.bytes().all(|byte| byte.is_ascii_digit())).then(|| (*long, Some(rest.to_string())))
+        (value.is_none() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| (*long, Some(rest.to_string())))
     };
     let (name, value) = match long {
         Some(long) => (long, value),
         None => glued().unwrap_or((name, value)),
     };
     let name = name.strip_prefix("--")?.replace('_', "-");
-    let alias = ALIASES.iter().find(|(alias, _)| alias[2..] == name).map(|(_, real)| real[2..].to_string());
+    let alias = ALIASES
+        .iter()
+        .find(|(alias, _)| alias[2..] == name)
+        .map(|(_, real)| real[2..].to_string());
     Some((alias.unwrap_or(name), value))
 }
 
@@ -295,8 +504,11 @@ impl Normalised {
                 self.ignored.push(format!("--{name} {neutral} has no effect"));
             }
             NotModelled(_, reason) => {
-                let problem = Diagnostic::new(format!("`--{name}` would change the result, and cannot be honoured"));
-                self.problems.push(problem.label(reason).at(Place::Flag(format!("--{name}"))));
+                let problem = Diagnostic::new(format!(
+                    "`--{name}` would change the result, and cannot be honoured"
+                ));
+                self.problems
+                    .push(problem.label(reason).at(Place::Flag(format!("--{name}"))));
             }
         }
     }
@@ -305,7 +517,13 @@ impl Normalised {
 /// The flag nearest to an unknown one, among those that are known without a field of their own.
 #[must_use]
 pub fn nearest_known(name: &str) -> Option<&'static str> {
-    nearest(name.trim_start_matches('-'), KNOWN.iter().map(|(known, ..)| *known), 1).first().copied()
+    nearest(
+        name.trim_start_matches('-'),
+        KNOWN.iter().map(|(known, ..)| *known),
+        1,
+    )
+    .first()
+    .copied()
 }
 
 #[cfg(test)]
@@ -319,17 +537,26 @@ mod tests {
 
     #[test]
     fn every_spelling_of_vllm_becomes_one() {
-        check("-tp 2 --max_num_seqs=8", "--tensor-parallel-size 2 --max-num-seqs=8");
+        check(
+            "-tp 2 --max_num_seqs=8",
+            "--tensor-parallel-size 2 --max-num-seqs=8",
+        );
         check("-tp=2 -tp4", "--tensor-parallel-size=2 --tensor-parallel-size=4");
         check("--no-enable-prefix-caching", "--enable-prefix-caching=false");
-        check("--no_enable_chunked_prefill m", "--enable-chunked-prefill=false m");
+        check(
+            "--no_enable_chunked_prefill m",
+            "--enable-chunked-prefill=false m",
+        );
         check("-q fp8 -o out.json", "--quantization fp8 -o out.json");
         check("-- --host x", "-- --host x");
     }
 
     #[test]
     fn flags_without_effect_are_taken_out_with_their_values_and_named() {
-        check("m --host 0.0.0.0 --port 8000 --disable-log-requests --max-num-seqs 4", "m --max-num-seqs 4");
+        check(
+            "m --host 0.0.0.0 --port 8000 --disable-log-requests --max-num-seqs 4",
+            "m --max-num-seqs 4",
+        );
         check("--served-model-name a b --max-num-seqs 4", "--max-num-seqs 4");
         let args = ["--temperature".to_string(), "0".to_string()];
         assert!(normalise(&args).ignored[0].starts_with("--temperature has no effect"));
@@ -337,7 +564,11 @@ mod tests {
 
     #[test]
     fn what_would_change_the_result_is_refused_unless_neutral() {
-        let problems = |line: &str| normalise(&line.split_whitespace().map(str::to_string).collect::<Vec<_>>()).problems.len();
+        let problems = |line: &str| {
+            normalise(&line.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+                .problems
+                .len()
+        };
         assert_eq!(problems("--speculative-config {}"), 1);
         assert_eq!(problems("--cpu-offload-gb 0"), 0);
         assert_eq!(problems("--cpu-offload-gb 4"), 1);

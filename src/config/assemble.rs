@@ -31,7 +31,9 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     if let Some(target) = flags.target.as_deref().filter(|target| !is_scenario(target)) {
         document.set("model.name", toml::Value::from(target), "MODEL");
         if flags.model.is_some() {
-            problems.push(Diagnostic::new(format!("`{target}` and `--model` both name the model")).help("keep one"));
+            problems.push(
+                Diagnostic::new(format!("`{target}` and `--model` both name the model")).help("keep one"),
+            );
         }
     }
     if let Some(command) = &flags.serve_cmd {
@@ -42,7 +44,14 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
                 if let Some(model) = target {
                     document.set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
                 }
-                problems.extend(flags::apply_serve(&mut document, &ScenarioFlags { model: None, ..parsed }, "--serve-cmd "));
+                problems.extend(flags::apply_serve(
+                    &mut document,
+                    &ScenarioFlags {
+                        model: None,
+                        ..parsed
+                    },
+                    "--serve-cmd ",
+                ));
             }
             Err(wrong) => problems.extend(wrong),
         }
@@ -56,7 +65,10 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
                 if let (Some(model), None) = (bench.model, document.get("model.name")) {
                     document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
                 }
-                let traffic = TrafficFlags { client: bench.traffic.client.or(Some(ClientKind::Vllm)), ..bench.traffic };
+                let traffic = TrafficFlags {
+                    client: bench.traffic.client.or(Some(ClientKind::Vllm)),
+                    ..bench.traffic
+                };
                 problems.extend(flags::apply_traffic(&mut document, &traffic, "--bench-cmd "));
                 problems.extend(flags::apply_slo(&mut document, &bench.slo, "--bench-cmd "));
                 results = bench.results;
@@ -71,7 +83,15 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     if is_vllm_client {
         flags::vllm_client_defaults(&mut document);
     }
-    if problems.is_empty() { Ok(Assembled { document, results, notes }) } else { Err(Diagnostics(problems)) }
+    if problems.is_empty() {
+        Ok(Assembled {
+            document,
+            results,
+            notes,
+        })
+    } else {
+        Err(Diagnostics(problems))
+    }
 }
 
 /// Whether a positional argument is a scenario rather than a model.
@@ -79,11 +99,17 @@ fn is_scenario(target: &str) -> bool {
     target.ends_with(".toml") || files::SHIPPED.iter().any(|(name, _)| *name == target)
 }
 
-fn scenario(flags: &ScenarioFlags, files: &dyn Files, notes: &mut Vec<String>) -> Result<Document, Diagnostics> {
+fn scenario(
+    flags: &ScenarioFlags,
+    files: &dyn Files,
+    notes: &mut Vec<String>,
+) -> Result<Document, Diagnostics> {
     let positional = flags.target.as_deref().filter(|target| is_scenario(target));
     let (name, flag) = match (positional, flags.scenario.as_deref()) {
         (Some(_), Some(_)) => {
-            return Err(Diagnostic::new("two scenarios are given").help("keep the argument or --scenario").into());
+            return Err(Diagnostic::new("two scenarios are given")
+                .help("keep the argument or --scenario")
+                .into());
         }
         (Some(name), None) => (name, "SCENARIO"),
         (None, Some(name)) => (name, "--scenario"),
@@ -97,16 +123,25 @@ fn scenario(flags: &ScenarioFlags, files: &dyn Files, notes: &mut Vec<String>) -
     }
     if let Some(shipped) = files::find(name, files) {
         if shipped.is_on_disk {
-            notes.push(format!("{} on disk is used instead of the one inside the program", shipped.name));
+            notes.push(format!(
+                "{} on disk is used instead of the one inside the program",
+                shipped.name
+            ));
         }
         return Ok(Document::parse(&shipped.name, &shipped.text)?);
     }
-    let known: Vec<&str> = files::SHIPPED.iter().map(|(name, _)| *name).filter(|name| !name.contains('/')).collect();
-    let mut problem = Diagnostic::new(format!("there is no scenario `{name}`")).at(Place::Flag(flag.to_string()));
+    let known: Vec<&str> = files::SHIPPED
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !name.contains('/'))
+        .collect();
+    let mut problem =
+        Diagnostic::new(format!("there is no scenario `{name}`")).at(Place::Flag(flag.to_string()));
     if let Err(error) = by_path {
         problem = problem.label(error);
     }
-    if let [near, ..] = crate::nearest::nearest(name.trim_end_matches(".toml"), known.iter().copied(), 1)[..] {
+    if let [near, ..] = crate::nearest::nearest(name.trim_end_matches(".toml"), known.iter().copied(), 1)[..]
+    {
         problem = problem.help(format!("did you mean `{near}`?"));
     }
     Err(problem.help(format!("shipped are {}", known.join(", "))).into())

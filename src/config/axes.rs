@@ -28,7 +28,10 @@ impl Axis {
             let problem = Diagnostic::new(format!("`-L {name}` has an empty value"));
             return Err(problem.help("write the values with commas and no blanks: -L request-rate 4,8,16"));
         }
-        Ok(Axis { name: name.to_string(), values })
+        Ok(Axis {
+            name: name.to_string(),
+            values,
+        })
     }
 
     /// `-S NAME 2..32 step 2`, ends included.
@@ -39,14 +42,23 @@ impl Axis {
             problem.help("write it like -S request-rate 2..32 step 2")
         };
         let (first, last) = range.split_once("..").ok_or_else(wrong)?;
-        let (first, last, step) = (number(first).ok_or_else(wrong)?, number(last).ok_or_else(wrong)?, number(step).ok_or_else(wrong)?);
+        let (first, last, step) = (
+            number(first).ok_or_else(wrong)?,
+            number(last).ok_or_else(wrong)?,
+            number(step).ok_or_else(wrong)?,
+        );
         let count = ((last - first) / step + 1e-9).floor();
         if !(step != 0.0 && count >= 0.0 && count < CELLS_MAX as f64) {
             return Err(wrong());
         }
         // Each value from its index: a running sum would collect rounding errors.
-        let values = (0..=count as u64).map(|at| tidy(first + at as f64 * step)).collect();
-        Ok(Axis { name: name.to_string(), values })
+        let values = (0..=count as u64)
+            .map(|at| tidy(first + at as f64 * step))
+            .collect();
+        Ok(Axis {
+            name: name.to_string(),
+            values,
+        })
     }
 }
 
@@ -63,20 +75,38 @@ pub fn of_scenario(document: &Document) -> Result<Vec<Axis>, Diagnostics> {
     if let Some(Value::Table(table)) = document.get("sweep") {
         collect("", table, document, &mut axes, &mut problems);
     }
-    if problems.is_empty() { Ok(axes) } else { Err(Diagnostics(problems)) }
+    if problems.is_empty() {
+        Ok(axes)
+    } else {
+        Err(Diagnostics(problems))
+    }
 }
 
-fn collect(path: &str, table: &Table, document: &Document, axes: &mut Vec<Axis>, problems: &mut Vec<Diagnostic>) {
+fn collect(
+    path: &str,
+    table: &Table,
+    document: &Document,
+    axes: &mut Vec<Axis>,
+    problems: &mut Vec<Diagnostic>,
+) {
     for (key, value) in table {
-        let name = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let name = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
         match value {
             Value::Table(inner) => collect(&name, inner, document, axes, problems),
             Value::Array(values) if !values.is_empty() => {
-                let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_string)).collect();
+                let values = values
+                    .iter()
+                    .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_string))
+                    .collect();
                 axes.push(Axis { name, values });
             }
             _ => {
-                let problem = Diagnostic::new(format!("`{name}` is not a list of values")).at(document.place(&format!("sweep.{name}")));
+                let problem = Diagnostic::new(format!("`{name}` is not a list of values"))
+                    .at(document.place(&format!("sweep.{name}")));
                 problems.push(problem.help("write it like request_rate = [1, 4, 10]"));
             }
         }
@@ -98,9 +128,20 @@ pub struct Cell {
 /// Names that are neither keys nor flags, values that do not parse, too many cells, linked axes of unequal length.
 pub fn cells(document: &Document, axes: &[Axis], linked: bool) -> Result<Vec<Cell>, Diagnostics> {
     let lengths: Vec<usize> = axes.iter().map(|axis| axis.values.len()).collect();
-    let count = if linked { linked_length(&lengths)? } else { lengths.iter().try_fold(1usize, |product, &length| product.checked_mul(length)).unwrap_or(usize::MAX) };
+    let count = if linked {
+        linked_length(&lengths)?
+    } else {
+        lengths
+            .iter()
+            .try_fold(1usize, |product, &length| product.checked_mul(length))
+            .unwrap_or(usize::MAX)
+    };
     if count > CELLS_MAX {
-        return Err(Diagnostic::new(format!("the sweep has more than {CELLS_MAX} cells")).help("take fewer values").into());
+        return Err(
+            Diagnostic::new(format!("the sweep has more than {CELLS_MAX} cells"))
+                .help("take fewer values")
+                .into(),
+        );
     }
     let mut cells = Vec::with_capacity(count);
     let mut problems: Vec<Diagnostic> = Vec::new();
@@ -113,16 +154,28 @@ pub fn cells(document: &Document, axes: &[Axis], linked: bool) -> Result<Vec<Cel
                 rest /= length;
             }
         }
-        let mut cell = Cell { labels: Vec::new(), document: document.clone() };
+        let mut cell = Cell {
+            labels: Vec::new(),
+            document: document.clone(),
+        };
         for (axis, &at) in axes.iter().zip(&chosen) {
             let value = &axis.values[at];
             let wrong = apply(&mut cell.document, &axis.name, value);
-            problems.extend(wrong.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
+            problems.extend(
+                wrong
+                    .into_iter()
+                    .filter(|problem| !problems.contains(problem))
+                    .collect::<Vec<_>>(),
+            );
             cell.labels.push((axis.name.clone(), value.clone()));
         }
         cells.push(cell);
     }
-    if problems.is_empty() { Ok(cells) } else { Err(Diagnostics(problems)) }
+    if problems.is_empty() {
+        Ok(cells)
+    } else {
+        Err(Diagnostics(problems))
+    }
 }
 
 fn linked_length(lengths: &[usize]) -> Result<usize, Diagnostics> {
@@ -130,7 +183,8 @@ fn linked_length(lengths: &[usize]) -> Result<usize, Diagnostics> {
     if lengths.iter().all(|&length| length == first) {
         return Ok(first);
     }
-    let problem = Diagnostic::new("linked axes have different numbers of values").label(format!("{lengths:?}"));
+    let problem =
+        Diagnostic::new("linked axes have different numbers of values").label(format!("{lengths:?}"));
     Err(problem.help("leave --link out for all combinations").into())
 }
 
@@ -157,7 +211,9 @@ pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic
     if !normal.problems.is_empty() {
         return normal.problems;
     }
-    let parsed = Flags::command().try_get_matches_from(&normal.args).and_then(|matches| Flags::from_arg_matches(&matches));
+    let parsed = Flags::command()
+        .try_get_matches_from(&normal.args)
+        .and_then(|matches| Flags::from_arg_matches(&matches));
     match parsed {
         Ok(Flags { flags }) => {
             let mut problems = flags::apply_serve(document, &flags, "sweep over ");
@@ -167,10 +223,16 @@ pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic
         }
         Err(error) => {
             let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let first = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ");
             let known = Flags::command();
             let names: Vec<&str> = known.get_arguments().filter_map(clap::Arg::get_long).collect();
-            let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`")).label(first.to_string()).at(place);
+            let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`"))
+                .label(first.to_string())
+                .at(place);
             if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
                 && near.replace('-', "_") != name.replace('-', "_")
             {
@@ -186,7 +248,10 @@ fn scalar(text: &str) -> Value {
     let integer = text.parse().map(Value::Integer).ok();
     let float = || text.parse().map(Value::Float).ok();
     let boolean = || text.parse().map(Value::Boolean).ok();
-    integer.or_else(float).or_else(boolean).unwrap_or_else(|| Value::String(text.to_string()))
+    integer
+        .or_else(float)
+        .or_else(boolean)
+        .unwrap_or_else(|| Value::String(text.to_string()))
 }
 
 #[cfg(test)]
@@ -195,22 +260,62 @@ mod tests {
 
     #[test]
     fn ranges_include_both_ends() {
-        assert_eq!(Axis::steps("x", "2..8", "2").unwrap().values, ["2", "4", "6", "8"]);
-        assert_eq!(Axis::steps("x", "0.1..0.3", "0.1").unwrap().values, ["0.1", "0.2", "0.3"]);
-        for bad in [("1..2", "0"), ("2..1", "1"), ("1-2", "1"), ("1..nan", "1"), ("0..1", "1e-12")] {
+        assert_eq!(
+            Axis::steps("x", "2..8", "2").unwrap().values,
+            ["2", "4", "6", "8"]
+        );
+        assert_eq!(
+            Axis::steps("x", "0.1..0.3", "0.1").unwrap().values,
+            ["0.1", "0.2", "0.3"]
+        );
+        for bad in [
+            ("1..2", "0"),
+            ("2..1", "1"),
+            ("1-2", "1"),
+            ("1..nan", "1"),
+            ("0..1", "1e-12"),
+        ] {
             assert!(Axis::steps("x", bad.0, bad.1).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn cells_are_all_combinations_or_pairs() {
-        let axes = [Axis::list("request_rate", "1,2").unwrap(), Axis::list("engine.max_num_seqs", "8,16").unwrap()];
+        let axes = [
+            Axis::list("request_rate", "1,2").unwrap(),
+            Axis::list("engine.max_num_seqs", "8,16").unwrap(),
+        ];
         let all = cells(&Document::default(), &axes, false).unwrap();
-        let rate = |cell: &Cell| cell.document.get("workload.arrivals.poisson.request_rate").and_then(Value::as_float);
-        let seqs = |cell: &Cell| cell.document.get("engine.max_num_seqs").and_then(Value::as_integer);
+        let rate = |cell: &Cell| {
+            cell.document
+                .get("workload.arrivals.poisson.request_rate")
+                .and_then(Value::as_float)
+        };
+        let seqs = |cell: &Cell| {
+            cell.document
+                .get("engine.max_num_seqs")
+                .and_then(Value::as_integer)
+        };
         let seen: Vec<_> = all.iter().map(|cell| (rate(cell), seqs(cell))).collect();
-        assert_eq!(seen, [(Some(1.0), Some(8)), (Some(1.0), Some(16)), (Some(2.0), Some(8)), (Some(2.0), Some(16))]);
+        assert_eq!(
+            seen,
+            [
+                (Some(1.0), Some(8)),
+                (Some(1.0), Some(16)),
+                (Some(2.0), Some(8)),
+                (Some(2.0), Some(16))
+            ]
+        );
         assert_eq!(cells(&Document::default(), &axes, true).unwrap().len(), 2);
-        assert!(cells(&Document::default(), &[Axis::list("request_rats", "1").unwrap()], false).unwrap_err().to_string().contains("did you mean `request-rate`"));
+        assert!(
+            cells(
+                &Document::default(),
+                &[Axis::list("request_rats", "1").unwrap()],
+                false
+            )
+            .unwrap_err()
+            .to_string()
+            .contains("did you mean `request-rate`")
+        );
     }
 }

@@ -54,7 +54,12 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A problem that no place in the input shows.
     pub fn new(message: impl Into<String>) -> Diagnostic {
-        Diagnostic { message: message.into(), label: String::new(), help: Vec::new(), place: Place::Nowhere }
+        Diagnostic {
+            message: message.into(),
+            label: String::new(),
+            help: Vec::new(),
+            place: Place::Nowhere,
+        }
     }
 
     /// Says where.
@@ -81,7 +86,11 @@ impl Diagnostic {
     /// The message as one renders it for a terminal, with or without colour.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
-        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if colour {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
         let title = match (&self.place, self.label.is_empty()) {
             (Place::File(..), _) | (_, true) => self.message.clone(),
             _ => format!("{}: {}", self.message, self.label),
@@ -89,9 +98,16 @@ impl Diagnostic {
         let mut problem = Group::with_title(Level::ERROR.primary_title(title));
         if let Place::File(file, span) = &self.place {
             let annotation = AnnotationKind::Primary.span(span.clone());
-            let annotation = if self.label.is_empty() { annotation } else { annotation.label(&self.label) };
-            problem = problem
-                .element(Snippet::source(file.text.as_str()).path(file.name.as_str()).annotation(annotation));
+            let annotation = if self.label.is_empty() {
+                annotation
+            } else {
+                annotation.label(&self.label)
+            };
+            problem = problem.element(
+                Snippet::source(file.text.as_str())
+                    .path(file.name.as_str())
+                    .annotation(annotation),
+            );
         }
         let mut report = vec![problem];
         if matches!(self.place, Place::File(..)) {
@@ -114,7 +130,11 @@ impl Diagnostics {
     /// All messages, a blank line between two.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
-        let parts: Vec<String> = self.0.iter().map(|diagnostic| diagnostic.render(colour)).collect();
+        let parts: Vec<String> = self
+            .0
+            .iter()
+            .map(|diagnostic| diagnostic.render(colour))
+            .collect();
         parts.join("\n\n")
     }
 }

@@ -13,8 +13,12 @@ use toml::{Table, Value};
 use super::diagnostic::{Diagnostic, Place, SourceFile};
 
 /// Key paths of tables with exactly one key, which chooses.
-pub(super) const CHOICES: [&str; 4] =
-    ["workload.arrivals", "workload.lengths", "workload.prefix", "workload.endings"];
+pub(super) const CHOICES: [&str; 4] = [
+    "workload.arrivals",
+    "workload.lengths",
+    "workload.prefix",
+    "workload.endings",
+];
 
 /// Where a value comes from, in the order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +59,15 @@ pub struct Document {
 impl Document {
     /// Reads a scenario file.
     pub fn parse(name: &str, text: &str) -> Result<Document, Diagnostic> {
-        let file = Arc::new(SourceFile { name: name.to_string(), text: text.to_string() });
+        let file = Arc::new(SourceFile {
+            name: name.to_string(),
+            text: text.to_string(),
+        });
         let (table, spans) = parse(&file)?;
-        let origins = spans.into_iter().map(|(key, span)| (key, Origin::File(file.clone(), span))).collect();
+        let origins = spans
+            .into_iter()
+            .map(|(key, span)| (key, Origin::File(file.clone(), span)))
+            .collect();
         Ok(Document { table, origins })
     }
 
@@ -99,7 +109,9 @@ impl Document {
         let (parent, last) = key.rsplit_once('.').unwrap_or(("", key));
         let mut table = Some(&mut self.table);
         for part in parent.split('.').filter(|part| !part.is_empty()) {
-            table = table.and_then(|table| table.get_mut(part)).and_then(Value::as_table_mut);
+            table = table
+                .and_then(|table| table.get_mut(part))
+                .and_then(Value::as_table_mut);
         }
         if let Some(table) = table {
             table.remove(last);
@@ -134,12 +146,16 @@ impl Document {
 
     fn forget(&mut self, key: &str) {
         let inside = format!("{key}.");
-        self.origins.retain(|known, _| known != key && !known.starts_with(&inside));
+        self.origins
+            .retain(|known, _| known != key && !known.starts_with(&inside));
     }
 
     /// Puts the `[workload]` of another scenario file below the one that is here.
     pub(super) fn underlay(&mut self, name: &str, text: &str) -> Result<(), Diagnostic> {
-        let file = Arc::new(SourceFile { name: name.to_string(), text: text.to_string() });
+        let file = Arc::new(SourceFile {
+            name: name.to_string(),
+            text: text.to_string(),
+        });
         let (base, spans) = parse(&file)?;
         let workload = base.get("workload").and_then(Value::as_table);
         let Some(workload) = workload.filter(|_| base.len() == 1) else {
@@ -154,8 +170,11 @@ impl Document {
             let preset = |span: &Range<usize>| Origin::Preset(file.clone(), span.clone());
             self.put(&at, value.clone(), preset(spans.get(&at).unwrap_or(&(0..0))));
             let inside = format!("{at}.");
-            let below = spans.range(inside.clone()..).take_while(|(inner, _)| inner.starts_with(&inside));
-            self.origins.extend(below.map(|(inner, span)| (inner.clone(), preset(span))));
+            let below = spans
+                .range(inside.clone()..)
+                .take_while(|(inner, _)| inner.starts_with(&inside));
+            self.origins
+                .extend(below.map(|(inner, span)| (inner.clone(), preset(span))));
         }
         Ok(())
     }
@@ -176,7 +195,9 @@ impl Document {
     pub fn place(&self, key: &str) -> Place {
         match self.origin(key) {
             Some(Origin::Flag(name)) => Place::Flag(name.clone()),
-            Some(Origin::File(file, span) | Origin::Preset(file, span)) => Place::File(file.clone(), span.clone()),
+            Some(Origin::File(file, span) | Origin::Preset(file, span)) => {
+                Place::File(file.clone(), span.clone())
+            }
             Some(Origin::Default(_)) | None => Place::Nowhere,
         }
     }
@@ -187,7 +208,10 @@ impl Document {
         self.get(key)?;
         Some(match self.origin(key)? {
             Origin::Flag(name) => Source::Flag(name.clone()),
-            Origin::File(file, span) => Source::File { name: file.name.clone(), line: file.line_of(span.start) },
+            Origin::File(file, span) => Source::File {
+                name: file.name.clone(),
+                line: file.line_of(span.start),
+            },
             Origin::Preset(file, _) => Source::Preset(file.name.clone()),
             Origin::Default(of) => Source::Assumption(format!("default of {of}")),
         })
@@ -207,7 +231,13 @@ type Spans = BTreeMap<String, Range<usize>>;
 
 fn parse(file: &SourceFile) -> Result<(Table, Spans), Diagnostic> {
     let place = |error: &toml::de::Error| match error.span() {
-        Some(span) => Place::File(Arc::new(SourceFile { name: file.name.clone(), text: file.text.clone() }), span),
+        Some(span) => Place::File(
+            Arc::new(SourceFile {
+                name: file.name.clone(),
+                text: file.text.clone(),
+            }),
+            span,
+        ),
         None => Place::Nowhere,
     };
     let bad = |error: toml::de::Error| {
@@ -223,8 +253,16 @@ fn parse(file: &SourceFile) -> Result<(Table, Spans), Diagnostic> {
 /// Collects the byte range of every value, by key path; a table's is that of its key.
 fn walk_table(path: &str, table: &DeTable<'_>, spans: &mut Spans) {
     for (key, value) in table.iter() {
-        let inner = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
-        let span = if matches!(value.get_ref(), DeValue::Table(_)) { key.span() } else { value.span() };
+        let inner = if path.is_empty() {
+            key.get_ref().to_string()
+        } else {
+            format!("{path}.{}", key.get_ref())
+        };
+        let span = if matches!(value.get_ref(), DeValue::Table(_)) {
+            key.span()
+        } else {
+            value.span()
+        };
         spans.insert(inner.clone(), span);
         spans.insert(format!("{inner}.@key"), key.span());
         walk_value(&inner, value.get_ref(), spans);
@@ -254,20 +292,35 @@ mod tests {
     #[test]
     fn every_value_knows_its_line_and_a_flag_replaces_it() {
         let mut document = Document::parse("a.toml", TEXT).unwrap();
-        let line = |line| Some(Source::File { name: "a.toml".into(), line });
+        let line = |line| {
+            Some(Source::File {
+                name: "a.toml".into(),
+                line,
+            })
+        };
         assert_eq!(document.source("workload.arrivals.poisson.request_rate"), line(2));
         assert_eq!(document.source("engine.max_num_seqs"), line(4));
         document.set("engine.max_num_seqs", Value::Integer(16), "--max-num-seqs");
-        assert_eq!(document.source("engine.max_num_seqs"), Some(Source::Flag("--max-num-seqs".into())));
+        assert_eq!(
+            document.source("engine.max_num_seqs"),
+            Some(Source::Flag("--max-num-seqs".into()))
+        );
         assert_eq!(document.source("engine.block_size"), None);
     }
 
     #[test]
     fn a_new_choice_removes_the_one_before() {
         let mut document = Document::parse("a.toml", TEXT).unwrap();
-        document.set("workload.arrivals.constant.request_rate", Value::Float(2.0), "--request-rate");
+        document.set(
+            "workload.arrivals.constant.request_rate",
+            Value::Float(2.0),
+            "--request-rate",
+        );
         assert!(document.get("workload.arrivals.poisson").is_none());
-        assert_eq!(document.get("workload.arrivals.constant.request_rate"), Some(&Value::Float(2.0)));
+        assert_eq!(
+            document.get("workload.arrivals.constant.request_rate"),
+            Some(&Value::Float(2.0))
+        );
     }
 
     #[test]
@@ -276,6 +329,9 @@ mod tests {
         let base = "[workload.arrivals.constant]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 5\noutput_len = 6\n";
         document.underlay("base.toml", base).unwrap();
         assert!(document.get("workload.arrivals.constant").is_none());
-        assert_eq!(document.source("workload.lengths.fixed.input_len"), Some(Source::Preset("base.toml".into())));
+        assert_eq!(
+            document.source("workload.lengths.fixed.input_len"),
+            Some(Source::Preset("base.toml".into()))
+        );
     }
 }

@@ -34,7 +34,11 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
     let default = || profile::find("vllm").expect("the newest profile is shipped").0;
     let Some(asked) = &raw.profile else {
         let profile = default();
-        judge.assume(key, profile.profile.clone(), Source::Assumption("the newest profile".to_string()));
+        judge.assume(
+            key,
+            profile.profile.clone(),
+            Source::Assumption("the newest profile".to_string()),
+        );
         return profile;
     };
     judge.given(key, asked);
@@ -46,45 +50,123 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
         Err((problem, help)) => {
             let name = judge.document.name_of(key);
             judge.wrong_help(key, "cannot be used", problem, help);
-            judge.problems.last_mut().expect("just reported").message = format!("`{name} {asked}` cannot be used");
+            judge.problems.last_mut().expect("just reported").message =
+                format!("`{name} {asked}` cannot be used");
             default()
         }
     }
 }
 
 /// Resolves every engine flag. `model_len` is the longest context that the model allows.
-pub(super) fn resolve(judge: &mut Judge, raw: &RawEngine, device: Option<&Device>, model_len: Option<u32>) -> EngineFlags {
+pub(super) fn resolve(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    device: Option<&Device>,
+    model_len: Option<u32>,
+) -> EngineFlags {
     let profile = profile(judge, raw);
     refuse_gone(judge, raw, &profile);
     let by_profile = || Source::Profile(profile.profile.clone());
     let defaults = &profile.defaults;
     let max_model_len = max_model_len(judge, raw, model_len);
-    let chunked = judge.take("engine.enable_chunked_prefill", raw.enable_chunked_prefill, defaults.enable_chunked_prefill, by_profile());
-    let caching = judge.take("engine.enable_prefix_caching", raw.enable_prefix_caching, defaults.enable_prefix_caching, by_profile());
-    let (max_num_batched_tokens, max_num_seqs) = batch_sizes(judge, raw, &profile, device, max_model_len, chunked);
-    let budget = lower(judge, "engine.max_num_scheduled_tokens", raw.max_num_scheduled_tokens, max_num_batched_tokens);
-    let running = lower(judge, "engine.max_num_active_seqs", raw.max_num_active_seqs, max_num_seqs);
-    let block_size = judge.count("engine.block_size", raw.block_size, (1, 1 << 16), defaults.block_size, by_profile());
-    let threshold =
-        judge.count("engine.long_prefill_token_threshold", raw.long_prefill_token_threshold, (0, TOKENS_MAX), defaults.long_prefill_token_threshold, by_profile());
-    let interval =
-        judge.count("engine.prefill_schedule_interval", raw.prefill_schedule_interval, (1, 1 << 20), defaults.prefill_schedule_interval, by_profile());
-    let stream = judge.count("engine.stream_interval", raw.stream_interval, (1, TOKENS_MAX), defaults.stream_interval, by_profile());
+    let chunked = judge.take(
+        "engine.enable_chunked_prefill",
+        raw.enable_chunked_prefill,
+        defaults.enable_chunked_prefill,
+        by_profile(),
+    );
+    let caching = judge.take(
+        "engine.enable_prefix_caching",
+        raw.enable_prefix_caching,
+        defaults.enable_prefix_caching,
+        by_profile(),
+    );
+    let (max_num_batched_tokens, max_num_seqs) =
+        batch_sizes(judge, raw, &profile, device, max_model_len, chunked);
+    let budget = lower(
+        judge,
+        "engine.max_num_scheduled_tokens",
+        raw.max_num_scheduled_tokens,
+        max_num_batched_tokens,
+    );
+    let running = lower(
+        judge,
+        "engine.max_num_active_seqs",
+        raw.max_num_active_seqs,
+        max_num_seqs,
+    );
+    let block_size = judge.count(
+        "engine.block_size",
+        raw.block_size,
+        (1, 1 << 16),
+        defaults.block_size,
+        by_profile(),
+    );
+    let threshold = judge.count(
+        "engine.long_prefill_token_threshold",
+        raw.long_prefill_token_threshold,
+        (0, TOKENS_MAX),
+        defaults.long_prefill_token_threshold,
+        by_profile(),
+    );
+    let interval = judge.count(
+        "engine.prefill_schedule_interval",
+        raw.prefill_schedule_interval,
+        (1, 1 << 20),
+        defaults.prefill_schedule_interval,
+        by_profile(),
+    );
+    let stream = judge.count(
+        "engine.stream_interval",
+        raw.stream_interval,
+        (1, TOKENS_MAX),
+        defaults.stream_interval,
+        by_profile(),
+    );
     if stream != 1 {
-        judge.wrong_help("engine.stream_interval", "other than 1 is not modelled yet", stream.to_string(), "leave it out");
+        judge.wrong_help(
+            "engine.stream_interval",
+            "other than 1 is not modelled yet",
+            stream.to_string(),
+            "leave it out",
+        );
     }
-    let utilization = judge.take("engine.gpu_memory_utilization", raw.gpu_memory_utilization, defaults.gpu_memory_utilization, by_profile());
+    let utilization = judge.take(
+        "engine.gpu_memory_utilization",
+        raw.gpu_memory_utilization,
+        defaults.gpu_memory_utilization,
+        by_profile(),
+    );
     judge.fraction("engine.gpu_memory_utilization", utilization, false, true);
-    let watermark = judge.take("engine.watermark", raw.watermark, defaults.watermark, by_profile());
+    let watermark = judge.take(
+        "engine.watermark",
+        raw.watermark,
+        defaults.watermark,
+        by_profile(),
+    );
     judge.fraction("engine.watermark", watermark, true, false);
-    let reserve = judge.take("engine.scheduler_reserve_full_isl", raw.scheduler_reserve_full_isl, defaults.scheduler_reserve_full_isl, by_profile());
-    let asynchronous = judge.take("engine.async_scheduling", raw.async_scheduling, defaults.async_scheduling, by_profile());
+    let reserve = judge.take(
+        "engine.scheduler_reserve_full_isl",
+        raw.scheduler_reserve_full_isl,
+        defaults.scheduler_reserve_full_isl,
+        by_profile(),
+    );
+    let asynchronous = judge.take(
+        "engine.async_scheduling",
+        raw.async_scheduling,
+        defaults.async_scheduling,
+        by_profile(),
+    );
     let policy = policy(judge, raw, &profile);
     let graph_mode = graph_mode(judge, raw, &profile);
     let capture_sizes = capture_sizes(judge, raw, &profile, device, max_num_seqs, max_num_batched_tokens);
-    let max_num_queued_reqs = raw.max_num_queued_reqs.map(|limit| judge.required("engine.max_num_queued_reqs", limit, (1, TOKENS_MAX)));
+    let max_num_queued_reqs = raw
+        .max_num_queued_reqs
+        .map(|limit| judge.required("engine.max_num_queued_reqs", limit, (1, TOKENS_MAX)));
     let kv_cache_memory_bytes = raw.kv_cache_memory_bytes.map(|bytes| bytes.0);
-    let blocks = raw.num_gpu_blocks_override.map(|blocks| judge.required("engine.num_gpu_blocks_override", blocks, (2, TOKENS_MAX)));
+    let blocks = raw
+        .num_gpu_blocks_override
+        .map(|blocks| judge.required("engine.num_gpu_blocks_override", blocks, (2, TOKENS_MAX)));
     let config = EngineConfig {
         profile: profile.profile.clone(),
         max_model_len,
@@ -125,7 +207,11 @@ fn refuse_gone(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
     let defaults = toml::Table::try_from(&profile.defaults).expect("profiles are representable in TOML");
     for (flag, why) in &profile.gone {
         if given.contains_key(flag) && given.get(flag) != defaults.get(flag) {
-            judge.wrong(&format!("engine.{flag}"), &format!("is not a flag of {}", profile.profile), why.clone());
+            judge.wrong(
+                &format!("engine.{flag}"),
+                &format!("is not a flag of {}", profile.profile),
+                why.clone(),
+            );
         }
     }
 }
@@ -141,15 +227,35 @@ fn max_model_len(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> 
     };
     if value > allowed && raw.max_model_len.is_some() {
         let label = format!("the model's context is {allowed} tokens");
-        judge.wrong_help(key, "is longer than the model allows", label, format!("write at most {allowed}"));
+        judge.wrong_help(
+            key,
+            "is longer than the model allows",
+            label,
+            format!("write at most {allowed}"),
+        );
     }
     value
 }
 
 /// `max_num_batched_tokens` and `max_num_seqs` as vLLM's start-up derives and checks them (1.15).
-fn batch_sizes(judge: &mut Judge, raw: &RawEngine, profile: &Profile, device: Option<&Device>, max_model_len: u32, chunked: bool) -> (u32, u32) {
+fn batch_sizes(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &Profile,
+    device: Option<&Device>,
+    max_model_len: u32,
+    chunked: bool,
+) -> (u32, u32) {
     let (tokens_key, seqs_key) = ("engine.max_num_batched_tokens", "engine.max_num_seqs");
-    let row = device.map_or_else(|| profile.batch.last().expect("profiles have rows, which a test checks"), |device| profile.batch_for(device));
+    let row = device.map_or_else(
+        || {
+            profile
+                .batch
+                .last()
+                .expect("profiles have rows, which a test checks")
+        },
+        |device| profile.batch_for(device),
+    );
     let doubled = match raw.performance_mode {
         Some(RawPerformanceMode::Throughput) => 2,
         _ => 1,
@@ -170,16 +276,40 @@ fn batch_sizes(judge: &mut Judge, raw: &RawEngine, profile: &Profile, device: Op
         default_seqs = default_seqs.min(tokens.0.max(1));
     }
     let source = || Source::Profile(format!("{}{on}", profile.profile));
-    let tokens = judge.count(tokens_key, raw.max_num_batched_tokens, (1, TOKENS_MAX), default_tokens, source());
-    let seqs = judge.count(seqs_key, raw.max_num_seqs, (1, TOKENS_MAX), default_seqs.min(u64::from(tokens)), source());
+    let tokens = judge.count(
+        tokens_key,
+        raw.max_num_batched_tokens,
+        (1, TOKENS_MAX),
+        default_tokens,
+        source(),
+    );
+    let seqs = judge.count(
+        seqs_key,
+        raw.max_num_seqs,
+        (1, TOKENS_MAX),
+        default_seqs.min(u64::from(tokens)),
+        source(),
+    );
     if !chunked && tokens < max_model_len {
         let label = format!("{tokens} tokens, but prompts may have {max_model_len}");
-        let help = format!("write {max_model_len} or more, a smaller max_model_len, or enable_chunked_prefill = true");
-        judge.wrong_help(tokens_key, "must hold the longest prompt when chunked prefill is off", label, help);
+        let help = format!(
+            "write {max_model_len} or more, a smaller max_model_len, or enable_chunked_prefill = true"
+        );
+        judge.wrong_help(
+            tokens_key,
+            "must hold the longest prompt when chunked prefill is off",
+            label,
+            help,
+        );
     }
     if tokens < seqs {
         let label = format!("{tokens} is less than max_num_seqs = {seqs}");
-        judge.wrong_help(tokens_key, "must be at least max_num_seqs", label, format!("write at least {seqs}, or a smaller max_num_seqs"));
+        judge.wrong_help(
+            tokens_key,
+            "must be at least max_num_seqs",
+            label,
+            format!("write at least {seqs}, or a smaller max_num_seqs"),
+        );
     }
     (tokens, seqs)
 }
@@ -198,9 +328,16 @@ fn policy(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> Policy {
         RawPolicy::Fcfs => "fcfs",
         RawPolicy::Priority => "priority",
     };
-    let policy = raw.scheduling_policy.unwrap_or(profile.defaults.scheduling_policy);
+    let policy = raw
+        .scheduling_policy
+        .unwrap_or(profile.defaults.scheduling_policy);
     let given = raw.scheduling_policy.map(|policy| name(policy).to_string());
-    judge.take(key, given, name(policy).to_string(), Source::Profile(profile.profile.clone()));
+    judge.take(
+        key,
+        given,
+        name(policy).to_string(),
+        Source::Profile(profile.profile.clone()),
+    );
     match policy {
         RawPolicy::Fcfs => Policy::Fcfs,
         RawPolicy::Priority => Policy::Priority,
@@ -211,7 +348,11 @@ fn graph_mode(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> RawGraph
     if raw.enforce_eager == Some(true) {
         judge.given("engine.enforce_eager", true);
         if raw.cudagraph_mode.is_some_and(|mode| mode != RawGraphMode::None) {
-            judge.wrong("engine.cudagraph_mode", "contradicts enforce_eager", "there are no graphs when everything is eager");
+            judge.wrong(
+                "engine.cudagraph_mode",
+                "contradicts enforce_eager",
+                "there are no graphs when everything is eager",
+            );
         }
         return RawGraphMode::None;
     }
@@ -220,26 +361,50 @@ fn graph_mode(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> RawGraph
         let value = toml::Value::try_from(mode).expect("a unit variant is a string");
         value.as_str().unwrap_or_default().to_string()
     };
-    judge.take("engine.cudagraph_mode", raw.cudagraph_mode.map(name), name(mode), Source::Profile(profile.profile.clone()));
+    judge.take(
+        "engine.cudagraph_mode",
+        raw.cudagraph_mode.map(name),
+        name(mode),
+        Source::Profile(profile.profile.clone()),
+    );
     mode
 }
 
-fn capture_sizes(judge: &mut Judge, raw: &RawEngine, profile: &Profile, device: Option<&Device>, seqs: u32, tokens: u32) -> Vec<u32> {
+fn capture_sizes(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &Profile,
+    device: Option<&Device>,
+    seqs: u32,
+    tokens: u32,
+) -> Vec<u32> {
     let key = "engine.cudagraph_capture_sizes";
     if let Some(sizes) = &raw.cudagraph_capture_sizes {
         judge.given(key, format!("{} sizes", sizes.len()));
-        let mut sizes: Vec<u32> = (0..sizes.len()).map(|at| judge.required(&format!("{key}.{at}"), sizes[at], (1, TOKENS_MAX))).collect();
+        let mut sizes: Vec<u32> = (0..sizes.len())
+            .map(|at| judge.required(&format!("{key}.{at}"), sizes[at], (1, TOKENS_MAX)))
+            .collect();
         sizes.sort_unstable();
         sizes.dedup();
         if sizes.is_empty() {
-            judge.wrong_help(key, "must name at least one size", "empty", "to run without graphs write enforce_eager = true");
+            judge.wrong_help(
+                key,
+                "must name at least one size",
+                "empty",
+                "to run without graphs write enforce_eager = true",
+            );
         }
         return sizes;
     }
     let rule = &profile.graphs;
-    let is_datacenter_blackwell =
-        device.is_some_and(|device| device.architecture == Architecture::Blackwell && !device.id.starts_with("RTX"));
-    let cap = if is_datacenter_blackwell { rule.max_datacenter_blackwell } else { rule.max };
+    let is_datacenter_blackwell = device.is_some_and(|device| {
+        device.architecture == Architecture::Blackwell && !device.id.starts_with("RTX")
+    });
+    let cap = if is_datacenter_blackwell {
+        rule.max_datacenter_blackwell
+    } else {
+        rule.max
+    };
     let default_max = (2 * u64::from(seqs)).min(cap);
     let max = match raw.max_cudagraph_capture_size {
         Some(max) => u64::from(judge.required("engine.max_cudagraph_capture_size", max, (1, TOKENS_MAX))),

@@ -57,9 +57,21 @@ pub fn find(name: &str, files: &dyn Files) -> Option<Shipped> {
     let stem = stem.strip_prefix("scenarios/").unwrap_or(stem);
     let path = format!("scenarios/{stem}.toml");
     let inside = SHIPPED.iter().find(|(known, _)| *known == stem)?;
-    if let Some(text) = files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+    if let Some(text) = files
+        .read(&path)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+    {
         let is_on_disk = text != inside.1;
-        return Some(Shipped { name: path, text, is_on_disk });
+        return Some(Shipped {
+            name: path,
+            text,
+            is_on_disk,
+        });
     }
-    Some(Shipped { name: path, text: inside.1.to_string(), is_on_disk: false })
+    Some(Shipped {
+        name: path,
+        text: inside.1.to_string(),
+        is_on_disk: false,
+    })
 }

@@ -210,7 +210,8 @@ impl Editor<'_> {
 
     fn wrong(&mut self, flag: &str, message: impl Into<String>, help: impl Into<String>) {
         let flag = format!("{}--{flag}", self.from);
-        self.problems.push(Diagnostic::new(message).at(Place::Flag(flag)).help(help));
+        self.problems
+            .push(Diagnostic::new(message).at(Place::Flag(flag)).help(help));
     }
 
     /// The one choice at `key` and its table.
@@ -227,7 +228,11 @@ fn count(value: Count) -> Value {
 
 /// Applies the model's, cluster's and engine's flags. `from` is put before flag names in messages.
 pub(super) fn apply_serve(document: &mut Document, flags: &ScenarioFlags, from: &str) -> Vec<Diagnostic> {
-    let mut editor = Editor { document, from, problems: Vec::new() };
+    let mut editor = Editor {
+        document,
+        from,
+        problems: Vec::new(),
+    };
     editor.set_some("model.name", flags.model.clone(), "model");
     let tables = [
         ("model", Table::try_from(&flags.shape)),
@@ -236,7 +241,11 @@ pub(super) fn apply_serve(document: &mut Document, flags: &ScenarioFlags, from: 
     ];
     for (section, table) in tables {
         for (key, value) in table.expect("format types are representable in TOML") {
-            let flag = if key == "profile" { "engine".to_string() } else { key.replace('_', "-") };
+            let flag = if key == "profile" {
+                "engine".to_string()
+            } else {
+                key.replace('_', "-")
+            };
             editor.set(&format!("{section}.{key}"), value, &flag);
         }
     }
@@ -250,22 +259,39 @@ pub(super) fn apply_serve(document: &mut Document, flags: &ScenarioFlags, from: 
 fn compilation_config(editor: &mut Editor<'_>, json: &str) {
     let flag = "compilation-config";
     let Ok(serde_json::Value::Object(config)) = serde_json::from_str(json) else {
-        editor.wrong(flag, "`--compilation-config` is not a JSON object", "write it like '{\"cudagraph_mode\": \"PIECEWISE\"}'");
+        editor.wrong(
+            flag,
+            "`--compilation-config` is not a JSON object",
+            "write it like '{\"cudagraph_mode\": \"PIECEWISE\"}'",
+        );
         return;
     };
     for (key, value) in config {
         match (key.as_str(), &value) {
-            ("cudagraph_mode", serde_json::Value::String(mode)) => editor.set("engine.cudagraph_mode", mode.to_lowercase(), flag),
+            ("cudagraph_mode", serde_json::Value::String(mode)) => {
+                editor.set("engine.cudagraph_mode", mode.to_lowercase(), flag)
+            }
             ("max_cudagraph_capture_size", serde_json::Value::Number(size)) => {
-                editor.set("engine.max_cudagraph_capture_size", size.as_i64().unwrap_or(0), flag);
+                editor.set(
+                    "engine.max_cudagraph_capture_size",
+                    size.as_i64().unwrap_or(0),
+                    flag,
+                );
             }
             ("cudagraph_capture_sizes", serde_json::Value::Array(sizes)) => {
-                let sizes: Vec<Value> = sizes.iter().map(|size| Value::Integer(size.as_i64().unwrap_or(0))).collect();
+                let sizes: Vec<Value> = sizes
+                    .iter()
+                    .map(|size| Value::Integer(size.as_i64().unwrap_or(0)))
+                    .collect();
                 editor.set("engine.cudagraph_capture_sizes", sizes, flag);
             }
             _ => {
                 let message = format!("`--compilation-config`: `{key}` is not modelled");
-                editor.wrong(flag, message, "cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are");
+                editor.wrong(
+                    flag,
+                    message,
+                    "cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are",
+                );
             }
         }
     }
@@ -273,15 +299,27 @@ fn compilation_config(editor: &mut Editor<'_>, json: &str) {
 
 /// Applies the traffic's flags.
 pub(super) fn apply_traffic(document: &mut Document, flags: &TrafficFlags, from: &str) -> Vec<Diagnostic> {
-    let mut editor = Editor { document, from, problems: Vec::new() };
+    let mut editor = Editor {
+        document,
+        from,
+        problems: Vec::new(),
+    };
     editor.set_some("workload.base", flags.workload.clone(), "workload");
     editor.set_some("workload.seed", flags.seed.map(count), "seed");
-    editor.set_some("workload.num_prompts", flags.num_prompts.map(count), "num-prompts");
+    editor.set_some(
+        "workload.num_prompts",
+        flags.num_prompts.map(count),
+        "num-prompts",
+    );
     editor.set_some("workload.duration", flags.duration.clone(), "duration");
     editor.set_some("workload.precision", flags.precision, "precision");
     editor.set_some("workload.client.timeout", flags.timeout.clone(), "timeout");
     if let Some(client) = flags.client {
-        editor.set("workload.client.rescale_arrivals", client == ClientKind::Vllm, "client");
+        editor.set(
+            "workload.client.rescale_arrivals",
+            client == ClientKind::Vllm,
+            "client",
+        );
     }
     lengths(&mut editor, flags);
     arrivals(&mut editor, flags);
@@ -309,9 +347,17 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         ("trace", flags.trace.is_some()),
         ("ramp-up-strategy", flags.ramp_up_strategy.is_some()),
     ];
-    let asked: Vec<&str> = asked.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag).collect();
+    let asked: Vec<&str> = asked
+        .into_iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(flag, _)| flag)
+        .collect();
     if let [first, second, ..] = asked[..] {
-        editor.wrong(second, format!("`--{second}` and `--{first}` both say when requests arrive"), "keep one");
+        editor.wrong(
+            second,
+            format!("`--{second}` and `--{first}` both say when requests arrive"),
+            "keep one",
+        );
     }
     if let Some(path) = &flags.trace {
         editor.set("workload.arrivals.trace.path", path.clone(), "trace");
@@ -320,14 +366,23 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         editor.document.remove("workload.prefix");
     }
     let is_trace = flags.trace.is_some() || before.as_ref().is_some_and(|(kind, _)| kind == "trace");
-    for (flag, is_given) in [("time-scale", flags.time_scale.is_some()), ("time-unit", flags.time_unit.is_some())] {
+    for (flag, is_given) in [
+        ("time-scale", flags.time_scale.is_some()),
+        ("time-unit", flags.time_unit.is_some()),
+    ] {
         if is_given && !is_trace {
             editor.wrong(flag, format!("`--{flag}` needs a trace"), "give --trace FILE");
         }
     }
     if is_trace {
-        editor.set_some("workload.arrivals.trace.time_scale", flags.time_scale, "time-scale");
-        let unit = flags.time_unit.map(|unit| Value::try_from(unit).expect("a unit variant is a string"));
+        editor.set_some(
+            "workload.arrivals.trace.time_scale",
+            flags.time_scale,
+            "time-scale",
+        );
+        let unit = flags
+            .time_unit
+            .map(|unit| Value::try_from(unit).expect("a unit variant is a string"));
         editor.set_some("workload.arrivals.trace.time_unit", unit, "time-unit");
     }
     let is_users = flags.users.is_some() || before.as_ref().is_some_and(|(kind, _)| kind == "users");
@@ -335,32 +390,59 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     match (&flags.think_time, is_users) {
         (Some(_), false) => editor.wrong("think-time", "`--think-time` needs users", "give --users N"),
         (Some(time), true) => editor.set("workload.arrivals.users.think_time", time.clone(), "think-time"),
-        (None, true) if editor.document.get("workload.arrivals.users.think_time").is_none() => {
-            editor.wrong("users", "`--users` needs a think time", "give --think-time 30s (0s sends again at once)");
+        (None, true)
+            if editor
+                .document
+                .get("workload.arrivals.users.think_time")
+                .is_none() =>
+        {
+            editor.wrong(
+                "users",
+                "`--users` needs a think time",
+                "give --think-time 30s (0s sends again at once)",
+            );
         }
         (None, _) => {}
     }
     ramp(editor, flags);
-    editor.set_some("workload.client.max_concurrency", flags.max_concurrency.map(count), "max-concurrency");
+    editor.set_some(
+        "workload.client.max_concurrency",
+        flags.max_concurrency.map(count),
+        "max-concurrency",
+    );
     if flags.request_rate.is_some() || flags.burstiness.is_some() {
         if let [first, ..] = asked[..]
             && first != "trace"
         {
-            editor.wrong("request-rate", format!("`--request-rate` and `--{first}` both say when requests arrive"), "keep one");
+            editor.wrong(
+                "request-rate",
+                format!("`--request-rate` and `--{first}` both say when requests arrive"),
+                "keep one",
+            );
         } else {
             rate(editor, flags, before);
         }
-    } else if flags.max_concurrency.is_some() && editor.document.get("workload.arrivals").is_none() && flags.workload.is_none() {
+    } else if flags.max_concurrency.is_some()
+        && editor.document.get("workload.arrivals").is_none()
+        && flags.workload.is_none()
+    {
         editor.set("workload.arrivals.all_at_once", Table::new(), "max-concurrency");
     }
 }
 
 fn ramp(editor: &mut Editor<'_>, flags: &TrafficFlags) {
-    let ends = [("ramp-up-start-rps", "start_rate", flags.ramp_up_start_rps), ("ramp-up-end-rps", "end_rate", flags.ramp_up_end_rps)];
+    let ends = [
+        ("ramp-up-start-rps", "start_rate", flags.ramp_up_start_rps),
+        ("ramp-up-end-rps", "end_rate", flags.ramp_up_end_rps),
+    ];
     let Some(strategy) = flags.ramp_up_strategy else {
         for (flag, _, value) in ends {
             if value.is_some() {
-                editor.wrong(flag, format!("`--{flag}` needs a strategy"), "give --ramp-up-strategy linear or exponential");
+                editor.wrong(
+                    flag,
+                    format!("`--{flag}` needs a strategy"),
+                    "give --ramp-up-strategy linear or exponential",
+                );
             }
         }
         return;
@@ -370,24 +452,47 @@ fn ramp(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     for (flag, key, value) in ends {
         match value {
             Some(rate) => editor.set(&format!("workload.arrivals.ramp.{key}"), rate.0, flag),
-            None => editor.wrong(flag, format!("`--ramp-up-strategy` needs `--{flag}`"), format!("give --{flag} RATE")),
+            None => editor.wrong(
+                flag,
+                format!("`--ramp-up-strategy` needs `--{flag}`"),
+                format!("give --{flag} RATE"),
+            ),
         }
     }
 }
 
 /// A rate and a burstiness, each from its flag or else from the arrivals that there are.
 fn rate(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<(String, Table)>) {
-    let flag = if flags.request_rate.is_some() { "request-rate" } else { "burstiness" };
-    let kind = if flags.trace.is_some() { "trace" } else { before.as_ref().map_or("", |(kind, _)| kind) };
+    let flag = if flags.request_rate.is_some() {
+        "request-rate"
+    } else {
+        "burstiness"
+    };
+    let kind = if flags.trace.is_some() {
+        "trace"
+    } else {
+        before.as_ref().map_or("", |(kind, _)| kind)
+    };
     if (kind == "trace" || kind == "profile") && flags.burstiness.is_none() {
-        editor.set_some(&format!("workload.arrivals.{kind}.request_rate"), flags.request_rate.map(|rate| rate.0), flag);
+        editor.set_some(
+            &format!("workload.arrivals.{kind}.request_rate"),
+            flags.request_rate.map(|rate| rate.0),
+            flag,
+        );
         return;
     }
     let number = |key: &str| {
         let value = before.as_ref()?.1.get(key)?;
-        value.as_float().or_else(|| value.as_integer().map(|value| value as f64)).or_else(|| value.as_str()?.parse().ok())
+        value
+            .as_float()
+            .or_else(|| value.as_integer().map(|value| value as f64))
+            .or_else(|| value.as_str()?.parse().ok())
     };
-    let Some(rate) = flags.request_rate.map(|rate| rate.0).or_else(|| number("request_rate")) else {
+    let Some(rate) = flags
+        .request_rate
+        .map(|rate| rate.0)
+        .or_else(|| number("request_rate"))
+    else {
         editor.wrong(flag, "`--burstiness` needs a rate", "give --request-rate RATE");
         return;
     };
@@ -403,7 +508,11 @@ fn rate(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<(String, T
         editor.set("workload.arrivals.poisson.request_rate", rate, rate_flag);
     } else {
         editor.set("workload.arrivals.gamma.request_rate", rate, rate_flag);
-        editor.set("workload.arrivals.gamma.burstiness", burstiness, flag(flags.burstiness.is_some(), "burstiness"));
+        editor.set(
+            "workload.arrivals.gamma.burstiness",
+            burstiness,
+            flag(flags.burstiness.is_some(), "burstiness"),
+        );
     }
 }
 
@@ -416,7 +525,11 @@ fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
                 editor.set("workload.arrivals.trace.path", path.clone(), "dataset-path");
                 editor.document.remove("workload.lengths");
             }
-            None => editor.wrong("dataset-name", "`--dataset-name timed_trace` needs its file", "give --dataset-path FILE"),
+            None => editor.wrong(
+                "dataset-name",
+                "`--dataset-name timed_trace` needs its file",
+                "give --dataset-path FILE",
+            ),
         },
         Some(Dataset::PrefixRepetition) => prefix_repetition(editor, flags),
         Some(Dataset::Sonnet) => {
@@ -430,29 +543,67 @@ fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     }
     let is_repetition = flags.dataset_name == Some(Dataset::PrefixRepetition);
     let strays = [
-        ("prefix-repetition-prefix-len", flags.prefix_repetition_prefix_len, is_repetition),
-        ("prefix-repetition-suffix-len", flags.prefix_repetition_suffix_len, is_repetition),
-        ("prefix-repetition-num-prefixes", flags.prefix_repetition_num_prefixes, is_repetition),
-        ("prefix-repetition-output-len", flags.prefix_repetition_output_len, is_repetition),
-        ("sharegpt-output-len", flags.sharegpt_output_len, flags.dataset_name == Some(Dataset::Sharegpt)),
+        (
+            "prefix-repetition-prefix-len",
+            flags.prefix_repetition_prefix_len,
+            is_repetition,
+        ),
+        (
+            "prefix-repetition-suffix-len",
+            flags.prefix_repetition_suffix_len,
+            is_repetition,
+        ),
+        (
+            "prefix-repetition-num-prefixes",
+            flags.prefix_repetition_num_prefixes,
+            is_repetition,
+        ),
+        (
+            "prefix-repetition-output-len",
+            flags.prefix_repetition_output_len,
+            is_repetition,
+        ),
+        (
+            "sharegpt-output-len",
+            flags.sharegpt_output_len,
+            flags.dataset_name == Some(Dataset::Sharegpt),
+        ),
     ];
     for (flag, value, belongs) in strays {
         if value.is_some() && !belongs {
-            let dataset = if flag.starts_with("sharegpt") { "sharegpt" } else { "prefix_repetition" };
-            editor.wrong(flag, format!("`--{flag}` belongs to another data set"), format!("give --dataset-name {dataset}"));
+            let dataset = if flag.starts_with("sharegpt") {
+                "sharegpt"
+            } else {
+                "prefix_repetition"
+            };
+            editor.wrong(
+                flag,
+                format!("`--{flag}` belongs to another data set"),
+                format!("give --dataset-name {dataset}"),
+            );
         }
     }
 }
 
 fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
-    let input = flags.random_input_len.map(|len| (len, "random-input-len")).or(flags.input_len.map(|len| (len, "input-len")));
-    let output = flags.random_output_len.map(|len| (len, "random-output-len")).or(flags.output_len.map(|len| (len, "output-len")));
+    let input = flags
+        .random_input_len
+        .map(|len| (len, "random-input-len"))
+        .or(flags.input_len.map(|len| (len, "input-len")));
+    let output = flags
+        .random_output_len
+        .map(|len| (len, "random-output-len"))
+        .or(flags.output_len.map(|len| (len, "output-len")));
     if let Some(prefix) = flags.random_prefix_len {
         if prefix.0 == 0 {
             editor.document.remove("workload.prefix");
         } else {
             editor.set("workload.prefix.groups.count", 1, "random-prefix-len");
-            editor.set("workload.prefix.groups.prefix_len", count(prefix), "random-prefix-len");
+            editor.set(
+                "workload.prefix.groups.prefix_len",
+                count(prefix),
+                "random-prefix-len",
+            );
         }
     }
     let is_vllm = flags.client == Some(ClientKind::Vllm);
@@ -460,20 +611,39 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         return;
     }
     // The other length may stand in the scenario, as long as it is a plain one there.
-    let before = editor.chosen("workload.lengths").filter(|(kind, _)| matches!(kind.as_str(), "fixed" | "random"));
-    let kept = |key: &str| before.as_ref().and_then(|(_, table)| table.get(key)).and_then(Value::as_integer);
+    let before = editor
+        .chosen("workload.lengths")
+        .filter(|(kind, _)| matches!(kind.as_str(), "fixed" | "random"));
+    let kept = |key: &str| {
+        before
+            .as_ref()
+            .and_then(|(_, table)| table.get(key))
+            .and_then(Value::as_integer)
+    };
     let length = |given: Option<(Count, &'static str)>, key: &str, vllm: i64| match given {
         Some((len, flag)) => Some((count(len), flag)),
-        None => kept(key).or(is_vllm.then_some(vllm)).map(|len| (Value::Integer(len), "client")),
+        None => kept(key)
+            .or(is_vllm.then_some(vllm))
+            .map(|len| (Value::Integer(len), "client")),
     };
     let input = length(input, "input_len", 1024);
     let output = length(output, "output_len", 128);
     let (Some((input, input_flag)), Some((output, output_flag))) = (input, output) else {
-        let (given, missing) = if flags.output_len.or(flags.random_output_len).is_some() { ("output-len", "input-len") } else { ("input-len", "output-len") };
-        editor.wrong(given, format!("`--{given}` needs `--{missing}`: a request has a prompt and an output"), format!("give --{missing} TOKENS"));
+        let (given, missing) = if flags.output_len.or(flags.random_output_len).is_some() {
+            ("output-len", "input-len")
+        } else {
+            ("input-len", "output-len")
+        };
+        editor.wrong(
+            given,
+            format!("`--{given}` needs `--{missing}`: a request has a prompt and an output"),
+            format!("give --{missing} TOKENS"),
+        );
         return;
     };
-    let ratio = flags.random_range_ratio.or_else(|| before.as_ref()?.1.get("range_ratio")?.as_float());
+    let ratio = flags
+        .random_range_ratio
+        .or_else(|| before.as_ref()?.1.get("range_ratio")?.as_float());
     editor.set("workload.lengths.random.input_len", input, input_flag);
     editor.set("workload.lengths.random.output_len", output, output_flag);
     editor.set_some("workload.lengths.random.range_ratio", ratio, "random-range-ratio");
@@ -489,7 +659,10 @@ fn from_file(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     if flags.dataset_name == Some(Dataset::Sharegpt) {
         editor.set("workload.lengths.file.filter", "sharegpt", "dataset-name");
     }
-    let output = flags.sharegpt_output_len.map(|len| (len, "sharegpt-output-len")).or(flags.output_len.map(|len| (len, "output-len")));
+    let output = flags
+        .sharegpt_output_len
+        .map(|len| (len, "sharegpt-output-len"))
+        .or(flags.output_len.map(|len| (len, "output-len")));
     if let Some((len, flag)) = output {
         editor.set("workload.lengths.file.output_len", count(len), flag);
     }
@@ -499,39 +672,80 @@ fn prefix_repetition(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     // vLLM's defaults of this data set are part of its name.
     let or = |value: Option<Count>, default: i64| value.map_or(Value::Integer(default), count);
     let flag = "dataset-name";
-    editor.set("workload.prefix.groups.count", or(flags.prefix_repetition_num_prefixes, 10), flag);
-    editor.set("workload.prefix.groups.prefix_len", or(flags.prefix_repetition_prefix_len, 256), flag);
+    editor.set(
+        "workload.prefix.groups.count",
+        or(flags.prefix_repetition_num_prefixes, 10),
+        flag,
+    );
+    editor.set(
+        "workload.prefix.groups.prefix_len",
+        or(flags.prefix_repetition_prefix_len, 256),
+        flag,
+    );
     // Equal shares need a number of requests; without one each request draws its prefix.
     let is_counted = flags.num_prompts.is_some() || editor.document.get("workload.num_prompts").is_some();
-    editor.set("workload.prefix.groups.exact_shares", is_counted || flags.client == Some(ClientKind::Vllm), flag);
-    editor.set("workload.lengths.fixed.input_len", or(flags.prefix_repetition_suffix_len, 256), flag);
+    editor.set(
+        "workload.prefix.groups.exact_shares",
+        is_counted || flags.client == Some(ClientKind::Vllm),
+        flag,
+    );
+    editor.set(
+        "workload.lengths.fixed.input_len",
+        or(flags.prefix_repetition_suffix_len, 256),
+        flag,
+    );
     let output = flags.prefix_repetition_output_len.or(flags.output_len);
     editor.set("workload.lengths.fixed.output_len", or(output, 128), flag);
 }
 
 /// Applies the promises' flags.
 pub(super) fn apply_slo(document: &mut Document, flags: &SloFlags, from: &str) -> Vec<Diagnostic> {
-    let mut editor = Editor { document, from, problems: Vec::new() };
+    let mut editor = Editor {
+        document,
+        from,
+        problems: Vec::new(),
+    };
     editor.set_some("slo.attainment", flags.attainment, "attainment");
     // AIPerf writes all limits in one string, vLLM one each.
     for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {
-        let parsed = limit.split_once(':').map(|(metric, ms)| (Metric::from_name(metric), ms.parse::<f64>()));
+        let parsed = limit
+            .split_once(':')
+            .map(|(metric, ms)| (Metric::from_name(metric), ms.parse::<f64>()));
         match parsed {
             Some((Some(Metric::Itl), _)) => {
-                editor.wrong("goodput", format!("`{limit}`: a request has many gaps"), "limit its mean with tpot, or gaps with --slo p99_itl_ms<=50");
+                editor.wrong(
+                    "goodput",
+                    format!("`{limit}`: a request has many gaps"),
+                    "limit its mean with tpot, or gaps with --slo p99_itl_ms<=50",
+                );
             }
-            Some((Some(metric), Ok(ms))) => editor.set(&format!("slo.goodput.{}", metric.name()), format!("{ms} ms"), "goodput"),
-            _ => editor.wrong("goodput", format!("`{limit}` is not a limit per request"), "write METRIC:MS with ttft, tpot or e2el, like ttft:500"),
+            Some((Some(metric), Ok(ms))) => editor.set(
+                &format!("slo.goodput.{}", metric.name()),
+                format!("{ms} ms"),
+                "goodput",
+            ),
+            _ => editor.wrong(
+                "goodput",
+                format!("`{limit}` is not a limit per request"),
+                "write METRIC:MS with ttft, tpot or e2el, like ttft:500",
+            ),
         }
     }
     for limit in &flags.slo {
-        let parsed = limit.split_once("<=").or_else(|| limit.split_once(':')).map(|(name, ms)| (parse_statistic(name), name, ms.trim().parse::<f64>()));
+        let parsed = limit
+            .split_once("<=")
+            .or_else(|| limit.split_once(':'))
+            .map(|(name, ms)| (parse_statistic(name), name, ms.trim().parse::<f64>()));
         match parsed {
             Some((Some(_), name, Ok(ms))) => {
                 let name = name.trim().trim_end_matches("_ms").replace('.', "_");
                 editor.set(&format!("slo.percentiles.{name}"), format!("{ms} ms"), "slo");
             }
-            _ => editor.wrong("slo", format!("`{limit}` is not a limit on a percentile"), "write it like 'p99_ttft_ms<=500' (quote it: < is special in a shell)"),
+            _ => editor.wrong(
+                "slo",
+                format!("`{limit}` is not a limit on a percentile"),
+                "write it like 'p99_ttft_ms<=500' (quote it: < is special in a shell)",
+            ),
         }
     }
     editor.problems

@@ -50,7 +50,16 @@ impl Judge {
     pub(super) fn new(document: Document) -> (Judge, RawScenario) {
         let (raw, problems) = read::read(&document);
         let is_cut = !problems.is_empty();
-        (Judge { document, problems, provenance: Vec::new(), notes: Vec::new(), is_cut }, raw)
+        (
+            Judge {
+                document,
+                problems,
+                provenance: Vec::new(),
+                notes: Vec::new(),
+                is_cut,
+            },
+            raw,
+        )
     }
 
     /// Reports a problem with the value of `key`: "`name` `problem`", with `label` at the place.
@@ -60,7 +69,13 @@ impl Judge {
     }
 
     /// Reports a problem with a help line.
-    pub(super) fn wrong_help(&mut self, key: &str, problem: &str, label: impl Into<String>, help: impl Into<String>) {
+    pub(super) fn wrong_help(
+        &mut self,
+        key: &str,
+        problem: &str,
+        label: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         let help = help.into();
         self.wrong(key, problem, label).help.push(help);
     }
@@ -82,7 +97,13 @@ impl Judge {
     }
 
     /// Notes a given value's source, or writes down the default and its source.
-    pub(super) fn take<T: Clone + Display + Into<Value>>(&mut self, key: &str, given: Option<T>, default: T, source: Source) -> T {
+    pub(super) fn take<T: Clone + Display + Into<Value>>(
+        &mut self,
+        key: &str,
+        given: Option<T>,
+        default: T,
+        source: Source,
+    ) -> T {
         match given {
             Some(value) => {
                 self.given(key, &value);
@@ -98,22 +119,39 @@ impl Judge {
     /// Notes who gave a value.
     pub(super) fn given(&mut self, key: &str, value: impl Display) {
         if let Some(source) = self.document.source(key) {
-            self.provenance.push(Provenance { key: key.to_string(), value: value.to_string(), source });
+            self.provenance.push(Provenance {
+                key: key.to_string(),
+                value: value.to_string(),
+                source,
+            });
         }
     }
 
     /// Writes down a value that nobody gave, and why it is so.
     pub(super) fn assume(&mut self, key: &str, value: impl Clone + Display + Into<Value>, source: Source) {
-        self.provenance.push(Provenance { key: key.to_string(), value: value.to_string(), source: source.clone() });
+        self.provenance.push(Provenance {
+            key: key.to_string(),
+            value: value.to_string(),
+            source: source.clone(),
+        });
         let of = match source {
-            Source::Profile(name) | Source::Assumption(name) | Source::Preset(name) | Source::Flag(name) => name,
+            Source::Profile(name) | Source::Assumption(name) | Source::Preset(name) | Source::Flag(name) => {
+                name
+            }
             Source::File { name, .. } => name,
         };
         self.document.set_default(key, value.into(), &of);
     }
 
     /// A count within limits; out of them it is reported and the nearest limit stands in for the rest of the checks.
-    pub(super) fn count(&mut self, key: &str, given: Option<Count>, limits: (u64, u64), default: u64, source: Source) -> u32 {
+    pub(super) fn count(
+        &mut self,
+        key: &str,
+        given: Option<Count>,
+        limits: (u64, u64),
+        default: u64,
+        source: Source,
+    ) -> u32 {
         let value = self.take(key, given.map(|count| count.0 as i64), default as i64, source) as u64;
         self.within(key, value, limits)
     }
@@ -127,8 +165,14 @@ impl Judge {
     fn within(&mut self, key: &str, value: u64, (least, most): (u64, u64)) -> u32 {
         if value < least || value > most {
             let (problem, label) = match (least, most) {
-                (1, _) if value == 0 => ("must be at least 1".to_string(), "nothing could happen".to_string()),
-                _ => (format!("must lie between {least} and {most}"), format!("{value} does not")),
+                (1, _) if value == 0 => (
+                    "must be at least 1".to_string(),
+                    "nothing could happen".to_string(),
+                ),
+                _ => (
+                    format!("must lie between {least} and {most}"),
+                    format!("{value} does not"),
+                ),
             };
             self.wrong(key, &problem, label);
         }
@@ -151,7 +195,9 @@ impl Judge {
         let problem = self.wrong(key, ends, format!("{value} does not"));
         if (1.0..=100.0).contains(&value) {
             problem.label = format!("{value} is not a fraction");
-            problem.help.push(format!("for {value} % write {}", value / 100.0));
+            problem
+                .help
+                .push(format!("for {value} % write {}", value / 100.0));
         }
     }
 
@@ -173,9 +219,17 @@ impl Judge {
             let help = "use [workload.arrivals.all_at_once], or --request-rate inf";
             self.wrong_help(key, "must be finite here", "this sends everything at once", help);
         } else if value > RATE_MAX {
-            self.wrong(key, "must be at most 1e9 requests per second", format!("{value} leaves less than a nanosecond between two"));
+            self.wrong(
+                key,
+                "must be at most 1e9 requests per second",
+                format!("{value} leaves less than a nanosecond between two"),
+            );
         } else {
-            self.wrong(key, "must be above 0 requests per second", format!("{value} is not"));
+            self.wrong(
+                key,
+                "must be above 0 requests per second",
+                format!("{value} is not"),
+            );
         }
         None
     }

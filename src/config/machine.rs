@@ -42,7 +42,11 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
         return None;
     };
     judge.given(key, name);
-    let found = if is_path(name, ".json") || is_path(name, "/") { model_file(judge, name, files)? } else { model_by_name(judge, name)? };
+    let found = if is_path(name, ".json") || is_path(name, "/") {
+        model_file(judge, name, files)?
+    } else {
+        model_by_name(judge, name)?
+    };
     let (mut shape, notes) = found;
     judge.notes.extend(notes);
     if let Some(dtype) = raw.dtype {
@@ -72,7 +76,8 @@ fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
     match model::find(name) {
         Ok(found) => Some(found),
         Err(unknown) => {
-            let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled")).at(judge.place("model.name"));
+            let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled"))
+                .at(judge.place("model.name"));
             if !unknown.suggestions.is_empty() {
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
             }
@@ -83,7 +88,11 @@ fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
 }
 
 fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape> {
-    let path = if name.ends_with(".json") { name.to_string() } else { format!("{}/config.json", name.trim_end_matches('/')) };
+    let path = if name.ends_with(".json") {
+        name.to_string()
+    } else {
+        format!("{}/config.json", name.trim_end_matches('/'))
+    };
     let text = match files.read(&path).map(String::from_utf8) {
         Ok(Ok(text)) => text,
         Ok(Err(_)) => {
@@ -98,7 +107,11 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
     match ModelShape::from_hf_config(&text, name) {
         Ok(found) => Some(found),
         Err(error) => {
-            judge.wrong("model.name", "is not a config.json that is understood", error.to_string());
+            judge.wrong(
+                "model.name",
+                "is not a config.json that is understood",
+                error.to_string(),
+            );
             None
         }
     }
@@ -108,7 +121,10 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
 pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device> {
     let key = "cluster.gpu";
     let Some(name) = &raw.gpu else {
-        judge.missing("no GPU is given", "give --gpu H100-SXM-80GB (`plimsoll hw` lists the known ones)");
+        judge.missing(
+            "no GPU is given",
+            "give --gpu H100-SXM-80GB (`plimsoll hw` lists the known ones)",
+        );
         return None;
     };
     judge.given(key, name);
@@ -138,7 +154,9 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
             if !unknown.suggestions.is_empty() {
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
             }
-            judge.report(problem.help("`plimsoll hw` lists the known ones; a hardware profile's path does, too"));
+            judge.report(
+                problem.help("`plimsoll hw` lists the known ones; a hardware profile's path does, too"),
+            );
             None
         }
     }
@@ -147,11 +165,19 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
 /// A profile on disk takes the place of the shipped one of its name.
 fn on_disk(judge: &mut Judge, shipped: Device, files: &dyn Files) -> Option<Device> {
     let path = format!("hardware_profiles/{}.toml", shipped.id.to_lowercase());
-    let Some(text) = files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return Some(shipped) };
+    let Some(text) = files
+        .read(&path)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+    else {
+        return Some(shipped);
+    };
     match Device::from_toml(&text, &path) {
         Ok(own) => {
             if own != shipped {
-                judge.notes.push(format!("{path} takes the place of the shipped profile"));
+                judge
+                    .notes
+                    .push(format!("{path} takes the place of the shipped profile"));
             }
             Some(own)
         }
@@ -163,9 +189,18 @@ fn on_disk(judge: &mut Judge, shipped: Device, files: &dyn Files) -> Option<Devi
 }
 
 /// Plans memory and builds the step cost; `None` was reported.
-#[expect(clippy::too_many_arguments, reason = "each is a product of its own of the steps before")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is a product of its own of the steps before"
+)]
 pub(super) fn build(
-    judge: &mut Judge, raw: &RawScenario, model: &ModelShape, device: &Device, tensor_parallel: u32, flags: EngineFlags, context: u32,
+    judge: &mut Judge,
+    raw: &RawScenario,
+    model: &ModelShape,
+    device: &Device,
+    tensor_parallel: u32,
+    flags: EngineFlags,
+    context: u32,
     files: &dyn Files,
 ) -> Option<Machine> {
     if !judge.problems.is_empty() {
@@ -180,7 +215,10 @@ pub(super) fn build(
     let placement = Placement {
         tensor_parallel,
         kv_dtype,
-        graphs: Graphs { mode: graph_mode(flags.graph_mode), capture_sizes: flags.capture_sizes },
+        graphs: Graphs {
+            mode: graph_mode(flags.graph_mode),
+            capture_sizes: flags.capture_sizes,
+        },
         asynchronous: flags.asynchronous,
         engine: ENGINE.to_string(),
         typical_context: context,
@@ -195,7 +233,11 @@ pub(super) fn build(
     };
     let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
     Some(Machine {
-        engine: EngineConfig { num_gpu_blocks, watermark_blocks, ..flags.config },
+        engine: EngineConfig {
+            num_gpu_blocks,
+            watermark_blocks,
+            ..flags.config
+        },
         cost,
         frontend: frontend(&calibration.0),
         placement,
@@ -208,8 +250,18 @@ pub(super) fn build(
 /// The engine whose host terms apply.
 const ENGINE: &str = "vllm";
 
-fn factory(device: &Device, model: &ModelShape, calibration: &Calibration, placement: &Placement) -> CostFactory {
-    let parts = (device.clone(), model.clone(), calibration.clone(), placement.clone());
+fn factory(
+    device: &Device,
+    model: &ModelShape,
+    calibration: &Calibration,
+    placement: &Placement,
+) -> CostFactory {
+    let parts = (
+        device.clone(),
+        model.clone(),
+        calibration.clone(),
+        placement.clone(),
+    );
     Arc::new(move || {
         let (device, model, calibration, placement) = &parts;
         let cost = RooflineCost::new(device, model, calibration, placement);
@@ -230,7 +282,14 @@ fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> D
     }
 }
 
-fn plan(judge: &mut Judge, model: &ModelShape, device: &Device, tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> Option<MemoryPlan> {
+fn plan(
+    judge: &mut Judge,
+    model: &ModelShape,
+    device: &Device,
+    tensor_parallel: u32,
+    kv_dtype: Dtype,
+    flags: &EngineFlags,
+) -> Option<MemoryPlan> {
     let options = MemoryOptions {
         tensor_parallel,
         pipeline_parallel: 1,
@@ -252,7 +311,9 @@ fn plan(judge: &mut Judge, model: &ModelShape, device: &Device, tensor_parallel:
     };
     let key = match misfit.shortage {
         Shortage::HeadsNotDivisible { .. } => "cluster.tensor_parallel_size",
-        Shortage::OneRequestDoesNotFit { .. } if judge.document.source("engine.max_model_len").is_some() => "engine.max_model_len",
+        Shortage::OneRequestDoesNotFit { .. } if judge.document.source("engine.max_model_len").is_some() => {
+            "engine.max_model_len"
+        }
         _ => "cluster.gpu",
     };
     let text = misfit.to_string();
@@ -275,13 +336,22 @@ fn graph_mode(raw: RawGraphMode) -> CudagraphMode {
 }
 
 /// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.
-fn calibration(judge: &mut Judge, raw: &RawScenario, device: &Device, files: &dyn Files) -> Option<(Calibration, Trust)> {
+fn calibration(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    device: &Device,
+    files: &dyn Files,
+) -> Option<(Calibration, Trust)> {
     let key = "cluster.calibration";
     let best = calibration::for_device(device, ENGINE);
     let Some(name) = &raw.cluster.calibration else {
         // Not written into the input: the shipped file is chosen by GPU again, and gets better with versions.
         let source = Source::Assumption(best.note.clone());
-        judge.provenance.push(Provenance { key: key.to_string(), value: best.calibration.name.clone(), source });
+        judge.provenance.push(Provenance {
+            key: key.to_string(),
+            value: best.calibration.name.clone(),
+            source,
+        });
         return Some((best.calibration, best.trust));
     };
     judge.given(key, name);
@@ -306,13 +376,19 @@ fn calibration(judge: &mut Judge, raw: &RawScenario, device: &Device, files: &dy
         }
     } else if let Some(shipped) = calibration::shipped(name) {
         if !shipped.provenance.gpu.eq_ignore_ascii_case(&device.id) {
-            judge.notes.push(format!("calibration {name} was made on {}, not on {}", shipped.provenance.gpu, device.id));
+            judge.notes.push(format!(
+                "calibration {name} was made on {}, not on {}",
+                shipped.provenance.gpu, device.id
+            ));
         }
         shipped
     } else {
         let known: Vec<&str> = calibration::shipped_names().collect();
         let near = crate::nearest::nearest(name, known.iter().copied(), 1);
-        let help = near.first().map_or_else(|| format!("shipped are {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+        let help = near.first().map_or_else(
+            || format!("shipped are {}", known.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
         judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
         return None;
     };
@@ -322,10 +398,15 @@ fn calibration(judge: &mut Judge, raw: &RawScenario, device: &Device, files: &dy
 
 /// What the API server adds, by the calibration's host terms.
 fn frontend(calibration: &Calibration) -> Frontend {
-    let delay = |seconds: f64| Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays");
-    calibration.host.get(ENGINE).map_or_else(Frontend::default, |host| Frontend {
-        request_delay: delay(host.request_ms * 1e-3),
-        per_prompt_token: delay(host.per_prompt_token_us * 1e-6),
-        response_delay: delay(host.response_ms * 1e-3),
-    })
+    let delay = |seconds: f64| {
+        Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
+    };
+    calibration
+        .host
+        .get(ENGINE)
+        .map_or_else(Frontend::default, |host| Frontend {
+            request_delay: delay(host.request_ms * 1e-3),
+            per_prompt_token: delay(host.per_prompt_token_us * 1e-6),
+            response_delay: delay(host.response_ms * 1e-3),
+        })
 }

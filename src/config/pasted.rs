@@ -85,18 +85,36 @@ pub(super) struct Benchmark {
 /// A `vllm bench serve` command, understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
     let (parsed, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH)?;
-    let Bench { model, traffic, slo, results } = parsed;
-    Ok(Benchmark { model, traffic, slo, results, ignored })
+    let Bench {
+        model,
+        traffic,
+        slo,
+        results,
+    } = parsed;
+    Ok(Benchmark {
+        model,
+        traffic,
+        slo,
+        results,
+        ignored,
+    })
 }
 
-fn parse<P: FromArgMatches + CommandFactory>(command: &str, flag: &str, starts: &[&[&str]]) -> Result<(P, Vec<String>), Vec<Diagnostic>> {
+fn parse<P: FromArgMatches + CommandFactory>(
+    command: &str,
+    flag: &str,
+    starts: &[&[&str]],
+) -> Result<(P, Vec<String>), Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
     let Some(words) = shlex::split(command) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
     };
     let words = after_start(&words, starts).ok_or_else(|| {
         let expected = starts[0].join(" ");
-        vec![problem(format!("`{flag}` must hold a whole command")).help(format!("begin it with `{expected}`"))]
+        vec![
+            problem(format!("`{flag}` must hold a whole command"))
+                .help(format!("begin it with `{expected}`")),
+        ]
     })?;
     let normal = argv::normalise(words);
     let mut problems: Vec<Diagnostic> = normal.problems;
@@ -107,8 +125,15 @@ fn parse<P: FromArgMatches + CommandFactory>(command: &str, flag: &str, starts: 
         problem.message = format!("in {flag}: {}", problem.message);
     };
     problems.iter_mut().for_each(within);
-    let ignored = normal.ignored.into_iter().map(|reason| format!("in {flag}: {reason}")).collect();
-    match P::command().try_get_matches_from(normal.args).and_then(|matches| P::from_arg_matches(&matches)) {
+    let ignored = normal
+        .ignored
+        .into_iter()
+        .map(|reason| format!("in {flag}: {reason}"))
+        .collect();
+    match P::command()
+        .try_get_matches_from(normal.args)
+        .and_then(|matches| P::from_arg_matches(&matches))
+    {
         Ok(parsed) if problems.is_empty() => Ok((parsed, ignored)),
         Ok(_) => Err(problems),
         Err(error) => {
@@ -121,7 +146,12 @@ fn parse<P: FromArgMatches + CommandFactory>(command: &str, flag: &str, starts: 
 /// The first line of clap's message says what is wrong.
 fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
     let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string();
+    let first = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_string();
     let mut problem = Diagnostic::new(format!("in {flag}: {first}")).at(Place::Flag(flag.to_string()));
     for line in text.lines().skip(1) {
         if let Some(tip) = line.trim().strip_prefix("tip: ") {
@@ -133,12 +163,17 @@ fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
 
 /// The words after the program's name; environment settings (`A=b`) and paths before it are skipped.
 fn after_start<'a>(words: &'a [String], starts: &[&[&str]]) -> Option<&'a [String]> {
-    let first = words.iter().position(|word| !word.contains('=') || word.starts_with('-'))?;
+    let first = words
+        .iter()
+        .position(|word| !word.contains('=') || word.starts_with('-'))?;
     for skip in 0..3 {
         for start in starts {
             let at = first + skip;
-            let Some(found) = words.get(at..at + start.len()) else { continue };
-            let is_same = |(word, part): (&String, &&str)| word == part || word.ends_with(&format!("/{part}"));
+            let Some(found) = words.get(at..at + start.len()) else {
+                continue;
+            };
+            let is_same =
+                |(word, part): (&String, &&str)| word == part || word.ends_with(&format!("/{part}"));
             if found.iter().zip(start.iter()).all(is_same) {
                 return Some(&words[at + start.len()..]);
             }

@@ -18,9 +18,15 @@ const SHIPPED: [&str; 2] = [
 
 /// Engines that users know, and why they cannot be had yet.
 const LATER: [(&str, &str); 4] = [
-    ("sglang", "SGLang's scheduler (prefill-first passes, radix cache) is not modelled yet"),
+    (
+        "sglang",
+        "SGLang's scheduler (prefill-first passes, radix cache) is not modelled yet",
+    ),
     ("static", "static batching is not modelled yet"),
-    ("hf-cb", "the continuous batching of Transformers is not modelled yet"),
+    (
+        "hf-cb",
+        "the continuous batching of Transformers is not modelled yet",
+    ),
     ("tensorrt-llm", "TensorRT-LLM's scheduler is not modelled yet"),
 ];
 
@@ -124,7 +130,10 @@ impl Profile {
             let is_excepted = |part: &String| device.id.to_lowercase().contains(part.as_str());
             device.memory >= least && !row.except_gpu.as_ref().is_some_and(is_excepted)
         };
-        self.batch.iter().find(fits).expect("the last row has no condition, which a test checks")
+        self.batch
+            .iter()
+            .find(fits)
+            .expect("the last row has no condition, which a test checks")
     }
 
     /// The pause after a pass that scheduled nothing.
@@ -137,7 +146,10 @@ impl Profile {
 /// The shipped profiles, newest first.
 #[must_use]
 pub fn shipped() -> Vec<Profile> {
-    SHIPPED.iter().map(|text| toml::from_str(text).expect("shipped profiles are checked by a test")).collect()
+    SHIPPED
+        .iter()
+        .map(|text| toml::from_str(text).expect("shipped profiles are checked by a test"))
+        .collect()
 }
 
 /// A profile and, where it is not exactly what was asked, a sentence that says so.
@@ -145,10 +157,15 @@ pub type Found = (Profile, Option<String>);
 
 /// Finds the profile that `--engine` asks for; the error says what is known.
 pub fn find(asked: &str) -> Result<Found, (String, String)> {
-    let (name, version) = asked.split_once('@').map_or((asked, None), |(name, version)| (name, Some(version)));
+    let (name, version) = asked
+        .split_once('@')
+        .map_or((asked, None), |(name, version)| (name, Some(version)));
     let name = name.trim().to_lowercase();
     if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
-        return Err((why.to_string(), "modelled are vllm@0.33 and vllm@0.11".to_string()));
+        return Err((
+            why.to_string(),
+            "modelled are vllm@0.33 and vllm@0.11".to_string(),
+        ));
     }
     let all = shipped();
     if name != "vllm" {
@@ -164,16 +181,29 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
         return Ok((newest, None));
     };
     let Some(asked_minor) = minor(version) else {
-        return Err((format!("`{version}` is not a version of vLLM"), "write it like vllm@0.33".to_string()));
+        return Err((
+            format!("`{version}` is not a version of vLLM"),
+            "write it like vllm@0.33".to_string(),
+        ));
     };
     if asked_minor < V1_SINCE {
         let why = format!("vLLM {version} has the V0 scheduler, which is not modelled yet");
-        return Err((why, "vllm@0.11 is the oldest profile; versions from 0.8 take it".to_string()));
+        return Err((
+            why,
+            "vllm@0.11 is the oldest profile; versions from 0.8 take it".to_string(),
+        ));
     }
-    let nearest = all.into_iter().min_by_key(|profile| minor_of(profile).abs_diff(asked_minor));
+    let nearest = all
+        .into_iter()
+        .min_by_key(|profile| minor_of(profile).abs_diff(asked_minor));
     let nearest = nearest.expect("profiles are shipped");
     let is_exact = minor_of(&nearest) == asked_minor;
-    let note = (!is_exact).then(|| format!("no profile of vllm@{version}: {} is the nearest and is used", nearest.profile));
+    let note = (!is_exact).then(|| {
+        format!(
+            "no profile of vllm@{version}: {} is the nearest and is used",
+            nearest.profile
+        )
+    });
     Ok((nearest, note))
 }
 
@@ -191,7 +221,11 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 fn minor_of(profile: &Profile) -> u32 {
-    profile.profile.split_once('@').and_then(|(_, version)| minor(version)).unwrap_or(0)
+    profile
+        .profile
+        .split_once('@')
+        .and_then(|(_, version)| minor(version))
+        .unwrap_or(0)
 }
 
 /// Captured batch sizes in tokens, ascending (V1-73).
@@ -200,9 +234,18 @@ pub fn capture_sizes(rule: &GraphRule, max: u64, max_num_seqs: u64, max_num_batc
     let max = max.min(max_num_batched_tokens);
     let fine = (8..=rule.step_8_to.min(max)).step_by(8);
     let coarse = (rule.step_8_to + 8..=max).step_by(16);
-    let mut sizes: Vec<u64> = [1, 2, 4].into_iter().chain(fine).chain(coarse).filter(|&size| size <= max).collect();
+    let mut sizes: Vec<u64> = [1, 2, 4]
+        .into_iter()
+        .chain(fine)
+        .chain(coarse)
+        .filter(|&size| size <= max)
+        .collect();
     if rule.include_max_num_seqs {
-        sizes.extend([max_num_seqs, max_num_batched_tokens].into_iter().filter(|&size| size <= max));
+        sizes.extend(
+            [max_num_seqs, max_num_batched_tokens]
+                .into_iter()
+                .filter(|&size| size <= max),
+        );
     }
     sizes.sort_unstable();
     sizes.dedup();
@@ -216,7 +259,12 @@ mod tests {
     #[test]
     fn shipped_profiles_are_whole() {
         for profile in shipped() {
-            assert!(parse_bytes(&profile.batch.last().unwrap().memory_at_least).unwrap().0 == 0);
+            assert!(
+                parse_bytes(&profile.batch.last().unwrap().memory_at_least)
+                    .unwrap()
+                    .0
+                    == 0
+            );
             for row in &profile.batch {
                 parse_bytes(&row.memory_at_least).unwrap();
             }
@@ -243,7 +291,9 @@ mod tests {
         let [new, old] = [&shipped()[0].graphs, &shipped()[1].graphs];
         let sizes = capture_sizes(new, 512, 1024, 8192);
         assert_eq!(&sizes[..5], [1, 2, 4, 8, 16]);
-        assert!(sizes.contains(&248) && sizes.contains(&256) && !sizes.contains(&264) && sizes.contains(&272));
+        assert!(
+            sizes.contains(&248) && sizes.contains(&256) && !sizes.contains(&264) && sizes.contains(&272)
+        );
         assert_eq!(sizes.last(), Some(&512));
         let sizes = capture_sizes(old, 512, 256, 2048);
         assert!(sizes.contains(&264) && sizes.last() == Some(&512));

@@ -37,7 +37,8 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
         };
         let path = track.path().to_string().replace('[', ".").replace(']', "");
         let (key, problem) = explain(document, &path, error.message());
-        let is_hollow = error.message().starts_with("missing field") || error.message().starts_with("wanted exactly 1");
+        let is_hollow =
+            error.message().starts_with("missing field") || error.message().starts_with("wanted exactly 1");
         // What is missing in a table from which something was cut may have been that: one mistake is told once.
         if !(is_hollow && cut.iter().any(|cut| cut.starts_with(&format!("{path}.")))) {
             problems.push(problem);
@@ -52,7 +53,9 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
 
 /// A choice has exactly one key.
 fn check_choice(document: &Document, choice: &str, table: &mut Table, problems: &mut Vec<Diagnostic>) {
-    let Some(chosen) = document.get(choice) else { return };
+    let Some(chosen) = document.get(choice) else {
+        return;
+    };
     let what = choice.rsplit_once('.').map_or(choice, |(_, last)| last);
     let problem = match chosen {
         Value::Table(options) if options.len() == 1 => return,
@@ -63,12 +66,16 @@ fn check_choice(document: &Document, choice: &str, table: &mut Table, problems: 
             let names: Vec<&str> = options.keys().map(String::as_str).collect();
             Diagnostic::new(format!("`{what}` can be one thing only"))
                 .label(format!("this chooses {}", names.join(" and ")))
-                .help(format!("keep one of [{choice}.{}]", names.join(&format!("], [{choice}."))))
+                .help(format!(
+                    "keep one of [{choice}.{}]",
+                    names.join(&format!("], [{choice}."))
+                ))
         }
         Value::String(name) => Diagnostic::new(format!("`{what}` is a table"))
             .label("not a name")
             .help(format!("write [{choice}.{name}] and its keys below")),
-        _ => Diagnostic::new(format!("`{what}` is a table")).help(format!("write [{choice}.NAME] and its keys below")),
+        _ => Diagnostic::new(format!("`{what}` is a table"))
+            .help(format!("write [{choice}.NAME] and its keys below")),
     };
     problems.push(problem.at(document.place(choice)));
     remove(table, choice);
@@ -89,7 +96,16 @@ fn explain(document: &Document, path: &str, message: &str) -> (String, Diagnosti
         };
         let is_value = document.get(&key).is_none();
         let key = if is_value { path.to_string() } else { key };
-        return (key.clone(), unknown_name(document, &key, unknown, is_value, quoted.get(1..).unwrap_or_default()));
+        return (
+            key.clone(),
+            unknown_name(
+                document,
+                &key,
+                unknown,
+                is_value,
+                quoted.get(1..).unwrap_or_default(),
+            ),
+        );
     }
     if message.starts_with("missing field") {
         let missing = quoted.first().copied().unwrap_or_default();
@@ -97,13 +113,19 @@ fn explain(document: &Document, path: &str, message: &str) -> (String, Diagnosti
         return (path.to_string(), problem.at(document.place(path)));
     }
     let (found, expected) = match message.split_once(", expected ") {
-        Some((found, expected)) => (found.trim_start_matches("invalid type: ").trim_start_matches("invalid value: "), expected),
+        Some((found, expected)) => (
+            found
+                .trim_start_matches("invalid type: ")
+                .trim_start_matches("invalid value: "),
+            expected,
+        ),
         None => ("", message),
     };
     let problem = if found.is_empty() {
         Diagnostic::new(format!("`{}`: {expected}", name(path)))
     } else {
-        Diagnostic::new(format!("`{}` must be {}", name(path), plainly(expected))).label(format!("found {}", plainly(found)))
+        Diagnostic::new(format!("`{}` must be {}", name(path), plainly(expected)))
+            .label(format!("found {}", plainly(found)))
     };
     (path.to_string(), problem.at(document.place(path)))
 }
@@ -114,9 +136,17 @@ fn plainly(text: &str) -> String {
         "f64" => "a number".to_string(),
         "a boolean" => "true or false".to_string(),
         "a sequence" => "a list in brackets".to_string(),
-        other => other.replace("struct RawScenario", "a table").split("struct Raw").next().map_or_else(String::new, |head| {
-            if head.len() < other.len() { "a table".to_string() } else { other.to_string() }
-        }),
+        other => other
+            .replace("struct RawScenario", "a table")
+            .split("struct Raw")
+            .next()
+            .map_or_else(String::new, |head| {
+                if head.len() < other.len() {
+                    "a table".to_string()
+                } else {
+                    other.to_string()
+                }
+            }),
     }
 }
 
@@ -126,10 +156,15 @@ fn unknown_name(document: &Document, key: &str, unknown: &str, is_value: bool, k
         place => place,
     };
     if let Some((_, what)) = NOT_MODELLED.iter().find(|(name, _)| *name == key) {
-        return Diagnostic::new(format!("{what} is not modelled yet")).at(place(key)).label(format!("`{unknown}`"));
+        return Diagnostic::new(format!("{what} is not modelled yet"))
+            .at(place(key))
+            .label(format!("`{unknown}`"));
     }
     let problem = if is_value {
-        Diagnostic::new(format!("`{unknown}` is not a value of `{}`", document.name_of(key)))
+        Diagnostic::new(format!(
+            "`{unknown}` is not a value of `{}`",
+            document.name_of(key)
+        ))
     } else {
         Diagnostic::new(format!("unknown key `{unknown}`"))
     };

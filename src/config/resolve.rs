@@ -9,8 +9,8 @@ use super::machine;
 use super::raw::RawCluster;
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
-use crate::cost::roofline::Placement;
 use crate::cost::Trust;
+use crate::cost::roofline::Placement;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
@@ -48,7 +48,9 @@ pub struct Resolved {
 impl Resolved {
     /// Values that nobody gave.
     pub fn assumptions(&self) -> impl Iterator<Item = &Provenance> {
-        self.provenance.iter().filter(|provenance| provenance.is_assumed())
+        self.provenance
+            .iter()
+            .filter(|provenance| provenance.is_assumed())
     }
 
     /// The most informative name of the scenario's rate: requests per second, infinite when all are sent at once.
@@ -76,7 +78,11 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
             seed.0
         }
         None => {
-            judge.assume("workload.seed", 0i64, Source::Assumption("the first seed".to_string()));
+            judge.assume(
+                "workload.seed",
+                0i64,
+                Source::Assumption("the first seed".to_string()),
+            );
             0
         }
     };
@@ -94,11 +100,27 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     };
     let context = workload::typical_context(&spec);
-    let machine = machine::build(&mut judge, &raw, &model, &device, tensor_parallel, engine, context, files);
+    let machine = machine::build(
+        &mut judge,
+        &raw,
+        &model,
+        &device,
+        tensor_parallel,
+        engine,
+        context,
+        files,
+    );
     let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
-    let scenario = Scenario { engine: machine.engine, replicas: 1, cost: machine.cost, frontend: machine.frontend, workload: spec, seed };
+    let scenario = Scenario {
+        engine: machine.engine,
+        replicas: 1,
+        cost: machine.cost,
+        frontend: machine.frontend,
+        workload: spec,
+        seed,
+    };
     Ok(Resolved {
         scenario,
         model,
@@ -118,22 +140,39 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
 /// Puts the workload that the scenario starts from below it.
 fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>) -> Result<(), Diagnostic> {
     let key = "workload.base";
-    let Some(name) = document.get(key).and_then(toml::Value::as_str).map(str::to_string) else { return Ok(()) };
+    let Some(name) = document
+        .get(key)
+        .and_then(toml::Value::as_str)
+        .map(str::to_string)
+    else {
+        return Ok(());
+    };
     let wrong = |document: &Document, error: String| {
-        let known: Vec<&str> = files::SHIPPED.iter().map(|(name, _)| *name).filter(|name| name.starts_with("workloads/")).collect();
+        let known: Vec<&str> = files::SHIPPED
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| name.starts_with("workloads/"))
+            .collect();
         let problem = Diagnostic::new(format!("`{}` names no workload", document.name_of(key)));
-        problem.at(document.place(key)).label(error).help(format!("shipped are {}", known.join(", ")))
+        problem
+            .at(document.place(key))
+            .label(error)
+            .help(format!("shipped are {}", known.join(", ")))
     };
     let (name, text) = match files::find(&name, files) {
         Some(shipped) => {
             if shipped.is_on_disk {
-                notes.push(format!("{} on disk is used instead of the one inside the program", shipped.name));
+                notes.push(format!(
+                    "{} on disk is used instead of the one inside the program",
+                    shipped.name
+                ));
             }
             (shipped.name, shipped.text)
         }
         None => {
             let bytes = files.read(&name).map_err(|error| wrong(document, error))?;
-            let text = String::from_utf8(bytes).map_err(|_| wrong(document, format!("{name} is not text")))?;
+            let text =
+                String::from_utf8(bytes).map_err(|_| wrong(document, format!("{name} is not text")))?;
             (name, text)
         }
     };
@@ -145,27 +184,60 @@ fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>)
 /// Checks what is not modelled yet; returns the tensor-parallel size.
 fn layout(judge: &mut Judge, raw: &RawCluster) -> u32 {
     let single = [
-        ("cluster.replicas", raw.replicas, "several replicas behind a router are not modelled yet"),
-        ("cluster.pipeline_parallel_size", raw.pipeline_parallel_size, "pipeline parallelism is not modelled yet"),
-        ("cluster.data_parallel_size", raw.data_parallel_size, "data parallelism is not modelled yet"),
+        (
+            "cluster.replicas",
+            raw.replicas,
+            "several replicas behind a router are not modelled yet",
+        ),
+        (
+            "cluster.pipeline_parallel_size",
+            raw.pipeline_parallel_size,
+            "pipeline parallelism is not modelled yet",
+        ),
+        (
+            "cluster.data_parallel_size",
+            raw.data_parallel_size,
+            "data parallelism is not modelled yet",
+        ),
     ];
     for (key, given, why) in single {
         if let Some(count) = given
             && judge.required(key, count, (1, 1 << 16)) > 1
         {
-            judge.wrong_help(key, "must be 1", why, "simulate one replica with its share of the traffic");
+            judge.wrong_help(
+                key,
+                "must be 1",
+                why,
+                "simulate one replica with its share of the traffic",
+            );
         }
     }
     let source = Source::Assumption("one GPU".to_string());
-    judge.count("cluster.tensor_parallel_size", raw.tensor_parallel_size, (1, 1024), 1, source)
+    judge.count(
+        "cluster.tensor_parallel_size",
+        raw.tensor_parallel_size,
+        (1, 1024),
+        1,
+        source,
+    )
 }
 
 /// The input that reproduces a run to the last bit with this version: every assumed value is written out.
 #[must_use]
 pub fn resolved_toml(resolved: &Resolved) -> String {
-    let mut text = format!("# Everything that this run depends on; plimsoll {} reproduces it from this file.\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!(
+        "# Everything that this run depends on; plimsoll {} reproduces it from this file.\n",
+        env!("CARGO_PKG_VERSION")
+    );
     let scenario = &resolved.scenario;
-    text += &format!("# model {}, {} of {} KV blocks of {} tokens, calibration {}\n", resolved.model.name, scenario.engine.num_gpu_blocks, resolved.device.id, scenario.engine.block_size, resolved.calibration);
+    text += &format!(
+        "# model {}, {} of {} KV blocks of {} tokens, calibration {}\n",
+        resolved.model.name,
+        scenario.engine.num_gpu_blocks,
+        resolved.device.id,
+        scenario.engine.block_size,
+        resolved.calibration
+    );
     for assumption in resolved.assumptions() {
         let why = match &assumption.source {
             Source::Profile(name) => format!("default of {name}"),
@@ -175,6 +247,7 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         text += &format!("# assumed: {} = {} ({why})\n", assumption.key, assumption.value);
     }
     text.push('\n');
-    text += &toml::to_string(resolved.document.table()).expect("a table that was read from TOML can be written as TOML");
+    text += &toml::to_string(resolved.document.table())
+        .expect("a table that was read from TOML can be written as TOML");
     text
 }

@@ -31,12 +31,12 @@ impl FromStr for Count {
         // `25.6k` is 25,600, and `1e12` is how people write a trillion; both only where they are whole.
         let decimal = || {
             let value = digits.parse::<f64>().ok()? * scale as f64;
-            (value.is_finite() && value >= 0.0 && value.fract() == 0.0 && value < 2f64.powi(63)).then_some(value as u64)
+            (value.is_finite() && value >= 0.0 && value.fract() == 0.0 && value < 2f64.powi(63))
+                .then_some(value as u64)
         };
-        whole()
-            .or_else(decimal)
-            .map(Count)
-            .ok_or_else(|| format!("`{text}` is not a whole number of at least 0 (8192, 8k = 8,000, 8K = 8,192)"))
+        whole().or_else(decimal).map(Count).ok_or_else(|| {
+            format!("`{text}` is not a whole number of at least 0 (8192, 8k = 8,000, 8K = 8,192)")
+        })
     }
 }
 
@@ -75,7 +75,9 @@ impl<'de> Deserialize<'de> for Count {
                 f.write_str("a whole number of at least 0")
             }
             fn visit_i64<E: Error>(self, value: i64) -> Result<Count, E> {
-                u64::try_from(value).map(Count).map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))
+                u64::try_from(value)
+                    .map(Count)
+                    .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))
             }
             fn visit_u64<E: Error>(self, value: u64) -> Result<Count, E> {
                 Ok(Count(value))

@@ -1,9 +1,9 @@
 //! What is promised to users: limits per request, the share that must meet them, and limits on percentiles.
 
+use super::document::Source;
 use super::judge::Judge;
 use super::raw::RawSlo;
 use crate::units::Picos;
-use super::document::Source;
 
 /// A latency that a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,14 +82,22 @@ pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, Metric)> {
     let (statistic, metric) = name.split_once('_')?;
     // A key path has no points within a part: p99_9_ttft is p99.9_ttft.
     let (statistic, metric) = match metric.split_once('_') {
-        Some((digits, metric)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => (format!("{statistic}.{digits}"), metric),
+        Some((digits, metric)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (format!("{statistic}.{digits}"), metric)
+        }
         _ => (statistic.to_string(), metric),
     };
     let metric = Metric::from_name(metric)?;
     let percentile = match statistic.as_str() {
         "mean" | "avg" => None,
         "median" => Some(50.0),
-        _ => Some(statistic.strip_prefix('p')?.parse::<f64>().ok().filter(|p| *p > 0.0 && *p < 100.0)?),
+        _ => Some(
+            statistic
+                .strip_prefix('p')?
+                .parse::<f64>()
+                .ok()
+                .filter(|p| *p > 0.0 && *p < 100.0)?,
+        ),
     };
     Some((percentile, metric))
 }
@@ -99,10 +107,17 @@ const ATTAINMENT: f64 = 0.99;
 
 pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
     let mut goodput = Vec::new();
-    let limits = [(Metric::Ttft, &raw.goodput.ttft), (Metric::Tpot, &raw.goodput.tpot), (Metric::E2el, &raw.goodput.e2el)];
+    let limits = [
+        (Metric::Ttft, &raw.goodput.ttft),
+        (Metric::Tpot, &raw.goodput.tpot),
+        (Metric::E2el, &raw.goodput.e2el),
+    ];
     for (metric, limit) in limits {
         let key = format!("slo.goodput.{}", metric.name());
-        if let Some(limit) = limit.as_ref().and_then(|limit| judge.duration(&key, limit, false)) {
+        if let Some(limit) = limit
+            .as_ref()
+            .and_then(|limit| judge.duration(&key, limit, false))
+        {
             goodput.push((metric, limit));
         }
     }
@@ -111,7 +126,11 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
         let key = format!("slo.percentiles.{name}");
         let limit = judge.duration(&key, limit, false);
         match parse_statistic(name) {
-            Some((percentile, metric)) => percentiles.extend(limit.map(|limit| PercentileLimit { percentile, metric, limit })),
+            Some((percentile, metric)) => percentiles.extend(limit.map(|limit| PercentileLimit {
+                percentile,
+                metric,
+                limit,
+            })),
             None => {
                 let help = "name a statistic and a metric: p99_ttft, p95_tpot, median_itl, mean_e2el";
                 judge.wrong_help(&key, "is not a percentile of a latency", name.clone(), help);
@@ -123,18 +142,31 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
             judge.given("slo.attainment", share);
             if goodput.is_empty() {
                 let help = "say what a good request is: --goodput ttft:500 tpot:50, or [slo.goodput]";
-                judge.wrong_help("slo.attainment", "has nothing to attain", "no goodput limit is given", help);
+                judge.wrong_help(
+                    "slo.attainment",
+                    "has nothing to attain",
+                    "no goodput limit is given",
+                    help,
+                );
             }
             share
         }
         None if goodput.is_empty() => ATTAINMENT,
         None => {
-            judge.assume("slo.attainment", ATTAINMENT, Source::Assumption("99 of 100 requests must be good".to_string()));
+            judge.assume(
+                "slo.attainment",
+                ATTAINMENT,
+                Source::Assumption("99 of 100 requests must be good".to_string()),
+            );
             ATTAINMENT
         }
     };
     judge.fraction("slo.attainment", attainment, false, true);
-    Slo { goodput, attainment, percentiles }
+    Slo {
+        goodput,
+        attainment,
+        percentiles,
+    }
 }
 
 #[cfg(test)]
@@ -147,7 +179,10 @@ mod tests {
         assert_eq!(parse_statistic("p99.9_e2el"), Some((Some(99.9), Metric::E2el)));
         assert_eq!(parse_statistic("p99_9_ttft"), Some((Some(99.9), Metric::Ttft)));
         assert_eq!(parse_statistic("mean_tpot_ms"), Some((None, Metric::Tpot)));
-        assert_eq!(parse_statistic("median_inter_token_latency"), Some((Some(50.0), Metric::Tpot)));
+        assert_eq!(
+            parse_statistic("median_inter_token_latency"),
+            Some((Some(50.0), Metric::Tpot))
+        );
         for bad in ["p100_ttft", "p0_ttft", "ttft", "p99_speed", "pnan_ttft"] {
             assert_eq!(parse_statistic(bad), None, "{bad}");
         }

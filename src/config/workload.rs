@@ -6,13 +6,15 @@ use super::document::Source;
 use super::files::Files;
 use super::judge::Judge;
 use super::raw::{
-    RawArrivals, RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix, RawProfile, RawRampStrategy, RawTimeUnit,
-    RawTrace, RawWorkload,
+    RawArrivals, RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix,
+    RawProfile, RawRampStrategy, RawTimeUnit, RawTrace, RawWorkload,
 };
 use super::scalar::{Count, Rate};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
-use crate::workload::{Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Request, WorkloadSpec};
+use crate::workload::{
+    Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Request, WorkloadSpec,
+};
 
 /// How long a run lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,10 +38,17 @@ const QUEUE_MAX: u64 = 100_000_000;
 const LEN_MAX: u64 = 1 << 30;
 
 /// Resolves the traffic; `None` where something that is needed is missing or wrong, which was reported.
-pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -> Option<(WorkloadSpec, RunLength)> {
+pub(super) fn resolve(
+    judge: &mut Judge,
+    raw: &RawWorkload,
+    files: &dyn Files,
+) -> Option<(WorkloadSpec, RunLength)> {
     let before = judge.problems.len();
     let num_prompts = raw.num_prompts.map(|count| given_prompts(judge, count));
-    let duration = raw.duration.as_ref().and_then(|text| judge.duration("workload.duration", text, false));
+    let duration = raw
+        .duration
+        .as_ref()
+        .and_then(|text| judge.duration("workload.duration", text, false));
     let client = client(judge, raw);
     let (arrivals, in_flight) = match &raw.arrivals {
         Some(arrivals) => self::arrivals(judge, arrivals, files)?,
@@ -49,24 +58,46 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
             return None;
         }
     };
-    let client = Client { max_concurrency: in_flight.or(client.max_concurrency), ..client };
+    let client = Client {
+        max_concurrency: in_flight.or(client.max_concurrency),
+        ..client
+    };
     let is_replay = matches!(arrivals, Arrivals::Replay { .. });
     let lengths = match (&raw.lengths, is_replay) {
         (Some(_), true) => {
-            judge.wrong_help("workload.lengths", "has no meaning beside a trace", "the trace brings its own lengths", "leave one of the two out");
+            judge.wrong_help(
+                "workload.lengths",
+                "has no meaning beside a trace",
+                "the trace brings its own lengths",
+                "leave one of the two out",
+            );
             return None;
         }
         (Some(lengths), false) => self::lengths(judge, lengths, files)?,
         // Not read for a replay; any valid value does.
-        (None, true) => Lengths::Fixed { input_len: 1, output_len: 1 },
+        (None, true) => Lengths::Fixed {
+            input_len: 1,
+            output_len: 1,
+        },
         (None, false) => {
-            judge.missing("no lengths are given: how long are prompts and outputs?", "give --input-len 1024 --output-len 128, or [workload.lengths.random]");
+            judge.missing(
+                "no lengths are given: how long are prompts and outputs?",
+                "give --input-len 1024 --output-len 128, or [workload.lengths.random]",
+            );
             return None;
         }
     };
     let prefix = prefix(judge, raw.prefix.as_ref(), is_replay);
     let endings = raw.endings.as_ref().map(|endings| self::endings(judge, endings));
-    let spec = WorkloadSpec { arrivals, lengths, prefix, client, num_prompts, duration, endings };
+    let spec = WorkloadSpec {
+        arrivals,
+        lengths,
+        prefix,
+        client,
+        num_prompts,
+        duration,
+        endings,
+    };
     let length = run_length(judge, raw, &spec);
     check_combinations(judge, &spec);
     check_clock(judge, &spec);
@@ -76,15 +107,24 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
 fn given_prompts(judge: &mut Judge, Count(count): Count) -> u64 {
     judge.given("workload.num_prompts", count);
     if count == 0 {
-        judge.wrong("workload.num_prompts", "must be at least 1", "nothing would be sent");
+        judge.wrong(
+            "workload.num_prompts",
+            "must be at least 1",
+            "nothing would be sent",
+        );
     }
     count.max(1)
 }
 
 fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
     let raw = &raw.client;
-    let max_concurrency = raw.max_concurrency.map(|limit| judge.required("workload.client.max_concurrency", limit, (1, 1 << 24)));
-    let timeout = raw.timeout.as_ref().and_then(|text| judge.duration("workload.client.timeout", text, false));
+    let max_concurrency = raw
+        .max_concurrency
+        .map(|limit| judge.required("workload.client.max_concurrency", limit, (1, 1 << 24)));
+    let timeout = raw
+        .timeout
+        .as_ref()
+        .and_then(|text| judge.duration("workload.client.timeout", text, false));
     let rescale_arrivals = raw.rescale_arrivals.unwrap_or(false);
     let mut priorities = Vec::new();
     for (at, class) in raw.priorities.iter().flatten().enumerate() {
@@ -92,7 +132,12 @@ fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
         judge.number(&key, class.share, |share| share > 0.0, "must be above 0");
         priorities.push((class.priority, class.share));
     }
-    Client { max_concurrency, rescale_arrivals, timeout, priorities }
+    Client {
+        max_concurrency,
+        rescale_arrivals,
+        timeout,
+        priorities,
+    }
 }
 
 /// Arrivals, and the concurrency that a closed loop implies.
@@ -105,16 +150,28 @@ fn arrivals(judge: &mut Judge, raw: &RawArrivals, files: &dyn Files) -> Option<(
             judge.given(&key("poisson.request_rate"), "inf");
             open(Arrivals::AllAtOnce)
         }
-        RawArrivals::Poisson(raw) => open(Arrivals::Poisson { request_rate: judge.rate(&key("poisson.request_rate"), raw.request_rate)? }),
-        RawArrivals::Constant(raw) => open(Arrivals::Constant { request_rate: judge.rate(&key("constant.request_rate"), raw.request_rate)? }),
+        RawArrivals::Poisson(raw) => open(Arrivals::Poisson {
+            request_rate: judge.rate(&key("poisson.request_rate"), raw.request_rate)?,
+        }),
+        RawArrivals::Constant(raw) => open(Arrivals::Constant {
+            request_rate: judge.rate(&key("constant.request_rate"), raw.request_rate)?,
+        }),
         RawArrivals::Gamma(raw) => {
             judge.given(&key("gamma.burstiness"), raw.burstiness);
-            judge.number(&key("gamma.burstiness"), raw.burstiness, |shape| shape > 0.0, "must be above 0");
+            judge.number(
+                &key("gamma.burstiness"),
+                raw.burstiness,
+                |shape| shape > 0.0,
+                "must be above 0",
+            );
             if raw.request_rate == Rate(f64::INFINITY) {
                 return open(Arrivals::AllAtOnce);
             }
             let request_rate = judge.rate(&key("gamma.request_rate"), raw.request_rate)?;
-            open(Arrivals::Gamma { request_rate, burstiness: raw.burstiness })
+            open(Arrivals::Gamma {
+                request_rate,
+                burstiness: raw.burstiness,
+            })
         }
         RawArrivals::AllAtOnce(_) => open(Arrivals::AllAtOnce),
         RawArrivals::Closed(raw) => {
@@ -129,7 +186,11 @@ fn arrivals(judge: &mut Judge, raw: &RawArrivals, files: &dyn Files) -> Option<(
         RawArrivals::Ramp(raw) => {
             let start_rate = judge.rate(&key("ramp.start_rate"), raw.start_rate);
             let end_rate = judge.rate(&key("ramp.end_rate"), raw.end_rate);
-            open(Arrivals::Ramp { start_rate: start_rate?, end_rate: end_rate?, exponential: raw.strategy == RawRampStrategy::Exponential })
+            open(Arrivals::Ramp {
+                start_rate: start_rate?,
+                end_rate: end_rate?,
+                exponential: raw.strategy == RawRampStrategy::Exponential,
+            })
         }
         RawArrivals::Mmpp(raw) => open(mmpp(judge, &raw.states)?),
         RawArrivals::Profile(raw) => open(profile(judge, raw)?),
@@ -147,7 +208,10 @@ fn mmpp(judge: &mut Judge, raw: &[super::raw::RawMmppState]) -> Option<Arrivals>
         };
         let mean_sojourn = judge.duration(&format!("{key}.{at}.mean_sojourn"), &state.mean_sojourn, false);
         if let (Some(request_rate), Some(mean_sojourn)) = (rate, mean_sojourn) {
-            states.push(MmppState { request_rate, mean_sojourn });
+            states.push(MmppState {
+                request_rate,
+                mean_sojourn,
+            });
         }
     }
     if raw.iter().all(|state| state.request_rate == Rate(0.0)) {
@@ -161,13 +225,27 @@ fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
     let key = |name: &str| format!("workload.arrivals.profile.{name}");
     let piece = judge.duration(&key("piece"), &raw.piece, false);
     let burstiness = raw.burstiness.unwrap_or(1.0);
-    judge.number(&key("burstiness"), burstiness, |shape| shape > 0.0, "must be above 0");
+    judge.number(
+        &key("burstiness"),
+        burstiness,
+        |shape| shape > 0.0,
+        "must be above 0",
+    );
     let before = judge.problems.len();
     for (at, &rate) in raw.rates.iter().enumerate() {
-        judge.number(&format!("{}.{at}", key("rates")), rate, |rate| (0.0..=1e9).contains(&rate), "must be at least 0 and at most 1e9 requests per second");
+        judge.number(
+            &format!("{}.{at}", key("rates")),
+            rate,
+            |rate| (0.0..=1e9).contains(&rate),
+            "must be at least 0 and at most 1e9 requests per second",
+        );
     }
     if !raw.rates.iter().any(|&rate| rate > 0.0) {
-        judge.wrong(&key("rates"), "must have a piece in which requests arrive", "none does");
+        judge.wrong(
+            &key("rates"),
+            "must have a piece in which requests arrive",
+            "none does",
+        );
     }
     if judge.problems.len() > before {
         return None;
@@ -178,21 +256,39 @@ fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
         None => 1.0,
     };
     let rates: Arc<[f64]> = raw.rates.iter().map(|rate| rate * scale).collect();
-    Some(Arrivals::Profile { piece: piece?, rates, burstiness })
+    Some(Arrivals::Profile {
+        piece: piece?,
+        rates,
+        burstiness,
+    })
 }
 
 fn replay(judge: &mut Judge, raw: &RawTrace, files: &dyn Files) -> Option<Arrivals> {
     let key = |name: &str| format!("workload.arrivals.trace.{name}");
-    let options = ReadOptions { time_unit: raw.time_unit.map(time_unit), ..ReadOptions::default() };
+    let options = ReadOptions {
+        time_unit: raw.time_unit.map(time_unit),
+        ..ReadOptions::default()
+    };
     let trace = read_trace(judge, &key("path"), &raw.path, &options, files)?;
     if !trace.has_arrivals {
-        let help = "draw lengths from it instead: --dataset-path FILE --request-rate 4, or [workload.lengths.file]";
-        judge.wrong_help(&key("path"), "has no arrival times", format!("a {} has lengths only", trace.format), help);
+        let help =
+            "draw lengths from it instead: --dataset-path FILE --request-rate 4, or [workload.lengths.file]";
+        judge.wrong_help(
+            &key("path"),
+            "has no arrival times",
+            format!("a {} has lengths only", trace.format),
+            help,
+        );
         return None;
     }
     let time_scale = match (raw.time_scale, raw.request_rate) {
         (Some(_), Some(_)) => {
-            judge.wrong_help(&key("request_rate"), "contradicts time_scale", "both set the rate", "keep one");
+            judge.wrong_help(
+                &key("request_rate"),
+                "contradicts time_scale",
+                "both set the rate",
+                "keep one",
+            );
             return None;
         }
         (Some(scale), None) => {
@@ -205,20 +301,33 @@ fn replay(judge: &mut Judge, raw: &RawTrace, files: &dyn Files) -> Option<Arriva
             let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
             let scale = trace.requests.len() as f64 / asked / last;
             if !scale.is_finite() {
-                judge.wrong(&key("request_rate"), "cannot be reached by scaling", "all requests of the trace arrive at once");
+                judge.wrong(
+                    &key("request_rate"),
+                    "cannot be reached by scaling",
+                    "all requests of the trace arrive at once",
+                );
                 return None;
             }
-            judge.notes.push(format!("arrival times of the trace are multiplied by {scale:.4} to reach {asked} requests/s"));
+            judge.notes.push(format!(
+                "arrival times of the trace are multiplied by {scale:.4} to reach {asked} requests/s"
+            ));
             scale
         }
         (None, None) => 1.0,
     };
     let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
     if Picos::try_from_seconds(last * time_scale).is_none() {
-        judge.wrong(&key("time_scale"), "stretches the trace past the end of the clock", "a run can last 213 days");
+        judge.wrong(
+            &key("time_scale"),
+            "stretches the trace past the end of the clock",
+            "a run can last 213 days",
+        );
         return None;
     }
-    Some(Arrivals::Replay { requests: trace.requests.into(), time_scale })
+    Some(Arrivals::Replay {
+        requests: trace.requests.into(),
+        time_scale,
+    })
 }
 
 fn time_unit(raw: RawTimeUnit) -> TimeUnit {
@@ -231,7 +340,13 @@ fn time_unit(raw: RawTimeUnit) -> TimeUnit {
 }
 
 /// Reads a trace file; its assumptions become notes.
-fn read_trace(judge: &mut Judge, key: &str, path: &str, options: &ReadOptions, files: &dyn Files) -> Option<Trace> {
+fn read_trace(
+    judge: &mut Judge,
+    key: &str,
+    path: &str,
+    options: &ReadOptions,
+    files: &dyn Files,
+) -> Option<Trace> {
     judge.given(key, path);
     let bytes = match files.read(path) {
         Ok(bytes) => bytes,
@@ -242,8 +357,15 @@ fn read_trace(judge: &mut Judge, key: &str, path: &str, options: &ReadOptions, f
     };
     match trace::read(&bytes, path, options) {
         Ok(trace) => {
-            judge.notes.extend(trace.notes.iter().map(|note| format!("{path}: {note}")));
-            judge.notes.extend(trace.warnings.iter().map(|warning| format!("warning: {path}: {warning}")));
+            judge
+                .notes
+                .extend(trace.notes.iter().map(|note| format!("{path}: {note}")));
+            judge.notes.extend(
+                trace
+                    .warnings
+                    .iter()
+                    .map(|warning| format!("warning: {path}: {warning}")),
+            );
             Some(trace)
         }
         Err(error) => {
@@ -289,32 +411,66 @@ fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) -> Option<Len
             correlation(judge, &key("quantiles.correlation"), raw.correlation);
             quantiles(judge, &key("quantiles.input"), &raw.input);
             quantiles(judge, &key("quantiles.output"), &raw.output);
-            Lengths::Quantiles { input: raw.input.clone().into(), output: raw.output.clone().into(), correlation: raw.correlation }
+            Lengths::Quantiles {
+                input: raw.input.clone().into(),
+                output: raw.output.clone().into(),
+                correlation: raw.correlation,
+            }
         }
-        RawLengths::File(raw) => Lengths::Empirical { pairs: pairs(judge, raw, files)? },
+        RawLengths::File(raw) => Lengths::Empirical {
+            pairs: pairs(judge, raw, files)?,
+        },
     };
     (judge.problems.len() == before).then_some(lengths)
 }
 
 fn correlation(judge: &mut Judge, key: &str, value: f64) {
-    judge.number(key, value, |value| value > -1.0 && value < 1.0, "must lie between -1 and 1, ends left out");
+    judge.number(
+        key,
+        value,
+        |value| value > -1.0 && value < 1.0,
+        "must lie between -1 and 1, ends left out",
+    );
 }
 
 fn lognormal(judge: &mut Judge, key: &str, raw: &RawLognormalLength) -> LognormalLength {
     let max = judge.required(&format!("{key}.max"), raw.max, (1, LEN_MAX));
-    judge.number(&format!("{key}.sigma"), raw.sigma, |sigma| (0.0..=10.0).contains(&sigma), "must lie between 0 and 10");
+    judge.number(
+        &format!("{key}.sigma"),
+        raw.sigma,
+        |sigma| (0.0..=10.0).contains(&sigma),
+        "must lie between 0 and 10",
+    );
     let most = f64::from(max);
     // Draws above `max` are repeated: with the median above it more than half would be, and the law another one.
-    judge.number(&format!("{key}.median"), raw.median, |median| median >= 1.0 && median <= most, "must be at least 1 and at most max");
-    LognormalLength { median: raw.median, sigma: raw.sigma, max }
+    judge.number(
+        &format!("{key}.median"),
+        raw.median,
+        |median| median >= 1.0 && median <= most,
+        "must be at least 1 and at most max",
+    );
+    LognormalLength {
+        median: raw.median,
+        sigma: raw.sigma,
+        max,
+    }
 }
 
 fn quantiles(judge: &mut Judge, key: &str, values: &[f64]) {
     if values.len() < 2 {
-        judge.wrong(key, "needs at least 2 values", "from probability 0 to 1, equally spaced");
+        judge.wrong(
+            key,
+            "needs at least 2 values",
+            "from probability 0 to 1, equally spaced",
+        );
     }
     for (at, &value) in values.iter().enumerate() {
-        judge.number(&format!("{key}.{at}"), value, |value| (1.0..=LEN_MAX as f64).contains(&value), "must be at least 1 token");
+        judge.number(
+            &format!("{key}.{at}"),
+            value,
+            |value| (1.0..=LEN_MAX as f64).contains(&value),
+            "must be at least 1 token",
+        );
     }
     if let Some(at) = values.windows(2).position(|pair| pair[0] > pair[1]) {
         let label = format!("{} comes after {}", values[at + 1], values[at]);
@@ -325,9 +481,15 @@ fn quantiles(judge: &mut Judge, key: &str, values: &[f64]) {
 fn pairs(judge: &mut Judge, raw: &RawLengthFile, files: &dyn Files) -> Option<Arc<[(u32, u32)]>> {
     let key = "workload.lengths.file.path";
     let is_sharegpt = raw.filter == Some(RawLengthFilter::Sharegpt);
-    let options = ReadOptions { skip_empty: true, vllm_filter: is_sharegpt, ..ReadOptions::default() };
+    let options = ReadOptions {
+        skip_empty: true,
+        vllm_filter: is_sharegpt,
+        ..ReadOptions::default()
+    };
     let trace = read_trace(judge, key, &raw.path, &options, files)?;
-    let output_len = raw.output_len.map(|count| judge.required("workload.lengths.file.output_len", count, (1, LEN_MAX)));
+    let output_len = raw
+        .output_len
+        .map(|count| judge.required("workload.lengths.file.output_len", count, (1, LEN_MAX)));
     let all = trace.requests.len();
     let kept: Arc<[(u32, u32)]> = trace
         .requests
@@ -335,12 +497,17 @@ fn pairs(judge: &mut Judge, raw: &RawLengthFile, files: &dyn Files) -> Option<Ar
         .map(|request| (request.prompt_tokens, request.output_tokens))
         .filter(|&(prompt, output)| {
             let is_long_enough = prompt >= 4 && (output_len.is_some() || output >= 4);
-            !is_sharegpt || (is_long_enough && prompt <= 1024 && prompt + output_len.unwrap_or(output) <= 2048)
+            !is_sharegpt
+                || (is_long_enough && prompt <= 1024 && prompt + output_len.unwrap_or(output) <= 2048)
         })
         .map(|(prompt, output)| (prompt, output_len.unwrap_or(output)))
         .collect();
     if is_sharegpt && kept.len() < all {
-        judge.notes.push(format!("{}: {} of {all} rows are kept, as `vllm bench serve --dataset-name sharegpt` does", raw.path, kept.len()));
+        judge.notes.push(format!(
+            "{}: {} of {all} rows are kept, as `vllm bench serve --dataset-name sharegpt` does",
+            raw.path,
+            kept.len()
+        ));
     }
     if kept.is_empty() {
         judge.wrong(key, "has no usable row", "none has a prompt and an output");
@@ -352,12 +519,22 @@ fn pairs(judge: &mut Judge, raw: &RawLengthFile, files: &dyn Files) -> Option<Ar
 fn prefix(judge: &mut Judge, raw: Option<&RawPrefix>, is_replay: bool) -> Prefix {
     let key = |name: &str| format!("workload.prefix.{name}");
     if is_replay && !matches!(raw, None | Some(RawPrefix::None(_))) {
-        judge.wrong_help("workload.prefix", "has no meaning beside a trace", "the trace brings its own sharing", "leave one of the two out");
+        judge.wrong_help(
+            "workload.prefix",
+            "has no meaning beside a trace",
+            "the trace brings its own sharing",
+            "leave one of the two out",
+        );
     }
     match raw {
         None | Some(RawPrefix::None(_)) => Prefix::None,
         Some(RawPrefix::Groups(raw)) => {
-            judge.number(&key("groups.zipf"), raw.zipf, |zipf| (0.0..=10.0).contains(&zipf), "must lie between 0 and 10");
+            judge.number(
+                &key("groups.zipf"),
+                raw.zipf,
+                |zipf| (0.0..=10.0).contains(&zipf),
+                "must lie between 0 and 10",
+            );
             Prefix::Groups {
                 count: judge.required(&key("groups.count"), raw.count, (1, 1 << 24)),
                 prefix_len: judge.required(&key("groups.prefix_len"), raw.prefix_len, (1, LEN_MAX)),
@@ -366,16 +543,31 @@ fn prefix(judge: &mut Judge, raw: Option<&RawPrefix>, is_replay: bool) -> Prefix
             }
         }
         Some(RawPrefix::Sessions(raw)) => {
-            judge.number(&key("sessions.turns"), raw.turns, |turns| (1.0..=1e6).contains(&turns), "must be at least 1 and at most 1e6");
+            judge.number(
+                &key("sessions.turns"),
+                raw.turns,
+                |turns| (1.0..=1e6).contains(&turns),
+                "must be at least 1 and at most 1e6",
+            );
             if raw.fixed_turns && raw.turns.fract() != 0.0 {
-                judge.wrong(&key("sessions.turns"), "must be whole when fixed_turns is set", format!("{} is not", raw.turns));
+                judge.wrong(
+                    &key("sessions.turns"),
+                    "must be whole when fixed_turns is set",
+                    format!("{} is not", raw.turns),
+                );
             }
-            let think_time = judge.duration(&key("sessions.think_time"), &raw.think_time, true).unwrap_or_default();
+            let think_time = judge
+                .duration(&key("sessions.think_time"), &raw.think_time, true)
+                .unwrap_or_default();
             Prefix::Sessions {
                 turns: raw.turns,
                 fixed_turns: raw.fixed_turns,
                 think_time,
-                shared_system_len: judge.required(&key("sessions.shared_system_len"), raw.shared_system_len, (0, LEN_MAX)),
+                shared_system_len: judge.required(
+                    &key("sessions.shared_system_len"),
+                    raw.shared_system_len,
+                    (0, LEN_MAX),
+                ),
             }
         }
     }
@@ -385,7 +577,9 @@ fn endings(judge: &mut Judge, raw: &RawEndings) -> Endings {
     match *raw {
         RawEndings::Hazard(ref raw) => {
             judge.fraction("workload.endings.hazard.per_token", raw.per_token, false, false);
-            Endings::Hazard { per_token: raw.per_token }
+            Endings::Hazard {
+                per_token: raw.per_token,
+            }
         }
         RawEndings::Share(ref raw) => {
             judge.fraction("workload.endings.share.early", raw.early, true, true);
@@ -404,12 +598,19 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
     };
     if let Some(precision) = raw.precision {
         judge.given(key, precision);
-        judge.number(key, precision, |half| (0.0005..=0.5).contains(&half), "must lie between 0.0005 and 0.5");
+        judge.number(
+            key,
+            precision,
+            |half| (0.0005..=0.5).contains(&half),
+            "must lie between 0.0005 and 0.5",
+        );
     }
     match fixed {
         Some(length) => {
             if raw.precision.is_some() {
-                judge.notes.push("precision has no effect: the run's length is given".to_string());
+                judge
+                    .notes
+                    .push("precision has no effect: the run's length is given".to_string());
             }
             length
         }
@@ -427,18 +628,36 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
 /// What each of two things allows by itself and both together do not.
 fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
     let say = |judge: &mut Judge, key: &str, needs: &str| {
-        judge.wrong_help(key, &format!("needs {needs}"), "it is not given", "add --num-prompts, or num_prompts in [workload]");
+        judge.wrong_help(
+            key,
+            &format!("needs {needs}"),
+            "it is not given",
+            "add --num-prompts, or num_prompts in [workload]",
+        );
     };
     let is_unlimited = spec.client.max_concurrency.is_none();
     match (&spec.arrivals, spec.num_prompts) {
         (Arrivals::AllAtOnce, None) if is_unlimited => {
-            say(judge, "workload.arrivals", "the number of requests when all are sent at once (or a --max-concurrency)");
+            say(
+                judge,
+                "workload.arrivals",
+                "the number of requests when all are sent at once (or a --max-concurrency)",
+            );
         }
         (Arrivals::AllAtOnce, Some(count)) if is_unlimited && count > QUEUE_MAX => {
             let label = format!("{count} requests would wait in the server at once");
-            judge.wrong_help("workload.num_prompts", "must be at most 100 million when all are sent at once", label, "give a rate or a --max-concurrency");
+            judge.wrong_help(
+                "workload.num_prompts",
+                "must be at most 100 million when all are sent at once",
+                label,
+                "give a rate or a --max-concurrency",
+            );
         }
-        (Arrivals::Ramp { .. }, None) => say(judge, "workload.arrivals.ramp", "the number of requests: it ramps over them"),
+        (Arrivals::Ramp { .. }, None) => say(
+            judge,
+            "workload.arrivals.ramp",
+            "the number of requests: it ramps over them",
+        ),
         (Arrivals::AllAtOnce, _) if !is_unlimited => {
             judge.notes.push("all at once under a concurrency limit is a closed loop: each answer lets the next request in".to_string());
         }
@@ -447,48 +666,95 @@ fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
     if spec.client.rescale_arrivals {
         match (&spec.arrivals, spec.num_prompts) {
             (Arrivals::Poisson { .. } | Arrivals::Gamma { .. } | Arrivals::Constant { .. }, None) => {
-                say(judge, "workload.client.rescale_arrivals", "the number of requests: it places the last of them");
+                say(
+                    judge,
+                    "workload.client.rescale_arrivals",
+                    "the number of requests: it places the last of them",
+                );
             }
             _ => {}
         }
     }
-    if matches!(spec.prefix, Prefix::Groups { exact_shares: true, .. }) && spec.num_prompts.is_none() {
-        say(judge, "workload.prefix.groups.exact_shares", "the number of requests: it divides them");
+    if matches!(
+        spec.prefix,
+        Prefix::Groups {
+            exact_shares: true,
+            ..
+        }
+    ) && spec.num_prompts.is_none()
+    {
+        say(
+            judge,
+            "workload.prefix.groups.exact_shares",
+            "the number of requests: it divides them",
+        );
     }
     if let (Arrivals::Users { .. }, Prefix::Sessions { .. }) = (&spec.arrivals, &spec.prefix) {
         let help = "give a rate at which conversations start, or leave the sessions out";
-        judge.wrong_help("workload.prefix.sessions", "contradicts users", "both decide when the next request follows an answer", help);
+        judge.wrong_help(
+            "workload.prefix.sessions",
+            "contradicts users",
+            "both decide when the next request follows an answer",
+            help,
+        );
     }
 }
 
 /// The clock shows 213 days: what must last longer is refused before it starts.
 fn check_clock(judge: &mut Judge, spec: &WorkloadSpec) {
     let Some(count) = spec.num_prompts else { return };
-    let Some(rate) = mean_rate(&spec.arrivals) else { return };
+    let Some(rate) = mean_rate(&spec.arrivals) else {
+        return;
+    };
     let seconds = count as f64 / rate;
     let limit = u64::MAX as f64 / PICOS_PER_SECOND as f64;
     // Random gaps and the drain need room, too.
     if seconds > 0.95 * limit {
-        let label = format!("{count} requests at {rate} per second take {}", long_time(seconds));
-        let help = format!("a run can last 213 days: at most {} requests, or a higher rate", (0.95 * limit * rate) as u64);
-        judge.wrong_help("workload.num_prompts", "does not fit the simulated clock", label, help);
+        let label = format!(
+            "{count} requests at {rate} per second take {}",
+            long_time(seconds)
+        );
+        let help = format!(
+            "a run can last 213 days: at most {} requests, or a higher rate",
+            (0.95 * limit * rate) as u64
+        );
+        judge.wrong_help(
+            "workload.num_prompts",
+            "does not fit the simulated clock",
+            label,
+            help,
+        );
     }
 }
 
 fn long_time(seconds: f64) -> String {
     let days = seconds / 86_400.0;
-    if days < 1000.0 { format!("{days:.0} days") } else { format!("{:.0} years", days / 365.25) }
+    if days < 1000.0 {
+        format!("{days:.0} days")
+    } else {
+        format!("{:.0} years", days / 365.25)
+    }
 }
 
 /// Requests per second in the long run, where traffic alone decides it.
 #[must_use]
 pub(super) fn mean_rate(arrivals: &Arrivals) -> Option<f64> {
     match arrivals {
-        Arrivals::Poisson { request_rate } | Arrivals::Gamma { request_rate, .. } | Arrivals::Constant { request_rate } => Some(*request_rate),
-        Arrivals::Ramp { start_rate, end_rate, .. } => Some(start_rate.min(*end_rate)),
+        Arrivals::Poisson { request_rate }
+        | Arrivals::Gamma { request_rate, .. }
+        | Arrivals::Constant { request_rate } => Some(*request_rate),
+        Arrivals::Ramp {
+            start_rate, end_rate, ..
+        } => Some(start_rate.min(*end_rate)),
         Arrivals::Mmpp { states } => {
             let time: f64 = states.iter().map(|state| state.mean_sojourn.seconds()).sum();
-            Some(states.iter().map(|state| state.request_rate * state.mean_sojourn.seconds()).sum::<f64>() / time)
+            Some(
+                states
+                    .iter()
+                    .map(|state| state.request_rate * state.mean_sojourn.seconds())
+                    .sum::<f64>()
+                    / time,
+            )
         }
         Arrivals::Profile { rates, .. } => Some(rates.iter().sum::<f64>() / rates.len() as f64),
         Arrivals::AllAtOnce | Arrivals::Users { .. } | Arrivals::Replay { .. } => None,
@@ -501,37 +767,87 @@ fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
     let last = |values: &[f64]| values.last().copied().unwrap_or(1.0).ceil() as u64;
     if let Arrivals::Replay { requests, .. } = &spec.arrivals {
         let most = |len: fn(&Request) -> u32| requests.iter().map(len).max().map_or(1, u64::from);
-        return (most(|request| request.prompt_tokens), most(|request| request.output_tokens), "workload.arrivals.trace.path");
+        return (
+            most(|request| request.prompt_tokens),
+            most(|request| request.output_tokens),
+            "workload.arrivals.trace.path",
+        );
     }
     let (input, output, key) = match &spec.lengths {
-        Lengths::Fixed { input_len, output_len } => (u64::from(*input_len), u64::from(*output_len), "workload.lengths.fixed.input_len"),
-        Lengths::RandomVllm { input_len, output_len, range_ratio } => (up(*input_len, *range_ratio), up(*output_len, *range_ratio), "workload.lengths.random.input_len"),
-        Lengths::RandomSglang { input_len, output_len, .. } => (u64::from(*input_len), u64::from(*output_len), "workload.lengths.random_sglang.input_len"),
-        Lengths::Lognormal { input, output, .. } => (u64::from(input.max), u64::from(output.max), "workload.lengths.lognormal.input.max"),
-        Lengths::Quantiles { input, output, .. } => (last(input), last(output), "workload.lengths.quantiles.input"),
+        Lengths::Fixed {
+            input_len,
+            output_len,
+        } => (
+            u64::from(*input_len),
+            u64::from(*output_len),
+            "workload.lengths.fixed.input_len",
+        ),
+        Lengths::RandomVllm {
+            input_len,
+            output_len,
+            range_ratio,
+        } => (
+            up(*input_len, *range_ratio),
+            up(*output_len, *range_ratio),
+            "workload.lengths.random.input_len",
+        ),
+        Lengths::RandomSglang {
+            input_len,
+            output_len,
+            ..
+        } => (
+            u64::from(*input_len),
+            u64::from(*output_len),
+            "workload.lengths.random_sglang.input_len",
+        ),
+        Lengths::Lognormal { input, output, .. } => (
+            u64::from(input.max),
+            u64::from(output.max),
+            "workload.lengths.lognormal.input.max",
+        ),
+        Lengths::Quantiles { input, output, .. } => {
+            (last(input), last(output), "workload.lengths.quantiles.input")
+        }
         Lengths::Empirical { pairs } => {
             let most = |part: fn(&(u32, u32)) -> u32| pairs.iter().map(part).max().map_or(1, u64::from);
-            (most(|pair| pair.0), most(|pair| pair.1), "workload.lengths.file.path")
+            (
+                most(|pair| pair.0),
+                most(|pair| pair.1),
+                "workload.lengths.file.path",
+            )
         }
     };
     let shared = match spec.prefix {
         Prefix::Groups { prefix_len, .. } => u64::from(prefix_len),
-        Prefix::Sessions { shared_system_len, .. } => u64::from(shared_system_len),
+        Prefix::Sessions {
+            shared_system_len, ..
+        } => u64::from(shared_system_len),
         Prefix::None => 0,
     };
     (input + shared, output, key)
 }
 
 /// Prompts must leave room for at least one output token in the engine's context.
-pub(super) fn check_context(judge: &mut Judge, spec: &WorkloadSpec, max_model_len: u32, model_len: Option<u32>) {
+pub(super) fn check_context(
+    judge: &mut Judge,
+    spec: &WorkloadSpec,
+    max_model_len: u32,
+    model_len: Option<u32>,
+) {
     let (prompt, output, key) = longest(spec);
     let context = u64::from(max_model_len);
     if prompt >= context {
         let label = format!("prompts of up to {prompt} tokens, and max_model_len is {context}");
         let needed = prompt + output;
         let help = match model_len {
-            Some(most) if u64::from(most) > prompt => format!("write max_model_len = {} or more, or shorter prompts", needed.min(u64::from(most))),
-            Some(most) => format!("the model allows {most} tokens: at most {} for the prompt", most.saturating_sub(1)),
+            Some(most) if u64::from(most) > prompt => format!(
+                "write max_model_len = {} or more, or shorter prompts",
+                needed.min(u64::from(most))
+            ),
+            Some(most) => format!(
+                "the model allows {most} tokens: at most {} for the prompt",
+                most.saturating_sub(1)
+            ),
             None => format!("write max_model_len = {needed} or more"),
         };
         judge.wrong_help(key, "does not fit the engine's context", label, help);
@@ -546,27 +862,63 @@ pub(super) fn check_context(judge: &mut Judge, spec: &WorkloadSpec, max_model_le
 #[must_use]
 pub(super) fn typical_context(spec: &WorkloadSpec) -> u32 {
     let mean = |values: &mut dyn Iterator<Item = u32>| {
-        let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| (sum + f64::from(value), count + 1));
+        let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| {
+            (sum + f64::from(value), count + 1)
+        });
         sum / count.max(1) as f64
     };
-    let trapezoid = |values: &[f64]| values.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0).sum::<f64>() / (values.len() - 1) as f64;
-    let lognormal = |length: &LognormalLength| (length.median * (length.sigma * length.sigma / 2.0).exp()).min(f64::from(length.max));
+    let trapezoid = |values: &[f64]| {
+        values
+            .windows(2)
+            .map(|pair| (pair[0] + pair[1]) / 2.0)
+            .sum::<f64>()
+            / (values.len() - 1) as f64
+    };
+    let lognormal = |length: &LognormalLength| {
+        (length.median * (length.sigma * length.sigma / 2.0).exp()).min(f64::from(length.max))
+    };
     let (prompt, output) = match (&spec.arrivals, &spec.lengths) {
-        (Arrivals::Replay { requests, .. }, _) => {
-            (mean(&mut requests.iter().map(|request| request.prompt_tokens)), mean(&mut requests.iter().map(|request| request.output_tokens)))
-        }
-        (_, Lengths::Fixed { input_len, output_len } | Lengths::RandomVllm { input_len, output_len, .. }) => (f64::from(*input_len), f64::from(*output_len)),
-        (_, Lengths::RandomSglang { input_len, output_len, range_ratio }) => {
+        (Arrivals::Replay { requests, .. }, _) => (
+            mean(&mut requests.iter().map(|request| request.prompt_tokens)),
+            mean(&mut requests.iter().map(|request| request.output_tokens)),
+        ),
+        (
+            _,
+            Lengths::Fixed {
+                input_len,
+                output_len,
+            }
+            | Lengths::RandomVllm {
+                input_len,
+                output_len,
+                ..
+            },
+        ) => (f64::from(*input_len), f64::from(*output_len)),
+        (
+            _,
+            Lengths::RandomSglang {
+                input_len,
+                output_len,
+                range_ratio,
+            },
+        ) => {
             let middle = (1.0 + range_ratio) / 2.0;
             (f64::from(*input_len) * middle, f64::from(*output_len) * middle)
         }
         (_, Lengths::Lognormal { input, output, .. }) => (lognormal(input), lognormal(output)),
         (_, Lengths::Quantiles { input, output, .. }) => (trapezoid(input), trapezoid(output)),
-        (_, Lengths::Empirical { pairs }) => (mean(&mut pairs.iter().map(|pair| pair.0)), mean(&mut pairs.iter().map(|pair| pair.1))),
+        (_, Lengths::Empirical { pairs }) => (
+            mean(&mut pairs.iter().map(|pair| pair.0)),
+            mean(&mut pairs.iter().map(|pair| pair.1)),
+        ),
     };
     let shared = match spec.prefix {
         Prefix::Groups { prefix_len, .. } => f64::from(prefix_len),
-        Prefix::Sessions { shared_system_len, turns, .. } => f64::from(shared_system_len) + (turns - 1.0) / 2.0 * (prompt + output),
+        Prefix::Sessions {
+            shared_system_len,
+            turns,
+            ..
+        } => f64::from(shared_system_len) + (turns - 1.0) / 2.0 * (prompt + output),
         Prefix::None => 0.0,
     };
     (prompt + shared + output / 2.0).round().clamp(1.0, 1e9) as u32
