@@ -110,6 +110,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         context,
         files,
     );
+    if let Some(machine) = &machine {
+        let shortest = (machine.cost)().decode(1).at(1, 1);
+        workload::check_closed_clock(&mut judge, &spec, shortest);
+    }
     let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };

@@ -402,15 +402,21 @@ fn a_long_run_is_accepted_where_the_clock_can_show_it() {
     };
     assert!(resolve_text(&text("1e6")).is_ok());
     assert!(resolve_text(&text("1e4")).is_err());
+    let closed = text("1")
+        .replace("poisson", "closed")
+        .replace("request_rate = 1", "max_concurrency = 32");
+    assert!(
+        resolve_text(&closed)
+            .err()
+            .is_some_and(|problems| problems.to_string().contains("32 at a time"))
+    );
 }
 
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in r#"(\[?[a-z_.]{0,12}\]?( = )?[-0-9a-z".{}\[\], ]{0,12}\n){0,8}"#) {
-        if let Ok(document) = Document::parse("f.toml", &text) {
-            if let Err(problems) = resolve(document, &NoFiles) {
-                prop_assert!(!problems.to_string().is_empty());
-            }
+        if let Err(problems) = Document::parse("f.toml", &text).map_err(Diagnostics::from).and_then(|document| resolve(document, &NoFiles)) {
+            prop_assert!(!problems.to_string().is_empty());
         }
     }
 
