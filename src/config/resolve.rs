@@ -235,10 +235,10 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
     );
     let scenario = &resolved.scenario;
     text += &format!(
-        "# model {}, {} of {} KV blocks of {} tokens, calibration {}\n",
+        "# {} on {}: {} KV blocks of {} tokens; step time by {}\n",
         resolved.model.name,
-        scenario.engine.num_gpu_blocks,
         resolved.device.id,
+        scenario.engine.num_gpu_blocks,
         scenario.engine.block_size,
         resolved.calibration
     );
