@@ -9,6 +9,7 @@ mod container;
 mod describe;
 mod error;
 mod fit;
+mod fit_prefix;
 mod format;
 mod json_lines;
 mod results;
@@ -21,7 +22,8 @@ mod twin;
 
 pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
-pub use fit::{FitError, FittedArrivals, FittedPrefix, FittedWorkload, fit};
+pub use fit::{FitError, FittedArrivals, FittedWorkload, fit};
+pub use fit_prefix::FittedPrefix;
 pub use format::{Format, TimeUnit};
 pub use toml_text::Compared;
 

@@ -63,6 +63,9 @@ impl FittedWorkload {
         for loss in &self.losses {
             writeln!(out, "# - {loss}")?;
         }
+        for said in self.source.warnings.iter().chain(&self.source.notes) {
+            writeln!(out, "# Said when the trace was read: {said}")?;
+        }
         self.write_tables(out)
     }
 

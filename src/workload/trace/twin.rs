@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma, StandardNormal};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::fit::FittedPrefix;
+use super::fit_prefix::FittedPrefix;
 use crate::ids::{RequestId, SegmentId};
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
