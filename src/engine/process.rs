@@ -2,6 +2,7 @@
 
 use super::replica::Replica;
 use super::sequence::{Handle, Phase, Sequence};
+use super::step::Step;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -15,21 +16,7 @@ impl Replica {
         let mut step = self.in_flight.pop_front().expect("a step in flight ends");
         let now = step.end();
         self.processed_steps = step.number;
-        observer.observe(&Fact::Steps(&Steps {
-            replica: self.id,
-            begin: step.begin,
-            end: now,
-            count: 1,
-            duration: step.duration,
-            duration_increment: Picos::ZERO,
-            gap_seqs: step.packed - step.discarded,
-            gap: now - self.last_end.min(step.begin),
-            load: &step.load,
-            recomputed_tokens: step.recomputed_tokens,
-            running: step.running,
-            waiting: step.waiting,
-            free_blocks: step.free_blocks,
-        }));
+        self.report(&step, observer);
         for &handle in &step.samples {
             self.deliver(handle, now, observer);
         }
@@ -47,6 +34,26 @@ impl Replica {
         self.last_end = now;
         self.spare_steps.push(step);
         now
+    }
+
+    /// Tells that a step was executed.
+    pub(super) fn report<O: Observer>(&self, step: &Step, observer: &mut O) {
+        let end = step.end();
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: step.begin,
+            end,
+            count: 1,
+            duration: step.duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs: step.packed - step.discarded,
+            gap: end - self.last_end.min(step.begin),
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+        }));
     }
 
     /// A sequence outside the pack gets its token.
@@ -174,6 +181,7 @@ impl Replica {
                 continue;
             }
             step.discarded += 1;
+            step.is_plain = false;
             discarded += 1;
         }
         discarded

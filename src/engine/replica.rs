@@ -66,7 +66,7 @@ pub(crate) struct Replica {
     pub(super) stepwise: bool,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
-    pub(super) leavers: Vec<Handle>,
+    pub(super) leavers: Vec<usize>,
 }
 
 impl Replica {
@@ -290,10 +290,10 @@ impl Replica {
         }
     }
 
-    /// Leaps over as many identical steps as end before `horizon`, and says whether there were any.
+    /// Leaps over as many identical steps as end before `horizon`, one at least, and says whether it could.
     ///
-    /// With the same members, step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one
-    /// scheduled at its end, so the steps in flight afterwards are those of before, `m` steps on.
+    /// The oldest step must be plain, and so must those to be scheduled be: the pack decodes, nobody waits that could
+    /// be admitted, nobody ends.
     fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> bool {
         let horizon = self
             .inbox
@@ -307,23 +307,65 @@ impl Replica {
             || !self.admission_closed
             || self.within_prefill_interval()
             || self.in_flight.len() != self.config.queue_depth as usize
-            || !self
-                .in_flight
-                .iter()
-                .all(|step| step.is_plain() && step.membership == self.membership)
+            || !front.is_plain
+            || self.pack.members == 0
+            || self.pack.steps_before_ending() == 0
+            || self.pack.blocks_needed(0) > self.pool.free()
+            || self.pack.members > self.config.max_num_batched_tokens
         {
             return false;
         }
-        let Some(ending) = self.pack.next_ending(&self.sequences) else {
-            return false;
-        };
+        let membership = self.membership;
+        let is_settled = |step: &Box<Step>| step.is_plain && step.membership == membership;
+        let mut steps = 0;
+        if self.in_flight.iter().all(is_settled) {
+            steps = self.leap_settled(horizon, observer);
+        }
+        if steps == 0 {
+            self.turn_over(observer);
+        }
+        true
+    }
+
+    /// The oldest step ends and a plain one is scheduled at its end, whatever is in flight between the two.
+    fn turn_over<O: Observer>(&mut self, observer: &mut O) {
+        let mut step = self
+            .in_flight
+            .pop_front()
+            .expect("a leap starts with a step in flight");
+        self.report(&step, observer);
+        self.processed_steps = step.number;
+        self.last_end = step.end();
+        self.pool.take(self.pack.blocks_needed(0));
+        self.queue_undrained = self.waiting.len() > 0;
+        step.number = self.scheduled_steps + 1;
+        step.scheduled = step.end();
+        step.overlapped = !self.in_flight.is_empty();
+        step.load.decode_seqs = 0;
+        step.load.decode_kv_tokens = 0;
+        step.load.decode_longest = 0;
+        step.load.sampled_rows = 0;
+        self.preempted.clear();
+        self.close(&mut step);
+        self.in_flight.push_back(step);
+    }
+
+    /// Leaps where all steps in flight are plain and have the pack's present members; the number of steps.
+    ///
+    /// Step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one scheduled at its end, so
+    /// the steps in flight afterwards are those of before, `m` steps on.
+    fn leap_settled<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
         let (begin, duration) = (front.begin, front.duration);
         let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
         let members = u64::from(self.pack.members);
         let law = self.decode_law(self.pack.members);
         let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
         let growth = law.per_kv_token * members + law.per_longest_token;
-        let mut limit = ending - self.pack.clock;
+        let mut limit = self.pack.steps_before_ending();
         let increment = if gpu >= law.floor {
             growth
         } else {
@@ -334,12 +376,11 @@ impl Replica {
         };
         let limit = self.pack.steps_that_fit(self.pool.free(), limit);
         let steps = steps_before(horizon - begin, duration, increment, limit);
-        if steps == 0 {
-            return false;
+        if steps > 0 {
+            self.report_run(observer, steps, increment);
+            self.jump(steps, increment, &law);
         }
-        self.report_run(observer, steps, increment);
-        self.jump(steps, increment, &law);
-        true
+        steps
     }
 
     fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos) {
@@ -379,8 +420,7 @@ impl Replica {
             .expect("a leap starts with a step in flight");
         let mut begin = first.begin + progression(first.duration, increment, steps);
         self.last_end = begin;
-        self.pack.clock += steps;
-        self.pack.context += steps * members;
+        self.pack.advance(steps);
         self.scheduled_steps += steps;
         self.processed_steps += steps;
         self.queue_undrained = self.waiting.len() > 0;

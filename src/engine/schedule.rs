@@ -477,12 +477,12 @@ impl Replica {
     }
 
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
-    fn close(&mut self, step: &mut Step) {
+    pub(super) fn close(&mut self, step: &mut Step) {
         step.packed = self.pack.members;
         step.load.decode_seqs += self.pack.members;
         step.load.decode_kv_tokens += self.pack.context + u64::from(self.pack.members);
         step.load.sampled_rows += self.pack.members;
-        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest(&self.sequences));
+        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
         step.discarded = self.overrunning;
         step.running = self.sequences.running;
         step.waiting = self.waiting.len();
@@ -502,19 +502,20 @@ impl Replica {
         }
         self.move_pack(step);
         step.membership = self.membership;
+        step.note_whether_plain();
     }
 
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
     fn move_pack(&mut self, step: &mut Step) {
         self.leavers.clear();
-        while let Some(handle) = self.pack.pop_ending(&self.sequences) {
-            step.finishing.push((self.sequences[handle.slot].order, handle));
-            self.leavers.push(handle);
+        while let Some(slot) = self.pack.pop_ending(&self.sequences) {
+            let sequence = &self.sequences[slot];
+            step.finishing.push((sequence.order, sequence.handle(slot)));
+            self.leavers.push(slot);
         }
-        self.pack.clock += 1;
-        self.pack.context += u64::from(self.pack.members);
+        self.pack.advance(1);
         for at in 0..self.leavers.len() {
-            let slot = self.leavers[at].slot;
+            let slot = self.leavers[at];
             self.overrunning += 1;
             if self.ending_is_predicted(slot) {
                 self.leave_pack(slot, Phase::Final);
@@ -525,24 +526,30 @@ impl Replica {
         if self.stepwise {
             return;
         }
+        let members = self.pack.members;
         for handle in &step.samples {
             let sequence = &mut self.sequences[handle.slot];
             if sequence.phase == Phase::Single && sequence.sampled < sequence.output_tokens {
                 self.pack.join(handle.slot, sequence);
                 sequence.packed_steps = (step.number + 1, u64::MAX);
-                self.membership += 1;
             }
         }
-        let sequences = &self.sequences;
-        self.singles
-            .retain(|&slot| sequences[slot].phase == Phase::Single);
+        let joined = self.pack.members - members;
+        self.membership += u64::from(joined);
+        if joined as usize == self.singles.len() {
+            self.singles.clear();
+        } else if joined > 0 {
+            let sequences = &self.sequences;
+            self.singles
+                .retain(|&slot| sequences[slot].phase == Phase::Single);
+        }
     }
 
     /// Takes a sequence out of the pack and gives it a state of its own.
     pub(super) fn leave_pack(&mut self, slot: usize, phase: Phase) {
         let newest_overlapped = self.in_flight.back().is_some_and(|step| step.overlapped);
         let sequence = &mut self.sequences[slot];
-        let moved = self.pack.clock > sequence.joined;
+        let moved = self.pack.has_moved(sequence);
         self.pack.leave(sequence, phase);
         sequence.packed_steps.1 = self.scheduled_steps;
         self.membership += 1;
@@ -553,10 +560,16 @@ impl Replica {
             sequence.sampled_last = true;
             let handle = sequence.handle(slot);
             match self.in_flight.back_mut() {
-                Some(newest) => newest.left_pack.push(handle),
+                // Its last token comes with the common gap.
+                _ if phase == Phase::Final => {}
+                Some(newest) => {
+                    newest.left_pack.push(handle);
+                    newest.is_plain = false;
+                }
                 None => sequence.last_token = self.last_end,
             }
         }
+        self.pack.forget_departed(&self.sequences);
     }
 
     fn log_step(&mut self, step: &Step) {

@@ -36,6 +36,8 @@ pub(crate) struct Step {
     pub(crate) free_blocks: u32,
     /// State of the pack's membership after scheduling.
     pub(crate) membership: u64,
+    /// Nothing but the pack decodes in it, and nothing happens at its end.
+    pub(crate) is_plain: bool,
 }
 
 impl Step {
@@ -44,15 +46,14 @@ impl Step {
         self.begin + self.duration
     }
 
-    /// Nothing but the pack decodes in it, and nothing happens at its end.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.packed > 0
+    /// Finds out whether it [is plain](Step::is_plain) when it is closed.
+    pub(crate) fn note_whether_plain(&mut self) {
+        self.is_plain = self.packed > 0
             && self.load.decode_seqs == self.packed
             && self.load.chunks.is_empty()
             && self.discarded == 0
             && self.samples.is_empty()
-            && self.finishing.is_empty()
-            && self.left_pack.is_empty()
+            && self.finishing.is_empty();
     }
 
     /// Empties the buffers for another step.
