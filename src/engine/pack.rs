@@ -27,31 +27,43 @@ pub(crate) struct Pack {
     due: u32,
     /// Counts the times that a sequence joined.
     stays: u32,
-    endings: BinaryHeap<Reverse<Ending>>,
+    /// By the clock of the step that samples the last token.
+    endings: BinaryHeap<Reverse<Entry>>,
     /// Clock of the first current entry of `endings`, `u64::MAX` without one.
     next_ending: u64,
     /// Whether the longest context is asked for.
     tracks_longest: bool,
-    anchors: BinaryHeap<Anchor>,
+    anchors: BinaryHeap<Entry>,
     /// The first current entry of `anchors`.
     longest: Option<i64>,
 }
 
-/// The clock of the step that samples a member's last token.
+/// An entry of a heap: a key, then whose it is. One integer, so that comparing two is one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ending {
-    clock: u64,
-    slot: u32,
-    stay: u32,
+struct Entry(u128);
+
+impl Entry {
+    fn new(key: u64, slot: usize, stay: u32) -> Entry {
+        Entry(u128::from(key) << 64 | (slot as u128) << 32 | u128::from(stay))
+    }
+
+    fn key(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    fn slot(self) -> usize {
+        (self.0 >> 32) as u32 as usize
+    }
+
+    fn is_current(self, sequences: &Sequences) -> bool {
+        sequences
+            .at(self.slot())
+            .is_some_and(|sequence| sequence.phase == Phase::Packed && sequence.stay == self.0 as u32)
+    }
 }
 
-/// A member's anchor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Anchor {
-    anchor: i64,
-    slot: u32,
-    stay: u32,
-}
+/// Added to anchors, so that they are ordered as unsigned keys.
+const ANCHOR_BIAS: u64 = 1 << 63;
 
 impl Pack {
     /// An empty pack.
@@ -93,14 +105,13 @@ impl Pack {
         self.context += u64::from(sequence.computed);
         let residue = self.residue(sequence.anchor);
         self.residues[residue] += 1;
-        let (slot, stay) = (slot as u32, sequence.stay);
         let clock = last_clock(sequence);
-        self.endings.push(Reverse(Ending { clock, slot, stay }));
+        self.endings.push(Reverse(Entry::new(clock, slot, self.stays)));
         self.next_ending = self.next_ending.min(clock);
         if self.tracks_longest {
-            let anchor = sequence.anchor;
-            self.anchors.push(Anchor { anchor, slot, stay });
-            self.longest = self.longest.max(Some(anchor));
+            let key = (sequence.anchor as u64).wrapping_add(ANCHOR_BIAS);
+            self.anchors.push(Entry::new(key, slot, self.stays));
+            self.longest = self.longest.max(Some(sequence.anchor));
         }
     }
 
@@ -120,25 +131,19 @@ impl Pack {
 
     /// Drops entries of departed members from the tops of the heaps.
     pub(crate) fn forget_departed(&mut self, sequences: &Sequences) {
-        while let Some(&Reverse(ending)) = self.endings.peek()
-            && !is_member(sequences, ending.slot, ending.stay)
-        {
-            self.endings.pop();
-        }
-        self.note_next_ending();
-        while let Some(top) = self.anchors.peek()
-            && !is_member(sequences, top.slot, top.stay)
-        {
+        self.forget_departed_endings(sequences);
+        while self.anchors.peek().is_some_and(|top| !top.is_current(sequences)) {
             self.anchors.pop();
         }
-        self.longest = self.anchors.peek().map(|top| top.anchor);
+        let anchor = |top: &Entry| top.key().wrapping_sub(ANCHOR_BIAS) as i64;
+        self.longest = self.anchors.peek().map(anchor);
     }
 
-    fn note_next_ending(&mut self) {
-        self.next_ending = self
-            .endings
-            .peek()
-            .map_or(u64::MAX, |Reverse(ending)| ending.clock);
+    fn forget_departed_endings(&mut self, sequences: &Sequences) {
+        while self.endings.peek().is_some_and(|Reverse(top)| !top.is_current(sequences)) {
+            self.endings.pop();
+        }
+        self.next_ending = self.endings.peek().map_or(u64::MAX, |Reverse(top)| top.key());
     }
 
     /// The steps that may be scheduled before the one that samples somebody's last token.
@@ -175,7 +180,8 @@ impl Pack {
     /// Blocks that the members took for the step that was scheduled `back` steps ago.
     pub(crate) fn blocks_needed_back(&self, back: u64) -> u32 {
         let size = u64::from(self.block_size);
-        self.blocks_needed(size - back % size)
+        let back = if back < size { back } else { back % size };
+        self.blocks_needed(size - back)
     }
 
     /// Blocks that the next `steps` steps need.
@@ -233,13 +239,8 @@ impl Pack {
             return None;
         }
         let Reverse(ending) = self.endings.pop()?;
-        while let Some(&Reverse(next)) = self.endings.peek()
-            && !is_member(sequences, next.slot, next.stay)
-        {
-            self.endings.pop();
-        }
-        self.note_next_ending();
-        Some(ending.slot as usize)
+        self.forget_departed_endings(sequences);
+        Some(ending.slot())
     }
 
     fn residue(&self, anchor: i64) -> usize {
@@ -251,10 +252,4 @@ impl Pack {
 /// each step.
 fn last_clock(sequence: &Sequence) -> u64 {
     sequence.joined + u64::from(sequence.output_tokens - sequence.sampled) - 1
-}
-
-fn is_member(sequences: &Sequences, slot: u32, stay: u32) -> bool {
-    sequences
-        .at(slot as usize)
-        .is_some_and(|sequence| sequence.phase == Phase::Packed && sequence.stay == stay)
 }

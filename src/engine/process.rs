@@ -37,6 +37,7 @@ impl Replica {
     }
 
     /// Tells that a step was executed.
+    #[inline]
     pub(super) fn report<O: Observer>(&self, step: &Step, observer: &mut O) {
         let end = step.end();
         observer.observe(&Fact::Steps(&Steps {
@@ -61,7 +62,6 @@ impl Replica {
         if self.sequences.get(handle).is_none() {
             return;
         }
-        let in_flight = self.tokens_in_flight(handle.slot);
         let sequence = &mut self.sequences[handle.slot];
         let (id, arrival) = (sequence.request.id, sequence.request.arrival);
         if sequence.first_token.is_none() {
@@ -77,6 +77,8 @@ impl Replica {
         sequence.last_token = now;
         if self.stepwise && matches!(sequence.phase, Phase::Single | Phase::Final) {
             // V1-44: everything but the newest token has its KV.
+            let in_flight = self.tokens_in_flight(handle.slot);
+            let sequence = &mut self.sequences[handle.slot];
             let delivered = sequence.sampled.min(sequence.output_tokens) - in_flight;
             let registered = sequence.request.prompt_tokens + delivered - 1;
             self.pool.register(

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use super::pack::Pack;
 use super::sequence::{Handle, Sequences};
-use super::step::{ScheduleRecord, Step};
+use super::step::{InFlight, ScheduleRecord, Step};
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
 use crate::cost::{DecodeCost, StepCost};
@@ -37,7 +37,7 @@ pub(crate) struct Replica {
     pub(super) singles: Vec<usize>,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
     inbox: VecDeque<(Picos, Handle)>,
-    pub(super) in_flight: VecDeque<Box<Step>>,
+    pub(super) in_flight: InFlight,
     #[expect(clippy::vec_box, reason = "a step moves between the queues as a pointer")]
     pub(super) spare_steps: Vec<Box<Step>>,
     pub(super) scheduled_steps: u64,
@@ -92,7 +92,7 @@ impl Replica {
             pack: Pack::new(config.block_size, tracks_longest),
             singles: Vec::new(),
             inbox: VecDeque::new(),
-            in_flight: VecDeque::new(),
+            in_flight: InFlight::default(),
             spare_steps: Vec::new(),
             scheduled_steps: 0,
             processed_steps: 0,
@@ -279,6 +279,7 @@ impl Replica {
     }
 
     /// Moves what has arrived into the waiting queue.
+    #[inline]
     fn drain(&mut self, now: Picos) {
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
@@ -308,15 +309,12 @@ impl Replica {
             || self.within_prefill_interval()
             || self.in_flight.len() != self.config.queue_depth as usize
             || !front.is_plain
-            || self.pack.members == 0
             || self.pack.steps_before_ending() == 0
-            || self.pack.blocks_needed(0) > self.pool.free()
-            || self.pack.members > self.config.max_num_batched_tokens
+            || !self.pack_can_go_on()
         {
             return false;
         }
-        let membership = self.membership;
-        let is_settled = |step: &Box<Step>| step.is_plain && step.membership == membership;
+        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
         let mut steps = 0;
         if self.in_flight.iter().all(is_settled) {
             steps = self.leap_settled(horizon, observer);
@@ -336,17 +334,8 @@ impl Replica {
         self.report(&step, observer);
         self.processed_steps = step.number;
         self.last_end = step.end();
-        self.pool.take(self.pack.blocks_needed(0));
-        self.queue_undrained = self.waiting.len() > 0;
-        step.number = self.scheduled_steps + 1;
-        step.scheduled = step.end();
-        step.overlapped = !self.in_flight.is_empty();
-        step.load.decode_seqs = 0;
-        step.load.decode_kv_tokens = 0;
-        step.load.decode_longest = 0;
-        step.load.sampled_rows = 0;
-        self.preempted.clear();
-        self.close(&mut step);
+        self.open(&mut step, self.last_end);
+        self.close_with_pack(&mut step);
         self.in_flight.push_back(step);
     }
 
@@ -430,7 +419,7 @@ impl Replica {
             free += self.pack.blocks_needed_back(ahead);
         }
         let waiting = self.waiting.len();
-        for step in &mut self.in_flight {
+        for step in self.in_flight.iter_mut() {
             step.number += steps;
             step.load.decode_kv_tokens += steps * members;
             step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;

@@ -26,11 +26,12 @@ impl Replica {
     /// Decides the next step; `None` if nothing can be scheduled.
     pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
-        step.clear();
-        step.number = self.scheduled_steps + 1;
-        step.scheduled = now;
-        step.overlapped = !self.in_flight.is_empty();
-        self.preempted.clear();
+        self.open(&mut step, now);
+        if self.singles.is_empty() && self.waiting.len() == 0 && self.pack_can_go_on() {
+            self.admission_closed = true;
+            self.close_with_pack(&mut step);
+            return Some(step);
+        }
         let mut budget = self.open_budget();
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
@@ -43,6 +44,32 @@ impl Replica {
         }
         self.close(&mut step);
         Some(step)
+    }
+
+    /// Makes an empty step of what is left of an old one.
+    #[inline]
+    pub(super) fn open(&mut self, step: &mut Step, now: Picos) {
+        step.clear();
+        step.number = self.scheduled_steps + 1;
+        step.scheduled = now;
+        step.overlapped = !self.in_flight.is_empty();
+        self.preempted.clear();
+    }
+
+    /// Somebody is in the pack, and budget and free blocks suffice for all of it.
+    #[inline]
+    pub(super) fn pack_can_go_on(&self) -> bool {
+        self.pack.members > 0
+            && self.pack.members <= self.config.max_num_batched_tokens
+            && self.pack.blocks_needed(0) <= self.pool.free()
+    }
+
+    /// Closes a step in which nobody but the pack computes, while nobody waits or whoever waits must go on waiting.
+    #[inline]
+    pub(super) fn close_with_pack(&mut self, step: &mut Step) {
+        self.pool.take(self.pack.blocks_needed(0));
+        self.queue_undrained = self.waiting.len() > 0;
+        self.close(step);
     }
 
     fn open_budget(&self) -> Budget {
