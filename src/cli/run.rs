@@ -19,6 +19,7 @@ use crate::config::{
 };
 use crate::cost::bounds::work_rates;
 use crate::metrics::Records;
+use crate::model::Quantization;
 use crate::report::chart::{self, Picture, RooflineView};
 use crate::report::json::Arrays;
 use crate::report::{self, ResultMeta, Style};
@@ -339,7 +340,7 @@ fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture
     let view = RooflineView {
         subject: subject.clone(),
         peak_flops_per_s: rates.peak.0,
-        format: resolved.model.quantization.name().to_owned(),
+        format: number_format(resolved),
         memory_bytes_per_s: rates.bandwidth.0,
         steps: chart::roofline_steps(&result.sampled_steps, cost.as_ref()),
     };
@@ -349,6 +350,14 @@ fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture
         ("little", chart::little(result, &subject)),
         ("roofline", chart::roofline(&view)),
     ]
+}
+
+/// The number format that the linear layers multiply in.
+fn number_format(resolved: &Resolved) -> String {
+    match resolved.model.quantization {
+        Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => "bf16".to_owned(),
+        quantized => quantized.name().to_owned(),
+    }
 }
 
 fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {

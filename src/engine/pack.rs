@@ -140,7 +140,11 @@ impl Pack {
     }
 
     fn forget_departed_endings(&mut self, sequences: &Sequences) {
-        while self.endings.peek().is_some_and(|Reverse(top)| !top.is_current(sequences)) {
+        while self
+            .endings
+            .peek()
+            .is_some_and(|Reverse(top)| !top.is_current(sequences))
+        {
             self.endings.pop();
         }
         self.next_ending = self.endings.peek().map_or(u64::MAX, |Reverse(top)| top.key());

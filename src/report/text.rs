@@ -128,7 +128,14 @@ fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
             .collect();
         listed(text, "trust", &[marks.join("   ")]);
     }
-    listed(text, "assumed", &meta.assumptions);
+    assumed(text, &meta.assumptions);
+}
+
+/// Values that nobody gave, in as few lines as they need.
+pub(super) fn assumed(text: &mut String, assumptions: &[String]) {
+    if !assumptions.is_empty() {
+        listed(text, "assumed", &[assumptions.join(" · ")]);
+    }
 }
 
 /// A name and its sentences, wrapped with a hanging indent.
