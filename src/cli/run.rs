@@ -261,7 +261,7 @@ fn execute(
         out.write_all(why::explain(resolved, result).as_bytes())?;
     }
     if outputs.save_result {
-        save(result, &meta, outputs, terminal)?;
+        save(resolved, result, &meta, outputs, terminal)?;
     }
     if let Some(folder) = &outputs.charts {
         let pictures = charts(resolved, result);
@@ -313,8 +313,14 @@ fn print(result: &RunResult, meta: &ResultMeta, format: Format) -> String {
     }
 }
 
-/// Writes vLLM's JSON where `--save-result` says.
-fn save(result: &RunResult, meta: &ResultMeta, outputs: &Outputs, terminal: &Terminal) -> anyhow::Result<()> {
+/// Writes vLLM's JSON where `--save-result` says, and beside it the scenario that reproduces it.
+fn save(
+    resolved: &Resolved,
+    result: &RunResult,
+    meta: &ResultMeta,
+    outputs: &Outputs,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
     let arrays = if outputs.save_detailed {
         Arrays::Detailed
     } else {
@@ -327,7 +333,9 @@ fn save(result: &RunResult, meta: &ResultMeta, outputs: &Outputs, terminal: &Ter
     let folder = outputs.result_dir.clone().unwrap_or_else(|| ".".to_owned());
     let path = std::path::Path::new(&folder).join(name);
     files::write(&path, report::json::run(result, meta, arrays).as_bytes())?;
-    terminal.notes(&[format!("saved {}", path.display())]);
+    let scenario = path.with_extension("resolved.toml");
+    files::write(&scenario, resolved_toml(resolved).as_bytes())?;
+    terminal.notes(&[format!("saved {} and {}", path.display(), scenario.display())]);
     Ok(())
 }
 
