@@ -2,7 +2,7 @@
 //!
 //! A request costs a handful of additions at each of its facts; a leap of decode steps costs the same as one step.
 //! Everything kept is an integer, so a run's figures do not depend on how its steps were grouped into leaps (only
-//! KV usage within a leap is interpolated, and the sample of steps counts facts).
+//! KV usage within a run of steps is interpolated, and the sample of steps counts facts).
 //!
 //! Order asked of the facts: a step's [`Fact::Steps`] comes before the tokens, gaps and endings that it brings
 //! about; an arrival comes before anything else about its request. Requests that left are told once, by
@@ -385,16 +385,14 @@ impl Recorder {
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {
-        self.audit.step(steps);
         self.samples.offer(steps);
-        self.hold_kv(steps);
-        self.open.work.add_chunks(steps);
-        if let Some(run) = &mut self.run {
-            if run.extend(steps) {
-                return;
-            }
-            self.add_up_run();
+        if let Some(run) = &mut self.run
+            && run.extend(steps)
+        {
+            return;
         }
+        self.add_up_run();
+        self.open.work.add_chunks(steps);
         self.run = Some(Run::of(steps));
     }
 
@@ -403,7 +401,9 @@ impl Recorder {
         let Some(run) = self.run.take() else {
             return;
         };
+        self.audit.run(&run);
         self.open.work.add_run(&run);
+        self.hold_kv(&run);
         if run.gap_seqs > 0 {
             let seqs = u64::from(run.gap_seqs);
             let itl = &mut self.open.latencies[Metric::Itl as usize];
@@ -415,18 +415,19 @@ impl Recorder {
         }
     }
 
-    fn hold_kv(&mut self, steps: &Steps<'_>) {
+    #[inline]
+    fn hold_kv(&mut self, run: &Run) {
         let fleet = &self.options.fleet;
-        let seqs = u64::from(steps.load.decode_seqs);
+        let seqs = u64::from(run.decode_seqs);
         let used =
-            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
+            u64::from(fleet.kv_blocks.saturating_sub(run.free_blocks)) * u64::from(fleet.block_size) * 2;
         // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
         let units = fleet.kv_units_per_replica();
-        let mean = (used + seqs * (steps.count - 1)).min(units);
-        let busy = steps.end.saturating_sub(steps.begin).0;
+        let mean = (used + seqs * (run.count - 1)).min(units);
+        let busy = run.end.saturating_sub(run.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);
-        self.series.hold(steps.begin, steps.end, mean);
-        let largest = (used + 2 * seqs * (steps.count - 1)).min(units);
+        self.series.hold(run.begin, run.end, mean);
+        let largest = (used + 2 * seqs * (run.count - 1)).min(units);
         self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
     }
 

@@ -11,7 +11,7 @@ use crate::units::Picos;
 /// Steps of a replica that follow each other without a pause, each `increment` longer than the one before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    replica: ReplicaId,
+    pub(super) replica: ReplicaId,
     pub(super) count: u64,
     pub(super) begin: Picos,
     pub(super) end: Picos,
@@ -25,6 +25,8 @@ pub(super) struct Run {
     pub(super) sampled_rows: u32,
     /// KV tokens read in the first step; each later one reads `decode_seqs` more.
     pub(super) decode_kv_tokens: u64,
+    /// After scheduling the first.
+    pub(super) free_blocks: u32,
     pub(super) has_chunks: bool,
 }
 
@@ -44,6 +46,7 @@ impl Run {
             decode_seqs: steps.load.decode_seqs,
             sampled_rows: steps.load.sampled_rows,
             decode_kv_tokens: steps.load.decode_kv_tokens,
+            free_blocks: steps.free_blocks,
             has_chunks: !steps.load.chunks.is_empty(),
         }
     }
@@ -59,6 +62,7 @@ impl Run {
             && load.decode_kv_tokens == self.decode_kv_tokens + u64::from(self.decode_seqs) * self.count
             && steps.gap_seqs == self.gap_seqs
             && steps.replica == self.replica
+            && steps.recomputed_tokens == 0
             && !self.has_chunks
             && load.chunks.is_empty();
         let Some(increment) = steps.duration.0.checked_sub(self.duration.0).filter(|_| goes_on) else {
