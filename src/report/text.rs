@@ -21,10 +21,10 @@ const LITTLE_TOLERANCE: f64 = 1e-6;
 pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     let mut text = String::new();
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
-    let below = if result.intervals.is_empty() {
-        ""
-    } else {
+    let below = if result.steady.is_some() && !result.intervals.is_empty() {
         "  (95 % below)"
+    } else {
+        ""
     };
     push(
         &mut text,
