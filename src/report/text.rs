@@ -67,10 +67,10 @@ pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
 }
 
 fn load(meta: &ResultMeta) -> String {
-    let rate = if meta.request_rate.is_finite() {
-        format!("at {} req/s", significant(meta.request_rate))
-    } else {
-        "all at once".into()
+    let rate = match &meta.load {
+        Some(load) => load.clone(),
+        None if meta.request_rate.is_finite() => format!("at {} req/s", significant(meta.request_rate)),
+        None => "all at once".into(),
     };
     match meta.max_concurrency {
         Some(limit) => format!("{rate}, ≤ {limit} in flight"),
