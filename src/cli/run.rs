@@ -376,13 +376,14 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     if !outcome.result.violations.is_empty() {
         return Exit::Failure;
     }
-    if present::promise_is_kept(resolved, &outcome.result) == Some(false) {
-        return Exit::NotMet;
-    }
+    // Before the promise: without a steady state there is no share of requests that could keep it.
     let asked_for_steady_state = matches!(resolved.length, RunLength::Auto { .. });
     if asked_for_steady_state && matches!(verdict, Verdict::Unstable | Verdict::Critical | Verdict::TooShort)
     {
         return Exit::NoSteadyState;
+    }
+    if present::promise_is_kept(resolved, &outcome.result) == Some(false) {
+        return Exit::NotMet;
     }
     Exit::Ok
 }

@@ -14,6 +14,7 @@ use crate::units::Picos;
 pub(super) fn knee_view() -> KneeView {
     let stable = |rate: f64, attainment: f64, ttft: (f64, f64), tpot: (f64, f64), running: f64| KneePoint {
         request_rate: rate,
+        load: None,
         verdict: Verdict::Stable,
         requests: 20_000,
         attainment: Some(attainment),
