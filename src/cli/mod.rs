@@ -166,7 +166,9 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => Exit::Ok.into(),
         Err(error) => {
             terminal.error(&error);
-            Exit::BadInput.into()
+            // The disk's fault, or the arguments'.
+            let is_io = error.chain().any(|cause| cause.is::<std::io::Error>());
+            if is_io { Exit::Failure } else { Exit::BadInput }.into()
         }
     }
 }

@@ -6,7 +6,6 @@
 //! is refused.
 
 use super::diagnostic::{Diagnostic, Place};
-use crate::nearest::nearest;
 
 /// vLLM's short forms.
 const SHORT: [(&str, &str); 8] = [
@@ -512,18 +511,6 @@ impl Normalised {
             }
         }
     }
-}
-
-/// The flag nearest to an unknown one, among those that are known without a field of their own.
-#[must_use]
-pub fn nearest_known(name: &str) -> Option<&'static str> {
-    nearest(
-        name.trim_start_matches('-'),
-        KNOWN.iter().map(|(known, ..)| *known),
-        1,
-    )
-    .first()
-    .copied()
 }
 
 #[cfg(test)]

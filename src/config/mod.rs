@@ -36,4 +36,6 @@ pub use slo::{Metric, PercentileLimit, Slo};
 pub use workload::RunLength;
 
 #[cfg(test)]
+mod commands_tests;
+#[cfg(test)]
 mod tests;

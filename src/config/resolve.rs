@@ -113,6 +113,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         context,
         files,
     );
+    if let Some(machine) = &machine {
+        let shortest = (machine.cost)().decode(1).at(1, 1);
+        workload::check_closed_clock(&mut judge, &spec, shortest);
+    }
     let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
@@ -234,10 +238,10 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
     );
     let scenario = &resolved.scenario;
     text += &format!(
-        "# model {}, {} of {} KV blocks of {} tokens, calibration {}\n",
+        "# {} on {}: {} KV blocks of {} tokens; step time by {}\n",
         resolved.model.name,
-        scenario.engine.num_gpu_blocks,
         resolved.device.id,
+        scenario.engine.num_gpu_blocks,
         scenario.engine.block_size,
         resolved.calibration
     );

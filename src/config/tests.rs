@@ -107,38 +107,261 @@ fn assumed_values_name_their_reason() {
         .filter(|value| !value.key.ends_with("calibration"))
         .map(|value| format!("{} = {} {:?}", value.key, value.value, value.source))
         .collect();
-    assert_snapshot!(text.join("\n"), @"");
+    assert_snapshot!(text.join("\n"), @r#"
+    workload.seed = 0 Assumption("the first seed")
+    cluster.tensor_parallel_size = 1 Assumption("one GPU")
+    engine.profile = vllm@0.33 Assumption("the newest profile")
+    engine.enable_chunked_prefill = true Profile("vllm@0.33")
+    engine.enable_prefix_caching = true Profile("vllm@0.33")
+    engine.max_num_batched_tokens = 8192 Profile("vllm@0.33 on H100-SXM-80GB")
+    engine.max_num_seqs = 1024 Profile("vllm@0.33 on H100-SXM-80GB")
+    engine.block_size = 16 Profile("vllm@0.33")
+    engine.long_prefill_token_threshold = 0 Profile("vllm@0.33")
+    engine.prefill_schedule_interval = 1 Profile("vllm@0.33")
+    engine.stream_interval = 1 Profile("vllm@0.33")
+    engine.gpu_memory_utilization = 0.92 Profile("vllm@0.33")
+    engine.watermark = 0 Profile("vllm@0.33")
+    engine.scheduler_reserve_full_isl = true Profile("vllm@0.33")
+    engine.async_scheduling = true Profile("vllm@0.33")
+    engine.scheduling_policy = fcfs Profile("vllm@0.33")
+    engine.cudagraph_mode = full_and_piecewise Profile("vllm@0.33")
+    workload.precision = 0.02 Assumption("the run goes on until its 95 % intervals are so narrow")
+    "#);
 }
 
 #[test]
 fn mistakes_are_located_and_mended() {
-    assert_snapshot!(told("request_rate = 4.0", "request_rte = 4.0"), @"");
-    assert_snapshot!(told("request_rate = 4.0", "request_rate = -4.0"), @"");
-    assert_snapshot!(told("request_rate = 4.0", "request_rate = nan"), @"");
-    assert_snapshot!(told("request_rate = 4.0", "request_rate = \"fast\""), @"");
-    assert_snapshot!(told("max_model_len = 8192", "gpu_memory_utilization = 92"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "max_num_seqs = 0"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "max_num_seqs = -1"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "enable_prefix_caching = 1"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "scheduling_policy = \"fcsf\""), @"");
-    assert_snapshot!(told("max_model_len = 8192", "profile = \"sglang@0.5.4\""), @"");
-    assert_snapshot!(told("max_model_len = 8192", "profile = \"vllm@0.11\"\nwatermark = 0.1"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "max_model_len = 900000"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "max_model_len = 1024"), @"");
-    assert_snapshot!(told("max_model_len = 8192", "enable_chunked_prefill = false\nmax_num_batched_tokens = 2048"), @"");
-    assert_snapshot!(told("input_len = 1024", "input_len = 0"), @"");
-    assert_snapshot!(told("[workload.lengths.fixed]", "[workload.lengths.fxed]"), @"");
-    assert_snapshot!(told("[workload.lengths.fixed]", "[workload.lengths.random]\ninput_len = 1\noutput_len = 1\n[workload.lengths.fixed]"), @"");
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"RTX4090-24G\""), @"");
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\nreplicas = 2"), @"");
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"T4\""), @"");
-    assert_snapshot!(told("Llama-3.1-8B-Instruct", "Llama-3.1-8B-Instrukt"), @"");
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\n[cluster.router.cache_aware]"), @"");
-    assert_snapshot!(told("[engine]", "[workload]\nnum_prompts = 1000000000000\n[engine]"), @"");
-    assert_snapshot!(told("[engine]", "[slo.goodput]\nttft = 500\n[engine]"), @"");
-    assert_snapshot!(told("[engine]", "[slo.percentiles]\np99_speed = \"5 ms\"\n[engine]"), @"");
-    assert_snapshot!(told("[engine]", "[slo]\nattainment = 99\n[engine]"), @"");
-    assert_snapshot!(told("[engine]", "[engine"), @"");
+    assert_snapshot!(told("request_rate = 4.0", "request_rte = 4.0"), @r#"
+    error: unknown key `request_rte`
+     --> a.toml:9:1
+      |
+    9 | request_rte = 4.0
+      | ^^^^^^^^^^^
+      |
+    help: did you mean `request_rate`?
+    "#);
+    assert_snapshot!(told("request_rate = 4.0", "request_rate = -4.0"), @r#"
+    error: `request_rate` must be above 0 requests per second
+     --> a.toml:9:16
+      |
+    9 | request_rate = -4.0
+      |                ^^^^ -4 is not
+    "#);
+    assert_snapshot!(told("request_rate = 4.0", "request_rate = nan"), @r#"
+    error: `request_rate` must be above 0 requests per second
+     --> a.toml:9:16
+      |
+    9 | request_rate = nan
+      |                ^^^ NaN is not
+    "#);
+    assert_snapshot!(told("request_rate = 4.0", "request_rate = \"fast\""), @r#"
+    error: `request_rate`: `fast` is not a rate: write requests per second, or inf for all at once
+     --> a.toml:9:16
+      |
+    9 | request_rate = "fast"
+      |                ^^^^^^
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "gpu_memory_utilization = 92"), @r#"
+    error: `gpu_memory_utilization` must be above 0 and at most 1
+     --> a.toml:7:26
+      |
+    7 | gpu_memory_utilization = 92
+      |                          ^^ 92 is not a fraction
+      |
+    help: for 92 % write 0.92
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "max_num_seqs = 0"), @r#"
+    error: `max_num_seqs` must be at least 1
+     --> a.toml:7:16
+      |
+    7 | max_num_seqs = 0
+      |                ^ nothing could happen
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "max_num_seqs = -1"), @r#"
+    error: `max_num_seqs` must be a whole number of at least 0
+     --> a.toml:7:16
+      |
+    7 | max_num_seqs = -1
+      |                ^^ found integer `-1`
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "enable_prefix_caching = 1"), @r#"
+    error: `enable_prefix_caching` must be true or false
+     --> a.toml:7:25
+      |
+    7 | enable_prefix_caching = 1
+      |                         ^ found integer `1`
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "scheduling_policy = \"fcsf\""), @r#"
+    error: `fcsf` is not a value of `scheduling_policy`
+     --> a.toml:7:21
+      |
+    7 | scheduling_policy = "fcsf"
+      |                     ^^^^^^
+      |
+    help: did you mean `fcfs`?
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "profile = \"sglang@0.5.4\""), @r#"
+    error: `profile sglang@0.5.4` cannot be used
+     --> a.toml:7:11
+      |
+    7 | profile = "sglang@0.5.4"
+      |           ^^^^^^^^^^^^^^ SGLang's scheduler (prefill-first passes, radix cache) is not modelled yet
+      |
+    help: modelled are vllm@0.33 and vllm@0.11
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "profile = \"vllm@0.11\"\nwatermark = 0.1"), @r#"
+    error: `watermark` is not a flag of vllm@0.11
+     --> a.toml:8:13
+      |
+    8 | watermark = 0.1
+      |             ^^^ newer than vLLM 0.11
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "max_model_len = 900000"), @r#"
+    error: `max_model_len` is longer than the model allows
+     --> a.toml:7:17
+      |
+    7 | max_model_len = 900000
+      |                 ^^^^^^ the model's context is 131072 tokens
+      |
+    help: write at most 131072
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "max_model_len = 1024"), @r#"
+    error: `input_len` does not fit the engine's context
+      --> a.toml:11:13
+       |
+    11 | input_len = 1024
+       |             ^^^^ prompts of up to 1024 tokens, and max_model_len is 1024
+       |
+    help: write max_model_len = 1152 or more, or shorter prompts
+    "#);
+    assert_snapshot!(told("max_model_len = 8192", "enable_chunked_prefill = false\nmax_num_batched_tokens = 2048"), @r#"
+    error: `max_num_batched_tokens` must hold the longest prompt when chunked prefill is off
+     --> a.toml:8:26
+      |
+    8 | max_num_batched_tokens = 2048
+      |                          ^^^^ 2048 tokens, but prompts may have 131072
+      |
+    help: write 131072 or more, a smaller max_model_len, or enable_chunked_prefill = true
+    "#);
+    assert_snapshot!(told("input_len = 1024", "input_len = 0"), @r#"
+    error: `input_len` must be at least 1
+      --> a.toml:11:13
+       |
+    11 | input_len = 0
+       |             ^ nothing could happen
+    "#);
+    assert_snapshot!(told("[workload.lengths.fixed]", "[workload.lengths.fxed]"), @r#"
+    error: unknown key `fxed`
+      --> a.toml:10:19
+       |
+    10 | [workload.lengths.fxed]
+       |                   ^^^^
+       |
+    help: did you mean `fixed`?
+    "#);
+    assert_snapshot!(told("[workload.lengths.fixed]", "[workload.lengths.random]\ninput_len = 1\noutput_len = 1\n[workload.lengths.fixed]"), @r#"
+    error: `lengths` can be one thing only
+      --> a.toml:10:11
+       |
+    10 | [workload.lengths.random]
+       |           ^^^^^^^ this chooses fixed and random
+       |
+    help: keep one of [workload.lengths.fixed], [workload.lengths.random]
+    "#);
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"RTX4090-24G\""), @r#"
+    error: unknown GPU `RTX4090-24G`
+     --> a.toml:5:7
+      |
+    5 | gpu = "RTX4090-24G"
+      |       ^^^^^^^^^^^^^
+      |
+    help: did you mean RTX-4090-24GB?
+    help: `plimsoll hw` lists the known ones; a hardware profile's path does, too
+    "#);
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\nreplicas = 2"), @r#"
+    error: `replicas` must be 1
+     --> a.toml:6:12
+      |
+    6 | replicas = 2
+      |            ^ several replicas behind a router are not modelled yet
+      |
+    help: simulate one replica with its share of the traffic
+    "#);
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"T4\""), @r#"
+    error: does not fit: needs 15.0 GiB weights + 1.5 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
+     --> a.toml:5:7
+      |
+    5 | gpu = "T4"
+      |       ^^^^
+      |
+    help: smallest change that fits: --quantization fp8   |   -tp 2
+    "#);
+    assert_snapshot!(told("Llama-3.1-8B-Instruct", "Llama-3.1-8B-Instrukt"), @r#"
+    error: no shape of the model `meta-llama/Llama-3.1-8B-Instrukt` is bundled
+     --> a.toml:3:8
+      |
+    3 | name = "meta-llama/Llama-3.1-8B-Instrukt"
+      |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+    help: did you mean meta-llama/Llama-3.1-8B-Instruct or meta-llama/Llama-3.1-70B-Instruct or meta-llama/Llama-3.2-1B-Instruct?
+    help: or give the path of its config.json
+    "#);
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\n[cluster.router.cache_aware]"), @r#"
+    error: routing between replicas is not modelled yet
+     --> a.toml:6:10
+      |
+    6 | [cluster.router.cache_aware]
+      |          ^^^^^^ `router`
+    "#);
+    assert_snapshot!(told("[engine]", "[workload]\nnum_prompts = 1000000000000\n[engine]"), @r#"
+    error: `num_prompts` does not fit the simulated clock
+     --> a.toml:7:15
+      |
+    7 | num_prompts = 1000000000000
+      |               ^^^^^^^^^^^^^ 1000000000000 requests at 4 per second take 7922 years
+      |
+    help: a run can last 213 days: at most 70097627 requests, or a higher rate
+    "#);
+    assert_snapshot!(told("[engine]", "[slo.goodput]\nttft = 500\n[engine]"), @r#"
+    error: `ttft` must be a duration with its unit, such as "500 ms"
+     --> a.toml:7:8
+      |
+    7 | ttft = 500
+      |        ^^^ found integer `500`
+    "#);
+    assert_snapshot!(told("[engine]", "[slo.percentiles]\np99_speed = \"5 ms\"\n[engine]"), @r#"
+    error: `p99_speed` is not a percentile of a latency
+     --> a.toml:7:13
+      |
+    7 | p99_speed = "5 ms"
+      |             ^^^^^^ p99_speed
+      |
+    help: name a statistic and a metric: p99_ttft, p95_tpot, median_itl, mean_e2el
+    "#);
+    assert_snapshot!(told("[engine]", "[slo]\nattainment = 99\n[engine]"), @r#"
+    error: `attainment` has nothing to attain
+     --> a.toml:7:14
+      |
+    7 | attainment = 99
+      |              ^^ no goodput limit is given
+      |
+    help: say what a good request is: --goodput ttft:500 tpot:50, or [slo.goodput]
+
+    error: `attainment` must be above 0 and at most 1
+     --> a.toml:7:14
+      |
+    7 | attainment = 99
+      |              ^^ 99 is not a fraction
+      |
+    help: for 99 % write 0.99
+    "#);
+    assert_snapshot!(told("[engine]", "[engine"), @r#"
+    error: a.toml is not TOML: unclosed table, expected `]`
+     --> a.toml:6:8
+      |
+    6 | [engine
+      |        ^
+    "#);
 }
 
 #[test]
@@ -156,7 +379,19 @@ fn all_problems_are_told_at_once() {
 #[test]
 fn an_empty_input_says_what_is_missing() {
     let problems = resolve(Document::default(), &NoFiles).err().unwrap();
-    assert_snapshot!(problems.to_string(), @"");
+    assert_snapshot!(problems.to_string(), @r#"
+    error: no model is given
+     |
+     = help: give its Hugging Face id, meta-llama/Llama-3.1-8B-Instruct (`plimsoll models` lists the bundled ones)
+
+    error: no GPU is given
+     |
+     = help: give --gpu H100-SXM-80GB (`plimsoll hw` lists the known ones)
+
+    error: no traffic is given: how many requests arrive?
+     |
+     = help: give --request-rate 4, --users 100 --think-time 30s, --max-concurrency 32, --trace FILE, or [workload.arrivals.poisson] request_rate = 4.0
+    "#);
 }
 
 #[test]
@@ -167,15 +402,21 @@ fn a_long_run_is_accepted_where_the_clock_can_show_it() {
     };
     assert!(resolve_text(&text("1e6")).is_ok());
     assert!(resolve_text(&text("1e4")).is_err());
+    let closed = text("1")
+        .replace("poisson", "closed")
+        .replace("request_rate = 1", "max_concurrency = 32");
+    assert!(
+        resolve_text(&closed)
+            .err()
+            .is_some_and(|problems| problems.to_string().contains("32 at a time"))
+    );
 }
 
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in r#"(\[?[a-z_.]{0,12}\]?( = )?[-0-9a-z".{}\[\], ]{0,12}\n){0,8}"#) {
-        if let Ok(document) = Document::parse("f.toml", &text) {
-            if let Err(problems) = resolve(document, &NoFiles) {
-                prop_assert!(!problems.to_string().is_empty());
-            }
+        if let Err(problems) = Document::parse("f.toml", &text).map_err(Diagnostics::from).and_then(|document| resolve(document, &NoFiles)) {
+            prop_assert!(!problems.to_string().is_empty());
         }
     }
 

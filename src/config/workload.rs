@@ -663,17 +663,16 @@ fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
         }
         _ => {}
     }
-    if spec.client.rescale_arrivals {
-        match (&spec.arrivals, spec.num_prompts) {
-            (Arrivals::Poisson { .. } | Arrivals::Gamma { .. } | Arrivals::Constant { .. }, None) => {
-                say(
-                    judge,
-                    "workload.client.rescale_arrivals",
-                    "the number of requests: it places the last of them",
-                );
-            }
-            _ => {}
-        }
+    let has_rate = matches!(
+        spec.arrivals,
+        Arrivals::Poisson { .. } | Arrivals::Gamma { .. } | Arrivals::Constant { .. }
+    );
+    if spec.client.rescale_arrivals && has_rate && spec.num_prompts.is_none() {
+        say(
+            judge,
+            "workload.client.rescale_arrivals",
+            "the number of requests: it places the last of them",
+        );
     }
     if matches!(
         spec.prefix,
@@ -717,6 +716,38 @@ fn check_clock(judge: &mut Judge, spec: &WorkloadSpec) {
         let help = format!(
             "a run can last 213 days: at most {} requests, or a higher rate",
             (0.95 * limit * rate) as u64
+        );
+        judge.wrong_help(
+            "workload.num_prompts",
+            "does not fit the simulated clock",
+            label,
+            help,
+        );
+    }
+}
+
+/// A closed loop paces itself: each request takes a step at least, and its user's think time.
+pub(super) fn check_closed_clock(judge: &mut Judge, spec: &WorkloadSpec, shortest_step: Picos) {
+    let at_once = match (&spec.arrivals, spec.client.max_concurrency) {
+        (Arrivals::Users { users, .. }, _) => *users,
+        (Arrivals::AllAtOnce, Some(limit)) => limit,
+        _ => return,
+    };
+    let think = match spec.arrivals {
+        Arrivals::Users { think_time, .. } => think_time.seconds(),
+        _ => 0.0,
+    };
+    let Some(count) = spec.num_prompts else { return };
+    let each = (shortest_step.seconds() + think) / f64::from(at_once);
+    let limit = 0.95 * u64::MAX as f64 / PICOS_PER_SECOND as f64;
+    if count as f64 * each > limit {
+        let label = format!(
+            "{count} requests, {at_once} at a time, take {} or more",
+            long_time(count as f64 * each)
+        );
+        let help = format!(
+            "a run can last 213 days: at most {} requests",
+            (limit / each) as u64
         );
         judge.wrong_help(
             "workload.num_prompts",

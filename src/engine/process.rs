@@ -2,7 +2,8 @@
 
 use super::replica::Replica;
 use super::sequence::{Handle, Phase, Sequence};
-use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
+use super::step::Step;
+use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
 impl Replica {
@@ -15,21 +16,7 @@ impl Replica {
         let mut step = self.in_flight.pop_front().expect("a step in flight ends");
         let now = step.end();
         self.processed_steps = step.number;
-        observer.observe(&Fact::Steps(&Steps {
-            replica: self.id,
-            begin: step.begin,
-            end: now,
-            count: 1,
-            duration: step.duration,
-            duration_increment: Picos::ZERO,
-            gap_seqs: step.packed - step.discarded,
-            gap: now - self.last_end.min(step.begin),
-            load: &step.load,
-            recomputed_tokens: step.recomputed_tokens,
-            running: step.running,
-            waiting: step.waiting,
-            free_blocks: step.free_blocks,
-        }));
+        self.report(&step, observer);
         for &handle in &step.samples {
             self.deliver(handle, now, observer);
         }
@@ -49,12 +36,32 @@ impl Replica {
         now
     }
 
+    /// Tells that a step was executed.
+    #[inline]
+    pub(super) fn report<O: Observer>(&self, step: &Step, observer: &mut O) {
+        let end = step.end();
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: step.begin,
+            end,
+            count: 1,
+            duration: step.duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs: step.packed - step.discarded,
+            gap: end - self.last_end.min(step.begin),
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+        }));
+    }
+
     /// A sequence outside the pack gets its token.
     fn deliver<O: Observer>(&mut self, handle: Handle, now: Picos, observer: &mut O) {
         if self.sequences.get(handle).is_none() {
             return;
         }
-        let in_flight = self.tokens_in_flight(handle.slot);
         let sequence = &mut self.sequences[handle.slot];
         let (id, arrival) = (sequence.request.id, sequence.request.arrival);
         if sequence.first_token.is_none() {
@@ -70,6 +77,8 @@ impl Replica {
         sequence.last_token = now;
         if self.stepwise && matches!(sequence.phase, Phase::Single | Phase::Final) {
             // V1-44: everything but the newest token has its KV.
+            let in_flight = self.tokens_in_flight(handle.slot);
+            let sequence = &mut self.sequences[handle.slot];
             let delivered = sequence.sampled.min(sequence.output_tokens) - in_flight;
             let registered = sequence.request.prompt_tokens + delivered - 1;
             self.pool.register(
@@ -174,6 +183,7 @@ impl Replica {
                 continue;
             }
             step.discarded += 1;
+            step.is_plain = false;
             discarded += 1;
         }
         discarded

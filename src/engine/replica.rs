@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 
 use super::pack::Pack;
 use super::sequence::{Handle, Sequences};
-use super::step::{ScheduleRecord, Step};
+use super::step::{InFlight, ScheduleRecord, Step};
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
 use crate::cost::{DecodeCost, StepCost};
+use crate::facts::{Completion, Fact, Observer, Steps};
 use crate::ids::ReplicaId;
 use crate::kv::BlockPool;
-use crate::sim::{Completion, Fact, Observer, Steps};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -37,7 +37,7 @@ pub(crate) struct Replica {
     pub(super) singles: Vec<usize>,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
     inbox: VecDeque<(Picos, Handle)>,
-    pub(super) in_flight: VecDeque<Box<Step>>,
+    pub(super) in_flight: InFlight,
     #[expect(clippy::vec_box, reason = "a step moves between the queues as a pointer")]
     pub(super) spare_steps: Vec<Box<Step>>,
     pub(super) scheduled_steps: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Replica {
     pub(super) stepwise: bool,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
-    pub(super) leavers: Vec<Handle>,
+    pub(super) leavers: Vec<usize>,
 }
 
 impl Replica {
@@ -92,7 +92,7 @@ impl Replica {
             pack: Pack::new(config.block_size, tracks_longest),
             singles: Vec::new(),
             inbox: VecDeque::new(),
-            in_flight: VecDeque::new(),
+            in_flight: InFlight::default(),
             spare_steps: Vec::new(),
             scheduled_steps: 0,
             processed_steps: 0,
@@ -279,6 +279,7 @@ impl Replica {
     }
 
     /// Moves what has arrived into the waiting queue.
+    #[inline]
     fn drain(&mut self, now: Picos) {
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
@@ -290,10 +291,10 @@ impl Replica {
         }
     }
 
-    /// Leaps over as many identical steps as end before `horizon`, and says whether there were any.
+    /// Leaps over as many identical steps as end before `horizon`, one at least, and says whether it could.
     ///
-    /// With the same members, step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one
-    /// scheduled at its end, so the steps in flight afterwards are those of before, `m` steps on.
+    /// The oldest step must be plain, and so must those to be scheduled be: the pack decodes, nobody waits that could
+    /// be admitted, nobody ends.
     fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> bool {
         let horizon = self
             .inbox
@@ -307,23 +308,53 @@ impl Replica {
             || !self.admission_closed
             || self.within_prefill_interval()
             || self.in_flight.len() != self.config.queue_depth as usize
-            || !self
-                .in_flight
-                .iter()
-                .all(|step| step.is_plain() && step.membership == self.membership)
+            || !front.is_plain
+            || self.pack.steps_before_ending() == 0
+            || !self.pack_can_go_on()
         {
             return false;
         }
-        let Some(ending) = self.pack.next_ending(&self.sequences) else {
-            return false;
-        };
+        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
+        let mut steps = 0;
+        if self.in_flight.iter().all(is_settled) {
+            steps = self.leap_settled(horizon, observer);
+        }
+        if steps == 0 {
+            self.turn_over(observer);
+        }
+        true
+    }
+
+    /// The oldest step ends and a plain one is scheduled at its end, whatever is in flight between the two.
+    fn turn_over<O: Observer>(&mut self, observer: &mut O) {
+        let mut step = self
+            .in_flight
+            .pop_front()
+            .expect("a leap starts with a step in flight");
+        self.report(&step, observer);
+        self.processed_steps = step.number;
+        self.last_end = step.end();
+        self.open(&mut step, self.last_end);
+        self.close_with_pack(&mut step);
+        self.in_flight.push_back(step);
+    }
+
+    /// Leaps where all steps in flight are plain and have the pack's present members; the number of steps.
+    ///
+    /// Step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one scheduled at its end, so
+    /// the steps in flight afterwards are those of before, `m` steps on.
+    fn leap_settled<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
         let (begin, duration) = (front.begin, front.duration);
         let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
         let members = u64::from(self.pack.members);
         let law = self.decode_law(self.pack.members);
         let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
         let growth = law.per_kv_token * members + law.per_longest_token;
-        let mut limit = ending - self.pack.clock;
+        let mut limit = self.pack.steps_before_ending();
         let increment = if gpu >= law.floor {
             growth
         } else {
@@ -334,12 +365,11 @@ impl Replica {
         };
         let limit = self.pack.steps_that_fit(self.pool.free(), limit);
         let steps = steps_before(horizon - begin, duration, increment, limit);
-        if steps == 0 {
-            return false;
+        if steps > 0 {
+            self.report_run(observer, steps, increment);
+            self.jump(steps, increment, &law);
         }
-        self.report_run(observer, steps, increment);
-        self.jump(steps, increment, &law);
-        true
+        steps
     }
 
     fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos) {
@@ -379,8 +409,7 @@ impl Replica {
             .expect("a leap starts with a step in flight");
         let mut begin = first.begin + progression(first.duration, increment, steps);
         self.last_end = begin;
-        self.pack.clock += steps;
-        self.pack.context += steps * members;
+        self.pack.advance(steps);
         self.scheduled_steps += steps;
         self.processed_steps += steps;
         self.queue_undrained = self.waiting.len() > 0;
@@ -390,7 +419,7 @@ impl Replica {
             free += self.pack.blocks_needed_back(ahead);
         }
         let waiting = self.waiting.len();
-        for step in &mut self.in_flight {
+        for step in self.in_flight.iter_mut() {
             step.number += steps;
             step.load.decode_kv_tokens += steps * members;
             step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;

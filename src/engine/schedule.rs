@@ -9,8 +9,8 @@ use super::replica::Replica;
 use super::sequence::{Handle, Phase};
 use super::step::{ScheduleRecord, Step};
 use crate::cost::Chunk;
+use crate::facts::{Fact, Observer};
 use crate::kv::{Held, Match};
-use crate::sim::{Fact, Observer};
 use crate::units::Picos;
 
 /// What is left of a step's budget, and whether prefill work is held back in it.
@@ -26,11 +26,12 @@ impl Replica {
     /// Decides the next step; `None` if nothing can be scheduled.
     pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
-        step.clear();
-        step.number = self.scheduled_steps + 1;
-        step.scheduled = now;
-        step.overlapped = !self.in_flight.is_empty();
-        self.preempted.clear();
+        self.open(&mut step, now);
+        if self.singles.is_empty() && self.waiting.len() == 0 && self.pack_can_go_on() {
+            self.admission_closed = true;
+            self.close_with_pack(&mut step);
+            return Some(step);
+        }
         let mut budget = self.open_budget();
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
@@ -43,6 +44,32 @@ impl Replica {
         }
         self.close(&mut step);
         Some(step)
+    }
+
+    /// Makes an empty step of what is left of an old one.
+    #[inline]
+    pub(super) fn open(&mut self, step: &mut Step, now: Picos) {
+        step.clear();
+        step.number = self.scheduled_steps + 1;
+        step.scheduled = now;
+        step.overlapped = !self.in_flight.is_empty();
+        self.preempted.clear();
+    }
+
+    /// Somebody is in the pack, and budget and free blocks suffice for all of it.
+    #[inline]
+    pub(super) fn pack_can_go_on(&self) -> bool {
+        self.pack.members > 0
+            && self.pack.members <= self.config.max_num_batched_tokens
+            && self.pack.blocks_needed(0) <= self.pool.free()
+    }
+
+    /// Closes a step in which nobody but the pack computes, while nobody waits or whoever waits must go on waiting.
+    #[inline]
+    pub(super) fn close_with_pack(&mut self, step: &mut Step) {
+        self.pool.take(self.pack.blocks_needed(0));
+        self.queue_undrained = self.waiting.len() > 0;
+        self.close(step);
     }
 
     fn open_budget(&self) -> Budget {
@@ -477,12 +504,12 @@ impl Replica {
     }
 
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
-    fn close(&mut self, step: &mut Step) {
+    pub(super) fn close(&mut self, step: &mut Step) {
         step.packed = self.pack.members;
         step.load.decode_seqs += self.pack.members;
         step.load.decode_kv_tokens += self.pack.context + u64::from(self.pack.members);
         step.load.sampled_rows += self.pack.members;
-        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest(&self.sequences));
+        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
         step.discarded = self.overrunning;
         step.running = self.sequences.running;
         step.waiting = self.waiting.len();
@@ -502,19 +529,20 @@ impl Replica {
         }
         self.move_pack(step);
         step.membership = self.membership;
+        step.note_whether_plain();
     }
 
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
     fn move_pack(&mut self, step: &mut Step) {
         self.leavers.clear();
-        while let Some(handle) = self.pack.pop_ending(&self.sequences) {
-            step.finishing.push((self.sequences[handle.slot].order, handle));
-            self.leavers.push(handle);
+        while let Some(slot) = self.pack.pop_ending(&self.sequences) {
+            let sequence = &self.sequences[slot];
+            step.finishing.push((sequence.order, sequence.handle(slot)));
+            self.leavers.push(slot);
         }
-        self.pack.clock += 1;
-        self.pack.context += u64::from(self.pack.members);
+        self.pack.advance(1);
         for at in 0..self.leavers.len() {
-            let slot = self.leavers[at].slot;
+            let slot = self.leavers[at];
             self.overrunning += 1;
             if self.ending_is_predicted(slot) {
                 self.leave_pack(slot, Phase::Final);
@@ -525,24 +553,30 @@ impl Replica {
         if self.stepwise {
             return;
         }
+        let members = self.pack.members;
         for handle in &step.samples {
             let sequence = &mut self.sequences[handle.slot];
             if sequence.phase == Phase::Single && sequence.sampled < sequence.output_tokens {
                 self.pack.join(handle.slot, sequence);
                 sequence.packed_steps = (step.number + 1, u64::MAX);
-                self.membership += 1;
             }
         }
-        let sequences = &self.sequences;
-        self.singles
-            .retain(|&slot| sequences[slot].phase == Phase::Single);
+        let joined = self.pack.members - members;
+        self.membership += u64::from(joined);
+        if joined as usize == self.singles.len() {
+            self.singles.clear();
+        } else if joined > 0 {
+            let sequences = &self.sequences;
+            self.singles
+                .retain(|&slot| sequences[slot].phase == Phase::Single);
+        }
     }
 
     /// Takes a sequence out of the pack and gives it a state of its own.
     pub(super) fn leave_pack(&mut self, slot: usize, phase: Phase) {
         let newest_overlapped = self.in_flight.back().is_some_and(|step| step.overlapped);
         let sequence = &mut self.sequences[slot];
-        let moved = self.pack.clock > sequence.joined;
+        let moved = self.pack.has_moved(sequence);
         self.pack.leave(sequence, phase);
         sequence.packed_steps.1 = self.scheduled_steps;
         self.membership += 1;
@@ -553,10 +587,16 @@ impl Replica {
             sequence.sampled_last = true;
             let handle = sequence.handle(slot);
             match self.in_flight.back_mut() {
-                Some(newest) => newest.left_pack.push(handle),
+                // Its last token comes with the common gap.
+                _ if phase == Phase::Final => {}
+                Some(newest) => {
+                    newest.left_pack.push(handle);
+                    newest.is_plain = false;
+                }
                 None => sequence.last_token = self.last_end,
             }
         }
+        self.pack.forget_departed(&self.sequences);
     }
 
     fn log_step(&mut self, step: &Step) {

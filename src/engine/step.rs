@@ -36,37 +36,103 @@ pub(crate) struct Step {
     pub(crate) free_blocks: u32,
     /// State of the pack's membership after scheduling.
     pub(crate) membership: u64,
+    /// Nothing but the pack decodes in it, and nothing happens at its end.
+    pub(crate) is_plain: bool,
 }
 
 impl Step {
     /// When its output is there.
+    #[inline]
     pub(crate) fn end(&self) -> Picos {
         self.begin + self.duration
     }
 
-    /// Nothing but the pack decodes in it, and nothing happens at its end.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.packed > 0
+    /// Finds out whether it [is plain](Step::is_plain) when it is closed.
+    pub(crate) fn note_whether_plain(&mut self) {
+        self.is_plain = self.packed > 0
             && self.load.decode_seqs == self.packed
             && self.load.chunks.is_empty()
             && self.discarded == 0
             && self.samples.is_empty()
-            && self.finishing.is_empty()
-            && self.left_pack.is_empty()
+            && self.finishing.is_empty();
     }
 
-    /// Empties the buffers for another step.
+    /// Empties it for another step; the buffers keep their memory.
+    #[inline]
     pub(crate) fn clear(&mut self) {
-        self.load.chunks.clear();
-        self.load = StepLoad {
-            chunks: std::mem::take(&mut self.load.chunks),
-            ..StepLoad::default()
-        };
-        (self.packed, self.discarded, self.recomputed_tokens) = (0, 0, 0);
+        let load = &mut self.load;
+        (load.decode_seqs, load.sampled_rows) = (0, 0);
+        (load.decode_kv_tokens, load.decode_longest) = (0, 0);
+        load.chunks.clear();
+        self.recomputed_tokens = 0;
         self.carries_prefill = false;
         self.samples.clear();
         self.finishing.clear();
         self.left_pack.clear();
+    }
+}
+
+/// The steps that are scheduled and not processed, oldest first. There are as many as the queue is deep: one or two.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    #[expect(clippy::vec_box, reason = "a step moves between the queues as a pointer")]
+    steps: Vec<Box<Step>>,
+}
+
+impl InFlight {
+    /// The oldest.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&Step> {
+        self.steps.first().map(|step| &**step)
+    }
+
+    /// The newest.
+    #[inline]
+    pub(crate) fn back(&self) -> Option<&Step> {
+        self.steps.last().map(|step| &**step)
+    }
+
+    /// The newest, to change.
+    #[inline]
+    pub(crate) fn back_mut(&mut self) -> Option<&mut Step> {
+        self.steps.last_mut().map(|step| &mut **step)
+    }
+
+    /// Appends the newest.
+    #[inline]
+    pub(crate) fn push_back(&mut self, step: Box<Step>) {
+        self.steps.push(step);
+    }
+
+    /// Takes out the oldest.
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Box<Step>> {
+        for at in 1..self.steps.len() {
+            self.steps.swap(at - 1, at);
+        }
+        self.steps.pop()
+    }
+
+    /// How many.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// All, oldest first.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Step> {
+        self.steps.iter().map(|step| &**step)
+    }
+
+    /// All, oldest first, to change.
+    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Step> {
+        self.steps.iter_mut().map(|step| &mut **step)
     }
 }
 

@@ -44,13 +44,13 @@ impl Waiting {
         }
     }
 
-    /// How many wait.
+    /// How many wait: fewer than 2³², for they all have slots in memory.
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
-        let length = match self {
-            Waiting::Fcfs(queue) => queue.len(),
-            Waiting::Priority(queue) => queue.len(),
-        };
-        u32::try_from(length).expect("fewer than 2³² requests wait")
+        match self {
+            Waiting::Fcfs(queue) => queue.len() as u32,
+            Waiting::Priority(queue) => queue.len() as u32,
+        }
     }
 
     /// A new request joins.
@@ -74,6 +74,7 @@ impl Waiting {
     }
 
     /// The next one.
+    #[inline]
     pub(crate) fn head(&self) -> Option<Handle> {
         match self {
             Waiting::Fcfs(queue) => queue.front().copied(),

@@ -11,6 +11,7 @@ pub mod json;
 mod knee_view;
 pub mod md;
 mod sparkline;
+pub mod sweep;
 mod tables;
 pub mod text;
 mod text_knee;

@@ -1,0 +1,273 @@
+//! Command lines and what they come to.
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use insta::assert_snapshot;
+
+use super::flags::ScenarioFlags;
+use super::*;
+use crate::workload::{Arrivals, Lengths, Prefix};
+
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(flatten)]
+    flags: ScenarioFlags,
+}
+
+struct Memory(&'static [(&'static str, &'static str)]);
+
+impl Files for Memory {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let file = self.0.iter().find(|(name, _)| *name == path);
+        file.map(|(_, text)| text.as_bytes().to_vec())
+            .ok_or_else(|| format!("there is no file `{path}`"))
+    }
+}
+
+const FILES: Memory = Memory(&[(
+    "trace.csv",
+    "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.0,100,10\n2023-11-16 18:17:04.0,200,20\n2023-11-16 18:17:07.0,300,30\n",
+)]);
+
+fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
+    let words = shlex::split(line).unwrap();
+    let normal = argv::normalise(&words);
+    assert!(normal.problems.is_empty(), "{:?}", normal.problems);
+    let matches = Line::command()
+        .try_get_matches_from(normal.args)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let Line { flags } = Line::from_arg_matches(&matches).unwrap();
+    let input = assemble(&flags, &FILES)?;
+    let mut resolved = resolve(input.document, &FILES)?;
+    resolved.notes.splice(0..0, input.notes);
+    Ok(resolved)
+}
+
+const MACHINE: &str = "meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --max-model-len 8192";
+
+/// The traffic that flags mean.
+fn traffic(flags: &str) -> String {
+    match resolve_line(&format!("{MACHINE} {flags}")) {
+        Ok(resolved) => {
+            let spec = &resolved.scenario.workload;
+            let arrivals = match &spec.arrivals {
+                Arrivals::Replay { requests, time_scale } => {
+                    format!("Replay of {} x {time_scale:.3}", requests.len())
+                }
+                other => format!("{other:?}"),
+            };
+            let limit = spec
+                .client
+                .max_concurrency
+                .map_or(String::new(), |limit| format!(", {limit} in flight"));
+            let rescaled = if spec.client.rescale_arrivals {
+                ", rescaled"
+            } else {
+                ""
+            };
+            let prefix = if spec.prefix == Prefix::None {
+                String::new()
+            } else {
+                format!("; {:?}", spec.prefix)
+            };
+            format!(
+                "{arrivals}{limit}{rescaled}; {:?}{prefix}; {:?}",
+                spec.lengths, resolved.length
+            )
+        }
+        Err(problems) => problems.to_string(),
+    }
+}
+
+#[test]
+fn flags_of_the_benchmark_client_mean_what_they_mean_there() {
+    let lens = "--input-len 1024 --output-len 128";
+    assert_snapshot!(traffic(&format!("--request-rate 4 {lens}")), @r#"Poisson { request_rate: 4.0 }; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Auto { precision: 0.02 }"#);
+    assert_snapshot!(traffic(&format!("--request-rate 4 --burstiness 0.5 --num-prompts 50 {lens}")), @r#"Gamma { request_rate: 4.0, burstiness: 0.5 }; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Requests(50)"#);
+    assert_snapshot!(traffic(&format!("--request-rate inf --num-prompts 50 {lens}")), @r#"AllAtOnce; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Requests(50)"#);
+    assert_snapshot!(traffic(&format!("--max-concurrency 32 {lens}")), @r#"AllAtOnce, 32 in flight; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Auto { precision: 0.02 }"#);
+    assert_snapshot!(traffic(&format!("--users 100 --think-time 30s --duration 600s {lens}")), @r#"Users { users: 100, think_time: Picos(30000000000000) }; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Duration(Picos(600000000000000))"#);
+    assert_snapshot!(traffic(&format!("--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 9 --num-prompts 50 {lens}")), @r#"Ramp { start_rate: 1.0, end_rate: 9.0, exponential: false }; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Requests(50)"#);
+    assert_snapshot!(traffic("--request-rate 4 --client vllm"), @r#"Poisson { request_rate: 4.0 }, rescaled; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Requests(1000)"#);
+    assert_snapshot!(traffic("--request-rate 4 --random-input-len 512 --random-output-len 64 --random-range-ratio 0.2 --random-prefix-len 100"), @r#"Poisson { request_rate: 4.0 }; RandomVllm { input_len: 512, output_len: 64, range_ratio: 0.2 }; Groups { count: 1, prefix_len: 100, zipf: 0.0, exact_shares: false }; Auto { precision: 0.02 }"#);
+    assert_snapshot!(traffic("--request-rate 4 --dataset-name prefix_repetition --num-prompts 100"), @r#"Poisson { request_rate: 4.0 }; Fixed { input_len: 256, output_len: 128 }; Groups { count: 10, prefix_len: 256, zipf: 0.0, exact_shares: true }; Requests(100)"#);
+    assert_snapshot!(traffic("--request-rate 4 --dataset-path trace.csv"), @r#"Poisson { request_rate: 4.0 }; Empirical { pairs: [(100, 10), (200, 20), (300, 30)] }; Auto { precision: 0.02 }"#);
+    assert_snapshot!(traffic("--trace trace.csv"), @r#"Replay of 3 x 1.000; Fixed { input_len: 1, output_len: 1 }; Requests(3)"#);
+    assert_snapshot!(traffic("--trace trace.csv --request-rate 3"), @r#"Replay of 3 x 0.250; Fixed { input_len: 1, output_len: 1 }; Requests(3)"#);
+    assert_snapshot!(traffic("--trace trace.csv --time-scale 2"), @r#"Replay of 3 x 2.000; Fixed { input_len: 1, output_len: 1 }; Requests(3)"#);
+}
+
+#[test]
+fn flags_that_cannot_be_honoured_say_why() {
+    assert_snapshot!(traffic("--request-rate 4"), @r#"
+    error: no lengths are given: how long are prompts and outputs?
+     |
+     = help: give --input-len 1024 --output-len 128, or [workload.lengths.random]
+    "#);
+    assert_snapshot!(traffic("--request-rate 4 --input-len 100"), @r#"
+    error: `--input-len` needs `--output-len`: a request has a prompt and an output
+     |
+     = help: give --output-len TOKENS
+    "#);
+    assert_snapshot!(traffic("--request-rate -4 --input-len 100 --output-len 10"), @r#"error: `--request-rate` must be above 0 requests per second: -4 is not"#);
+    assert_snapshot!(traffic("--request-rate inf --input-len 100 --output-len 10"), @r#"
+    error: `arrivals` needs the number of requests when all are sent at once (or a --max-concurrency): it is not given
+     |
+     = help: add --num-prompts, or num_prompts in [workload]
+    "#);
+    assert_snapshot!(traffic("--users 10 --input-len 100 --output-len 10"), @r#"
+    error: `--users` needs a think time
+     |
+     = help: give --think-time 30s (0s sends again at once)
+    "#);
+    assert_snapshot!(traffic("--users 10 --think-time 5s --request-rate 3 --input-len 100 --output-len 10"), @r#"
+    error: `--request-rate` and `--users` both say when requests arrive
+     |
+     = help: keep one
+    "#);
+    assert_snapshot!(traffic("--request-rate 4 --dataset-name sharegpt"), @r#"
+    error: this data set is a file, and none is given
+     |
+     = help: give --dataset-path FILE with token counts, or --input-len and --output-len
+    "#);
+    assert_snapshot!(traffic("--trace absent.csv"), @r#"error: `--trace` cannot be read: there is no file `absent.csv`"#);
+    assert_snapshot!(traffic("--request-rate 4 --input-len 9000 --output-len 10"), @r#"
+    error: `--input-len` does not fit the engine's context: prompts of up to 9000 tokens, and max_model_len is 8192
+     |
+     = help: write max_model_len = 9010 or more, or shorter prompts
+    "#);
+    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --goodput ttft:fast itl:5"), @r#"
+    error: `ttft:fast` is not a limit per request
+     |
+     = help: write METRIC:MS with ttft, tpot or e2el, like ttft:500
+
+    error: `itl:5`: a request has many gaps
+     |
+     = help: limit its mean with tpot, or gaps with --slo p99_itl_ms<=50
+    "#);
+    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --gpu-memory-utilization 92 -tp 3"), @r#"
+    error: `--gpu-memory-utilization` must be above 0 and at most 1: 92 is not a fraction
+     |
+     = help: for 92 % write 0.92
+    "#);
+    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --compilation-config '{\"mode\": 3}'"), @r#"
+    error: `--compilation-config`: `mode` is not modelled
+     |
+     = help: cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are
+    "#);
+}
+
+#[test]
+fn promises_are_read_in_vllms_and_aiperfs_spelling() {
+    let slo = |flags: &str| {
+        resolve_line(&format!("quickstart {flags}"))
+            .map(|resolved| resolved.slo)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let vllm = slo("--goodput ttft:200 tpot:20 e2el:9000 --attainment 0.95");
+    let aiperf = slo(
+        "--goodput 'time_to_first_token:200 inter_token_latency:20 request_latency:9000' --attainment 0.95",
+    );
+    assert_eq!(vllm, aiperf);
+    assert_eq!(vllm.goodput.len(), 3);
+    let percentile = slo("--slo 'p99_ttft_ms<=500' 'p99.9_itl_ms<=80'").percentiles;
+    assert_eq!(
+        percentile
+            .iter()
+            .map(|limit| (limit.percentile, limit.metric))
+            .collect::<Vec<_>>(),
+        [(Some(99.9), Metric::Itl), (Some(99.0), Metric::Ttft)]
+    );
+}
+
+#[test]
+fn flags_win_over_pasted_commands_and_those_over_the_file() {
+    let seqs = |flags: &str| {
+        resolve_line(&format!("matrix-a {flags}"))
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .scenario
+            .engine
+            .max_num_seqs
+    };
+    assert_eq!(seqs(""), 64);
+    assert_eq!(
+        seqs("--serve-cmd 'vllm serve m --max-num-seqs 32' --model meta-llama/Llama-3.1-8B-Instruct"),
+        32
+    );
+    assert_eq!(
+        seqs(
+            "--serve-cmd 'vllm serve m --max-num-seqs 32' --model meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 16"
+        ),
+        16
+    );
+}
+
+#[test]
+fn pasted_commands_are_understood_with_their_clients_defaults() {
+    let line = "--gpu h100-sxm --serve-cmd 'VLLM_USE_V1=1 vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1 --max_num_batched_tokens 4096 \
+        --max-model-len 8192 --host 0.0.0.0 --disable-log-requests' --bench-cmd 'vllm bench serve --backend vllm --dataset-name random \
+        --random-input-len 1024 --random-output-len 128 --request-rate 20 --ignore-eos --goodput ttft:500'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    let spec = &resolved.scenario.workload;
+    assert_eq!(resolved.scenario.engine.max_num_batched_tokens, 4096);
+    assert_eq!(
+        (spec.num_prompts, spec.client.rescale_arrivals),
+        (Some(1000), true)
+    );
+    assert_eq!(spec.arrivals, Arrivals::Poisson { request_rate: 20.0 });
+    assert!(matches!(
+        spec.lengths,
+        Lengths::RandomVllm {
+            input_len: 1024,
+            output_len: 128,
+            ..
+        }
+    ));
+    assert_eq!(resolved.slo.goodput.len(), 1);
+    assert_eq!(
+        resolved
+            .notes
+            .iter()
+            .filter(|note| note.contains("has no effect"))
+            .count(),
+        4
+    );
+    let bare = "--gpu h100-sxm --serve-cmd 'python3 -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct' \
+        --bench-cmd 'python3 benchmarks/benchmark_serving.py --model m'";
+    let spec = resolve_line(bare)
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .scenario
+        .workload;
+    assert_eq!(
+        (spec.arrivals, spec.num_prompts),
+        (Arrivals::AllAtOnce, Some(1000))
+    );
+}
+
+#[test]
+fn pasted_commands_that_cannot_be_honoured_say_why() {
+    let told = |line: &str| {
+        resolve_line(line)
+            .err()
+            .map_or_else(|| "accepted".to_string(), |problems| problems.to_string())
+    };
+    assert_snapshot!(told("--serve-cmd 'vllm serve m --speculative-config {} --max-num-sekws 4'"), @r#"
+    error: in --serve-cmd: `--speculative-config` would change the result, and cannot be honoured: speculative decoding is not modelled yet
+
+    error: in --serve-cmd: unexpected argument '--max-num-sekws' found
+     |
+     = help: a similar argument exists: '--max-num-seqs'
+    "#);
+    assert_snapshot!(told("--serve-cmd 'docker run vllm'"), @r#"
+    error: `--serve-cmd` must hold a whole command
+     |
+     = help: begin it with `vllm serve`
+    "#);
+    assert_snapshot!(told("--bench-cmd 'vllm bench serve --num-prompts \"5'"), @r#"error: `--bench-cmd` has a quote that does not end"#);
+    assert_snapshot!(told("--scenario quikstart"), @r#"
+    error: there is no scenario `quikstart`: there is no file `quikstart`
+     |
+     = help: did you mean `quickstart`?
+     = help: shipped are quickstart, course-week1, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm
+    "#);
+}
