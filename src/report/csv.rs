@@ -127,7 +127,7 @@ fn cell(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-fn write<H: AsRef<[u8]>>(head: &[H], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn write<H: AsRef<[u8]>>(head: &[H], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut writer = Writer::from_writer(Vec::new());
     writer.write_record(head).expect(IN_MEMORY);
     for row in rows {

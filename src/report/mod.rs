@@ -4,6 +4,7 @@
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
 pub mod chart;
+pub mod compared;
 pub mod csv;
 pub mod figures;
 pub mod json;
