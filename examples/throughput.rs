@@ -1,4 +1,6 @@
 //! Simulated requests per second of one core: `cargo run --release --example throughput -- [requests] [rate]`.
+
+#![expect(clippy::print_stdout, reason = "what it shows is its result")]
 use plimsoll::cost::calibration::for_device;
 use plimsoll::cost::roofline::{Graphs, Placement, RooflineCost};
 use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};

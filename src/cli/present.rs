@@ -120,7 +120,7 @@ pub(super) fn meta(resolved: &Resolved, outputs: &Outputs, result: &RunResult) -
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
         load: match workload.arrivals {
-            Arrivals::Trace { .. } => Some("as the trace has it".to_owned()),
+            Arrivals::Replay { .. } => Some("as the trace has it".to_owned()),
             Arrivals::Users { users, .. } => Some(format!("with {users} users")),
             _ => None,
         },

@@ -14,7 +14,6 @@ use crate::units::Picos;
 pub(super) fn knee_view() -> KneeView {
     let stable = |rate: f64, attainment: f64, ttft: (f64, f64), tpot: (f64, f64), running: f64| KneePoint {
         request_rate: rate,
-        load: None,
         verdict: Verdict::Stable,
         requests: 20_000,
         attainment: Some(attainment),
@@ -393,6 +392,7 @@ pub(super) fn meta() -> ResultMeta {
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,
+        load: None,
         request_rate: 10.0,
         burstiness: 1.0,
         max_concurrency: None,
