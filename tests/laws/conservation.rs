@@ -91,7 +91,7 @@ fn recorder(experiment: &Experiment, records: Records) -> Recorder {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
     fn the_books_of_any_run_balance(seed in any::<u64>()) {

@@ -60,10 +60,7 @@ proptest! {
         let mut other = experiment.clone();
         other.engine.queue_depth = 3 - experiment.engine.queue_depth;
         other.engine.max_num_seqs = 1 + experiment.engine.max_num_seqs / 2;
-        other.engine.policy = match experiment.engine.policy {
-            Policy::Fcfs => Policy::Priority,
-            Policy::Priority => Policy::Fcfs,
-        };
+        other.engine.policy = Policy::Fcfs;
         other.engine.enable_prefix_caching ^= true;
         let (here, there) = (sent(&experiment), sent(&other));
         if matches!(experiment.spec.prefix, Prefix::Sessions { .. }) {
