@@ -2,8 +2,8 @@
 //!
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
-//! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`] → [`engine`] → [`cluster`] → [`sim`] →
-//! [`metrics`] → [`analysis`] → [`config`] → [`sweep`] → [`report`] → [`cli`].
+//! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
+//! [`cluster`] → [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`] → [`report`] → [`cli`].
 
 pub mod ids;
 pub mod nearest;
@@ -18,6 +18,7 @@ pub mod model;
 pub mod cost;
 pub mod workload;
 
+pub mod facts;
 pub mod kv;
 
 pub mod engine;

@@ -5,6 +5,7 @@
 
 mod clock;
 pub mod conform;
+pub mod course;
 pub mod disk;
 pub mod figures;
 mod files;
@@ -118,6 +119,8 @@ pub enum Command {
     Sweep(Box<sweep::Args>),
     /// Are the schedules the engine's own? Replays recordings of it
     Conform(conform::Args),
+    /// Predictions beside the measurements of a course's labs
+    Course(course::Args),
     /// Describe, convert or fit a request trace
     Trace(trace::Args),
     /// List, show or add GPUs
@@ -202,6 +205,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
+        Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out),
         Command::Hw(args) => hw::run(args, out),
         Command::Models(args) => models::run(args, out),

@@ -1,14 +1,24 @@
 //! `plimsoll sweep`: one run for each combination of values.
 
+use std::hash::Hasher;
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
+
 use super::Exit;
 use super::disk::Disk;
-use super::run::{OutputFlags, Outputs, read};
+use super::progress::Progress;
+use super::run::{Format, OutputFlags, Outputs, read};
 use super::terminal::Terminal;
+use super::{files, interrupt, present};
+use crate::analysis::simulate;
 use crate::config::axes::{self, Axis, Cell};
-use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
+use crate::metrics::Records;
+use crate::report::json::Arrays;
+use crate::report::{self, sweep::SweepRow};
+use crate::sweep::{self, Finished};
 
 /// What to vary.
 #[derive(clap::Args, Debug)]
@@ -165,15 +175,149 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
         return Ok(Exit::Ok.into());
     }
-    execute(&planned, &outputs, out)
+    execute(&planned, &outputs, out, terminal)
 }
 
-/// Simulates every cell and prints.
-fn execute(planned: &[Planned], _outputs: &Outputs, _out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    anyhow::bail!(
-        "{} valid runs, and this build has no simulation connected",
-        planned.len()
-    )
+/// Simulates every cell and prints. With `-o FILE.jsonl` finished cells are kept as they come, and a sweep that was
+/// interrupted goes on where it stopped.
+fn execute(
+    planned: &[Planned],
+    outputs: &Outputs,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<ExitCode> {
+    let is_jsonl = outputs.format == Format::Jsonl
+        || outputs
+            .file
+            .as_deref()
+            .is_some_and(|path| path.ends_with(".jsonl"));
+    let cells: Vec<sweep::Cell> = planned
+        .iter()
+        .map(|cell| {
+            let mut settings = cell.labels.clone();
+            if is_jsonl {
+                // A file of another scenario with the same axes must not be taken for this one's.
+                settings.push(("scenario".to_owned(), fingerprint(&cell.resolved)));
+            }
+            sweep::Cell {
+                index: cell.index,
+                settings,
+            }
+        })
+        .collect();
+    let kept = outputs.file.as_deref().filter(|_| is_jsonl);
+    let (finished, mut file) = match kept {
+        Some(path) => resume(path, terminal)?,
+        None => (Finished::default(), None),
+    };
+    let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
+    let by_index: std::collections::BTreeMap<usize, &Planned> =
+        planned.iter().map(|cell| (cell.index, cell)).collect();
+    let results = sweep::run(
+        &cells,
+        finished,
+        |cell| one(by_index[&cell.index], outputs),
+        |told| {
+            progress.at(told.done as u64);
+            if let Some(file) = &mut file {
+                // A line that cannot be kept is simulated again next time; the result itself is not lost.
+                let _ = file.write_all(told.line.as_bytes());
+            }
+        },
+    );
+    drop(progress);
+    let results: Vec<serde_json::Value> = match results {
+        Ok(results) => results,
+        Err(CellError::Interrupted) => {
+            if let Some(path) = kept {
+                terminal.notes(&[format!("interrupted; the same command goes on from {path}")]);
+            }
+            return Ok(Exit::Interrupted.into());
+        }
+        Err(CellError::Json(error)) => return Err(error.into()),
+    };
+    if is_jsonl {
+        let text = sweep::to_jsonl(&cells, &results)?;
+        files::put(&text, outputs.file.as_deref(), out)?;
+        return Ok(Exit::Ok.into());
+    }
+    let rows: Vec<SweepRow<'_>> = cells
+        .iter()
+        .zip(&results)
+        .map(|(cell, run)| SweepRow {
+            settings: &cell.settings,
+            run,
+        })
+        .collect();
+    let is_csv =
+        outputs.format == Format::Csv || outputs.file.as_deref().is_some_and(|path| path.ends_with(".csv"));
+    let text = match outputs.format {
+        _ if is_csv => report::sweep::csv(&rows),
+        Format::Json => serde_json::to_string(&results)? + "\n",
+        Format::Md => report::sweep::md(&rows),
+        _ => report::sweep::text(&rows),
+    };
+    files::put(&text, outputs.file.as_deref(), out)?;
+    Ok(Exit::Ok.into())
+}
+
+/// A short name of everything that a run depends on.
+fn fingerprint(resolved: &Resolved) -> String {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(resolved_toml(resolved).as_bytes());
+    format!("{:016x}", hasher.finish())
+}
+
+/// Why a cell has no result.
+#[derive(Debug)]
+enum CellError {
+    Interrupted,
+    Json(serde_json::Error),
+}
+
+impl From<serde_json::Error> for CellError {
+    fn from(error: serde_json::Error) -> CellError {
+        CellError::Json(error)
+    }
+}
+
+/// One run, as vLLM's client would report it.
+fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError> {
+    let experiment = present::experiment(&cell.resolved, Records::None);
+    let outcome = simulate(&cell.resolved.scenario, &experiment, |_| !interrupt::is_asked());
+    if outcome.is_interrupted || interrupt::is_asked() {
+        return Err(CellError::Interrupted);
+    }
+    let meta = present::meta(&cell.resolved, outputs, &outcome.result);
+    Ok(serde_json::from_str(&report::json::run(
+        &outcome.result,
+        &meta,
+        Arrays::None,
+    ))?)
+}
+
+/// Reads what an earlier sweep finished and opens its file for more.
+fn resume(
+    path: &str,
+    terminal: &Terminal,
+) -> anyhow::Result<(Finished<serde_json::Value>, Option<std::fs::File>)> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
+    };
+    let finished = Finished::read(&text).with_context(|| format!("{path} holds something else"))?;
+    if !finished.is_empty() {
+        terminal.notes(&[format!(
+            "{path} already holds {} runs; they are not simulated again",
+            finished.len()
+        )]);
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let file = file.with_context(|| format!("cannot write {path}"))?;
+    file.set_len(finished.complete_bytes() as u64)
+        .with_context(|| format!("cannot write {path}"))?;
+    Ok((finished, Some(file)))
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ macro_rules! shipped {
 shipped!(
     "quickstart",
     "course-week1",
+    "course-week2-latency",
+    "course-week2-throughput",
     "matrix-a",
     "matrix-b",
     "matrix-c",

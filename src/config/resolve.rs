@@ -56,7 +56,10 @@ impl Resolved {
     /// The most informative name of the scenario's rate: requests per second, infinite when all are sent at once.
     #[must_use]
     pub fn request_rate(&self) -> f64 {
-        workload::mean_rate(&self.scenario.workload.arrivals).unwrap_or(f64::INFINITY)
+        let traffic = &self.scenario.workload;
+        workload::mean_rate(&traffic.arrivals)
+            .or_else(|| crate::workload::mean_rate(traffic))
+            .unwrap_or(f64::INFINITY)
     }
 }
 

@@ -1,6 +1,13 @@
 //! The file format of recorded vLLM schedules.
 
+use std::io::Read;
+
 use serde::Deserialize;
+
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// A recording unpacks to at most this much.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// One recorded run. The field names are the file's.
 #[derive(Clone, Debug, Deserialize)]
@@ -142,11 +149,23 @@ fn one() -> u32 {
 }
 
 impl Recording {
-    /// Reads a recording.
+    /// Reads a recording, gzipped or plain.
     ///
     /// # Errors
     /// Says where the file departs from the format, or which of its values make no sense.
     pub fn read(bytes: &[u8]) -> Result<Recording, RecordingError> {
+        if bytes.starts_with(&GZIP) {
+            let mut plain = Vec::new();
+            flate2::read::GzDecoder::new(bytes)
+                .take(BYTES_MAX)
+                .read_to_end(&mut plain)
+                .map_err(|error| RecordingError::Shape(format!("broken gzip: {error}")))?;
+            return Recording::read_plain(&plain);
+        }
+        Recording::read_plain(bytes)
+    }
+
+    fn read_plain(bytes: &[u8]) -> Result<Recording, RecordingError> {
         let mut deserializer = serde_json::Deserializer::from_slice(bytes);
         let recording: Recording = serde_path_to_error::deserialize(&mut deserializer)
             .map_err(|error| RecordingError::Shape(error.to_string()))?;

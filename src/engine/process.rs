@@ -3,7 +3,7 @@
 use super::replica::Replica;
 use super::sequence::{Handle, Phase, Sequence};
 use super::step::Step;
-use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
+use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
 impl Replica {

@@ -16,9 +16,9 @@ use super::step::{InFlight, ScheduleRecord, Step};
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
 use crate::cost::{DecodeCost, StepCost};
+use crate::facts::{Completion, Fact, Observer, Steps};
 use crate::ids::ReplicaId;
 use crate::kv::BlockPool;
-use crate::sim::{Completion, Fact, Observer, Steps};
 use crate::units::Picos;
 use crate::workload::Request;
 

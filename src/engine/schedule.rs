@@ -9,8 +9,8 @@ use super::replica::Replica;
 use super::sequence::{Handle, Phase};
 use super::step::{ScheduleRecord, Step};
 use crate::cost::Chunk;
+use crate::facts::{Fact, Observer};
 use crate::kv::{Held, Match};
-use crate::sim::{Fact, Observer};
 use crate::units::Picos;
 
 /// What is left of a step's budget, and whether prefill work is held back in it.

@@ -5,9 +5,9 @@
 use csv::Writer;
 
 use super::json::ttft_s;
-use super::views::{KneeView, Quantiles, ResultMeta, verdict_word};
+use super::views::{KneeView, Quantiles, verdict_word};
 use crate::analysis::RunResult;
-use crate::metrics::{Distribution, RequestRecord};
+use crate::metrics::RequestRecord;
 use crate::sim::Outcome;
 
 const IN_MEMORY: &str = "rows of equal length are written into memory";
@@ -73,87 +73,6 @@ fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// One run of a sweep.
-#[derive(Clone, Copy, Debug)]
-pub struct SweepPoint<'a> {
-    /// The cell's value on each axis, in the order of the axes.
-    pub cell: &'a [String],
-    /// Who was simulated.
-    pub meta: &'a ResultMeta,
-    /// What came of it.
-    pub result: &'a RunResult,
-}
-
-/// One row a run: axes, verdict, and the figures of the steady state where there is one, else of the whole run
-/// (`stretch` says which).
-#[must_use]
-pub fn sweep(axes: &[String], points: &[SweepPoint<'_>]) -> String {
-    let mut head: Vec<String> = axes.to_vec();
-    let fixed = [
-        "seed",
-        "verdict",
-        "stretch",
-        "duration_s",
-        "completed",
-        "request_throughput_req_s",
-        "input_throughput_tok_s",
-        "output_throughput_tok_s",
-        "request_goodput_req_s",
-        "growth_req_s",
-        "running",
-        "waiting",
-        "kv_usage",
-        "prefix_hit_share",
-        "preemptions",
-    ];
-    head.extend(fixed.map(String::from));
-    for metric in ["ttft", "tpot", "itl", "e2el"] {
-        head.extend(["mean", "p50", "p90", "p95", "p99"].map(|statistic| format!("{statistic}_{metric}_ms")));
-    }
-    write(&head, points.iter().map(sweep_row))
-}
-
-fn sweep_row(point: &SweepPoint<'_>) -> Vec<String> {
-    let result = point.result;
-    let (stretch, shown) = match &result.steady {
-        Some(steady) => ("steady", steady),
-        None => ("whole", &result.whole),
-    };
-    let per_second = |number: u64| (shown.duration_s > 0.0).then(|| number as f64 / shown.duration_s);
-    let hit_share = (shown.cache_queries_tokens > 0)
-        .then(|| shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64);
-    let mut row = point.cell.to_vec();
-    row.extend([
-        point.meta.seed.to_string(),
-        verdict_word(result.verdict).into(),
-        stretch.into(),
-        shown.duration_s.to_string(),
-        shown.completed.to_string(),
-        cell(per_second(shown.completed)),
-        cell(per_second(shown.input_tokens)),
-        cell(per_second(shown.output_tokens)),
-        cell(shown.good.and_then(per_second)),
-        result.growth_per_s.to_string(),
-        shown.occupancy.running.to_string(),
-        shown.occupancy.waiting.to_string(),
-        shown.occupancy.kv_usage.to_string(),
-        cell(hit_share),
-        shown.preemptions.to_string(),
-    ]);
-    for distribution in [&shown.ttft, &shown.tpot, &shown.itl, &shown.e2el] {
-        row.extend(milliseconds(distribution));
-    }
-    row
-}
-
-fn milliseconds(distribution: &Distribution) -> Vec<String> {
-    let quantiles = [0.5, 0.9, 0.95, 0.99].map(|p| distribution.quantile_s(p));
-    let figures = [distribution.mean_s()].into_iter().chain(quantiles);
-    figures
-        .map(|seconds| cell(seconds.map(|seconds| seconds * 1e3)))
-        .collect()
-}
-
 /// One row a simulated rate of a knee search.
 #[must_use]
 pub fn knee(view: &KneeView) -> String {
@@ -208,7 +127,7 @@ fn cell(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-fn write<H: AsRef<[u8]>>(head: &[H], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn write<H: AsRef<[u8]>>(head: &[H], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut writer = Writer::from_writer(Vec::new());
     writer.write_record(head).expect(IN_MEMORY);
     for row in rows {
@@ -237,37 +156,6 @@ mod tests {
     #[test]
     fn a_run_without_records_has_a_header_alone() {
         assert_eq!(requests(&fixtures::stable_run()).lines().count(), 1);
-    }
-
-    #[test]
-    fn a_sweep_has_its_axes_first_and_says_which_stretch_is_shown() {
-        let (stable, unstable, meta) = (fixtures::stable_run(), fixtures::unstable_run(), fixtures::meta());
-        let cells = [["10".to_string()], ["40".to_string()]];
-        let points = [
-            SweepPoint {
-                cell: &cells[0],
-                meta: &meta,
-                result: &stable,
-            },
-            SweepPoint {
-                cell: &cells[1],
-                meta: &meta,
-                result: &unstable,
-            },
-        ];
-        let text = sweep(&["request_rate".into()], &points);
-        let starts: Vec<String> = text
-            .lines()
-            .map(|line| line.split(',').take(4).collect::<Vec<_>>().join(","))
-            .collect();
-        assert_eq!(
-            starts,
-            [
-                "request_rate,seed,verdict,stretch",
-                "10,0,stable,steady",
-                "40,0,unstable,whole"
-            ]
-        );
     }
 
     #[test]

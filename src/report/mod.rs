@@ -4,12 +4,14 @@
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
 pub mod chart;
+pub mod compared;
 pub mod csv;
 pub mod figures;
 pub mod json;
 mod knee_view;
 pub mod md;
 mod sparkline;
+pub mod sweep;
 mod tables;
 pub mod text;
 mod text_knee;

@@ -1,9 +1,8 @@
-//! The clock, the loop, and the facts it tells.
+//! The clock, the loop, and the facts it tells ([`crate::facts`], named here again for those who listen).
 
-mod events;
 mod scenario;
 mod simulation;
 
-pub use events::{Completion, Fact, Observer, Outcome, Steps};
+pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 pub use scenario::{CostFactory, Frontend, Scenario};
 pub use simulation::{Counts, Pause, Simulation, Until};

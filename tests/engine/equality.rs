@@ -105,13 +105,23 @@ fn draw_requests(draw: &mut Draw, shared_outputs: bool, aborts: bool) -> Vec<Twi
     requests
 }
 
-fn law(shares: &[Scheduled], per_step: u64, per_token: u64, per_pair: u64) -> u64 {
-    let tokens: u64 = shares.iter().map(|share| u64::from(share.2)).sum();
-    let pairs: u64 = shares
-        .iter()
-        .map(|&(_, computed, n)| u64::from(n) * (2 * u64::from(computed) + u64::from(n) + 1))
-        .sum();
-    per_step + per_token * tokens + per_pair * pairs / 2
+/// Step time in picoseconds: linear in tokens and in attended pairs.
+#[derive(Clone, Copy)]
+pub(crate) struct Law {
+    pub(crate) per_step: u64,
+    pub(crate) per_token: u64,
+    pub(crate) per_pair: u64,
+}
+
+impl Law {
+    fn price(&self, shares: &[Scheduled]) -> u64 {
+        let tokens: u64 = shares.iter().map(|share| u64::from(share.2)).sum();
+        let pairs: u64 = shares
+            .iter()
+            .map(|&(_, computed, n)| u64::from(n) * (2 * u64::from(computed) + u64::from(n) + 1))
+            .sum();
+        self.per_step + self.per_token * tokens + self.per_pair * pairs / 2
+    }
 }
 
 fn engine_config(config: &TwinConfig) -> EngineConfig {
@@ -229,17 +239,28 @@ fn check(seed: u64, stepwise: bool, aborts: bool) {
         prompt < config.max_model_len
     };
     let requests: Vec<TwinRequest> = requests.into_iter().filter(fits).collect();
-    let per_step = u64::from(1 + draw.below(9)) * MILLISECOND;
-    let per_token = u64::from(draw.below(3)) * 20_000_000;
-    let per_pair = u64::from(draw.below(3)) * 1_000_001;
-    let expected = twin::simulate(&config, &requests, &mut |shares| {
-        law(shares, per_step, per_token, per_pair)
-    });
+    let law = Law {
+        per_step: u64::from(1 + draw.below(9)) * MILLISECOND,
+        per_token: u64::from(draw.below(3)) * 20_000_000,
+        per_pair: u64::from(draw.below(3)) * 1_000_001,
+    };
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise);
+}
 
+/// Runs a scenario on the twin and on the engine and demands that they agree.
+pub(crate) fn agree(
+    name: &str,
+    config: &TwinConfig,
+    requests: &[TwinRequest],
+    law: Law,
+    stepwise: bool,
+) -> TwinRun {
+    let expected = twin::simulate(config, requests, &mut |shares| law.price(shares));
+    let seconds = |picos: u64| picos as f64 * 1e-12;
     let cost = LinearCost::new(
-        per_step as f64 * 1e-12,
-        per_token as f64 * 1e-12,
-        per_pair as f64 * 1e-12,
+        seconds(law.per_step),
+        seconds(law.per_token),
+        seconds(law.per_pair),
     );
     let cost: Box<dyn StepCost> = Box::new(cost);
     let make = if stepwise {
@@ -248,19 +269,20 @@ fn check(seed: u64, stepwise: bool, aborts: bool) {
         Simulation::new
     };
     let mut simulation = make(
-        engine_config(&config),
+        engine_config(config),
         cost,
         Frontend::default(),
-        Fixed::new(&requests),
+        Fixed::new(requests),
     )
     .logging();
     let mut seen = Seen::default();
     simulation.advance(Until::DRAINED, &mut seen);
-    compare_steps(seed, &config, &expected, &simulation.take_log());
-    compare_requests(seed, &requests, &expected, &seen);
+    compare_steps(name, config, &expected, &simulation.take_log());
+    compare_requests(name, requests, &expected, &seen);
+    expected
 }
 
-fn compare_steps(seed: u64, config: &TwinConfig, expected: &TwinRun, log: &[ScheduleRecord]) {
+fn compare_steps(name: &str, config: &TwinConfig, expected: &TwinRun, log: &[ScheduleRecord]) {
     for (index, (expected, got)) in expected.steps.iter().zip(log).enumerate() {
         let shares: Vec<Scheduled> = got
             .shares
@@ -294,47 +316,47 @@ fn compare_steps(seed: u64, config: &TwinConfig, expected: &TwinRun, log: &[Sche
         );
         assert_eq!(
             got, expected,
-            "seed {seed}, step {index}: engine against twin with {config:?}"
+            "{name}, step {index}: engine against twin with {config:?}"
         );
     }
-    assert_eq!(log.len(), expected.steps.len(), "seed {seed}: number of steps");
+    assert_eq!(log.len(), expected.steps.len(), "{name}: number of steps");
 }
 
-fn compare_requests(seed: u64, requests: &[TwinRequest], expected: &TwinRun, seen: &Seen) {
+fn compare_requests(name: &str, requests: &[TwinRequest], expected: &TwinRun, seen: &Seen) {
     let mut gaps: BTreeMap<u64, u64> = BTreeMap::new();
     for (request, outcome) in requests.iter().zip(&expected.outcomes) {
         let id = request.id;
         let got = &seen.completions[&id];
         assert_eq!(
             got.preemptions, outcome.preemptions,
-            "seed {seed}, request {id}: preemptions"
+            "{name}, request {id}: preemptions"
         );
         assert_eq!(
             got.cached_tokens,
             outcome.cached_tokens.unwrap_or(0),
-            "seed {seed}, request {id}: cached"
+            "{name}, request {id}: cached"
         );
         assert_eq!(
             got.output_tokens as usize,
             outcome.token_times_ps.len(),
-            "seed {seed}, request {id}: tokens"
+            "{name}, request {id}: tokens"
         );
         assert_eq!(
             got.outcome == Outcome::TimedOut,
             outcome.is_aborted,
-            "seed {seed}, request {id}: outcome"
+            "{name}, request {id}: outcome"
         );
         let first = outcome.token_times_ps.first().copied();
         assert_eq!(
             got.first_token.map(|at| at.0),
             first,
-            "seed {seed}, request {id}: first token"
+            "{name}, request {id}: first token"
         );
         if !outcome.is_aborted {
             assert_eq!(
                 Some(got.end.0),
                 outcome.token_times_ps.last().copied(),
-                "seed {seed}, request {id}: end"
+                "{name}, request {id}: end"
             );
         }
         for pair in outcome.token_times_ps.windows(2) {
@@ -343,7 +365,7 @@ fn compare_requests(seed: u64, requests: &[TwinRequest], expected: &TwinRun, see
     }
     let mut seen_gaps = seen.gaps.clone();
     seen_gaps.retain(|_, count| *count > 0);
-    assert_eq!(seen_gaps, gaps, "seed {seed}: gaps between tokens");
+    assert_eq!(seen_gaps, gaps, "{name}: gaps between tokens");
 }
 
 proptest! {

@@ -1,9 +1,7 @@
 //! Replays every recorded schedule of vLLM 0.33.0 through the naive twin and demands each step.
-//!
-//! The recordings live under `$PLIMSOLL_DATA/oracle/vllm-0.33.0`; without them the test says so and passes.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::twin::{Scheduled, TwinConfig, TwinOutcome, TwinRequest, TwinRun, TwinStep};
 use serde::Deserialize;
@@ -75,42 +73,18 @@ struct RecordedResult {
 }
 
 #[test]
-#[expect(
-    clippy::print_stderr,
-    reason = "a skipped or partial replay must not look like a full one"
-)]
 fn twin_repeats_every_recorded_schedule() {
-    let Some(data) = std::env::var_os("PLIMSOLL_DATA") else {
-        eprintln!("skipped: PLIMSOLL_DATA is not set, so there are no recorded schedules to replay");
-        return;
-    };
-    let root = PathBuf::from(data).join("oracle/vllm-0.33.0");
-    let mut files = recordings_in(&root.join("sync"));
-    files.extend(recordings_in(&root.join("async")));
-    let differences: Vec<String> = files.iter().filter_map(|file| replay(file).err()).collect();
-    eprintln!(
-        "{} of {} recorded schedules repeated",
-        files.len() - differences.len(),
-        files.len()
-    );
-    assert!(!files.is_empty(), "no recordings under {}", root.display());
+    let differences: Vec<String> = crate::conform::files()
+        .iter()
+        .filter_map(|file| replay(file).err())
+        .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-}
-
-/// Lists the recordings of a folder by name.
-fn recordings_in(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    files
 }
 
 /// Runs the twin on one recording; the error names the first difference.
 fn replay(file: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(file).unwrap();
-    let recording: Recording = serde_json::from_str(&text).unwrap();
+    let gzipped = std::fs::File::open(file).unwrap();
+    let recording: Recording = serde_json::from_reader(flate2::read::GzDecoder::new(gzipped)).unwrap();
     let run = run_twin(&recording);
     compare(&recording, &run).map_err(|difference| format!("{}: {difference}", file.display()))
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::twin::{TwinConfig, TwinRequest, TwinRun, simulate};
+use crate::equality::{Law, agree};
+use crate::twin::{TwinConfig, TwinRequest, TwinRun};
 
 /// Duration of every step.
 pub(crate) const SECOND: u64 = 1_000_000_000_000;
@@ -22,9 +23,14 @@ pub(crate) fn request(name: char, prompt: u32, outputs: u32) -> TwinRequest {
     }
 }
 
-/// Serves the requests with steps of one second.
+/// Serves the requests with steps of one second, on the twin and on the engine, which must agree.
 pub(crate) fn serve(config: &TwinConfig, requests: &[TwinRequest]) -> TwinRun {
-    simulate(config, requests, &mut |_| SECOND)
+    let law = Law {
+        per_step: SECOND,
+        per_token: 0,
+        per_pair: 0,
+    };
+    agree("trace", config, requests, law, true)
 }
 
 /// One line per step, `A1 B9 !C -> A2. B1`: A gets 1 token and B 9, C is preempted; when the step ends A emits

@@ -1,0 +1,175 @@
+//! The runs of a sweep side by side: a table for people, a row a run for spreadsheets.
+//!
+//! A run is its JSON object ([`super::json::run`]), so that one read back from a sweep's file prints the same as one
+//! just simulated.
+
+use serde_json::Value;
+
+use super::figures::{percent, significant, time};
+use super::tables::{Column, markdown, table};
+
+/// One run of a sweep.
+#[derive(Clone, Debug)]
+pub struct SweepRow<'a> {
+    /// (axis, value).
+    pub settings: &'a [(String, String)],
+    /// The run's object.
+    pub run: &'a Value,
+}
+
+impl SweepRow<'_> {
+    fn number(&self, key: &str) -> Option<f64> {
+        self.run.get(key)?.as_f64()
+    }
+
+    fn verdict(&self) -> &str {
+        self.run
+            .pointer("/plimsoll/verdict")
+            .and_then(Value::as_str)
+            .unwrap_or("?")
+    }
+}
+
+/// Writes the table.
+#[must_use]
+pub fn text(rows: &[SweepRow<'_>]) -> String {
+    let (columns, cells) = cells(rows);
+    format!("{}\n{}", answer(rows), table(&columns, &cells))
+}
+
+/// Writes the table in Markdown.
+#[must_use]
+pub fn md(rows: &[SweepRow<'_>]) -> String {
+    let (columns, cells) = cells(rows);
+    format!("{}\n\n{}", answer(rows), markdown(&columns, &cells))
+}
+
+/// The first line: how many runs, and which served the most.
+fn answer(rows: &[SweepRow<'_>]) -> String {
+    let best = rows
+        .iter()
+        .filter_map(|row| Some((row, row.number("output_throughput")?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let best = best.map_or(String::new(), |(row, tokens)| {
+        format!(
+            "; most output {} tok/s at {}",
+            significant(tokens),
+            name(row.settings)
+        )
+    });
+    format!("{} runs{best}", rows.len())
+}
+
+fn name(settings: &[(String, String)]) -> String {
+    let parts: Vec<String> = settings
+        .iter()
+        .map(|(axis, value)| format!("{axis} = {value}"))
+        .collect();
+    parts.join(", ")
+}
+
+fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
+    let axes = rows.first().map_or(&[][..], |row| row.settings);
+    let mut columns: Vec<Column> = axes.iter().map(|(axis, _)| Column::left(axis)).collect();
+    columns.extend(
+        [
+            "req/s",
+            "out tok/s",
+            "TTFT p50",
+            "p99",
+            "TPOT p50",
+            "p99",
+            "E2EL p50",
+            "good",
+        ]
+        .map(Column::right),
+    );
+    columns.push(Column::left("state"));
+    let shown = |row: &SweepRow<'_>| {
+        let plain = |key: &str| row.number(key).map_or("–".into(), significant);
+        let ms = |key: &str| row.number(key).map_or("–".into(), |ms| time(ms / 1e3));
+        let good = row
+            .number("request_goodput")
+            .zip(row.number("request_throughput"));
+        let good = good.map_or("–".into(), |(good, all)| {
+            percent(if all > 0.0 { good / all } else { 0.0 })
+        });
+        let mut cells: Vec<String> = row.settings.iter().map(|(_, value)| value.clone()).collect();
+        cells.extend([
+            plain("request_throughput"),
+            plain("output_throughput"),
+            ms("median_ttft_ms"),
+            ms("p99_ttft_ms"),
+            ms("median_tpot_ms"),
+            ms("p99_tpot_ms"),
+            ms("median_e2el_ms"),
+            good,
+            row.verdict().to_owned(),
+        ]);
+        cells
+    };
+    (columns, rows.iter().map(shown).collect())
+}
+
+/// Writes one line a run: the axes, then every plain key of its object, then the verdict.
+///
+/// # Panics
+/// Never: what is written stays in memory.
+#[must_use]
+pub fn csv(rows: &[SweepRow<'_>]) -> String {
+    let Some(first) = rows.first() else {
+        return String::new();
+    };
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    let keys: Vec<&String> = first
+        .run
+        .as_object()
+        .map(|object| {
+            object
+                .iter()
+                .filter(|(_, value)| is_plain(value))
+                .map(|(key, _)| key)
+                .collect()
+        })
+        .unwrap_or_default();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let axes = first.settings.iter().map(|(axis, _)| axis.as_str());
+    let header = axes.chain(keys.iter().map(|key| key.as_str())).chain(["verdict"]);
+    writer.write_record(header).expect("writing to memory succeeds");
+    for row in rows {
+        let plain = |key: &&String| match row.run.get(key.as_str()) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+        };
+        let settings = row.settings.iter().map(|(_, value)| value.clone());
+        let record = settings
+            .chain(keys.iter().map(plain))
+            .chain([row.verdict().to_owned()]);
+        writer.write_record(record).expect("writing to memory succeeds");
+    }
+    String::from_utf8(writer.into_inner().expect("memory needs no flush")).expect("the writer copies UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_its_axes_and_its_plain_figures() {
+        let run: Value = serde_json::from_str(
+            r#"{"request_rate": "inf", "output_throughput": 12.5, "ttfts": [1], "plimsoll": {"verdict": "stable"}}"#,
+        )
+        .unwrap();
+        let settings = [("gpu".to_owned(), "l40s, one".to_owned())];
+        let rows = [SweepRow {
+            settings: &settings,
+            run: &run,
+        }];
+        assert_eq!(
+            csv(&rows),
+            "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
+        );
+        assert!(text(&rows).starts_with("1 runs; most output 12.5 tok/s at gpu = l40s, one\n"));
+    }
+}

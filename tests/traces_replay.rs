@@ -1,0 +1,108 @@
+//! Published traces through the whole simulator, where the data folder is at hand (`PLIMSOLL_DATA`): at their own rate,
+//! at half and at twice of it, nothing is lost and Little's law holds, overload included.
+
+#![expect(clippy::print_stderr, reason = "what it shows is its result")]
+
+use std::path::PathBuf;
+
+use plimsoll::analysis::{Experiment, Outcome, Precision, simulate};
+use plimsoll::config::{Document, Files, resolve};
+use plimsoll::metrics::{LittleCheck, Records, SloLimits};
+
+/// Factors on arrival times.
+const TIME_SCALES: [f64; 3] = [2.0, 1.0, 0.5];
+
+/// Files of the data folder.
+struct Data(PathBuf);
+
+impl Files for Data {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(self.0.join("traces").join(path)).map_err(|error| format!("{path}: {error}"))
+    }
+}
+
+fn data() -> Option<Data> {
+    let folder = std::env::var_os("PLIMSOLL_DATA").map(|folder| Data(folder.into()));
+    if folder.is_none() {
+        eprintln!("PLIMSOLL_DATA is not set: the published traces are not replayed");
+    }
+    folder
+}
+
+fn replay(data: &Data, path: &str, time_scale: f64) -> Outcome {
+    let text = format!(
+        "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+         [workload.arrivals.trace]\npath = \"{path}\"\ntime_scale = {time_scale:?}\n"
+    );
+    let document = Document::parse("replay.toml", &text).unwrap();
+    let resolved = resolve(document, data).unwrap_or_else(|problems| panic!("{path}: {problems:?}"));
+    let experiment = Experiment {
+        slo: SloLimits::default(),
+        records: Records::None,
+        precision: Precision::default(),
+        stops_when_precise: false,
+    };
+    simulate(&resolved.scenario, &experiment, |_| true)
+}
+
+fn assert_little(name: &str, check: &LittleCheck) {
+    let expected = check.lambda * check.w;
+    let error = (check.l - expected).abs() / expected.max(1e-9);
+    assert!(error < 1e-6, "{name}: L = {}, λW = {expected}", check.l);
+}
+
+/// Replays `path` at all rates and returns the median TTFT of each, in seconds.
+fn check(path: &str, requests: u64) -> Option<Vec<f64>> {
+    let data = data()?;
+    let medians = TIME_SCALES.iter().map(|&time_scale| {
+        let outcome = replay(&data, path, time_scale);
+        let (result, whole) = (&outcome.result, &outcome.result.whole);
+        assert_eq!(result.violations, Vec::<String>::new(), "{path}");
+        assert_eq!((outcome.counts.sent, outcome.counts.ended), (requests, requests), "{path}");
+        assert_eq!(whole.completed + whole.rejected + whole.timed_out, requests, "{path}");
+        assert_little("system", &result.little.system);
+        assert_little("waiting", &result.little.waiting);
+        assert_little("running", &result.little.running);
+        let ms = |p| 1e3 * whole.ttft.quantile_s(p).unwrap();
+        eprintln!(
+            "{path} x{}: {:?}, TTFT p50 {:.1} p99 {:.1} ms, {:.2} req/s, {:.0} output tok/s, {:.1} % of prompt tokens cached, {} preemptions",
+            1.0 / time_scale,
+            result.verdict,
+            ms(0.5),
+            ms(0.99),
+            whole.completed as f64 / whole.duration_s,
+            whole.output_tokens as f64 / whole.duration_s,
+            100.0 * whole.cache_hit_tokens as f64 / whole.cache_queries_tokens.max(1) as f64,
+            whole.preemptions
+        );
+        ms(0.5) / 1e3
+    });
+    Some(medians.collect())
+}
+
+/// The same requests closer together never wait less in the median.
+fn assert_load_is_felt(medians: Option<Vec<f64>>) {
+    for pair in medians.iter().flat_map(|medians| medians.windows(2)) {
+        assert!(pair[1] >= 0.98 * pair[0], "{medians:?}");
+    }
+}
+
+#[test]
+fn azure_conversations() {
+    assert_load_is_felt(check("AzureLLMInferenceTrace_conv.csv", 19_366));
+}
+
+#[test]
+fn azure_code() {
+    assert_load_is_felt(check("AzureLLMInferenceTrace_code.csv", 8_819));
+}
+
+#[test]
+fn mooncake_conversations_with_their_shared_prefixes() {
+    assert_load_is_felt(check("mooncake_conversation_trace.jsonl", 12_031));
+}
+
+#[test]
+fn an_hour_of_servegen_clients() {
+    assert_load_is_felt(check("servegen/servegen_multimodal_mm-image.tar.gz", 45_952));
+}
