@@ -30,6 +30,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// The caller asked to stop: the result covers only what was simulated until then.
     pub is_interrupted: bool,
+    /// Sequences preempted each other for ever, and the run was ended there.
+    pub is_livelocked: bool,
     /// The 213 days of the clock ended before the traffic did.
     pub clock_ended: bool,
 }
@@ -59,7 +61,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl Fn
     } else {
         u64::MAX
     };
-    let mut is_interrupted = false;
+    let (mut is_interrupted, mut is_livelocked) = (false, false);
     loop {
         let ended = simulation.counts().ended;
         let until = Until {
@@ -68,7 +70,8 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl Fn
         };
         let pause = simulation.advance(until, &mut recorder);
         let ended = simulation.counts().ended;
-        if pause == Pause::Drained {
+        if matches!(pause, Pause::Drained | Pause::Livelock) {
+            is_livelocked = pause == Pause::Livelock;
             break;
         }
         if !go_on(ended) {
@@ -87,6 +90,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl Fn
         result: judge(seen, kind, &experiment.precision),
         counts: simulation.counts(),
         is_interrupted,
+        is_livelocked,
         clock_ended: simulation.traffic().clock_exhausted(),
     }
 }

@@ -137,7 +137,7 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 3] = ["run", "knee", "sweep"];
+const SPEAK_VLLM: [&str; 4] = ["fit", "run", "knee", "sweep"];
 
 /// Runs the command line.
 #[must_use]

@@ -297,6 +297,13 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     if outcome.is_interrupted {
         remarks.push("interrupted: the result covers what was simulated until then".to_owned());
     }
+    if outcome.is_livelocked {
+        remarks.push(
+            "livelock: sequences of equal priority and arrival preempt each other for ever, as they would in the \
+             engine; the run was ended there (more KV blocks or fewer max_num_seqs avoid it)"
+                .to_owned(),
+        );
+    }
     if outcome.clock_ended {
         remarks.push("the clock of 213 days ended before the traffic did".to_owned());
     }
@@ -373,7 +380,9 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     if outcome.is_interrupted {
         return Exit::Interrupted;
     }
-    if !outcome.result.violations.is_empty() {
+    let whole = &outcome.result.whole;
+    let nobody_was_answered = whole.sent > 0 && whole.completed == 0;
+    if !outcome.result.violations.is_empty() || outcome.is_livelocked || nobody_was_answered {
         return Exit::Failure;
     }
     // Before the promise: without a steady state there is no share of requests that could keep it.

@@ -57,6 +57,9 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
     }
 }
 
+/// The largest KV block that an attention kernel pages by.
+const BLOCK_SIZE_MAX: u32 = 256;
+
 /// Resolves every engine flag. `model_len` is the longest context that the model allows.
 pub(super) fn resolve(
     judge: &mut Judge,
@@ -102,6 +105,14 @@ pub(super) fn resolve(
         defaults.block_size,
         by_profile(),
     );
+    if !block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX {
+        judge.wrong_help(
+            "engine.block_size",
+            "must be a power of two up to 256",
+            format!("no attention kernel pages by {block_size} tokens"),
+            "vLLM takes 1, 8, 16, 32, 64, 128 and 256",
+        );
+    }
     let threshold = judge.count(
         "engine.long_prefill_token_threshold",
         raw.long_prefill_token_threshold,

@@ -222,7 +222,7 @@ impl Judge {
             self.wrong(
                 key,
                 "must be at most 1e9 requests per second",
-                format!("{value} leaves less than a nanosecond between two"),
+                format!("{value:e} leaves less than a nanosecond between two"),
             );
         } else {
             self.wrong(

@@ -22,6 +22,9 @@ use crate::kv::BlockPool;
 use crate::units::Picos;
 use crate::workload::Request;
 
+/// A whole pool of one-token sequences preempts fewer times than this before one of them gets a token.
+const FRUITLESS_PREEMPTIONS_MAX: u32 = 1 << 20;
+
 /// One engine.
 pub(crate) struct Replica {
     pub(super) id: ReplicaId,
@@ -57,6 +60,8 @@ pub(crate) struct Replica {
     pub(super) membership: u64,
     /// Nobody waits, or the head cannot be admitted before something is freed.
     pub(super) admission_closed: bool,
+    /// Preemptions since a step last sampled a token.
+    pub(super) fruitless_preemptions: u32,
     /// Requests preempted by the last call of `schedule`.
     pub(super) preempted: Vec<crate::ids::RequestId>,
     /// V1-16: the last step that carried prefill, and whether it left somebody waiting.
@@ -104,6 +109,7 @@ impl Replica {
             overrunning: 0,
             membership: 0,
             admission_closed: true,
+            fruitless_preemptions: 0,
             preempted: Vec::new(),
             last_prefill_step: 0,
             queue_undrained: false,
@@ -196,6 +202,9 @@ impl Replica {
     ) -> Picos {
         let mut now = Picos::ZERO;
         loop {
+            if self.is_livelocked() {
+                return now;
+            }
             match (self.next_pass, self.in_flight.front()) {
                 (Some(pass), _) if pass < horizon => {
                     now = pass;
@@ -214,6 +223,12 @@ impl Replica {
                 _ => return now,
             }
         }
+    }
+
+    /// Sequences preempt each other without any of them ever getting a token: of exact ties under the priority policy
+    /// the first is evicted (V1-22), so equals can take turns for ever, in the engine as here.
+    pub(crate) fn is_livelocked(&self) -> bool {
+        self.fruitless_preemptions > FRUITLESS_PREEMPTIONS_MAX
     }
 
     /// The pass of the loop that is due at `now`, the horizon of [`Replica::run`], if one is.

@@ -311,6 +311,7 @@ impl Replica {
         sequence.computed = 0;
         sequence.preemptions += 1;
         sequence.waiting_since = now;
+        self.fruitless_preemptions += 1;
         self.preempted.push(sequence.request.id);
         let handle = sequence.handle(slot);
         self.waiting.push_front(handle, &self.sequences[slot].request);
@@ -509,6 +510,9 @@ impl Replica {
         step.load.decode_seqs += self.pack.members;
         step.load.decode_kv_tokens += self.pack.context + u64::from(self.pack.members);
         step.load.sampled_rows += self.pack.members;
+        if step.load.sampled_rows > 0 {
+            self.fruitless_preemptions = 0;
+        }
         step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
         step.discarded = self.overrunning;
         step.running = self.sequences.running;

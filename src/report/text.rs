@@ -42,6 +42,15 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
 #[must_use]
 pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
     let load = load(meta);
+    let whole = &result.whole;
+    if whole.completed == 0 && whole.sent > 0 {
+        return format!(
+            "NO ANSWERS {load}: of {} requests {} were given up and {} refused",
+            count(whole.sent),
+            count(whole.timed_out),
+            count(whole.rejected)
+        );
+    }
     match result.verdict {
         Verdict::Stable => format!("stable {load}: {}", headline(result)),
         Verdict::Critical => format!("CRITICAL {load}: {}", headline(result)),

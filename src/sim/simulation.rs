@@ -56,6 +56,8 @@ pub enum Pause {
     EnoughEnded,
     /// The asked time has come.
     TimeUp,
+    /// Sequences preempt each other for ever: nobody will get another token.
+    Livelock,
 }
 
 /// How far to go.
@@ -176,6 +178,9 @@ impl<T: Traffic> Simulation<T> {
             self.buffer = ended;
             if somebody_left {
                 continue;
+            }
+            if self.replica.is_livelocked() {
+                return Pause::Livelock;
             }
             if horizon > until.time {
                 return if outside.is_none() && self.replica.next().is_none() {
