@@ -166,11 +166,22 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => Exit::Ok.into(),
         Err(error) => {
             terminal.error(&error);
-            // The disk's fault, or the arguments'.
-            let is_io = error.chain().any(|cause| cause.is::<std::io::Error>());
-            if is_io { Exit::Failure } else { Exit::BadInput }.into()
+            if is_fault_of_the_machine(&error) {
+                Exit::Failure
+            } else {
+                Exit::BadInput
+            }
+            .into()
         }
     }
+}
+
+/// A full disk or a missing permission; a file that is not there was named wrongly.
+fn is_fault_of_the_machine(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() != std::io::ErrorKind::NotFound)
 }
 
 type Parsed = (Cli, Terminal, Option<crate::config::Diagnostics>);

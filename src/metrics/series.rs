@@ -61,7 +61,8 @@ impl Series {
         if self.bins.len() <= index {
             self.bins.resize(index + 1, Bin::default());
         }
-        self.cursor = (index, (index as u64 + 1) * self.width);
+        // The last bin may reach past the end of the clock: it ends there, and is told a little too early.
+        self.cursor = (index, (index as u64 + 1).saturating_mul(self.width));
     }
 
     fn halve(&mut self) {
@@ -133,10 +134,11 @@ impl Series {
         let mut points = Vec::with_capacity(self.bins.len());
         for (index, bin) in self.bins.iter().enumerate() {
             let begin = index as u64 * self.width;
-            let until = (begin + self.width).min(end.0.max(begin + 1));
+            let bin_end = begin.saturating_add(self.width);
+            let until = bin_end.min(end.0.max(begin + 1));
             let span = (until - begin) as f64;
             let mean = |which: usize| {
-                let past_end = i128::from(begin + self.width - until);
+                let past_end = i128::from(bin_end - until);
                 let carried = i128::from(level[which]) * i128::from(until - begin);
                 let area = carried + bin.area[which] - i128::from(bin.change[which]) * past_end;
                 area as f64 / span
@@ -156,7 +158,7 @@ impl Series {
             for (sum, change) in level.iter_mut().zip(bin.change) {
                 *sum += change;
             }
-            if begin + self.width >= end.0 {
+            if bin_end >= end.0 {
                 break;
             }
         }
@@ -167,6 +169,17 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_instants_of_the_clock_are_counted() {
+        let mut series = Series::new();
+        series.shift(Picos(0), [1, 0, 1]);
+        series.shift(Picos(u64::MAX), [-1, 0, -1]);
+        series.hold(Picos(0), Picos(u64::MAX), 3);
+        let points = series.points(Picos(u64::MAX), 3.0);
+        let last = points.last().expect("there are points");
+        assert!(last.in_system > 0.99 && last.in_system < 1.01, "{last:?}");
+    }
 
     #[test]
     fn merging_bins_keeps_the_area_under_the_curve() {
