@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use plimsoll::analysis::{Experiment, Outcome, Precision, simulate};
-use plimsoll::config::{Document, Files, resolve};
+use plimsoll::config::{Document, Files, NoFiles, resolve};
 use plimsoll::metrics::{LittleCheck, Records, SloLimits};
+use plimsoll::workload::trace::{self, ReadOptions};
 
 /// Factors on arrival times.
 const TIME_SCALES: [f64; 3] = [2.0, 1.0, 0.5];
@@ -103,4 +104,57 @@ fn mooncake_conversations_with_their_shared_prefixes() {
 #[test]
 fn an_hour_of_servegen_clients() {
     assert_load_is_felt(check("servegen/servegen_multimodal_mm-image.tar.gz", 45_952));
+}
+
+/// Whole-run figures of a scenario's `[workload]` on one H100.
+fn run_workload(workload: &str) -> Outcome {
+    let text = format!(
+        "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+         [workload]\nnum_prompts = 12031\n{workload}"
+    );
+    let resolved = resolve(Document::parse("twin.toml", &text).unwrap(), &NoFiles).unwrap();
+    let experiment = Experiment {
+        slo: SloLimits::default(),
+        records: Records::None,
+        precision: Precision::default(),
+        stops_when_precise: false,
+    };
+    simulate(&resolved.scenario, &experiment, |_| true)
+}
+
+fn hit_share(outcome: &Outcome) -> f64 {
+    let whole = &outcome.result.whole;
+    whole.cache_hit_tokens as f64 / whole.cache_queries_tokens as f64
+}
+
+#[test]
+fn a_fitted_workload_keeps_lengths_and_what_caches_find() {
+    let Some(data) = data() else { return };
+    let path = "mooncake_conversation_trace.jsonl";
+    let bytes = data.read(path).unwrap();
+    let trace = trace::read(&bytes, path, &ReadOptions::default()).unwrap();
+    let fitted = trace::fit(&trace).unwrap();
+    let (own, twin) = (&fitted.source, &fitted.twin);
+    let lengths = [
+        (own.input.mean, twin.input.mean),
+        (own.input.p50, twin.input.p50),
+        (own.input.p90, twin.input.p90),
+        (own.input.p99, twin.input.p99),
+    ];
+    let endless = (own.prefix.unwrap().tokens, twin.prefix.unwrap().tokens);
+    // A cache of 27,000 blocks: what is repeated late is gone by then.
+    let finite = (
+        hit_share(&replay(&data, path, 1.0)),
+        hit_share(&run_workload(&fitted.toml(path, None))),
+    );
+    eprintln!(
+        "{:?}\n{lengths:?}\nendless {endless:?}, finite {finite:?}",
+        fitted.prefix
+    );
+    assert!(
+        lengths.iter().all(|(own, twin)| (twin / own - 1.0).abs() < 0.02),
+        "{lengths:?}"
+    );
+    assert!((endless.0 - endless.1).abs() < 0.02, "{endless:?}");
+    assert!((finite.0 - finite.1).abs() < 0.02, "{finite:?}");
 }
