@@ -20,10 +20,14 @@ impl Files for Data {
     }
 }
 
+fn tell(line: &str) {
+    std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()).unwrap();
+}
+
 fn data() -> Option<Data> {
     let folder = std::env::var_os("PLIMSOLL_DATA").map(|folder| Data(folder.into()));
     if folder.is_none() {
-        eprintln!("PLIMSOLL_DATA is not set: the published traces are not replayed");
+        tell("PLIMSOLL_DATA is not set: the published traces are not replayed");
     }
     folder
 }
@@ -63,7 +67,7 @@ fn check(path: &str, requests: u64) -> Option<Vec<f64>> {
         assert_little("waiting", &result.little.waiting);
         assert_little("running", &result.little.running);
         let ms = |p| 1e3 * whole.ttft.quantile_s(p).unwrap();
-        eprintln!(
+        tell(&format!(
             "{path} x{}: {:?}, TTFT p50 {:.1} p99 {:.1} ms, {:.2} req/s, {:.0} output tok/s, {:.1} % of prompt tokens cached, {} preemptions",
             1.0 / time_scale,
             result.verdict,
@@ -73,7 +77,7 @@ fn check(path: &str, requests: u64) -> Option<Vec<f64>> {
             whole.output_tokens as f64 / whole.duration_s,
             100.0 * whole.cache_hit_tokens as f64 / whole.cache_queries_tokens.max(1) as f64,
             whole.preemptions
-        );
+        ));
         ms(0.5) / 1e3
     });
     Some(medians.collect())
@@ -147,10 +151,10 @@ fn a_fitted_workload_keeps_lengths_and_what_caches_find() {
         hit_share(&replay(&data, path, 1.0)),
         hit_share(&run_workload(&fitted.toml(path, None))),
     );
-    eprintln!(
+    tell(&format!(
         "{:?}\n{lengths:?}\nendless {endless:?}, finite {finite:?}",
         fitted.prefix
-    );
+    ));
     assert!(
         lengths.iter().all(|(own, twin)| (twin / own - 1.0).abs() < 0.02),
         "{lengths:?}"
