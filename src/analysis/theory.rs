@@ -45,8 +45,9 @@ pub fn m_m_1_sojourn_quantile(rate: f64, service: f64, p: f64) -> Option<f64> {
     (rate * service < 1.0).then(|| -(1.0 - p).ln() / (1.0 / service - rate))
 }
 
-/// G/G/1, Kingman's bound on the mean wait, with squared coefficients of variation of gaps and services. Gamma
-/// gaps of burstiness κ have `1/κ`.
+/// G/G/1, Kingman's approximation of the mean wait in heavy traffic, with squared coefficients of variation of gaps and
+/// services. Gamma gaps of burstiness κ have `1/κ`. It is no bound: bursty gaps wait longer at light load. A bound puts
+/// `gap_scv/ρ²` for `gap_scv`.
 #[must_use]
 pub fn kingman_wait(rate: f64, service: f64, gap_scv: f64, service_scv: f64) -> Option<f64> {
     let load = rate * service;

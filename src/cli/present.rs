@@ -119,6 +119,11 @@ pub(super) fn meta(resolved: &Resolved, outputs: &Outputs, result: &RunResult) -
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
+        load: match workload.arrivals {
+            Arrivals::Replay { .. } => Some("as the trace has it".to_owned()),
+            Arrivals::Users { users, .. } => Some(format!("with {users} users")),
+            _ => None,
+        },
         burstiness,
         max_concurrency: workload.client.max_concurrency,
         ramp_up,

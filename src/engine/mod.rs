@@ -9,6 +9,7 @@ mod config;
 pub mod memory;
 mod pack;
 mod process;
+mod ranks;
 mod replica;
 mod schedule;
 mod sequence;

@@ -3,13 +3,10 @@
 //! They are never visited one by one. A clock counts the pack's steps; a sequence that joined with `computed` tokens
 //! at clock `c` has `computed − c + clock` now, so its context, the blocks it needs and the step in which it ends
 //! follow from its *anchor* `computed − c`. The pack keeps the number of members, the sum of their contexts, how many
-//! anchors there are at each residue of the block size, and heaps of the clocks at which members end and of their
-//! anchors. Departures leave their entries in the heaps; an entry is current while its *stay* is its sequence's.
+//! anchors there are at each residue of the block size, and in order the clocks at which members end and their anchors.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use super::sequence::{Phase, Sequence, Sequences};
+use super::ranks::Ranks;
+use super::sequence::{Phase, Sequence};
 
 /// Decoding sequences in lock-step.
 #[derive(Debug)]
@@ -25,41 +22,12 @@ pub(crate) struct Pack {
     residues: Vec<u32>,
     /// `−clock mod block_size`: members of this residue need a block for the step at the clock.
     due: u32,
-    /// Counts the times that a sequence joined.
-    stays: u32,
-    /// By the clock of the step that samples the last token.
-    endings: BinaryHeap<Reverse<Entry>>,
-    /// Clock of the first current entry of `endings`, `u64::MAX` without one.
-    next_ending: u64,
+    /// Members by the clock of the step that samples their last token.
+    endings: Ranks,
     /// Whether the longest context is asked for.
     tracks_longest: bool,
-    anchors: BinaryHeap<Entry>,
-    /// The first current entry of `anchors`.
-    longest: Option<i64>,
-}
-
-/// An entry of a heap: a key, then whose it is. One integer, so that comparing two is one comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry(u128);
-
-impl Entry {
-    fn new(key: u64, slot: usize, stay: u32) -> Entry {
-        Entry(u128::from(key) << 64 | (slot as u128) << 32 | u128::from(stay))
-    }
-
-    fn key(self) -> u64 {
-        (self.0 >> 64) as u64
-    }
-
-    fn slot(self) -> usize {
-        (self.0 >> 32) as u32 as usize
-    }
-
-    fn is_current(self, sequences: &Sequences) -> bool {
-        sequences
-            .at(self.slot())
-            .is_some_and(|sequence| sequence.phase == Phase::Packed && sequence.stay == self.0 as u32)
-    }
+    /// Members by their contexts, the longest first.
+    contexts: Ranks,
 }
 
 /// Added to anchors, so that they are ordered as unsigned keys.
@@ -75,12 +43,9 @@ impl Pack {
             block_size,
             residues: vec![0; block_size as usize],
             due: 0,
-            stays: 0,
-            endings: BinaryHeap::new(),
-            next_ending: u64::MAX,
+            endings: Ranks::default(),
             tracks_longest,
-            anchors: BinaryHeap::new(),
-            longest: None,
+            contexts: Ranks::default(),
         }
     }
 
@@ -96,29 +61,26 @@ impl Pack {
 
     /// A sequence whose next token is a decode joins.
     pub(crate) fn join(&mut self, slot: usize, sequence: &mut Sequence) {
-        self.stays = self.stays.wrapping_add(1);
         sequence.phase = Phase::Packed;
         sequence.anchor = i64::from(sequence.computed) - self.clock as i64;
         sequence.joined = self.clock;
-        sequence.stay = self.stays;
         self.members += 1;
         self.context += u64::from(sequence.computed);
         let residue = self.residue(sequence.anchor);
         self.residues[residue] += 1;
-        let clock = last_clock(sequence);
-        self.endings.push(Reverse(Entry::new(clock, slot, self.stays)));
-        self.next_ending = self.next_ending.min(clock);
+        self.endings.insert(last_clock(sequence), slot);
         if self.tracks_longest {
-            let key = (sequence.anchor as u64).wrapping_add(ANCHOR_BIAS);
-            self.anchors.push(Entry::new(key, slot, self.stays));
-            self.longest = self.longest.max(Some(sequence.anchor));
+            self.contexts.insert(context_rank(sequence.anchor), slot);
         }
     }
 
-    /// A member leaves; its counts are made current. [`Pack::forget_departed`] must follow before the pack is asked
-    /// for endings or the longest context.
-    pub(crate) fn leave(&mut self, sequence: &mut Sequence, phase: Phase) {
+    /// A member leaves; its counts are made current.
+    pub(crate) fn leave(&mut self, slot: usize, sequence: &mut Sequence, phase: Phase) {
         debug_assert_eq!(sequence.phase, Phase::Packed, "only members leave");
+        self.endings.remove(last_clock(sequence), slot);
+        if self.tracks_longest {
+            self.contexts.remove(context_rank(sequence.anchor), slot);
+        }
         sequence.computed = self.computed(sequence);
         sequence.sampled =
             (sequence.computed + 1 - sequence.request.prompt_tokens).min(sequence.output_tokens);
@@ -129,26 +91,9 @@ impl Pack {
         self.residues[residue] -= 1;
     }
 
-    /// Drops entries of departed members from the tops of the heaps.
-    pub(crate) fn forget_departed(&mut self, sequences: &Sequences) {
-        self.forget_departed_endings(sequences);
-        while self.anchors.peek().is_some_and(|top| !top.is_current(sequences)) {
-            self.anchors.pop();
-        }
-        let anchor = |top: &Entry| top.key().wrapping_sub(ANCHOR_BIAS) as i64;
-        self.longest = self.anchors.peek().map(anchor);
-    }
-
-    fn forget_departed_endings(&mut self, sequences: &Sequences) {
-        while self.endings.peek().is_some_and(|Reverse(top)| !top.is_current(sequences)) {
-            self.endings.pop();
-        }
-        self.next_ending = self.endings.peek().map_or(u64::MAX, |Reverse(top)| top.key());
-    }
-
     /// The steps that may be scheduled before the one that samples somebody's last token.
     pub(crate) fn steps_before_ending(&self) -> u64 {
-        self.next_ending - self.clock
+        self.endings.first().map_or(u64::MAX, |last| last - self.clock)
     }
 
     /// Moves the pack on by scheduled steps.
@@ -227,20 +172,18 @@ impl Pack {
     }
 
     /// The longest context of the step at the current clock, its own token included; 0 without members.
+    #[inline]
     pub(crate) fn longest(&self) -> u32 {
-        self.longest.map_or(0, |anchor| {
+        self.contexts.first().map_or(0, |rank| {
+            let anchor = (!rank).wrapping_sub(ANCHOR_BIAS) as i64;
             u32::try_from(anchor + self.clock as i64).expect("a context is a token count") + 1
         })
     }
 
     /// Takes the next member whose last token is sampled in the step at the current clock.
-    pub(crate) fn pop_ending(&mut self, sequences: &Sequences) -> Option<usize> {
-        if self.next_ending > self.clock {
-            return None;
-        }
-        let Reverse(ending) = self.endings.pop()?;
-        self.forget_departed_endings(sequences);
-        Some(ending.slot())
+    #[inline]
+    pub(crate) fn pop_ending(&mut self) -> Option<usize> {
+        self.endings.pop_first_if(self.clock)
     }
 
     fn residue(&self, anchor: i64) -> usize {
@@ -248,8 +191,12 @@ impl Pack {
     }
 }
 
-/// The clock of the step that samples the last token of a sequence that has just joined: Σ sampled so far, one more
-/// each step.
+/// The clock of the step that samples the last token of a member: one token each step since it joined.
 fn last_clock(sequence: &Sequence) -> u64 {
     sequence.joined + u64::from(sequence.output_tokens - sequence.sampled) - 1
+}
+
+/// Orders by anchor, the largest first.
+fn context_rank(anchor: i64) -> u64 {
+    !(anchor as u64).wrapping_add(ANCHOR_BIAS)
 }

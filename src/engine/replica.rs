@@ -202,11 +202,13 @@ impl Replica {
                     self.pass(pass, observer);
                 }
                 (None, Some(step)) if step.end() <= horizon => {
-                    if !self.leap(horizon, observer) {
+                    if !self.goes_on_plainly(horizon) {
                         now = self.end_step(observer, ended);
                         if !ended.is_empty() {
                             return now;
                         }
+                    } else if self.leap(horizon, observer) == 0 {
+                        now = self.turn_over(observer);
                     }
                 }
                 _ => return now,
@@ -291,59 +293,53 @@ impl Replica {
         }
     }
 
-    /// Leaps over as many identical steps as end before `horizon`, one at least, and says whether it could.
-    ///
-    /// The oldest step must be plain, and so must those to be scheduled be: the pack decodes, nobody waits that could
-    /// be admitted, nobody ends.
-    fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> bool {
-        let horizon = self
-            .inbox
+    /// Whether the oldest step is plain and ends before `horizon`, and the one to be scheduled at its end is plain too:
+    /// the pack decodes, nobody waits that could be admitted, nobody ends.
+    fn goes_on_plainly(&self, horizon: Picos) -> bool {
+        self.in_flight
             .front()
-            .map_or(horizon, |&(arrival, _)| horizon.min(arrival));
-        let Some(front) = self.in_flight.front() else {
-            return false;
-        };
-        if front.end() >= horizon
-            || !self.singles.is_empty()
-            || !self.admission_closed
-            || self.within_prefill_interval()
-            || self.in_flight.len() != self.config.queue_depth as usize
-            || !front.is_plain
-            || self.pack.steps_before_ending() == 0
-            || !self.pack_can_go_on()
-        {
-            return false;
-        }
-        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
-        let mut steps = 0;
-        if self.in_flight.iter().all(is_settled) {
-            steps = self.leap_settled(horizon, observer);
-        }
-        if steps == 0 {
-            self.turn_over(observer);
-        }
-        true
+            .is_some_and(|front| front.is_plain && front.end() < self.horizon_inside(horizon))
+            && self.singles.is_empty()
+            && self.admission_closed
+            && !self.within_prefill_interval()
+            && self.in_flight.len() == self.config.queue_depth as usize
+            && self.pack.steps_before_ending() > 0
+            && self.pack_can_go_on()
+    }
+
+    /// The horizon, or before it the time at which the next request reaches the engine.
+    fn horizon_inside(&self, horizon: Picos) -> Picos {
+        self.inbox
+            .front()
+            .map_or(horizon, |&(arrival, _)| horizon.min(arrival))
     }
 
     /// The oldest step ends and a plain one is scheduled at its end, whatever is in flight between the two.
-    fn turn_over<O: Observer>(&mut self, observer: &mut O) {
+    fn turn_over<O: Observer>(&mut self, observer: &mut O) -> Picos {
         let mut step = self
             .in_flight
             .pop_front()
-            .expect("a leap starts with a step in flight");
+            .expect("only called with a step in flight");
         self.report(&step, observer);
         self.processed_steps = step.number;
         self.last_end = step.end();
         self.open(&mut step, self.last_end);
         self.close_with_pack(&mut step);
         self.in_flight.push_back(step);
+        self.last_end
     }
 
-    /// Leaps where all steps in flight are plain and have the pack's present members; the number of steps.
+    /// Leaps over the steps that end before `horizon` if all in flight are alike: plain, with the pack's present members.
+    /// Returns how many.
     ///
     /// Step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one scheduled at its end, so
     /// the steps in flight afterwards are those of before, `m` steps on.
-    fn leap_settled<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+    fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
+        if !self.in_flight.iter().all(is_settled) {
+            return 0;
+        }
+        let horizon = self.horizon_inside(horizon);
         let front = self
             .in_flight
             .front()

@@ -535,7 +535,7 @@ impl Replica {
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
     fn move_pack(&mut self, step: &mut Step) {
         self.leavers.clear();
-        while let Some(slot) = self.pack.pop_ending(&self.sequences) {
+        while let Some(slot) = self.pack.pop_ending() {
             let sequence = &self.sequences[slot];
             step.finishing.push((sequence.order, sequence.handle(slot)));
             self.leavers.push(slot);
@@ -577,7 +577,7 @@ impl Replica {
         let newest_overlapped = self.in_flight.back().is_some_and(|step| step.overlapped);
         let sequence = &mut self.sequences[slot];
         let moved = self.pack.has_moved(sequence);
-        self.pack.leave(sequence, phase);
+        self.pack.leave(slot, sequence, phase);
         sequence.packed_steps.1 = self.scheduled_steps;
         self.membership += 1;
         self.overrunning -= u32::from(sequence.sampled == sequence.output_tokens);
@@ -596,7 +596,6 @@ impl Replica {
                 None => sequence.last_token = self.last_end,
             }
         }
-        self.pack.forget_departed(&self.sequences);
     }
 
     fn log_step(&mut self, step: &Step) {

@@ -46,8 +46,6 @@ pub(crate) struct Sequence {
     pub(crate) joined: u64,
     /// Steps that its last stay in the pack took part in: from, up to (`u64::MAX` while it stays).
     pub(crate) packed_steps: (u64, u64),
-    /// Which stay in the pack is its last, so that stale heap entries are recognised.
-    pub(crate) stay: u32,
     /// The last step in which it was scheduled, unless packed.
     pub(crate) last_step: u64,
     /// 1 if the input token of that step was unknown when it was scheduled (an asynchronous placeholder).
@@ -138,7 +136,6 @@ impl Sequences {
             anchor: 0,
             joined: 0,
             packed_steps: (0, 0),
-            stay: 0,
             last_step: 0,
             placeholder: 0,
             sampled_last: false,
@@ -169,11 +166,6 @@ impl Sequences {
         self.slots
             .get(handle.slot)
             .filter(|sequence| sequence.generation == handle.generation)
-    }
-
-    /// The sequence in a slot, if there is one.
-    pub(crate) fn at(&self, slot: usize) -> Option<&Sequence> {
-        self.slots.get(slot)
     }
 
     /// Number of sequences, waiting and running.

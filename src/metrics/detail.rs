@@ -79,8 +79,8 @@ impl Gaps {
             Fact::Steps(steps) => self.log(steps.replica).push(steps),
             Fact::FirstToken { now, id, .. } => self.first_token(id, now),
             Fact::Gap { now, id, gap } => self.gap(id, now, gap),
-            Fact::Preempted { id, .. } => self.settle(id, None),
-            Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
+            // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
+            Fact::Preempted { .. } | Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
         }
     }
 
@@ -106,12 +106,11 @@ impl Gaps {
     }
 
     /// Moves the sequence's entries of the log into its own list, up to those delivered by `until`.
-    fn settle(&mut self, id: RequestId, until: Option<Picos>) {
+    fn settle(&mut self, id: RequestId, until: Picos) {
         if let Some(sequence) = self.sequences.get_mut(&id) {
             let entries = &self.replicas[sequence.replica].entries;
             if let Some(from) = sequence.from.take() {
-                let delivered =
-                    |&&(end, _): &&(Picos, Picos)| until.is_none_or(|until| end + sequence.delivery <= until);
+                let delivered = |&&(end, _): &&(Picos, Picos)| end + sequence.delivery <= until;
                 sequence
                     .itls
                     .extend(entries[from..].iter().take_while(delivered).map(|&(_, gap)| gap));
@@ -120,7 +119,7 @@ impl Gaps {
     }
 
     fn gap(&mut self, id: RequestId, now: Picos, gap: Picos) {
-        self.settle(id, Some(now.saturating_sub(gap)));
+        self.settle(id, now.saturating_sub(gap));
         if let Some(sequence) = self.sequences.get_mut(&id) {
             sequence.itls.push(gap);
             sequence.from = Some(self.replicas[sequence.replica].entries.len());
@@ -129,9 +128,13 @@ impl Gaps {
 
     /// The gaps of a request that left, in seconds.
     fn take(&mut self, completion: &Completion, audit: &mut Audit) -> Vec<f64> {
-        self.settle(completion.id, Some(completion.end));
-        let sequence = self.sequences.remove(&completion.id).unwrap_or_default();
+        self.settle(completion.id, completion.end);
+        let mut sequence = self.sequences.remove(&completion.id).unwrap_or_default();
         let expected = completion.output_tokens.saturating_sub(1) as usize;
+        if completion.outcome != Outcome::Completed {
+            // Whose client gave up while it was preempted or passed over had no part in the last steps.
+            sequence.itls.truncate(expected);
+        }
         if completion.outcome == Outcome::Completed && sequence.itls.len() != expected {
             let (id, found) = (completion.id.0, sequence.itls.len());
             audit.note(|| {

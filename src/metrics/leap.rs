@@ -1,8 +1,8 @@
 //! When the steps of a leap ended, without visiting them.
 
-use crate::sim::Steps;
+use super::run::Run;
 
-/// The instants at which the steps of a [`Steps`] fact ended, as a quadratic in the step's index.
+/// The instants at which the steps of a [`Run`] ended, as a quadratic in the step's index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     first: u64,
@@ -13,16 +13,17 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    pub(super) fn of(steps: &Steps<'_>) -> Ends {
-        let later = steps.count.saturating_sub(1);
-        let (duration, increment) = (steps.duration.0, steps.duration_increment.0);
+    #[inline]
+    pub(super) fn of(run: &Run) -> Ends {
+        let later = run.count.saturating_sub(1);
+        let (duration, increment) = (run.duration.0, run.increment.0);
         let after_first = duration * later + increment * triangle(later);
         Ends {
-            first: steps.end.0.saturating_sub(after_first),
+            first: run.end.0.saturating_sub(after_first),
             duration,
             increment,
-            count: steps.count,
-            last: steps.end.0,
+            count: run.count,
+            last: run.end.0,
         }
     }
 

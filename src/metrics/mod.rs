@@ -15,6 +15,7 @@ mod leap;
 mod moments;
 mod packed;
 mod recorder;
+mod run;
 mod samples;
 mod seconds;
 mod series;

@@ -1,5 +1,7 @@
 //! A distribution at rest, as small as it gets: what the batches of a run keep of their latencies.
 
+use std::borrow::Cow;
+
 use super::buckets::{bounds, bucket_of};
 use super::distribution::DISTINCT_MAX;
 use super::moments::Moments;
@@ -57,41 +59,22 @@ impl Packed {
     /// Adds all of `other`, by a merge of sorted lists.
     pub(super) fn merge(&mut self, other: &Packed) {
         let exact = self.is_exact() && other.is_exact();
-        let key = |side: &Packed, entry: (u64, u64)| match exact || !side.exact {
-            true => entry,
-            false => (bucket_of(entry.0) as u64, entry.1),
-        };
-        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(self.entries.len() + other.entries.len());
-        let mut push = |(key, count): (u64, u64)| match merged.last_mut() {
-            Some(last) if last.0 == key => last.1 += count,
-            _ => merged.push((key, count)),
-        };
-        let (mut mine, mut theirs) = (self.entries.iter().peekable(), other.entries.iter().peekable());
-        loop {
-            let left = mine.peek().map(|&&entry| key(self, entry));
-            let right = theirs.peek().map(|&&entry| key(other, entry));
-            match (left, right) {
-                (Some(l), Some(r)) if l.0 <= r.0 => {
-                    push(l);
-                    mine.next();
-                }
-                (Some(l), None) => {
-                    push(l);
-                    mine.next();
-                }
-                (_, Some(r)) => {
-                    push(r);
-                    theirs.next();
-                }
-                (None, None) => break,
-            }
-        }
-        self.entries = merged;
+        self.entries = merged(&self.keyed(exact), &other.keyed(exact));
         self.exact = exact;
         self.moments.merge(&other.moments);
         if exact && self.entries.len() > DISTINCT_MAX {
             self.coarsen();
         }
+    }
+
+    /// The entries by value, or by bucket.
+    fn keyed(&self, exact: bool) -> Cow<'_, [(u64, u64)]> {
+        if exact || !self.exact {
+            return Cow::Borrowed(&self.entries);
+        }
+        let mut coarse = self.clone();
+        coarse.coarsen();
+        Cow::Owned(coarse.entries)
     }
 
     fn coarsen(&mut self) {
@@ -105,4 +88,20 @@ impl Packed {
         self.entries = coarse;
         self.exact = false;
     }
+}
+
+/// Two lists of (key, count), each ascending with every key once, as one.
+fn merged(mine: &[(u64, u64)], theirs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut both = Vec::with_capacity(mine.len() + theirs.len());
+    let (mut i, mut j) = (0, 0);
+    while i < mine.len() && j < theirs.len() {
+        let ((left, n), (right, m)) = (mine[i], theirs[j]);
+        let count = if left <= right { n } else { 0 } + if right <= left { m } else { 0 };
+        both.push((left.min(right), count));
+        i += usize::from(left <= right);
+        j += usize::from(right <= left);
+    }
+    both.extend_from_slice(&mine[i..]);
+    both.extend_from_slice(&theirs[j..]);
+    both
 }

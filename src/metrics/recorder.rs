@@ -2,7 +2,7 @@
 //!
 //! A request costs a handful of additions at each of its facts; a leap of decode steps costs the same as one step.
 //! Everything kept is an integer, so a run's figures do not depend on how its steps were grouped into leaps (only
-//! KV usage within a leap is interpolated, and the sample of steps counts facts).
+//! KV usage within a run of steps is interpolated, and the sample of steps counts facts).
 //!
 //! Order asked of the facts: a step's [`Fact::Steps`] comes before the tokens, gaps and endings that it brings
 //! about; an arrival comes before anything else about its request. Requests that left are told once, by
@@ -16,6 +16,7 @@ use super::distribution::Distribution;
 use super::in_flight::{InFlight, Place};
 use super::leap::Ends;
 use super::packed::Packed;
+use super::run::Run;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
@@ -96,6 +97,8 @@ pub struct Recorder {
     level_at_begin: Change,
     moment: [i128; 3],
     clock: Picos,
+    /// Steps that may go on; they belong to the open stretch.
+    run: Option<Run>,
     sending: Option<Sending>,
     series: Series,
     seconds: Seconds,
@@ -164,6 +167,7 @@ impl Recorder {
             level_at_begin: [0; 3],
             moment: [0; 3],
             clock: Picos::ZERO,
+            run: None,
             sending: None,
             series: Series::new(),
             seconds: Seconds::default(),
@@ -198,7 +202,11 @@ impl Recorder {
     /// The number in the system over time, as far as seen.
     #[must_use]
     pub fn series(&self) -> Vec<SeriesPoint> {
-        self.series.points(self.clock, 0.0)
+        let mut series = self.series.clone();
+        if let Some(run) = &self.run {
+            series.tokens(&Ends::of(run), run.end, u64::from(run.gap_seqs));
+        }
+        series.points(self.clock, 0.0)
     }
 
     /// When requests were sent so far.
@@ -377,52 +385,49 @@ impl Recorder {
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {
-        self.audit.step(steps);
-        self.work(steps);
         self.samples.offer(steps);
-        if steps.gap_seqs > 0 {
-            let seqs = u64::from(steps.gap_seqs);
+        if let Some(run) = &mut self.run
+            && run.extend(steps)
+        {
+            return;
+        }
+        self.add_up_run();
+        self.open.work.add_chunks(steps);
+        self.run = Some(Run::of(steps));
+    }
+
+    /// Adds up the steps that were held back because they might have gone on.
+    fn add_up_run(&mut self) {
+        let Some(run) = self.run.take() else {
+            return;
+        };
+        self.audit.run(&run);
+        self.open.work.add_run(&run);
+        self.hold_kv(&run);
+        if run.gap_seqs > 0 {
+            let seqs = u64::from(run.gap_seqs);
             let itl = &mut self.open.latencies[Metric::Itl as usize];
-            itl.record(steps.gap, seqs);
-            let second = steps.duration + steps.duration_increment;
-            itl.record_progression(second, steps.duration_increment, steps.count - 1, seqs);
-            let ends = Ends::of(steps);
-            self.series.tokens(&ends, steps.end, seqs);
+            itl.record(run.gap, seqs);
+            itl.record_progression(run.duration + run.increment, run.increment, run.count - 1, seqs);
+            let ends = Ends::of(&run);
+            self.series.tokens(&ends, run.end, seqs);
             self.seconds.tokens(&ends, seqs);
         }
     }
 
-    fn work(&mut self, steps: &Steps<'_>) {
-        let (load, count) = (steps.load, steps.count);
-        let seqs = u64::from(load.decode_seqs);
-        let busy = steps.end.saturating_sub(steps.begin).0;
-        let work = &mut self.open.work;
-        work.steps += count;
-        work.busy += busy;
-        work.recomputed_tokens += steps.recomputed_tokens;
-        work.decode_tokens += seqs * count;
-        work.sampled_rows += u64::from(load.sampled_rows) * count;
-        // Step i reads i·seqs more; the product is formed wide because a leap may be long.
-        let growth = u128::from(seqs * (count - 1)) * u128::from(count) / 2;
-        work.decode_kv_tokens += u128::from(load.decode_kv_tokens) * u128::from(count) + growth;
-        if load.chunks.is_empty() {
-            work.decode_only_steps += count;
-        }
-        for chunk in &load.chunks {
-            let (computed, new) = (u64::from(chunk.computed), u64::from(chunk.new));
-            work.prefill_tokens += new * count;
-            work.chunk_pairs_doubled += u128::from(new * (2 * computed + new + 1)) * u128::from(count);
-            work.chunk_kv_tokens += (computed + new) * count;
-        }
+    #[inline]
+    fn hold_kv(&mut self, run: &Run) {
         let fleet = &self.options.fleet;
+        let seqs = u64::from(run.decode_seqs);
         let used =
-            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
+            u64::from(fleet.kv_blocks.saturating_sub(run.free_blocks)) * u64::from(fleet.block_size) * 2;
         // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
         let units = fleet.kv_units_per_replica();
-        let mean = (used + seqs * (count - 1)).min(units);
-        work.kv_area += u128::from(mean) * u128::from(busy);
-        self.series.hold(steps.begin, steps.end, mean);
-        let largest = (used + 2 * seqs * (count - 1)).min(units);
+        let mean = (used + seqs * (run.count - 1)).min(units);
+        let busy = run.end.saturating_sub(run.begin).0;
+        self.open.work.kv_area += u128::from(mean) * u128::from(busy);
+        self.series.hold(run.begin, run.end, mean);
+        let largest = (used + 2 * seqs * (run.count - 1)).min(units);
         self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
     }
 
@@ -443,6 +448,7 @@ impl Recorder {
 
     /// Closes the open stretch at `end` and opens the next.
     fn close(&mut self, end: Picos) -> Stretch {
+        self.add_up_run();
         let begin = self.open.begin;
         let area = |which: usize| {
             i128::from(self.level[which]) * i128::from(end.0) + self.moment[which]

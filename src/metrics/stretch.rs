@@ -5,7 +5,9 @@
 
 use super::distribution::Distribution;
 use super::packed::Packed;
+use super::run::Run;
 use super::summary::{Occupancy, Summary, WorkCounters};
+use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// The latencies that are recorded.
@@ -322,6 +324,34 @@ impl Peaks {
 }
 
 impl Work {
+    /// Adds all of a run but what chunks compute.
+    pub(super) fn add_run(&mut self, run: &Run) {
+        let (seqs, count) = (u64::from(run.decode_seqs), run.count);
+        self.steps += count;
+        self.busy += run.end.saturating_sub(run.begin).0;
+        self.decode_tokens += seqs * count;
+        self.sampled_rows += u64::from(run.sampled_rows) * count;
+        // Step i reads i·seqs more; the product is formed wide because a leap may be long.
+        let growth = u128::from(seqs * (count - 1)) * u128::from(count) / 2;
+        self.decode_kv_tokens += u128::from(run.decode_kv_tokens) * u128::from(count) + growth;
+        if !run.has_chunks {
+            self.decode_only_steps += count;
+        }
+    }
+
+    /// Adds what chunks compute, and what is computed again.
+    #[inline]
+    pub(super) fn add_chunks(&mut self, steps: &Steps<'_>) {
+        let count = steps.count;
+        self.recomputed_tokens += steps.recomputed_tokens;
+        for chunk in &steps.load.chunks {
+            let (computed, new) = (u64::from(chunk.computed), u64::from(chunk.new));
+            self.prefill_tokens += new * count;
+            self.chunk_pairs_doubled += u128::from(new * (2 * computed + new + 1)) * u128::from(count);
+            self.chunk_kv_tokens += (computed + new) * count;
+        }
+    }
+
     fn add(&mut self, other: &Work) {
         self.steps += other.steps;
         self.decode_only_steps += other.decode_only_steps;

@@ -392,6 +392,7 @@ pub(super) fn meta() -> ResultMeta {
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,
+        load: None,
         request_rate: 10.0,
         burstiness: 1.0,
         max_concurrency: None,

@@ -21,10 +21,10 @@ const LITTLE_TOLERANCE: f64 = 1e-6;
 pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     let mut text = String::new();
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
-    let below = if result.intervals.is_empty() {
-        ""
-    } else {
+    let below = if result.steady.is_some() && !result.intervals.is_empty() {
         "  (95 % below)"
+    } else {
+        ""
     };
     push(
         &mut text,
@@ -67,10 +67,10 @@ pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
 }
 
 fn load(meta: &ResultMeta) -> String {
-    let rate = if meta.request_rate.is_finite() {
-        format!("at {} req/s", significant(meta.request_rate))
-    } else {
-        "all at once".into()
+    let rate = match &meta.load {
+        Some(load) => load.clone(),
+        None if meta.request_rate.is_finite() => format!("at {} req/s", significant(meta.request_rate)),
+        None => "all at once".into(),
     };
     match meta.max_concurrency {
         Some(limit) => format!("{rate}, ≤ {limit} in flight"),
@@ -128,7 +128,14 @@ fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
             .collect();
         listed(text, "trust", &[marks.join("   ")]);
     }
-    listed(text, "assumed", &meta.assumptions);
+    assumed(text, &meta.assumptions);
+}
+
+/// Values that nobody gave, in as few lines as they need.
+pub(super) fn assumed(text: &mut String, assumptions: &[String]) {
+    if !assumptions.is_empty() {
+        listed(text, "assumed", &[assumptions.join(" · ")]);
+    }
 }
 
 /// A name and its sentences, wrapped with a hanging indent.

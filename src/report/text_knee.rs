@@ -80,12 +80,7 @@ fn first_lines(view: &KneeView, style: Style) -> String {
     if !marks.is_empty() {
         text += &format!("  trust       {}\n", marks.join("   "));
     }
-    for (index, assumption) in view.assumptions.iter().enumerate() {
-        text += &format!(
-            "  {:<10}  {assumption}\n",
-            if index == 0 { "assumed" } else { "" }
-        );
-    }
+    super::text::assumed(&mut text, &view.assumptions);
     text
 }
 

@@ -36,6 +36,8 @@ pub(super) fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) 
     let rows: Vec<_> = rows(shown)
         .into_iter()
         .filter(|(_, _, distribution)| distribution.count() > 0)
+        // Only a client that limits its requests in flight has a queue of its own.
+        .filter(|(_, key, distribution)| *key != "client_queue_time" || distribution.max_s() > Some(0.0))
         .collect();
     if rows.is_empty() {
         return "  no request was completed: there is no latency to show\n".into();

@@ -30,8 +30,10 @@ pub struct ResultMeta {
     pub calibration: Option<String>,
     /// Requests asked for; `None` where the length was chosen automatically.
     pub num_prompts: Option<u64>,
-    /// Requests per second; infinite when all are sent at once.
+    /// Requests per second; infinite when all are sent at once, and where no rate is given.
     pub request_rate: f64,
+    /// The load in words where it is no rate: `with 200 users`.
+    pub load: Option<String>,
     /// Shape of the gamma law of gaps; 1 is Poisson.
     pub burstiness: f64,
     /// The client's limit of requests in flight.

@@ -20,6 +20,8 @@ pub struct Simulation<T: Traffic> {
     replica: Replica,
     frontend: Frontend,
     now: Picos,
+    /// The traffic's next arrival, as it said after the last send or answer.
+    arrival: Option<Picos>,
     /// When clients give up.
     deadlines: BinaryHeap<Reverse<(Picos, RequestId, Handle)>>,
     /// Answers on their way to the client.
@@ -105,8 +107,9 @@ impl<T: Traffic> Simulation<T> {
         Simulation::with_replica(Replica::new(ReplicaId(0), engine, cost, true), frontend, traffic)
     }
 
-    fn with_replica(replica: Replica, frontend: Frontend, traffic: T) -> Simulation<T> {
+    fn with_replica(replica: Replica, frontend: Frontend, mut traffic: T) -> Simulation<T> {
         Simulation {
+            arrival: traffic.next_arrival(),
             traffic,
             replica,
             frontend,
@@ -199,11 +202,9 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// The next event from outside.
-    fn next_from_outside(&mut self) -> Option<(Picos, Event)> {
-        let arrival = self
-            .traffic
-            .next_arrival()
-            .map(|at| (at.max(self.now), Event::Arrival));
+    #[inline]
+    fn next_from_outside(&self) -> Option<(Picos, Event)> {
+        let arrival = self.arrival.map(|at| (at.max(self.now), Event::Arrival));
         if self.outbox.is_empty() && self.deadlines.is_empty() {
             return arrival;
         }
@@ -234,6 +235,7 @@ impl<T: Traffic> Simulation<T> {
     /// A client sends.
     fn arrive<O: Observer>(&mut self, observer: &mut O) {
         let request = self.traffic.take();
+        self.arrival = self.traffic.next_arrival();
         self.counts.sent += 1;
         observer.observe(&Fact::Arrived { request: &request });
         let delay =
@@ -300,5 +302,6 @@ impl<T: Traffic> Simulation<T> {
             Outcome::Completed => self.traffic.ended(completion.id, self.now),
             Outcome::TimedOut | Outcome::Rejected => self.traffic.failed(completion.id, self.now),
         }
+        self.arrival = self.traffic.next_arrival();
     }
 }

@@ -26,6 +26,8 @@ pub struct Point {
     pub output_tokens_per_s: Option<f64>,
     /// Median and 99th percentile in seconds.
     pub ttft_s: Option<(f64, f64)>,
+    /// 95 % interval of its 99th percentile, seconds.
+    pub p99_ttft: Option<Estimate>,
     /// Median and 99th percentile in seconds.
     pub tpot_s: Option<(f64, f64)>,
     /// Median and 99th percentile in seconds, over every gap.
@@ -63,6 +65,7 @@ impl Point {
             throughput: interval(run, "throughput"),
             output_tokens_per_s: interval(run, "output_throughput").map(|estimate| estimate.value),
             ttft_s: pair(|summary| &summary.ttft),
+            p99_ttft: interval(run, "p99_ttft"),
             tpot_s: pair(|summary| &summary.tpot),
             itl_s: pair(|summary| &summary.itl),
             e2el_s: pair(|summary| &summary.e2el),

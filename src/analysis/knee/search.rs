@@ -2,7 +2,7 @@
 
 use super::limiter::Limiter;
 use super::point::Point;
-use crate::analysis::Estimate;
+use crate::analysis::{Estimate, Verdict};
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,10 +62,18 @@ pub fn search(evaluate: impl FnMut(f64) -> Point, options: &SearchOptions) -> Kn
     tried.expand(options.start_rate);
     let knee = tried.bisect(options.tolerance, Point::is_within);
     let saturation = tried.bisect(options.tolerance, Point::has_steady_state);
-    let points = tried.points;
+    let mut points = tried.points;
+    let within_slo = knee_rate(&points);
+    let rate = saturation_rate(&points);
+    // What may lie past saturation is not stable, whatever its run looked like.
+    for point in &mut points {
+        if point.verdict == Verdict::Stable && rate.is_some_and(|rate| point.rate >= rate.low) {
+            point.verdict = Verdict::Critical;
+        }
+    }
     Knee {
-        within_slo: knee_rate(&points),
-        saturation: saturation_rate(&points),
+        within_slo,
+        saturation: rate,
         limiter: limiter(&points),
         converged: knee && saturation,
         points,

@@ -45,7 +45,12 @@ impl HostTerms {
             floor_per_seq: micros(floor_per_seq),
             piecewise: micros(host.piecewise_us_per_layer * layers),
             eager: micros(host.eager_launch_us * host.eager_kernels_per_layer * layers),
-            trust: host.trust,
+            // Only the synchronous terms were ever fitted; what overlaps with the GPU is a prior.
+            trust: if asynchronous {
+                host.trust.max(Trust::Prior)
+            } else {
+                host.trust
+            },
         }
     }
 

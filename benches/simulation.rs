@@ -1,0 +1,208 @@
+//! Simulated requests per second of one core: bare, recorded, without leaps, with shared prefixes, and on a real trace.
+//!
+//! The budget of a recorded request of 512 prompt and 128 output tokens is 333 ns. The trace is read from
+//! `$PLIMSOLL_DATA/traces/mooncake_conversation_trace.jsonl` where that is set, and left out elsewhere.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use plimsoll::cost::calibration::for_device;
+use plimsoll::cost::roofline::{Graphs, Placement, RooflineCost};
+use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
+use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::model::Dtype;
+use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
+use plimsoll::units::Picos;
+use plimsoll::workload::trace::{self, ReadOptions};
+use plimsoll::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
+
+const REQUESTS: u64 = 50_000;
+const BLOCK_SIZE: u32 = 16;
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn observe(&mut self, _: &Fact<'_>) {}
+}
+
+/// An H100 that serves Llama-3.1-8B, at the shipped calibration.
+fn cost() -> RooflineCost {
+    let (device, _) = plimsoll::hardware::find("h100").expect("the profile is shipped");
+    let (shape, _) = plimsoll::model::find("meta-llama/Llama-3.1-8B-Instruct").expect("the shape is shipped");
+    let small = [1, 2, 4].into_iter();
+    let capture_sizes = small.chain((8..256).step_by(8)).chain((256..=512).step_by(16));
+    let placement = Placement {
+        tensor_parallel: 1,
+        kv_dtype: Dtype::Bf16,
+        graphs: Graphs {
+            capture_sizes: capture_sizes.collect(),
+            ..Graphs::default()
+        },
+        asynchronous: true,
+        engine: "vllm".into(),
+        typical_context: 1024,
+    };
+    let calibration = for_device(&device, "vllm").calibration;
+    RooflineCost::new(&device, &shape, &calibration, &placement).expect("the calibration is complete")
+}
+
+fn engine(caching: bool) -> EngineConfig {
+    EngineConfig {
+        profile: "vllm@0.33".into(),
+        max_model_len: 131_072,
+        max_num_seqs: 1024,
+        max_num_batched_tokens: 8192,
+        enable_chunked_prefill: true,
+        long_prefill_token_threshold: 0,
+        policy: Policy::Fcfs,
+        block_size: BLOCK_SIZE,
+        num_gpu_blocks: 27_715,
+        enable_prefix_caching: caching,
+        watermark_blocks: 0,
+        prefill_schedule_interval: 1,
+        queue_depth: 2,
+        max_num_queued_reqs: None,
+        idle_pass_sleep: Picos(1_000_000_000),
+        switches: VersionSwitches {
+            reserve_full_isl: true,
+            unhashed_to_head: true,
+            stats_per_admission: true,
+            threshold_not_when_alone: true,
+            oversize_prompt_stops: true,
+            eviction_restores_budget: true,
+            overrun_guard: true,
+        },
+    }
+}
+
+fn traffic(arrivals: Arrivals, prefix: Prefix, num_prompts: Option<u64>) -> WorkloadSpec {
+    WorkloadSpec {
+        arrivals,
+        lengths: Lengths::Fixed {
+            input_len: 512,
+            output_len: 128,
+        },
+        prefix,
+        client: Client {
+            max_concurrency: None,
+            rescale_arrivals: false,
+            timeout: None,
+            priorities: Vec::new(),
+        },
+        num_prompts,
+        duration: None,
+        endings: None,
+    }
+}
+
+fn poisson() -> Arrivals {
+    Arrivals::Poisson { request_rate: 10.0 }
+}
+
+fn recorder(kv_blocks: u32) -> Recorder {
+    let fleet = Fleet {
+        replicas: 1,
+        kv_blocks,
+        block_size: BLOCK_SIZE,
+    };
+    Recorder::new(RecorderOptions {
+        fleet,
+        slo: SloLimits::default(),
+        records: Records::None,
+    })
+}
+
+fn simulation(spec: &WorkloadSpec, caching: bool) -> Simulation<Generator> {
+    Simulation::new(
+        engine(caching),
+        Box::new(cost()),
+        Frontend::default(),
+        Generator::new(spec, 0),
+    )
+}
+
+fn run_bare(mut simulation: Simulation<Generator>) -> Picos {
+    simulation.advance(Until::DRAINED, &mut Nobody);
+    simulation.now()
+}
+
+fn run_recorded(mut simulation: Simulation<Generator>) -> f64 {
+    let mut recorder = recorder(simulation.total_blocks());
+    simulation.advance(Until::DRAINED, &mut recorder);
+    recorder.finish(simulation.now()).whole.duration_s
+}
+
+/// 512 prompt and 128 output tokens at 10 requests/s. `stepwise` visits every sequence in every step: the ratio to
+/// `bare` is what packing and leaping are worth.
+fn plain(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let spec = traffic(poisson(), Prefix::None, Some(REQUESTS));
+    group.throughput(Throughput::Elements(REQUESTS));
+    group.bench_function("bare", |b| {
+        b.iter(|| black_box(run_bare(simulation(&spec, false))));
+    });
+    group.bench_function("recorded", |b| {
+        b.iter(|| black_box(run_recorded(simulation(&spec, false))));
+    });
+    let few = traffic(poisson(), Prefix::None, Some(REQUESTS / 10));
+    group.throughput(Throughput::Elements(REQUESTS / 10));
+    group.bench_function("stepwise", |b| {
+        b.iter(|| {
+            black_box(run_bare(Simulation::stepwise(
+                engine(false),
+                Box::new(cost()),
+                Frontend::default(),
+                Generator::new(&few, 0),
+            )))
+        });
+    });
+}
+
+/// The same with prefix caching, each prompt behind one of a hundred prefixes of 1,024 tokens.
+fn shared(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let prefix = Prefix::Groups {
+        count: 100,
+        prefix_len: 1024,
+        zipf: 1.0,
+        exact_shares: false,
+    };
+    let spec = traffic(poisson(), prefix, Some(REQUESTS));
+    group.throughput(Throughput::Elements(REQUESTS));
+    group.bench_function("shared_prefixes", |b| {
+        b.iter(|| black_box(run_recorded(simulation(&spec, true))));
+    });
+}
+
+/// Conversations at their own instants, with prefix caching; reading the trace is not measured.
+fn replayed(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let Some(data) = std::env::var_os("PLIMSOLL_DATA") else {
+        return;
+    };
+    let path = PathBuf::from(data).join("traces/mooncake_conversation_trace.jsonl");
+    let bytes = std::fs::read(&path).expect("PLIMSOLL_DATA holds the trace");
+    let trace = trace::read(&bytes, "mooncake", &ReadOptions::default()).expect("the trace is well-formed");
+    let requests: Arc<[_]> = trace.requests.into();
+    group.throughput(Throughput::Elements(requests.len() as u64));
+    let arrivals = Arrivals::Replay {
+        requests,
+        time_scale: 1.0,
+    };
+    let spec = traffic(arrivals, Prefix::None, None);
+    group.bench_function("mooncake_conversation", |b| {
+        b.iter(|| black_box(run_recorded(simulation(&spec, true))));
+    });
+}
+
+fn simulate(c: &mut Criterion) {
+    let mut group = c.benchmark_group("simulation");
+    group.sample_size(20);
+    plain(&mut group);
+    shared(&mut group);
+    replayed(&mut group);
+    group.finish();
+}
+
+criterion_group!(benches, simulate);
+criterion_main!(benches);

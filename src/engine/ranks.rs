@@ -1,0 +1,61 @@
+//! Sequences in order of a key that hardly ever changes places.
+//!
+//! Who joins the pack later mostly ends later and mostly has the smaller anchor, so a sorted queue is filled at one
+//! end and emptied at the other. A newcomer that belongs elsewhere shifts those behind it, which for the few hundred
+//! members of a batch is no slower than a heap, and members leave from any place without a trace.
+
+use std::collections::VecDeque;
+
+/// Slots of sequences by key, the smallest first.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    queue: VecDeque<(u64, usize)>,
+}
+
+impl Ranks {
+    /// The smallest key.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.queue.front().map(|&(key, _)| key)
+    }
+
+    /// A sequence joins.
+    #[inline]
+    pub(crate) fn insert(&mut self, key: u64, slot: usize) {
+        let entry = (key, slot);
+        if self.queue.back().is_none_or(|&last| last < entry) {
+            self.queue.push_back(entry);
+        } else {
+            let at = self.queue.partition_point(|&other| other < entry);
+            self.queue.insert(at, entry);
+        }
+    }
+
+    /// A sequence leaves, if it has not left already.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: u64, slot: usize) {
+        let entry = (key, slot);
+        match self.queue.front() {
+            Some(&first) if first == entry => {
+                self.queue.pop_front();
+            }
+            Some(&first) if first < entry => {
+                if let Ok(at) = self.queue.binary_search(&entry) {
+                    self.queue.remove(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes out the first sequence if its key is at most `limit`.
+    #[inline]
+    pub(crate) fn pop_first_if(&mut self, limit: u64) -> Option<usize> {
+        let &(key, slot) = self.queue.front()?;
+        if key > limit {
+            return None;
+        }
+        self.queue.pop_front();
+        Some(slot)
+    }
+}

@@ -1,0 +1,229 @@
+//! The real binary from end to end: exit codes, first lines, what it writes, and that the same input gives the same bytes.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Plimsoll in a folder of its own: an installed binary needs no other file.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Desk {
+        Desk(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command
+            .args(shlex::split(words).unwrap())
+            .current_dir(self.path())
+            .env("SOURCE_DATE_EPOCH", "1767225600")
+            .env_remove("RAYON_NUM_THREADS");
+        command
+    }
+
+    fn run(&self, words: &str) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Demands an exit code; gives what was printed.
+    fn expect(&self, code: i32, words: &str) -> String {
+        let output = self.run(words);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "plimsoll {words}\n{out}\n{err}");
+        out
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+const SMALL: &str = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --request-rate 5 \
+                     --input-len 512 --output-len 64 --num-prompts 200";
+
+#[test]
+fn knee_without_arguments_answers_in_its_first_line() {
+    let printed = Desk::new().expect(0, "knee");
+    let first = printed.lines().next().unwrap();
+    assert!(first.contains(" req/s within SLO"), "{first}");
+    assert!(first.contains("saturates at "), "{first}");
+}
+
+#[test]
+fn a_promise_that_is_not_kept_exits_with_3() {
+    let desk = Desk::new();
+    let printed = desk.expect(3, "knee quickstart --slo p99_ttft_ms<=1");
+    assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
+    desk.expect(3, &format!("{SMALL} --goodput ttft:1"));
+    let printed = desk.expect(3, "fit meta-llama/Llama-3.1-70B-Instruct --gpu h100");
+    assert!(printed.contains("DOES NOT FIT"), "{printed}");
+}
+
+#[test]
+fn overload_has_no_steady_state_and_exits_with_4() {
+    let printed = Desk::new().expect(4, "run quickstart --request-rate 60");
+    assert!(printed.starts_with("UNSTABLE at 60.0 req/s"), "{printed}");
+}
+
+#[test]
+fn a_bad_file_is_told_with_line_and_remedy_all_problems_at_once() {
+    let desk = Desk::new();
+    let scenario = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100\"\n[engine]\n\
+                    gpu_memory_utilization = 92\nmax_num_seq = 4\n[workload.arrivals.poisson]\nrequest_rate = 3\n";
+    std::fs::write(desk.path().join("bad.toml"), scenario).unwrap();
+    let output = desk.run("run bad.toml");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let told = text(&output.stderr);
+    for part in [
+        "bad.toml:6:26",
+        "for 92 % write 0.92",
+        "bad.toml:7:1",
+        "did you mean `max_num_seqs`?",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+}
+
+#[test]
+fn json_has_the_keys_of_vllm_bench_serve() {
+    let printed = Desk::new().expect(0, &format!("{SMALL} --format json"));
+    let result: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    for key in
+        "date backend model_id num_prompts request_rate burstiness max_concurrency duration completed failed \
+                total_input_tokens total_output_tokens request_throughput output_throughput mean_ttft_ms \
+                median_tpot_ms std_itl_ms p99_e2el_ms"
+            .split_whitespace()
+    {
+        assert!(
+            !result[key].is_null() || key == "max_concurrency",
+            "{key} is missing"
+        );
+    }
+    assert_eq!(result["completed"], 200);
+    assert!(result["plimsoll"]["verdict"].is_string());
+}
+
+#[test]
+fn pasted_commands_run_and_save_under_vllms_file_name() {
+    let desk = Desk::new();
+    let words = "run --gpu h100 --save-result \
+                 --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1 --max-model-len 8192' \
+                 --bench-cmd 'vllm bench serve --dataset-name random --input-len 512 --output-len 32 \
+                 --request-rate 10 --num-prompts 100'";
+    desk.expect(0, words);
+    let saved = desk
+        .path()
+        .join("vllm-10.0qps-Llama-3.1-8B-Instruct-20260101-000000.json");
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
+    assert_eq!(result["num_prompts"], 100);
+    assert!(result["latencies"].is_null() || result["latencies"].as_array().unwrap().len() == 100);
+}
+
+#[test]
+fn a_scenario_spelt_out_runs_as_the_one_it_came_from() {
+    let desk = Desk::new();
+    let spelt_out = desk.expect(0, &format!("{SMALL} --dry-run"));
+    std::fs::write(desk.path().join("resolved.toml"), spelt_out).unwrap();
+    let figures = |words: &str| {
+        let mut result: serde_json::Value = serde_json::from_str(&desk.expect(0, words)).unwrap();
+        // What was assumed is now written down, so that list alone differs.
+        result["plimsoll"]["assumptions"].take();
+        result
+    };
+    assert_eq!(
+        figures(&format!("{SMALL} --format json")),
+        figures("run resolved.toml --format json")
+    );
+}
+
+#[test]
+fn the_number_of_threads_changes_no_byte() {
+    let desk = Desk::new();
+    for words in [
+        "knee quickstart --format json".to_owned(),
+        SMALL.replacen("run", "sweep", 1) + " -L request-rate 2,4,6,8 --format csv",
+    ] {
+        let with = |threads: &str| {
+            let output = desk
+                .command(&words)
+                .env("RAYON_NUM_THREADS", threads)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        assert_eq!(with("1"), with("4"), "{words}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Desk::new()
+        .command("schema")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn recorded_schedules_are_repeated_and_a_changed_one_is_told() {
+    let desk = Desk::new();
+    let file = fixture("schedules/two_requests.json");
+    let printed = desk.expect(0, &format!("conform '{file}'"));
+    assert!(
+        printed.contains("1 of 1 recordings are repeated step by step"),
+        "{printed}"
+    );
+    let recording = std::fs::read_to_string(file).unwrap();
+    let changed = recording.replace("\"free_blocks\":90", "\"free_blocks\":89");
+    assert_ne!(recording, changed);
+    std::fs::write(desk.path().join("changed.json"), changed).unwrap();
+    let printed = desk.expect(1, "conform changed.json");
+    assert!(
+        printed.contains("the engine has 89, the simulator 90"),
+        "{printed}"
+    );
+    desk.expect(2, "conform nothing.json");
+}
+
+#[test]
+fn fit_counts_the_blocks_and_trace_describes_a_file() {
+    let desk = Desk::new();
+    let printed = desk.expect(0, "fit meta-llama/Llama-3.1-8B-Instruct --gpu h100 --format json");
+    let fit: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert!(fit["num_gpu_blocks"].as_u64().unwrap() > 20_000, "{printed}");
+    let printed = desk.expect(0, &format!("trace '{}'", fixture("traces/mooncake.jsonl")));
+    assert!(printed.starts_with("5 requests in 9.00 s"), "{printed}");
+    desk.expect(2, "trace nothing.csv");
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let desk = Desk::new();
+    assert!(desk.expect(0, "--version").starts_with("plimsoll 0."));
+    for command in "fit run knee sweep conform trace hw models schema completions".split(' ') {
+        let printed = desk.expect(0, &format!("{command} --help"));
+        assert!(printed.contains("Usage: plimsoll"), "{command}: {printed}");
+    }
+    desk.expect(2, "run --no-such-flag");
+    desk.expect(
+        2,
+        "run no-such-model --gpu h100 --request-rate 1 --input-len 8 --output-len 8",
+    );
+}

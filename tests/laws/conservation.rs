@@ -1,0 +1,160 @@
+//! What goes in comes out: requests, time, tokens, blocks.
+
+use std::cell::Cell;
+
+use plimsoll::ids::{RequestId, SegmentId};
+use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::sim::{Fact, Observer, Outcome, Until};
+use plimsoll::units::{PICOS_PER_SECOND, Picos};
+use plimsoll::workload::{Generator, Prompt, Request, Traffic};
+use proptest::prelude::*;
+
+use crate::ledger::Ledger;
+use crate::scenario::{Experiment, Nobody};
+
+/// Traffic, and when all of it has left one more request of one token.
+struct AndOneMore<'a> {
+    traffic: Generator,
+    inside: u64,
+    sent: u64,
+    last_end: Picos,
+    /// When the last one is sent.
+    last_sent: &'a Cell<Option<Picos>>,
+}
+
+impl Traffic for AndOneMore<'_> {
+    fn next_arrival(&mut self) -> Option<Picos> {
+        let is_last = self.inside == 0 && self.last_sent.get().is_none();
+        let last = is_last.then_some(self.last_end + Picos(PICOS_PER_SECOND));
+        self.traffic.next_arrival().or(last)
+    }
+
+    fn take(&mut self) -> Request {
+        self.inside += 1;
+        self.sent += 1;
+        if self.traffic.next_arrival().is_some() {
+            return self.traffic.take();
+        }
+        let arrival = self.last_end + Picos(PICOS_PER_SECOND);
+        self.last_sent.set(Some(arrival));
+        Request {
+            id: RequestId(self.sent - 1),
+            arrival,
+            client_queue_time: Picos::ZERO,
+            prompt_tokens: 1,
+            output_tokens: 1,
+            max_tokens: 1,
+            priority: 0,
+            prompt: Prompt::Unique,
+            output_segment: SegmentId(u64::MAX),
+            deadline: None,
+        }
+    }
+
+    fn ended(&mut self, id: RequestId, now: Picos) {
+        self.inside -= 1;
+        self.last_end = now;
+        if self.last_sent.get().is_none() {
+            self.traffic.ended(id, now);
+        }
+    }
+
+    fn failed(&mut self, id: RequestId, now: Picos) {
+        self.inside -= 1;
+        self.last_end = now;
+        if self.last_sent.get().is_none() {
+            self.traffic.failed(id, now);
+        }
+    }
+}
+
+/// Tells two observers.
+struct Both<'a>(&'a mut Ledger, &'a mut Recorder);
+
+impl Observer for Both<'_> {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        self.0.observe(fact);
+        self.1.observe(fact);
+    }
+}
+
+fn recorder(experiment: &Experiment, records: Records) -> Recorder {
+    Recorder::new(RecorderOptions {
+        fleet: Fleet {
+            replicas: 1,
+            kv_blocks: experiment.engine.num_gpu_blocks - 1,
+            block_size: experiment.engine.block_size,
+        },
+        slo: SloLimits::default(),
+        records,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn the_books_of_any_run_balance(seed in any::<u64>()) {
+        let experiment = Experiment::draw(seed);
+        let mut ledger = Ledger::new(&experiment.engine);
+        let mut recorder = recorder(&experiment, Records::WithItls);
+        let last_sent = Cell::new(None);
+        let traffic = AndOneMore {
+            traffic: Generator::new(&experiment.spec, experiment.seed),
+            inside: 0,
+            sent: 0,
+            last_end: Picos::ZERO,
+            last_sent: &last_sent,
+        };
+        let mut simulation = experiment.simulation_of(traffic);
+        simulation.advance(Until::DRAINED, &mut Both(&mut ledger, &mut recorder));
+        ledger.balance();
+        prop_assert!(last_sent.get().is_some_and(|at| ledger.alone_at() >= at), "the last one was seen alone");
+        let counts = simulation.counts();
+        prop_assert_eq!(counts.sent, counts.ended);
+        prop_assert_eq!(counts.sent, ledger.arrived());
+        let seen = recorder.finish(simulation.now());
+        prop_assert_eq!(seen.violations, Vec::<String>::new());
+        let whole = &seen.whole;
+        prop_assert_eq!(whole.sent, whole.completed + whole.rejected + whole.timed_out);
+        prop_assert!(whole.occupancy.kv_usage >= 0.0 && whole.occupancy.kv_usage_max <= 1.0);
+        prop_assert!(whole.occupancy.busy <= 1.0 + 1e-9);
+        for record in seen.records.expect("asked for") {
+            let story = &record.completion;
+            prop_assert_eq!(record.itls_s.len() as u32, story.output_tokens.saturating_sub(1));
+            if let Some(first) = story.first_token {
+                let decoding: f64 = record.itls_s.iter().sum();
+                if story.outcome == Outcome::Completed {
+                    prop_assert!((decoding - (story.end - first).seconds()).abs() < 1e-9, "gaps add up");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_listens_changes_nothing(seed in any::<u64>()) {
+        let experiment = Experiment::draw(seed);
+        let alone = experiment.drain(&mut Nobody);
+        let mut recorder = recorder(&experiment, Records::WithItls);
+        let observed = experiment.drain(&mut recorder);
+        prop_assert_eq!((alone.now(), alone.counts()), (observed.now(), observed.counts()));
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_and_resumed_is_the_same_run(seed in any::<u64>()) {
+        let experiment = Experiment::draw(seed);
+        let mut whole = Ledger::new(&experiment.engine);
+        let drained = experiment.drain(&mut whole);
+        let mut parts = Ledger::new(&experiment.engine);
+        let mut simulation = experiment.simulation();
+        for stop in 1..40_u64 {
+            let until = Until { ended: u64::MAX, time: Picos(stop * 37_000_000_000) };
+            simulation.advance(until, &mut parts);
+            prop_assert!(simulation.now() <= until.time);
+        }
+        simulation.advance(Until::DRAINED, &mut parts);
+        parts.balance();
+        prop_assert_eq!((drained.now(), drained.counts()), (simulation.now(), simulation.counts()));
+        prop_assert_eq!(whole.now(), parts.now());
+    }
+}

@@ -1,0 +1,11 @@
+//! Laws that hold in every run: conservation, determinism, common random numbers, monotony, and extreme inputs.
+//!
+//! Scenarios are drawn from a seed, which a failure prints and which replays it.
+
+mod conservation;
+mod corners;
+mod determinism;
+mod extremes;
+mod ledger;
+mod monotone;
+mod scenario;
