@@ -1,8 +1,6 @@
 //! Published traces through the whole simulator, where the data folder is at hand (`PLIMSOLL_DATA`): at their own rate,
 //! at half and at twice of it, nothing is lost and Little's law holds, overload included.
 
-#![expect(clippy::print_stderr, reason = "what it shows is its result")]
-
 use std::path::PathBuf;
 
 use plimsoll::analysis::{Experiment, Outcome, Precision, simulate};
