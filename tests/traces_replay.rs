@@ -1,13 +1,12 @@
 //! Published traces through the whole simulator, where the data folder is at hand (`PLIMSOLL_DATA`): at their own rate,
 //! at half and at twice of it, nothing is lost and Little's law holds, overload included.
 
-#![expect(clippy::print_stderr, reason = "what it shows is its result")]
-
 use std::path::PathBuf;
 
 use plimsoll::analysis::{Experiment, Outcome, Precision, simulate};
-use plimsoll::config::{Document, Files, resolve};
+use plimsoll::config::{Document, Files, NoFiles, resolve};
 use plimsoll::metrics::{LittleCheck, Records, SloLimits};
+use plimsoll::workload::trace::{self, ReadOptions};
 
 /// Factors on arrival times.
 const TIME_SCALES: [f64; 3] = [2.0, 1.0, 0.5];
@@ -21,10 +20,14 @@ impl Files for Data {
     }
 }
 
+fn tell(line: &str) {
+    std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()).unwrap();
+}
+
 fn data() -> Option<Data> {
     let folder = std::env::var_os("PLIMSOLL_DATA").map(|folder| Data(folder.into()));
     if folder.is_none() {
-        eprintln!("PLIMSOLL_DATA is not set: the published traces are not replayed");
+        tell("PLIMSOLL_DATA is not set: the published traces are not replayed");
     }
     folder
 }
@@ -64,7 +67,7 @@ fn check(path: &str, requests: u64) -> Option<Vec<f64>> {
         assert_little("waiting", &result.little.waiting);
         assert_little("running", &result.little.running);
         let ms = |p| 1e3 * whole.ttft.quantile_s(p).unwrap();
-        eprintln!(
+        tell(&format!(
             "{path} x{}: {:?}, TTFT p50 {:.1} p99 {:.1} ms, {:.2} req/s, {:.0} output tok/s, {:.1} % of prompt tokens cached, {} preemptions",
             1.0 / time_scale,
             result.verdict,
@@ -74,7 +77,7 @@ fn check(path: &str, requests: u64) -> Option<Vec<f64>> {
             whole.output_tokens as f64 / whole.duration_s,
             100.0 * whole.cache_hit_tokens as f64 / whole.cache_queries_tokens.max(1) as f64,
             whole.preemptions
-        );
+        ));
         ms(0.5) / 1e3
     });
     Some(medians.collect())
@@ -105,4 +108,57 @@ fn mooncake_conversations_with_their_shared_prefixes() {
 #[test]
 fn an_hour_of_servegen_clients() {
     assert_load_is_felt(check("servegen/servegen_multimodal_mm-image.tar.gz", 45_952));
+}
+
+/// Whole-run figures of a scenario's `[workload]` on one H100.
+fn run_workload(workload: &str) -> Outcome {
+    let text = format!(
+        "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+         [workload]\nnum_prompts = 12031\n{workload}"
+    );
+    let resolved = resolve(Document::parse("twin.toml", &text).unwrap(), &NoFiles).unwrap();
+    let experiment = Experiment {
+        slo: SloLimits::default(),
+        records: Records::None,
+        precision: Precision::default(),
+        stops_when_precise: false,
+    };
+    simulate(&resolved.scenario, &experiment, |_| true)
+}
+
+fn hit_share(outcome: &Outcome) -> f64 {
+    let whole = &outcome.result.whole;
+    whole.cache_hit_tokens as f64 / whole.cache_queries_tokens as f64
+}
+
+#[test]
+fn a_fitted_workload_keeps_lengths_and_what_caches_find() {
+    let Some(data) = data() else { return };
+    let path = "mooncake_conversation_trace.jsonl";
+    let bytes = data.read(path).unwrap();
+    let trace = trace::read(&bytes, path, &ReadOptions::default()).unwrap();
+    let fitted = trace::fit(&trace).unwrap();
+    let (own, twin) = (&fitted.source, &fitted.twin);
+    let lengths = [
+        (own.input.mean, twin.input.mean),
+        (own.input.p50, twin.input.p50),
+        (own.input.p90, twin.input.p90),
+        (own.input.p99, twin.input.p99),
+    ];
+    let endless = (own.prefix.unwrap().tokens, twin.prefix.unwrap().tokens);
+    // A cache of 27,000 blocks: what is repeated late is gone by then.
+    let finite = (
+        hit_share(&replay(&data, path, 1.0)),
+        hit_share(&run_workload(&fitted.toml(path, None))),
+    );
+    tell(&format!(
+        "{:?}\n{lengths:?}\nendless {endless:?}, finite {finite:?}",
+        fitted.prefix
+    ));
+    assert!(
+        lengths.iter().all(|(own, twin)| (twin / own - 1.0).abs() < 0.02),
+        "{lengths:?}"
+    );
+    assert!((endless.0 - endless.1).abs() < 0.02, "{endless:?}");
+    assert!((finite.0 - finite.1).abs() < 0.02, "{finite:?}");
 }

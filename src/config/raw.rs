@@ -528,6 +528,8 @@ pub enum RawPrefix {
     None(RawEmpty),
     /// Each prompt starts with one of a number of prefixes, added to its length.
     Groups(RawGroups),
+    /// Prompts that begin as an earlier one did, within their own length.
+    Reuse(RawReuse),
     /// Conversations whose prompts repeat all that was said.
     Sessions(RawSessions),
 }
@@ -546,6 +548,22 @@ pub struct RawGroups {
     /// Exactly num_prompts/count requests each, shuffled (vLLM's `prefix_repetition`).
     #[serde(default)]
     pub exact_shares: bool,
+}
+
+/// Prompts that begin as an earlier one did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawReuse {
+    /// Tokens with which every prompt begins.
+    pub system_len: Count,
+    /// Probability that a request continues an earlier prompt, between 0 and 1.
+    pub probability: f64,
+    /// Most of a prompt that may be an earlier one's, between 0 and 1.
+    pub share: f64,
+    /// Median number of requests back to the one that is continued.
+    pub distance_median: f64,
+    /// Standard deviation of that number's logarithm.
+    pub distance_sigma: f64,
 }
 
 /// Conversations.

@@ -7,13 +7,13 @@ use super::files::Files;
 use super::judge::Judge;
 use super::raw::{
     RawArrivals, RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix,
-    RawProfile, RawRampStrategy, RawTimeUnit, RawTrace, RawWorkload,
+    RawProfile, RawRampStrategy, RawReuse, RawTimeUnit, RawTrace, RawWorkload,
 };
 use super::scalar::{Count, Rate};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
 use crate::workload::{
-    Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Request, WorkloadSpec,
+    Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Request, ReuseLaw, WorkloadSpec,
 };
 
 /// How long a run lasts.
@@ -542,6 +542,7 @@ fn prefix(judge: &mut Judge, raw: Option<&RawPrefix>, is_replay: bool) -> Prefix
                 exact_shares: raw.exact_shares,
             }
         }
+        Some(RawPrefix::Reuse(raw)) => reuse(judge, raw),
         Some(RawPrefix::Sessions(raw)) => {
             judge.number(
                 &key("sessions.turns"),
@@ -571,6 +572,31 @@ fn prefix(judge: &mut Judge, raw: Option<&RawPrefix>, is_replay: bool) -> Prefix
             }
         }
     }
+}
+
+fn reuse(judge: &mut Judge, raw: &RawReuse) -> Prefix {
+    let key = |name: &str| format!("workload.prefix.reuse.{name}");
+    judge.fraction(&key("probability"), raw.probability, true, true);
+    judge.fraction(&key("share"), raw.share, false, true);
+    judge.number(
+        &key("distance_median"),
+        raw.distance_median,
+        |median| (1.0..=1e5).contains(&median),
+        "must lie between 1 and 1e5",
+    );
+    judge.number(
+        &key("distance_sigma"),
+        raw.distance_sigma,
+        |sigma| (0.0..=5.0).contains(&sigma),
+        "must lie between 0 and 5",
+    );
+    Prefix::Reuse(ReuseLaw {
+        system_len: judge.required(&key("system_len"), raw.system_len, (0, LEN_MAX)),
+        probability: raw.probability,
+        share: raw.share,
+        distance_median: raw.distance_median,
+        distance_sigma: raw.distance_sigma,
+    })
 }
 
 fn endings(judge: &mut Judge, raw: &RawEndings) -> Endings {
@@ -853,7 +879,7 @@ fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
         Prefix::Sessions {
             shared_system_len, ..
         } => u64::from(shared_system_len),
-        Prefix::None => 0,
+        Prefix::None | Prefix::Reuse(_) => 0,
     };
     (input + shared, output, key)
 }
@@ -950,7 +976,7 @@ pub(super) fn typical_context(spec: &WorkloadSpec) -> u32 {
             turns,
             ..
         } => f64::from(shared_system_len) + (turns - 1.0) / 2.0 * (prompt + output),
-        Prefix::None => 0.0,
+        Prefix::None | Prefix::Reuse(_) => 0.0,
     };
     (prompt + shared + output / 2.0).round().clamp(1.0, 1e9) as u32
 }

@@ -25,6 +25,7 @@ use super::endings::EndingSampler;
 use super::groups::GroupSampler;
 use super::lengths::{LengthSampler, TOKENS_MAX};
 use super::request::{Piece, Prompt, Request};
+use super::reuse::Reuse;
 use super::segments;
 use super::sessions::{Sessions, Utterance};
 use super::{Arrivals, Prefix, Traffic, WorkloadSpec};
@@ -82,6 +83,7 @@ enum Sharing {
         groups: Box<GroupSampler>,
         prefix_len: u32,
     },
+    Reuse(Box<Reuse>),
     Sessions(Box<Sessions>),
 }
 
@@ -159,7 +161,7 @@ impl Generator {
         };
         let turn = match &self.sharing {
             Sharing::Sessions(sessions) => sessions.peek(),
-            Sharing::None | Sharing::Groups { .. } => None,
+            Sharing::None | Sharing::Groups { .. } | Sharing::Reuse(_) => None,
         };
         let (submitted, is_turn) = match (start, turn) {
             (None, None) => return None,
@@ -201,8 +203,12 @@ impl Generator {
                 if let Some(class) = class {
                     request.priority = class;
                 }
-                if let Sharing::Groups { groups, prefix_len } = sharing {
-                    put_in_front(&mut request, groups.draw(), *prefix_len);
+                match sharing {
+                    Sharing::Groups { groups, prefix_len } => {
+                        put_in_front(&mut request, groups.draw(), *prefix_len);
+                    }
+                    Sharing::Reuse(reuse) => request.prompt = reuse.prompt(id, request.prompt_tokens),
+                    Sharing::None | Sharing::Sessions(_) => {}
                 }
                 (request, Sender { user, session: None })
             }
@@ -431,6 +437,7 @@ impl Sharing {
                     prefix_len,
                 }
             }
+            Prefix::Reuse(law) => Sharing::Reuse(Box::new(Reuse::new(law, seed))),
             Prefix::Sessions {
                 turns,
                 fixed_turns,

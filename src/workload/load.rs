@@ -112,7 +112,7 @@ pub fn with_rate(spec: &WorkloadSpec, request_rate: f64) -> WorkloadSpec {
 fn turns_per_start(spec: &WorkloadSpec) -> f64 {
     match spec.prefix {
         Prefix::Sessions { turns, .. } => turns,
-        Prefix::None | Prefix::Groups { .. } => 1.0,
+        Prefix::None | Prefix::Groups { .. } | Prefix::Reuse(_) => 1.0,
     }
 }
 

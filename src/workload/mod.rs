@@ -9,6 +9,7 @@ mod lengths;
 mod load;
 mod modulation;
 mod request;
+mod reuse;
 mod segments;
 mod sessions;
 mod spec;
@@ -17,6 +18,7 @@ pub mod trace;
 pub use generator::Generator;
 pub use load::{TrafficKind, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
+pub use reuse::ReuseLaw;
 pub use spec::{Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, WorkloadSpec};
 
 use crate::ids::RequestId;

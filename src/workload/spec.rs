@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Request;
+use super::{Request, ReuseLaw};
 use crate::units::Picos;
 
 /// A whole workload. Resolved: every field is valid and meant.
@@ -174,6 +174,8 @@ pub enum Prefix {
         /// vLLM `prefix_repetition`: exactly `num_prompts/count` requests a prefix, shuffled, instead of drawing.
         exact_shares: bool,
     },
+    /// Prompts that begin as an earlier one did; what they share is part of their length, not added to it.
+    Reuse(ReuseLaw),
     /// Multi-turn conversations: turn k's prompt is all earlier prompts and answers plus new tokens (the prompt length).
     /// Arrivals start conversations; the next turn is sent one think time after the answer.
     Sessions {

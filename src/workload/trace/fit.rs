@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use super::describe::{Description, describe, dispersion, find_grid, sorted, variation};
-use super::fit_prefix::{FittedPrefix, fit_prefix};
+use super::fit_prefix::fit_prefix;
 use super::{Trace, twin};
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Lengths, Prefix, Request, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
 
 /// Fewer requests than this would show through any quantile.
 const REQUESTS_MIN: usize = 64;
@@ -53,14 +53,14 @@ pub enum FitError {
 pub struct FittedWorkload {
     /// When requests are sent; `None` where the trace has no times.
     pub arrivals: Option<FittedArrivals>,
-    /// Prompt length, without a shared prefix, at equally spaced probabilities from 0 to 1.
+    /// Prompt length at equally spaced probabilities from 0 to 1.
     pub input: Vec<f64>,
     /// Output length likewise.
     pub output: Vec<f64>,
     /// Correlation of the normal scores of prompt and output.
     pub correlation: f64,
     /// What prompts share; `None` where the trace does not tell or shares nothing.
-    pub prefix: Option<FittedPrefix>,
+    pub prefix: Option<ReuseLaw>,
     /// The trace.
     pub source: Description,
     /// Requests drawn from this workload.
@@ -108,13 +108,7 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
     let prefix = source
         .prefix
         .and_then(|share| fit_prefix(&trace.requests, share.tokens, &total));
-    let input = match prefix {
-        Some(prefix) => total
-            .iter()
-            .map(|&tokens| (tokens - f64::from(prefix.prefix_len)).max(1.0))
-            .collect(),
-        None => total,
-    };
+    let input = total;
     let output = knots(
         &sorted(trace.requests.iter().map(|request| request.output_tokens)),
         segments,
@@ -152,16 +146,7 @@ impl FittedWorkload {
             Arc::from(self.input.as_slice()),
             Arc::from(self.output.as_slice()),
         );
-        let prefix = self
-            .prefix
-            .map_or(Prefix::None, |FittedPrefix { count, prefix_len }| {
-                Prefix::Groups {
-                    count,
-                    prefix_len,
-                    zipf: 0.0,
-                    exact_shares: false,
-                }
-            });
+        let prefix = self.prefix.map_or(Prefix::None, Prefix::Reuse);
         WorkloadSpec {
             arrivals,
             lengths: Lengths::Quantiles {
@@ -238,15 +223,8 @@ fn losses(fitted: &FittedWorkload) -> Vec<String> {
     }
     if let Some(prefix) = fitted.prefix {
         losses.push(format!(
-            "the tree of shared prefixes and the turns of conversations: {} prefixes of {} tokens stand for them, reused as far apart",
-            prefix.count, prefix.prefix_len
-        ));
-        let flat =
-            fitted.input.iter().filter(|&&tokens| tokens <= 1.0).count() as f64 / fitted.input.len() as f64;
-        losses.push(format!(
-            "prompts of {} tokens and below: the {:.0} % shortest all become that long",
-            prefix.prefix_len + 1,
-            100.0 * flat
+            "the tree of shared prefixes and the growth of conversations: {:.0} % of the requests continue one of about {:.0} requests before",
+            100.0 * prefix.probability, prefix.distance_median
         ));
     }
     if fitted.source.sessions.is_some() {

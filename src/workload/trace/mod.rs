@@ -23,7 +23,6 @@ mod twin;
 pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
 pub use fit::{FitError, FittedArrivals, FittedWorkload, fit};
-pub use fit_prefix::FittedPrefix;
 pub use format::{Format, TimeUnit};
 pub use toml_text::Compared;
 

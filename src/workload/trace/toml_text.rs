@@ -95,16 +95,11 @@ impl FittedWorkload {
             )?,
         }
         writeln!(out, "\n[workload.lengths.quantiles]")?;
-        let own = if self.prefix.is_some() {
-            "prompt tokens after the shared prefix"
-        } else {
-            "prompt tokens"
-        };
         array(
             out,
             "input",
             &self.input,
-            &format!("{own}, at equally spaced probabilities from 0 to 1"),
+            "prompt tokens at equally spaced probabilities from 0 to 1",
         )?;
         array(out, "output", &self.output, "output tokens likewise")?;
         writeln!(
@@ -115,9 +110,18 @@ impl FittedWorkload {
         if let Some(prefix) = self.prefix {
             writeln!(
                 out,
-                "\n[workload.prefix.groups]\ncount = {}\nprefix_len = {}\nzipf = 0.0",
-                prefix.count, prefix.prefix_len
+                "\n[workload.prefix.reuse]\nsystem_len = {}",
+                prefix.system_len
             )?;
+            let rest = [
+                ("probability", prefix.probability),
+                ("share", prefix.share),
+                ("distance_median", prefix.distance_median),
+                ("distance_sigma", prefix.distance_sigma),
+            ];
+            for (key, value) in rest {
+                writeln!(out, "{key} = {value:?}")?;
+            }
         }
         Ok(())
     }

@@ -1,20 +1,19 @@
 //! Requests drawn from a fitted workload, to compare it with the trace that it was fitted to.
 //!
 //! The laws are those of the workload generator: gamma gaps in operational time under a piecewise-constant rate,
-//! piecewise-linear quantile functions joined by a Gaussian copula, and groups that share a prefix put in front.
+//! piecewise-linear quantile functions joined by a Gaussian copula, and prompts that continue earlier ones.
 
-use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma, StandardNormal};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::fit_prefix::FittedPrefix;
 use crate::ids::{RequestId, SegmentId};
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
-use crate::workload::{Piece, Prompt, Request};
+use crate::workload::reuse::Reuse;
+use crate::workload::{Prompt, Request, ReuseLaw};
 
-/// First identity of the drawn prefixes' own rests and answers.
-const OWN_SEGMENTS: u64 = 1 << 62;
+/// First identity of answers, which nobody shares.
+const OUTPUT_SEGMENTS: u64 = 1 << 63;
 
 /// `count` arrival instants in seconds, the profile repeated as often as needed.
 pub(super) fn arrivals(piece_s: f64, rates: &[f64], burstiness: f64, count: usize, seed: u64) -> Vec<f64> {
@@ -79,52 +78,29 @@ pub(super) fn interpolate(knots: &[f64], p: f64) -> f64 {
     knots[low] + (knots[high] - knots[low]) * rank.fract()
 }
 
-/// Requests of these instants and lengths; groups put their prefix in front.
+/// Requests of these instants and lengths, their contents after `prefix`.
 pub(super) fn requests(
     times: &[f64],
     lengths: &[(u32, u32)],
-    prefix: Option<FittedPrefix>,
+    prefix: Option<ReuseLaw>,
     seed: u64,
 ) -> Vec<Request> {
-    let mut rng = stream(seed, Purpose::Prefixes, 0);
-    let request = |((index, &time), &(own, output)): ((u64, &f64), &(u32, u32)), rng: &mut dyn Rng| {
-        let (prompt, prompt_tokens) = match prefix {
-            None => (Prompt::Unique, own),
-            Some(FittedPrefix {
-                count, prefix_len, ..
-            }) => {
-                let group = SegmentId(rng.random_range(0..u64::from(count)));
-                let rest = Piece {
-                    segment: SegmentId(OWN_SEGMENTS | (2 * index + 1)),
-                    start: 0,
-                    tokens: own,
-                };
-                let shared = Piece {
-                    segment: group,
-                    start: 0,
-                    tokens: prefix_len,
-                };
-                (Prompt::Pieces(Box::new([shared, rest])), own + prefix_len)
-            }
-        };
-        Request {
-            id: RequestId(index),
-            arrival: Picos::try_from_seconds(time).unwrap_or(Picos::MAX),
-            client_queue_time: Picos::ZERO,
-            prompt_tokens,
-            output_tokens: output,
-            max_tokens: output,
-            priority: 0,
-            prompt,
-            output_segment: SegmentId(OWN_SEGMENTS | (2 * index)),
-            deadline: None,
-        }
+    let mut reuse = prefix.map(|law| Reuse::new(law, seed));
+    let request = |((index, &time), &(prompt_tokens, output)): ((u64, &f64), &(u32, u32))| Request {
+        id: RequestId(index),
+        arrival: Picos::try_from_seconds(time).unwrap_or(Picos::MAX),
+        client_queue_time: Picos::ZERO,
+        prompt_tokens,
+        output_tokens: output,
+        max_tokens: output,
+        priority: 0,
+        prompt: reuse.as_mut().map_or(Prompt::Unique, |reuse| {
+            reuse.prompt(RequestId(index), prompt_tokens)
+        }),
+        output_segment: SegmentId(OUTPUT_SEGMENTS | index),
+        deadline: None,
     };
-    (0u64..)
-        .zip(times)
-        .zip(lengths)
-        .map(|row| request(row, &mut rng))
-        .collect()
+    (0u64..).zip(times).zip(lengths).map(request).collect()
 }
 
 #[cfg(test)]
