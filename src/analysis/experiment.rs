@@ -86,8 +86,20 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl Fn
         }
     }
     let seen = recorder.finish(simulation.now());
+    let mut result = judge(seen, kind, &experiment.precision);
+    let Precision {
+        relative,
+        max_requests,
+        ..
+    } = experiment.precision;
+    if experiment.stops_when_precise && result.whole.sent >= max_requests && result.steady.is_some() {
+        result.reasons.push(format!(
+            "{max_requests} requests did not bring every mean latency within {} %; give --num-prompts for more",
+            relative * 100.0
+        ));
+    }
     Outcome {
-        result: judge(seen, kind, &experiment.precision),
+        result,
         counts: simulation.counts(),
         is_interrupted,
         is_livelocked,

@@ -13,6 +13,10 @@ pub struct SearchOptions {
     pub tolerance: f64,
     /// Runs at most.
     pub points_max: usize,
+    /// No rate below this is tried.
+    pub rate_min: f64,
+    /// No rate above this is tried.
+    pub rate_max: f64,
 }
 
 impl Default for SearchOptions {
@@ -21,6 +25,8 @@ impl Default for SearchOptions {
             start_rate: 1.0,
             tolerance: 0.02,
             points_max: 40,
+            rate_min: 0.0,
+            rate_max: f64::INFINITY,
         }
     }
 }
@@ -59,7 +65,7 @@ pub fn search(evaluate: impl FnMut(f64) -> Point, options: &SearchOptions) -> Kn
         points: Vec::new(),
         points_max: options.points_max,
     };
-    tried.expand(options.start_rate);
+    tried.expand(options);
     let knee = tried.bisect(options.tolerance, Point::is_within);
     let saturation = tried.bisect(options.tolerance, Point::has_steady_state);
     let mut points = tried.points;
@@ -99,17 +105,18 @@ impl<F: FnMut(f64) -> Point> Tried<F> {
     }
 
     /// Looks upwards for overload and downwards for a rate within the objective.
-    fn expand(&mut self, start: f64) {
-        let mut rate = start;
+    fn expand(&mut self, options: &SearchOptions) {
+        let mut rate = options.start_rate.clamp(options.rate_min, options.rate_max);
         for _ in 0..EXPANSIONS_MAX {
-            if self.is_spent() || !self.run(rate).has_steady_state() {
+            if self.is_spent() || !self.run(rate).has_steady_state() || rate >= options.rate_max {
                 break;
             }
-            rate *= EXPANSION;
+            rate = (rate * EXPANSION).min(options.rate_max);
         }
         for _ in 0..EXPANSIONS_MAX {
             let lowest = &self.points[0];
-            if self.is_spent() || self.points.iter().any(Point::is_within) {
+            let is_lowest = lowest.rate <= options.rate_min;
+            if self.is_spent() || is_lowest || self.points.iter().any(Point::is_within) {
                 break;
             }
             // What an overloaded system serves is about what it can take.
@@ -119,7 +126,7 @@ impl<F: FnMut(f64) -> Point> Tried<F> {
             } else {
                 lowest.rate / EXPANSION
             };
-            self.run(next);
+            self.run(next.max(options.rate_min));
         }
     }
 
