@@ -306,6 +306,7 @@ mod tests {
             start_rate: 0.02,
             tolerance: 0.03,
             points_max: 25,
+            ..SearchOptions::default()
         };
         let knee = search(|rate| mm1(rate, 10.0, &objective), &options);
         let truth = 1.0 - 20f64.ln() / 10.0;
@@ -350,6 +351,7 @@ mod tests {
             start_rate: 0.5,
             tolerance: 0.05,
             points_max: 15,
+            ..SearchOptions::default()
         };
         let rate = |objective: &Objective| {
             search(|rate| mm1(rate, 10.0, objective), &options)
@@ -393,6 +395,7 @@ mod tests {
                 start_rate,
                 tolerance: 0.01,
                 points_max: 60,
+                ..SearchOptions::default()
             };
             let knee = search(
                 |rate| {
@@ -433,5 +436,25 @@ mod tests {
         assert_eq!(knee.within_slo, None);
         assert_eq!(knee.saturation, None);
         assert!(!knee.converged);
+    }
+
+    #[test]
+    fn no_rate_outside_the_given_ones_is_tried() {
+        let mut tried = Vec::new();
+        let options = SearchOptions {
+            start_rate: 1.0,
+            rate_min: 2.0,
+            rate_max: 5.0,
+            ..SearchOptions::default()
+        };
+        let knee = search(
+            |rate| {
+                tried.push(rate);
+                exact(rate)
+            },
+            &options,
+        );
+        assert!(tried.iter().all(|rate| (2.0..=5.0).contains(rate)), "{tried:?}");
+        assert!(knee.points.len() <= options.points_max);
     }
 }
