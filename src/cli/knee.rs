@@ -178,6 +178,8 @@ fn execute(
     };
     let options = SearchOptions {
         start_rate,
+        rate_min: bracket.min_rate.unwrap_or(0.0),
+        rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
         ..SearchOptions::default()
     };
     let knee = search(&mut evaluate, &options);
