@@ -12,7 +12,7 @@ use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
 use crate::cost::{StepCost, Trust};
 use crate::engine::EngineConfig;
-use crate::engine::memory::{self, MemoryOptions, MemoryPlan, Shortage};
+use crate::engine::memory::{self, MemoryOptions, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, ModelShape, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
@@ -313,6 +313,14 @@ fn plan(
         Shortage::HeadsNotDivisible { .. } => "cluster.tensor_parallel_size",
         Shortage::OneRequestDoesNotFit { .. } if judge.document.source("engine.max_model_len").is_some() => {
             "engine.max_model_len"
+        }
+        Shortage::PoolBeyondMemory { sized_by, .. } | Shortage::OneRequestDoesNotFit { sized_by, .. }
+            if sized_by.flag().is_some() =>
+        {
+            match sized_by {
+                PoolSize::Blocks => "engine.num_gpu_blocks_override",
+                _ => "engine.kv_cache_memory_bytes",
+            }
         }
         _ => "cluster.gpu",
     };
