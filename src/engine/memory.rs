@@ -855,7 +855,7 @@ mod tests {
         let (device, model, options) = case("H100", "meta-llama/Llama-3.1-8B");
         let message = |options: MemoryOptions| plan(&device, &model, &options).unwrap_err().to_string();
         insta::assert_snapshot!(message(MemoryOptions { kv_cache_memory_bytes: Some(Bytes(900 << 40)), ..options.clone() }), @r"
-        does not fit: --kv-cache-memory-bytes asks for 921600.0 GiB of KV cache beside 15.0 GiB of weights, H100-SXM-80GB has 79.2 GiB
+        does not fit: --kv-cache-memory-bytes asks for 921600.0 GiB of KV cache beside 15.0 GiB of weights, H100-SXM-80GB has 79.1 GiB
           smallest change that fits: without --kv-cache-memory-bytes
         ");
         insta::assert_snapshot!(message(MemoryOptions { num_gpu_blocks_override: Some(2), ..options.clone() }), @r"
