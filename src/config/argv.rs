@@ -445,6 +445,17 @@ pub fn normalise(args: &[String]) -> Normalised {
             );
             continue;
         }
+        // `--enable-chunked-prefill false`, as people write it.
+        let said = args
+            .get(at)
+            .filter(|next| ["true", "false"].contains(&next.as_str()));
+        let value = match said {
+            Some(said) if value.is_none() && SWITCHES.contains(&name.as_str()) => {
+                at += 1;
+                Some(said.clone())
+            }
+            _ => value,
+        };
         out.args.push(match (name.strip_prefix("no-"), value) {
             (Some(switch), None) if SWITCHES.contains(&switch) => format!("--{switch}=false"),
             (_, Some(value)) => format!("--{name}={value}"),

@@ -20,6 +20,9 @@ pub(super) const CHOICES: [&str; 4] = [
     "workload.endings",
 ];
 
+/// How the flag of a value that an axis sets begins.
+pub(super) const SWEPT: &str = "sweep over ";
+
 /// Where a value comes from, in the order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -215,6 +218,32 @@ impl Document {
             Origin::Preset(file, _) => Source::Preset(file.name.clone()),
             Origin::Default(of) => Source::Assumption(format!("default of {of}")),
         })
+    }
+
+    /// The axes of a sweep that set a key below one of `tables`, `gpu = t4`.
+    pub(super) fn swept(&self, tables: &[&str]) -> Vec<String> {
+        let axes = self.origins.iter().filter_map(|(key, origin)| {
+            let Origin::Flag(name) = origin else {
+                return None;
+            };
+            let axis = name.strip_prefix(SWEPT)?;
+            let value = self.get(key)?;
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+            let is_within = tables.iter().any(|table| key.starts_with(table));
+            is_within.then(|| format!("{} = {value}", axis.trim_start_matches('-')))
+        });
+        axes.collect()
+    }
+
+    /// Keys that flags with this beginning set, with the flag and the value.
+    pub(super) fn set_by(&self, beginning: &str) -> Vec<(String, String, Value)> {
+        let set = self.origins.iter().filter_map(|(key, origin)| match origin {
+            Origin::Flag(name) if name.starts_with(beginning) => {
+                Some((key.clone(), name.clone(), self.get(key)?.clone()))
+            }
+            _ => None,
+        });
+        set.collect()
     }
 
     /// How the user would name a key: the flag if a flag set it, else the key.

@@ -193,7 +193,7 @@ impl Judge {
             (false, false) => "must lie between 0 and 1, ends left out",
         };
         let problem = self.wrong(key, ends, format!("{value} does not"));
-        if (1.0..=100.0).contains(&value) {
+        if (2.0..=100.0).contains(&value) {
             problem.label = format!("{value} is not a fraction");
             problem
                 .help

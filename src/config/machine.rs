@@ -6,13 +6,14 @@ use super::diagnostic::Diagnostic;
 use super::document::Source;
 use super::engine::EngineFlags;
 use super::files::Files;
-use super::judge::{Judge, Provenance};
+use super::formats;
+use super::judge::Judge;
 use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
 use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
 use crate::cost::{StepCost, Trust};
 use crate::engine::EngineConfig;
-use crate::engine::memory::{self, MemoryOptions, MemoryPlan, Shortage};
+use crate::engine::memory::{self, MemoryOptions, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, ModelShape, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
@@ -144,6 +145,20 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
             }
         };
     }
+    if let Some((path, text)) = own_profile(name, files)
+        && hardware::find(name).is_err()
+    {
+        return match Device::from_toml(&text, &path) {
+            Ok(device) => {
+                judge.notes.push(format!("GPU read from {path}"));
+                Some(device)
+            }
+            Err(error) => {
+                judge.wrong(key, "is not a hardware profile", error.to_string());
+                None
+            }
+        };
+    }
     match hardware::find(name) {
         Ok((device, note)) => {
             judge.notes.extend(note);
@@ -155,11 +170,22 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
             }
             judge.report(
-                problem.help("`plimsoll hw` lists the known ones; a hardware profile's path does, too"),
+                problem
+                    .help("`plimsoll hw` lists the known ones; the path of a hardware profile will do, too"),
             );
             None
         }
     }
+}
+
+/// Path and text of the working folder's own profile of that name.
+fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
+    let stem = name.to_lowercase().replace(['_', ' '], "-");
+    [name, &stem].into_iter().find_map(|stem| {
+        let path = format!("hardware_profiles/{stem}.toml");
+        let text = String::from_utf8(files.read(&path).ok()?).ok()?;
+        Some((path, text))
+    })
 }
 
 /// A profile on disk takes the place of the shipped one of its name.
@@ -208,6 +234,7 @@ pub(super) fn build(
         return None;
     }
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
+    formats::check_kv(judge, kv_dtype, device);
     let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
     let num_gpu_blocks = plan.num_gpu_blocks;
     let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
@@ -314,11 +341,26 @@ fn plan(
         Shortage::OneRequestDoesNotFit { .. } if judge.document.source("engine.max_model_len").is_some() => {
             "engine.max_model_len"
         }
+        Shortage::PoolBeyondMemory { sized_by, .. } | Shortage::OneRequestDoesNotFit { sized_by, .. }
+            if sized_by.flag().is_some() =>
+        {
+            match sized_by {
+                PoolSize::Blocks => "engine.num_gpu_blocks_override",
+                _ => "engine.kv_cache_memory_bytes",
+            }
+        }
         _ => "cluster.gpu",
     };
     let text = misfit.to_string();
     let mut lines = text.lines();
-    let mut problem = Diagnostic::new(lines.next().unwrap_or_default()).at(judge.place(key));
+    let first = lines.next().unwrap_or_default();
+    let cell = judge.document.swept(&["cluster.", "model.", "engine."]);
+    let message = if cell.is_empty() {
+        first.to_string()
+    } else {
+        format!("the cell {} {first}", cell.join(", "))
+    };
+    let mut problem = Diagnostic::new(message).at(judge.place(key));
     for line in lines {
         problem = problem.help(line.trim());
     }
@@ -345,13 +387,8 @@ fn calibration(
     let key = "cluster.calibration";
     let best = calibration::for_device(device, ENGINE);
     let Some(name) = &raw.cluster.calibration else {
-        // Not written into the input: the shipped file is chosen by GPU again, and gets better with versions.
         let source = Source::Assumption(best.note.clone());
-        judge.provenance.push(Provenance {
-            key: key.to_string(),
-            value: best.calibration.name.clone(),
-            source,
-        });
+        judge.assume(key, best.calibration.name.clone(), source);
         return Some((best.calibration, best.trust));
     };
     judge.given(key, name);
@@ -375,12 +412,6 @@ fn calibration(
             }
         }
     } else if let Some(shipped) = calibration::shipped(name) {
-        if !shipped.provenance.gpu.eq_ignore_ascii_case(&device.id) {
-            judge.notes.push(format!(
-                "calibration {name} was made on {}, not on {}",
-                shipped.provenance.gpu, device.id
-            ));
-        }
         shipped
     } else {
         let known: Vec<&str> = calibration::shipped_names().collect();
@@ -392,7 +423,23 @@ fn calibration(
         judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
         return None;
     };
-    let trust = asked.provenance.source.trust();
+    let mut trust = asked.provenance.source.trust();
+    let mut asked = asked;
+    let made_on = asked.provenance.gpu.clone();
+    let is_shipped = !is_path(name, ".toml");
+    // A file of one's own may describe its GPU in any words; only a known name of another card speaks against it.
+    let is_foreign = match hardware::find(&made_on) {
+        Ok((other, _)) => other.id != device.id,
+        Err(_) => is_shipped && !made_on.eq_ignore_ascii_case(&device.id),
+    };
+    if is_foreign {
+        judge.notes.push(format!(
+            "calibration {name} was made on {made_on}, not on {}",
+            device.id
+        ));
+        asked = asked.distrusted(Trust::Prior);
+        trust = trust.max(Trust::Prior);
+    }
     Some((asked.over(&best.calibration), trust))
 }
 

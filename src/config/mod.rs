@@ -13,6 +13,7 @@ mod document;
 mod engine;
 pub mod files;
 pub mod flags;
+mod formats;
 mod judge;
 mod machine;
 pub mod pasted;

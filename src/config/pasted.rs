@@ -106,7 +106,9 @@ fn parse<P: FromArgMatches + CommandFactory>(
     starts: &[&[&str]],
 ) -> Result<(P, Vec<String>), Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
-    let Some(words) = shlex::split(command) else {
+    // A command over several lines: the shell drops the backslash with the line's end.
+    let command = command.replace("\\\r\n", " ").replace("\\\n", " ");
+    let Some(words) = shlex::split(&command) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
     };
     let words = after_start(&words, starts).ok_or_else(|| {

@@ -4,6 +4,7 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::engine;
 use super::files::{self, Files};
+use super::formats;
 use super::judge::{Judge, Provenance};
 use super::machine;
 use super::raw::RawCluster;
@@ -89,8 +90,11 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
             0
         }
     };
-    let model = machine::model(&mut judge, &raw.model, files);
+    let mut model = machine::model(&mut judge, &raw.model, files);
     let device = machine::device(&mut judge, &raw.cluster, files);
+    if let (Some(model), Some(device)) = (&mut model, &device) {
+        formats::check(&mut judge, &raw.model, model, device);
+    }
     let tensor_parallel = layout(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
     let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);

@@ -276,7 +276,7 @@ fn mistakes_are_located_and_mended() {
       |       ^^^^^^^^^^^^^
       |
     help: did you mean RTX-4090-24GB?
-    help: `plimsoll hw` lists the known ones; a hardware profile's path does, too
+    help: `plimsoll hw` lists the known ones; the path of a hardware profile will do, too
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\nreplicas = 2"), @r#"
     error: `replicas` must be 1

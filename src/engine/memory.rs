@@ -249,7 +249,51 @@ pub enum Shortage {
         needed: Bytes,
         /// Its tokens.
         max_model_len: u32,
+        /// Who sized the pool.
+        sized_by: PoolSize,
     },
+    /// A pool that was asked for by size leaves the weights no room in the device's memory.
+    PoolBeyondMemory {
+        /// The pool.
+        kv_pool: Bytes,
+        /// Weights of a rank.
+        weights: Bytes,
+        /// All of the device.
+        memory: Bytes,
+        /// Who sized the pool.
+        sized_by: PoolSize,
+    },
+}
+
+/// Who says how large the KV pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolSize {
+    /// What is left of the budget.
+    TheRest,
+    /// [`MemoryOptions::kv_cache_memory_bytes`].
+    Bytes,
+    /// [`MemoryOptions::num_gpu_blocks_override`].
+    Blocks,
+}
+
+impl PoolSize {
+    fn of(options: &MemoryOptions) -> PoolSize {
+        match (options.num_gpu_blocks_override, options.kv_cache_memory_bytes) {
+            (Some(_), _) => PoolSize::Blocks,
+            (None, Some(_)) => PoolSize::Bytes,
+            (None, None) => PoolSize::TheRest,
+        }
+    }
+
+    /// The flag that sizes the pool.
+    #[must_use]
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            PoolSize::TheRest => None,
+            PoolSize::Bytes => Some("--kv-cache-memory-bytes"),
+            PoolSize::Blocks => Some("--num-gpu-blocks-override"),
+        }
+    }
 }
 
 /// A change of flags after which the model fits.
@@ -288,12 +332,30 @@ impl fmt::Display for DoesNotFit {
                 kv_pool,
                 needed,
                 max_model_len,
+                sized_by,
+            } => {
+                let one = format!(
+                    "does not fit: one request of {max_model_len} tokens needs {} of KV cache",
+                    gib(needed)
+                );
+                match sized_by.flag() {
+                    Some(flag) => write!(f, "{one}, {flag} gives {}", gib(kv_pool))?,
+                    None => write!(f, "{one}, {} has {} left", self.device, gib(kv_pool))?,
+                }
+            }
+            Shortage::PoolBeyondMemory {
+                kv_pool,
+                weights,
+                memory,
+                sized_by,
             } => write!(
                 f,
-                "does not fit: one request of {max_model_len} tokens needs {} of KV cache, {} has {} left",
-                gib(needed),
+                "does not fit: {} asks for {} of KV cache beside {} of weights, {} has {}",
+                sized_by.flag().unwrap_or("the pool"),
+                gib(kv_pool),
+                gib(weights),
                 self.device,
-                gib(kv_pool)
+                gib(memory)
             )?,
         }
         if self.remedies.is_empty() {
@@ -360,12 +422,26 @@ fn attempt(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Resu
     let blocks = plan.kv_pool.0 / plan.layout.block_bytes.0;
     let blocks = options.num_gpu_blocks_override.map_or(blocks, u64::from);
     plan.num_gpu_blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let sized_by = PoolSize::of(options);
+    if sized_by == PoolSize::Blocks {
+        plan.kv_pool = Bytes(plan.layout.block_bytes.0.saturating_mul(blocks));
+    }
+    // Activations and the rest are estimates; what weights and pool alone exceed is certain.
+    if sized_by != PoolSize::TheRest && plan.kv_pool.0.saturating_add(weights.0) > device.memory.0 {
+        return Err(Shortage::PoolBeyondMemory {
+            kv_pool: plan.kv_pool,
+            weights,
+            memory: device.memory,
+            sized_by,
+        });
+    }
     if plan.concurrency(options.max_model_len) == 0 {
         let needed = plan.blocks_of_request(options.max_model_len) * plan.layout.block_bytes.0 as f64;
         return Err(Shortage::OneRequestDoesNotFit {
             kv_pool: plan.kv_pool,
             needed: Bytes(needed as u64),
             max_model_len: options.max_model_len,
+            sized_by,
         });
     }
     Ok(plan)
@@ -432,6 +508,14 @@ fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
 
 /// Single changes first, from the least to the most disruptive, then pairs that need fewer GPUs than any of those.
 fn remedies(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Vec<Remedy> {
+    let unforced: Vec<Remedy> = [pool_by_formula, usual_utilization]
+        .iter()
+        .filter_map(|change| change(device, model, options))
+        .collect();
+    if !unforced.is_empty() {
+        // A flag that is to blame: no other change is as small as taking it back.
+        return unforced;
+    }
     let on_these_gpus: Vec<Remedy> = [fp8_weights, shorter_context, fp8_kv]
         .iter()
         .filter_map(|change| change(device, model, options))
@@ -468,9 +552,7 @@ fn more_gpus_and_shorter_context(
     model: &ModelShape,
     options: &MemoryOptions,
 ) -> Option<Remedy> {
-    RANKS
-        .into_iter()
-        .filter(|&ranks| ranks > options.tensor_parallel)
+    other_ranks(model, options)
         .find_map(|tensor_parallel| {
             let changed = MemoryOptions {
                 tensor_parallel,
@@ -487,7 +569,44 @@ fn more_gpus_and_shorter_context(
 }
 
 /// Tensor-parallel sizes that are proposed: those of one NVLink domain.
-const RANKS: [u32; 3] = [2, 4, 8];
+const RANKS: [u32; 4] = [1, 2, 4, 8];
+
+/// Larger groups of ranks; also smaller ones where the heads cannot be divided by what was asked for.
+fn other_ranks(model: &ModelShape, options: &MemoryOptions) -> impl Iterator<Item = u32> {
+    let asked = options.tensor_parallel;
+    let is_divided = model.query_heads().is_multiple_of(asked);
+    RANKS
+        .into_iter()
+        .filter(move |&ranks| ranks > asked || (!is_divided && ranks != asked))
+}
+
+/// Without the flag that sizes the pool.
+fn pool_by_formula(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let flag = PoolSize::of(options).flag()?;
+    let changed = MemoryOptions {
+        kv_cache_memory_bytes: None,
+        num_gpu_blocks_override: None,
+        ..options.clone()
+    };
+    tried(device, model, &changed, format!("without {flag}"))
+}
+
+/// The engine's own share of the memory where a smaller one was asked for.
+fn usual_utilization(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let usual = MemoryOptions::vllm_defaults(device, model).gpu_memory_utilization;
+    let changed = MemoryOptions {
+        gpu_memory_utilization: usual,
+        ..options.clone()
+    };
+    let is_lower = options.gpu_memory_utilization < usual;
+    tried(
+        device,
+        model,
+        &changed,
+        format!("--gpu-memory-utilization {usual}"),
+    )
+    .filter(|_| is_lower)
+}
 
 fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: String) -> Option<Remedy> {
     let plan = attempt(device, model, options).ok()?;
@@ -517,18 +636,15 @@ fn fp8_kv(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Optio
     tried(device, model, &changed, "--kv-cache-dtype fp8".to_string()).filter(|_| is_wider)
 }
 
-/// Twice, four or eight times the ranks.
+/// The fewest of the other ranks.
 fn more_gpus(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
-    RANKS
-        .into_iter()
-        .filter(|&ranks| ranks > options.tensor_parallel)
-        .find_map(|tensor_parallel| {
-            let changed = MemoryOptions {
-                tensor_parallel,
-                ..options.clone()
-            };
-            tried(device, model, &changed, format!("-tp {tensor_parallel}"))
-        })
+    other_ranks(model, options).find_map(|tensor_parallel| {
+        let changed = MemoryOptions {
+            tensor_parallel,
+            ..options.clone()
+        };
+        tried(device, model, &changed, format!("-tp {tensor_parallel}"))
+    })
 }
 
 /// The longest context of whole kibitokens (or, below, whole blocks) that fits.
@@ -729,7 +845,42 @@ mod tests {
                 kv_cache_memory_bytes: Some(Bytes(1 << 62)),
                 ..options
             };
-            assert!(plan(&device, &model, &given).unwrap().concurrency(1 << 30) > 0);
+            let error = plan(&device, &model, &given).unwrap_err();
+            assert!(matches!(error.shortage, Shortage::PoolBeyondMemory { .. }));
+        }
+    }
+
+    #[test]
+    fn a_flag_that_is_to_blame_is_named() {
+        let (device, model, options) = case("H100", "meta-llama/Llama-3.1-8B");
+        let message = |options: MemoryOptions| plan(&device, &model, &options).unwrap_err().to_string();
+        insta::assert_snapshot!(message(MemoryOptions { kv_cache_memory_bytes: Some(Bytes(900 << 40)), ..options.clone() }), @r"
+        does not fit: --kv-cache-memory-bytes asks for 921600.0 GiB of KV cache beside 15.0 GiB of weights, H100-SXM-80GB has 79.1 GiB
+          smallest change that fits: without --kv-cache-memory-bytes
+        ");
+        insta::assert_snapshot!(message(MemoryOptions { num_gpu_blocks_override: Some(2), ..options.clone() }), @r"
+        does not fit: one request of 8192 tokens needs 1.0 GiB of KV cache, --num-gpu-blocks-override gives 0.0 GiB
+          smallest change that fits: without --num-gpu-blocks-override
+        ");
+        let share = message(MemoryOptions {
+            gpu_memory_utilization: 0.01,
+            ..options.clone()
+        });
+        assert!(
+            share.ends_with("smallest change that fits: --gpu-memory-utilization 0.92"),
+            "{share}"
+        );
+        let beyond = message(MemoryOptions {
+            num_gpu_blocks_override: Some(99_999_999),
+            ..options.clone()
+        });
+        assert!(beyond.contains("--num-gpu-blocks-override asks for"), "{beyond}");
+        for tensor_parallel in [3, 64] {
+            let ranks = message(MemoryOptions {
+                tensor_parallel,
+                ..options.clone()
+            });
+            assert!(ranks.ends_with("smallest change that fits: -tp 1"), "{ranks}");
         }
     }
 
