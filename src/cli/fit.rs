@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::figures::{grouped, plain, short, with_unit};
 use super::inputs;
+use crate::config::scalar::Count;
 use crate::engine::ceilings::{Ceilings, ceilings};
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
 use crate::hardware::Device;
@@ -47,7 +48,7 @@ pub struct Args {
     #[arg(long, visible_alias = "pp", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub pipeline_parallel_size: u32,
     /// Longest sequence, prompt plus output; the model's own limit if not given.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(long, value_parser = tokens)]
     pub max_model_len: Option<u32>,
     /// Share of the GPU's memory that the engine may use; vLLM 0.33 takes 0.92.
     #[arg(long, value_name = "SHARE")]
@@ -157,9 +158,19 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         ..defaults
     };
     if options.max_model_len > model.max_position {
+        bail!(
+            "`--max-model-len {}` is longer than the model allows: its context is {} tokens",
+            options.max_model_len,
+            model.max_position
+        );
+    }
+    let (stages, layers) = (options.pipeline_parallel, model.layer_count());
+    if stages > layers {
+        bail!("`--pipeline-parallel-size {stages}`: the model has only {layers} layers to share");
+    }
+    if stages > 1 {
         notes.push(format!(
-            "--max-model-len {} is beyond the {} positions of the model's config",
-            options.max_model_len, model.max_position
+            "{stages} stages: the fullest one is counted, roughly; run, knee and sweep do not model stages yet"
         ));
     }
     Ok(Question {
@@ -169,6 +180,15 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         options,
         notes,
     })
+}
+
+/// A number of tokens as `run` reads it, `8192` or `8k`.
+fn tokens(text: &str) -> Result<u32, String> {
+    let count: Count = text.parse()?;
+    let tokens = u32::try_from(count.0).ok();
+    tokens
+        .filter(|tokens| (1..=1 << 30).contains(tokens))
+        .ok_or_else(|| format!("`{text}` does not lie between 1 and {}", 1 << 30))
 }
 
 /// vLLM takes plain bytes; a unit is welcome.

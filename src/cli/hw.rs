@@ -34,7 +34,7 @@ pub struct Args {
 /// What to do with profiles.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum Action {
-    /// List the shipped profiles.
+    /// List the shipped profiles and those in hardware_profiles of the working folder.
     List,
     /// One GPU in full.
     Show {
@@ -111,7 +111,7 @@ pub struct AddArgs {
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.action {
         None | Some(Action::List) if args.format == "json" => {
-            let all: Vec<Value> = hardware::all().iter().map(device_json).collect();
+            let all: Vec<Value> = known().iter().map(device_json).collect();
             writeln!(out, "{:#}", json!({"version": 1, "gpus": all}))?;
         }
         None | Some(Action::List) => list(out)?,
@@ -121,13 +121,29 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shipped devices, those on disk in place of shipped ones of their id, and then one's own.
+fn known() -> Vec<Device> {
+    let own = inputs::own_devices();
+    let shipped = hardware::all().iter().map(|shipped| {
+        let replaced = own.iter().find(|device| device.id == shipped.id);
+        replaced.unwrap_or(shipped).clone()
+    });
+    let mut known: Vec<Device> = shipped.collect();
+    let new = own
+        .iter()
+        .filter(|device| known.iter().all(|one| one.id != device.id));
+    let new: Vec<Device> = new.cloned().collect();
+    known.extend(new);
+    known
+}
+
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(
         out,
         "{:<20} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
         "GPU", "GiB", "bandwidth", "bf16 TF", "fp8 TF", "SMs", "NVLink", "W", "$/h"
     )?;
-    for device in hardware::all() {
+    for device in &known() {
         let fp8 = device
             .peaks
             .fp8

@@ -43,6 +43,20 @@ pub fn device(name: &str) -> anyhow::Result<(Device, Vec<String>)> {
     Ok((own, notes))
 }
 
+/// The readable profiles in [`PROFILE_FOLDER`] of the working folder, by file name, but for the template.
+pub fn own_devices() -> Vec<Device> {
+    let Ok(entries) = std::fs::read_dir(PROFILE_FOLDER) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "toml")
+            && path.file_stem().is_some_and(|stem| stem != "template")
+    });
+    paths.sort();
+    paths.iter().filter_map(|path| read_profile(path).ok()).collect()
+}
+
 /// The model that a positional names: a `config.json`, a folder that holds one, or a shipped id.
 pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
     let path = Path::new(name);

@@ -4,6 +4,7 @@ use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::Document;
 use super::files::{self, Files};
 use super::flags::{self, ClientKind, ScenarioFlags, TrafficFlags};
+use super::overlooked;
 use super::pasted::{self, ResultFlags};
 
 /// The layers of one command line.
@@ -69,6 +70,7 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
                     client: bench.traffic.client.or(Some(ClientKind::Vllm)),
                     ..bench.traffic
                 };
+                notes.extend(overlooked::lengths(&traffic, "--bench-cmd "));
                 problems.extend(flags::apply_traffic(&mut document, &traffic, "--bench-cmd "));
                 problems.extend(flags::apply_slo(&mut document, &bench.slo, "--bench-cmd "));
                 results = bench.results;
@@ -77,9 +79,15 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
             Err(wrong) => problems.extend(wrong),
         }
     }
+    let pasted: Vec<_> = ["--serve-cmd ", "--bench-cmd "]
+        .iter()
+        .flat_map(|command| document.set_by(command))
+        .collect();
+    notes.extend(overlooked::lengths(&flags.traffic, ""));
     problems.extend(flags::apply_serve(&mut document, flags, ""));
     problems.extend(flags::apply_traffic(&mut document, &flags.traffic, ""));
     problems.extend(flags::apply_slo(&mut document, &flags.slo, ""));
+    notes.extend(overlooked::overridden(&document, pasted));
     if is_vllm_client {
         flags::vllm_client_defaults(&mut document);
     }

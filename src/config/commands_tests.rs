@@ -271,3 +271,116 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
      = help: shipped are quickstart, course-week1, course-week2-latency, course-week2-throughput, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm
     "#);
 }
+
+/// Some requests.
+const TRAFFIC: &str = "--request-rate 4 --input-len 128 --output-len 16";
+
+/// What is told about a line: its errors, or its notes.
+fn said(line: &str) -> String {
+    match resolve_line(line) {
+        Ok(resolved) => resolved.notes.join("\n"),
+        Err(problems) => problems.to_string(),
+    }
+}
+
+#[test]
+fn a_pool_beyond_the_gpus_memory_is_an_error_with_a_place() {
+    for flag in [
+        "--kv-cache-memory-bytes '900 TiB'",
+        "--num-gpu-blocks-override 99999999",
+    ] {
+        let told = said(&format!("{MACHINE} {TRAFFIC} {flag}"));
+        assert!(
+            told.contains("does not fit: --") && told.contains("without --"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
+    let on = |flags: &str| {
+        said(&format!(
+            "meta-llama/Llama-3.2-1B --max-model-len 8192 {TRAFFIC} {flags}"
+        ))
+    };
+    for (flags, part) in [
+        ("--gpu t4 --dtype bfloat16", "T4-16GB has no bfloat16"),
+        ("--gpu t4 --kv-cache-dtype fp8", "T4-16GB has no fp8 units"),
+        ("--gpu a100-sxm-80gb --quantization fp8", "has no fp8 units"),
+        ("--gpu h100 --quantization mxfp4", "mxfp4 stores experts"),
+        ("--gpu h100 --dtype float32", "timed at the 16-bit rate"),
+    ] {
+        let told = on(flags);
+        assert!(told.contains(part), "{flags}: {told}");
+    }
+    assert!(!on("--gpu t4 --dtype float16").contains("bfloat16"));
+}
+
+#[test]
+fn another_cards_calibration_is_noted_and_trusted_less() {
+    let line = format!("{MACHINE} {TRAFFIC} --calibration b200-sxm-180gb-vllm");
+    let resolved = resolve_line(&line).unwrap();
+    assert_eq!(resolved.trust, crate::cost::Trust::Prior);
+    assert!(resolved.notes.iter().any(|note| note.contains("was made on")));
+}
+
+#[test]
+fn a_profile_of_ones_own_is_found_by_its_name() {
+    struct Own(String);
+    impl Files for Own {
+        fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+            let is_it = path == "hardware_profiles/my-gpu-48gb.toml";
+            is_it
+                .then(|| self.0.clone().into_bytes())
+                .ok_or_else(|| format!("there is no file `{path}`"))
+        }
+    }
+    let device = crate::hardware::find("L40S-48GB").unwrap().0;
+    let own = Own(device.to_toml(&device.name));
+    for name in ["MY-GPU-48GB", "my_gpu_48gb"] {
+        let mut document = Document::default();
+        document.set("cluster.gpu", toml::Value::from(name), "--gpu");
+        let mut problems = resolve(document, &own).err().unwrap().to_string();
+        problems.retain(|char| char != '\n');
+        assert!(!problems.contains("unknown GPU"), "{problems}");
+    }
+}
+
+#[test]
+fn what_a_command_line_overrides_or_a_data_set_ignores_is_noted() {
+    let told = said(
+        "--gpu h100 --request-rate 7 --bench-cmd 'vllm bench serve --request-rate 5' \
+         --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct \\\n  --max-model-len 4096' --max-model-len 8192",
+    );
+    assert!(
+        told.contains("--max-model-len 8192 replaces --serve-cmd --max-model-len 4096"),
+        "{told}"
+    );
+    assert!(told.contains("--request-rate 7"), "{told}");
+    let told = said(&format!(
+        "{MACHINE} --request-rate 4 --dataset-name sonnet --input-len 5"
+    ));
+    assert!(told.contains("--input-len has no effect"), "{told}");
+}
+
+#[test]
+fn a_switch_may_be_followed_by_its_value() {
+    let line = format!("{MACHINE} {TRAFFIC} --enable-prefix-caching false");
+    assert!(!resolve_line(&line).unwrap().scenario.engine.enable_prefix_caching);
+}
+
+#[test]
+fn a_cell_that_does_not_fit_is_named() {
+    let words = shlex::split(&format!("{MACHINE} {TRAFFIC}")).unwrap();
+    let Line { flags } =
+        Line::from_arg_matches(&Line::command().try_get_matches_from(words).unwrap()).unwrap();
+    let input = assemble(&flags, &FILES).unwrap();
+    let axes = [axes::Axis::list("gpu", "h100,t4").unwrap()];
+    let cells = axes::cells(&input.document, &axes, false).unwrap();
+    let told = resolve(cells[1].document.clone(), &FILES)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(told.contains("the cell gpu = t4 does not fit"), "{told}");
+}

@@ -16,6 +16,7 @@ pub mod flags;
 mod formats;
 mod judge;
 mod machine;
+mod overlooked;
 pub mod pasted;
 pub mod profile;
 pub mod raw;

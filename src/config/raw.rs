@@ -159,7 +159,7 @@ pub struct RawEngine {
     #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
     pub gpu_memory_utilization: Option<f64>,
     /// Bytes of the KV cache per GPU; replaces gpu_memory_utilization.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = super::scalar::bytes)]
     pub kv_cache_memory_bytes: Option<Count>,
     /// KV blocks, the null block included; replaces every memory formula.
     #[arg(long, value_name = "N")]

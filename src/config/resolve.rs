@@ -16,6 +16,7 @@ use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::sim::Scenario;
+use crate::workload::Prefix;
 
 /// A valid run and everything that must be said about it.
 #[derive(Clone)]
@@ -107,6 +108,15 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     };
     let context = workload::typical_context(&spec);
+    if let Prefix::Sessions {
+        turns, fixed_turns, ..
+    } = spec.prefix
+    {
+        let each = if fixed_turns { "each" } else { "each on average" };
+        judge.notes.push(format!(
+            "the arrival rate is of conversations, which send {turns} requests {each}"
+        ));
+    }
     let machine = machine::build(
         &mut judge,
         &raw,

@@ -12,6 +12,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::quantity::parse_bytes;
+
 /// A whole number, not negative: `8192`, or `"8k"` (8,000) and `"8K"` (8,192) as vLLM reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count(pub u64);
@@ -34,10 +36,23 @@ impl FromStr for Count {
             (value.is_finite() && value >= 0.0 && value.fract() == 0.0 && value < 2f64.powi(63))
                 .then_some(value as u64)
         };
+        if text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i64>().is_err() {
+            return Err(format!("`{text}` is larger than any count here, 2^63"));
+        }
         whole().or_else(decimal).map(Count).ok_or_else(|| {
             format!("`{text}` is not a whole number of at least 0 (8192, 8k = 8,000, 8K = 8,192)")
         })
     }
+}
+
+/// A number of bytes after a flag: a count, or an amount with its unit, `24 GiB`.
+///
+/// # Errors
+/// What is neither.
+pub fn bytes(text: &str) -> Result<Count, String> {
+    let amount = || parse_bytes(text).map(|bytes| Count(bytes.0));
+    text.parse()
+        .or_else(|_: String| amount().map_err(|error| error.to_string()))
 }
 
 fn suffix_scale(suffix: char) -> Option<u64> {

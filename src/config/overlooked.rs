@@ -1,0 +1,57 @@
+//! What a command line says without effect: lengths that the chosen data set does not take, and pasted flags that
+//! flags of the command line replace.
+//!
+//! Law: none of it changes a run; each gets a sentence beside the result.
+
+use toml::Value;
+
+use super::document::Document;
+use super::flags::{Dataset, TrafficFlags};
+
+/// Lengths that are given beside a data set which has its own.
+pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
+    let (why, takes_output) = match flags.dataset_name {
+        Some(Dataset::Random) => return Vec::new(),
+        None if flags.dataset_path.is_none() => return Vec::new(),
+        None => ("the lengths are those of --dataset-path", true),
+        Some(Dataset::Sharegpt | Dataset::Burstgpt | Dataset::Custom) => {
+            ("the lengths are those of the data set's file", true)
+        }
+        Some(Dataset::TimedTrace) => ("the lengths are those of the trace", false),
+        Some(Dataset::PrefixRepetition) => ("prefix_repetition has flags of its own for lengths", true),
+        Some(Dataset::Sonnet) => ("sonnet prompts have 550 tokens and answers 150", false),
+    };
+    let given = [
+        ("input-len", flags.input_len.is_some()),
+        ("random-input-len", flags.random_input_len.is_some()),
+        ("output-len", flags.output_len.is_some() && !takes_output),
+        ("random-output-len", flags.random_output_len.is_some()),
+        ("random-range-ratio", flags.random_range_ratio.is_some()),
+    ];
+    given
+        .into_iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(flag, _)| format!("{from}--{flag} has no effect: {why}"))
+        .collect()
+}
+
+/// Values of pasted commands that are no longer in the document.
+pub(super) fn overridden(document: &Document, pasted: Vec<(String, String, Value)>) -> Vec<String> {
+    let spelt = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    let notes = pasted.into_iter().filter_map(|(key, flag, before)| {
+        let now = document.get(&key);
+        if now == Some(&before) {
+            return None;
+        }
+        let before = spelt(&before);
+        Some(match now {
+            Some(value) => format!(
+                "{} {} replaces {flag} {before}",
+                document.name_of(&key),
+                spelt(value)
+            ),
+            None => format!("{flag} {before} is replaced by flags of the command line"),
+        })
+    });
+    notes.collect()
+}
