@@ -207,7 +207,7 @@ fn execute(
         .collect();
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
     let (finished, mut file) = match kept {
-        Some(path) => resume(path, terminal)?,
+        Some(path) => resume(path, &cells, terminal)?,
         None => (Finished::default(), None),
     };
     let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
@@ -299,6 +299,7 @@ fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError
 /// Reads what an earlier sweep finished and opens its file for more.
 fn resume(
     path: &str,
+    cells: &[sweep::Cell],
     terminal: &Terminal,
 ) -> anyhow::Result<(Finished<serde_json::Value>, Option<std::fs::File>)> {
     let text = match std::fs::read_to_string(path) {
@@ -307,6 +308,12 @@ fn resume(
         Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
     };
     let finished = Finished::read(&text).with_context(|| format!("{path} holds something else"))?;
+    let foreign = finished.foreign(cells);
+    if foreign > 0 {
+        anyhow::bail!(
+            "{path} holds {foreign} runs that are none of this sweep's; name another file with -o, or move it away"
+        );
+    }
     if !finished.is_empty() {
         terminal.notes(&[format!(
             "{path} already holds {} runs; they are not simulated again",
