@@ -5,16 +5,11 @@ use std::sync::Arc;
 use super::document::Source;
 use super::files::Files;
 use super::judge::Judge;
-use super::raw::{
-    RawArrivals, RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix,
-    RawProfile, RawRampStrategy, RawReuse, RawTimeUnit, RawTrace, RawWorkload,
-};
+use super::raw::{RawArrivals, RawProfile, RawRampStrategy, RawTimeUnit, RawTrace, RawWorkload};
 use super::scalar::{Count, Rate};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
-use crate::workload::{
-    Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Request, ReuseLaw, WorkloadSpec,
-};
+use crate::workload::{Arrivals, Client, Lengths, LognormalLength, MmppState, Prefix, Request, WorkloadSpec};
 
 /// How long a run lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +30,7 @@ const PRECISION: f64 = 0.02;
 /// Requests that may wait in the server at once before memory, not physics, decides.
 const QUEUE_MAX: u64 = 100_000_000;
 /// Longest prompt or output that is taken seriously.
-const LEN_MAX: u64 = 1 << 30;
+pub(super) const LEN_MAX: u64 = 1 << 30;
 
 /// Resolves the traffic; `None` where something that is needed is missing or wrong, which was reported.
 pub(super) fn resolve(
@@ -73,7 +68,7 @@ pub(super) fn resolve(
             );
             return None;
         }
-        (Some(lengths), false) => self::lengths(judge, lengths, files)?,
+        (Some(lengths), false) => super::lengths::lengths(judge, lengths, files)?,
         // Not read for a replay; any valid value does.
         (None, true) => Lengths::Fixed {
             input_len: 1,
@@ -87,8 +82,11 @@ pub(super) fn resolve(
             return None;
         }
     };
-    let prefix = prefix(judge, raw.prefix.as_ref(), is_replay);
-    let endings = raw.endings.as_ref().map(|endings| self::endings(judge, endings));
+    let prefix = super::lengths::prefix(judge, raw.prefix.as_ref(), is_replay);
+    let endings = raw
+        .endings
+        .as_ref()
+        .map(|endings| super::lengths::endings(judge, endings));
     let spec = WorkloadSpec {
         arrivals,
         lengths,
@@ -340,7 +338,7 @@ fn time_unit(raw: RawTimeUnit) -> TimeUnit {
 }
 
 /// Reads a trace file; its assumptions become notes.
-fn read_trace(
+pub(super) fn read_trace(
     judge: &mut Judge,
     key: &str,
     path: &str,
@@ -371,245 +369,6 @@ fn read_trace(
         Err(error) => {
             judge.wrong(key, "is not a readable trace", error.to_string());
             None
-        }
-    }
-}
-
-fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) -> Option<Lengths> {
-    let key = |name: &str| format!("workload.lengths.{name}");
-    let before = judge.problems.len();
-    let lengths = match raw {
-        RawLengths::Fixed(raw) => Lengths::Fixed {
-            input_len: judge.required(&key("fixed.input_len"), raw.input_len, (1, LEN_MAX)),
-            output_len: judge.required(&key("fixed.output_len"), raw.output_len, (1, LEN_MAX)),
-        },
-        RawLengths::Random(raw) => {
-            judge.fraction(&key("random.range_ratio"), raw.range_ratio, true, false);
-            Lengths::RandomVllm {
-                input_len: judge.required(&key("random.input_len"), raw.input_len, (1, LEN_MAX)),
-                output_len: judge.required(&key("random.output_len"), raw.output_len, (1, LEN_MAX)),
-                range_ratio: raw.range_ratio,
-            }
-        }
-        RawLengths::RandomSglang(raw) => {
-            judge.fraction(&key("random_sglang.range_ratio"), raw.range_ratio, true, true);
-            Lengths::RandomSglang {
-                input_len: judge.required(&key("random_sglang.input_len"), raw.input_len, (1, LEN_MAX)),
-                output_len: judge.required(&key("random_sglang.output_len"), raw.output_len, (1, LEN_MAX)),
-                range_ratio: raw.range_ratio,
-            }
-        }
-        RawLengths::Lognormal(raw) => {
-            correlation(judge, &key("lognormal.correlation"), raw.correlation);
-            Lengths::Lognormal {
-                input: lognormal(judge, &key("lognormal.input"), &raw.input),
-                output: lognormal(judge, &key("lognormal.output"), &raw.output),
-                correlation: raw.correlation,
-            }
-        }
-        RawLengths::Quantiles(raw) => {
-            correlation(judge, &key("quantiles.correlation"), raw.correlation);
-            quantiles(judge, &key("quantiles.input"), &raw.input);
-            quantiles(judge, &key("quantiles.output"), &raw.output);
-            Lengths::Quantiles {
-                input: raw.input.clone().into(),
-                output: raw.output.clone().into(),
-                correlation: raw.correlation,
-            }
-        }
-        RawLengths::File(raw) => Lengths::Empirical {
-            pairs: pairs(judge, raw, files)?,
-        },
-    };
-    (judge.problems.len() == before).then_some(lengths)
-}
-
-fn correlation(judge: &mut Judge, key: &str, value: f64) {
-    judge.number(
-        key,
-        value,
-        |value| value > -1.0 && value < 1.0,
-        "must lie between -1 and 1, ends left out",
-    );
-}
-
-fn lognormal(judge: &mut Judge, key: &str, raw: &RawLognormalLength) -> LognormalLength {
-    let max = judge.required(&format!("{key}.max"), raw.max, (1, LEN_MAX));
-    judge.number(
-        &format!("{key}.sigma"),
-        raw.sigma,
-        |sigma| (0.0..=10.0).contains(&sigma),
-        "must lie between 0 and 10",
-    );
-    let most = f64::from(max);
-    // Draws above `max` are repeated: with the median above it more than half would be, and the law another one.
-    judge.number(
-        &format!("{key}.median"),
-        raw.median,
-        |median| median >= 1.0 && median <= most,
-        "must be at least 1 and at most max",
-    );
-    LognormalLength {
-        median: raw.median,
-        sigma: raw.sigma,
-        max,
-    }
-}
-
-fn quantiles(judge: &mut Judge, key: &str, values: &[f64]) {
-    if values.len() < 2 {
-        judge.wrong(
-            key,
-            "needs at least 2 values",
-            "from probability 0 to 1, equally spaced",
-        );
-    }
-    for (at, &value) in values.iter().enumerate() {
-        judge.number(
-            &format!("{key}.{at}"),
-            value,
-            |value| (1.0..=LEN_MAX as f64).contains(&value),
-            "must be at least 1 token",
-        );
-    }
-    if let Some(at) = values.windows(2).position(|pair| pair[0] > pair[1]) {
-        let label = format!("{} comes after {}", values[at + 1], values[at]);
-        judge.wrong(&format!("{key}.{}", at + 1), "must not decrease", label);
-    }
-}
-
-fn pairs(judge: &mut Judge, raw: &RawLengthFile, files: &dyn Files) -> Option<Arc<[(u32, u32)]>> {
-    let key = "workload.lengths.file.path";
-    let is_sharegpt = raw.filter == Some(RawLengthFilter::Sharegpt);
-    let options = ReadOptions {
-        skip_empty: true,
-        vllm_filter: is_sharegpt,
-        ..ReadOptions::default()
-    };
-    let trace = read_trace(judge, key, &raw.path, &options, files)?;
-    let output_len = raw
-        .output_len
-        .map(|count| judge.required("workload.lengths.file.output_len", count, (1, LEN_MAX)));
-    let all = trace.requests.len();
-    let kept: Arc<[(u32, u32)]> = trace
-        .requests
-        .iter()
-        .map(|request| (request.prompt_tokens, request.output_tokens))
-        .filter(|&(prompt, output)| {
-            let is_long_enough = prompt >= 4 && (output_len.is_some() || output >= 4);
-            !is_sharegpt
-                || (is_long_enough && prompt <= 1024 && prompt + output_len.unwrap_or(output) <= 2048)
-        })
-        .map(|(prompt, output)| (prompt, output_len.unwrap_or(output)))
-        .collect();
-    if is_sharegpt && kept.len() < all {
-        judge.notes.push(format!(
-            "{}: {} of {all} rows are kept, as `vllm bench serve --dataset-name sharegpt` does",
-            raw.path,
-            kept.len()
-        ));
-    }
-    if kept.is_empty() {
-        judge.wrong(key, "has no usable row", "none has a prompt and an output");
-        return None;
-    }
-    Some(kept)
-}
-
-fn prefix(judge: &mut Judge, raw: Option<&RawPrefix>, is_replay: bool) -> Prefix {
-    let key = |name: &str| format!("workload.prefix.{name}");
-    if is_replay && !matches!(raw, None | Some(RawPrefix::None(_))) {
-        judge.wrong_help(
-            "workload.prefix",
-            "has no meaning beside a trace",
-            "the trace brings its own sharing",
-            "leave one of the two out",
-        );
-    }
-    match raw {
-        None | Some(RawPrefix::None(_)) => Prefix::None,
-        Some(RawPrefix::Groups(raw)) => {
-            judge.number(
-                &key("groups.zipf"),
-                raw.zipf,
-                |zipf| (0.0..=10.0).contains(&zipf),
-                "must lie between 0 and 10",
-            );
-            Prefix::Groups {
-                count: judge.required(&key("groups.count"), raw.count, (1, 1 << 24)),
-                prefix_len: judge.required(&key("groups.prefix_len"), raw.prefix_len, (1, LEN_MAX)),
-                zipf: raw.zipf,
-                exact_shares: raw.exact_shares,
-            }
-        }
-        Some(RawPrefix::Reuse(raw)) => reuse(judge, raw),
-        Some(RawPrefix::Sessions(raw)) => {
-            judge.number(
-                &key("sessions.turns"),
-                raw.turns,
-                |turns| (1.0..=1e6).contains(&turns),
-                "must be at least 1 and at most 1e6",
-            );
-            if raw.fixed_turns && raw.turns.fract() != 0.0 {
-                judge.wrong(
-                    &key("sessions.turns"),
-                    "must be whole when fixed_turns is set",
-                    format!("{} is not", raw.turns),
-                );
-            }
-            let think_time = judge
-                .duration(&key("sessions.think_time"), &raw.think_time, true)
-                .unwrap_or_default();
-            Prefix::Sessions {
-                turns: raw.turns,
-                fixed_turns: raw.fixed_turns,
-                think_time,
-                shared_system_len: judge.required(
-                    &key("sessions.shared_system_len"),
-                    raw.shared_system_len,
-                    (0, LEN_MAX),
-                ),
-            }
-        }
-    }
-}
-
-fn reuse(judge: &mut Judge, raw: &RawReuse) -> Prefix {
-    let key = |name: &str| format!("workload.prefix.reuse.{name}");
-    judge.fraction(&key("probability"), raw.probability, true, true);
-    judge.fraction(&key("share"), raw.share, false, true);
-    judge.number(
-        &key("distance_median"),
-        raw.distance_median,
-        |median| (1.0..=1e5).contains(&median),
-        "must lie between 1 and 1e5",
-    );
-    judge.number(
-        &key("distance_sigma"),
-        raw.distance_sigma,
-        |sigma| (0.0..=5.0).contains(&sigma),
-        "must lie between 0 and 5",
-    );
-    Prefix::Reuse(ReuseLaw {
-        system_len: judge.required(&key("system_len"), raw.system_len, (0, LEN_MAX)),
-        probability: raw.probability,
-        share: raw.share,
-        distance_median: raw.distance_median,
-        distance_sigma: raw.distance_sigma,
-    })
-}
-
-fn endings(judge: &mut Judge, raw: &RawEndings) -> Endings {
-    match *raw {
-        RawEndings::Hazard(ref raw) => {
-            judge.fraction("workload.endings.hazard.per_token", raw.per_token, false, false);
-            Endings::Hazard {
-                per_token: raw.per_token,
-            }
-        }
-        RawEndings::Share(ref raw) => {
-            judge.fraction("workload.endings.share.early", raw.early, true, true);
-            Endings::Share { early: raw.early }
         }
     }
 }
