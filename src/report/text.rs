@@ -365,7 +365,7 @@ mod tests {
         critical.verdict = Verdict::Critical;
         assert_snapshot!(first(&critical, &meta), @"CRITICAL at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms ±7.95 %, TPOT p50 7.25 ms, 1,280 tok/s out");
         assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists");
-        assert_snapshot!(first(&fixtures::failed_run(), &meta), @"TOO SHORT at 10.0 req/s: 0 completed requests describe this run only");
+        assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 were given up and 0 refused");
         let mut finite = fixtures::unstable_run();
         finite.verdict = Verdict::Finite;
         let offline = ResultMeta {
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_run_without_answers_prints_no_empty_table() {
         assert_snapshot!(run(&fixtures::failed_run(), &fixtures::meta(), Style::default()), @r"
-        TOO SHORT at 10.0 req/s: 0 completed requests describe this run only
+        NO ANSWERS at 10.0 req/s: of 8 requests 8 were given up and 0 refused
           why         8 requests are too few
           ignored     --served-model-name: no effect on timing
           trust       ●●○ decode calibrated   ●○○ prefill roofline only
