@@ -230,6 +230,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         out.write_all(resolved_toml(&resolved).as_bytes())?;
         return Ok(Exit::Ok.into());
     }
+    let folder_of_result = outputs.result_dir.as_ref().filter(|_| outputs.save_result);
+    for folder in folder_of_result.into_iter().chain(&outputs.charts) {
+        files::check_folder(folder)?;
+    }
     execute(&resolved, &outputs, out, terminal)
 }
 
