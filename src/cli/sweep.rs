@@ -205,9 +205,9 @@ fn execute(
             }
         })
         .collect();
-    let kept = outputs.file.as_deref().filter(|_| is_jsonl);
+    let kept = outputs.file.as_deref().filter(|path| is_jsonl && *path != "-");
     let (finished, mut file) = match kept {
-        Some(path) => resume(path, terminal)?,
+        Some(path) => resume(path, &cells, terminal)?,
         None => (Finished::default(), None),
     };
     let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
@@ -299,6 +299,7 @@ fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError
 /// Reads what an earlier sweep finished and opens its file for more.
 fn resume(
     path: &str,
+    cells: &[sweep::Cell],
     terminal: &Terminal,
 ) -> anyhow::Result<(Finished<serde_json::Value>, Option<std::fs::File>)> {
     let text = match std::fs::read_to_string(path) {
@@ -307,6 +308,11 @@ fn resume(
         Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
     };
     let finished = Finished::read(&text).with_context(|| format!("{path} holds something else"))?;
+    if let Some(cell) = finished.foreign(cells) {
+        anyhow::bail!(
+            "{path} holds runs of another sweep, scenario or seed (`{cell}`)\n  help: write to another file, or delete this one"
+        );
+    }
     if !finished.is_empty() {
         terminal.notes(&[format!(
             "{path} already holds {} runs; they are not simulated again",
