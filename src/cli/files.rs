@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::terminal::Terminal;
 use crate::report::chart::Picture;
 
-/// Puts a result on the screen, or into a file where one was asked for.
+/// Puts a result on the screen, or into a file where one was asked for; `-` is the screen, too.
 pub(super) fn put(text: &str, file: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
     match file {
         Some(path) if path != "-" => write(Path::new(path), text.as_bytes()),
@@ -16,26 +16,49 @@ pub(super) fn put(text: &str, file: Option<&str>, out: &mut dyn Write) -> anyhow
     }
 }
 
-/// Writes a file beside its place and moves it there, so that an interruption leaves no half of one. What is no
-/// regular file (a device, a pipe) is written to, and a link keeps pointing where it does.
+/// Writes a file beside its place and moves it there, so that an interruption leaves no half of one. What is there
+/// and is no regular file (a device, a pipe, a link) is written to as it is: moving would replace it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        let mut special = std::fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .with_context(failed)?;
-        return special.write_all(bytes).with_context(failed);
+    make_folder(path)?;
+    let is_special = std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
+    let written = if is_special || is_descriptor(path) {
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.write(true).truncate(true).create(true).open(path);
+        opened.and_then(|mut file| file.write_all(bytes))
+    } else {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let moved = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
+        // Half a file helps nobody, and why it could not be written is told below.
+        moved.inspect_err(|_| drop(std::fs::remove_file(&partial)))
+    };
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether a path names an open file of this process, as `>(command)` of a shell does.
+fn is_descriptor(path: &Path) -> bool {
+    path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
+}
+
+/// Makes the folder of a file.
+fn make_folder(path: &Path) -> anyhow::Result<()> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) if !folder.is_dir() => std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display())),
+        _ => Ok(()),
     }
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut partial = place.as_os_str().to_owned();
-    partial.push(".partial");
-    let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &place));
-    written.with_context(failed)
+}
+
+/// Checks before a long simulation that a folder will take its results.
+///
+/// # Errors
+/// If it cannot be made or written to.
+pub(super) fn check_folder(folder: &str) -> anyhow::Result<()> {
+    let probe = Path::new(folder).join(format!(".plimsoll-{}.partial", std::process::id()));
+    make_folder(&probe)?;
+    std::fs::write(&probe, b"")
+        .and_then(|()| std::fs::remove_file(&probe))
+        .with_context(|| format!("cannot write into {folder}"))
 }
 
 /// Saves pictures as SVG and PNG.
@@ -52,4 +75,37 @@ pub(super) fn save_pictures(
     let names: Vec<&str> = pictures.iter().map(|(name, _)| *name).collect();
     terminal.notes(&[format!("drew {} into {folder} (SVG and PNG)", names.join(", "))]);
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_followed_and_a_file_replaced_whole() {
+        let folder = std::env::temp_dir().join(format!("plimsoll-files-{}", std::process::id()));
+        let (target, link) = (folder.join("target"), folder.join("link"));
+        write(&target, b"a longer text").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write(&link, b"short").unwrap();
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(std::fs::read(&target).unwrap(), b"short");
+        write(&target, b"new").unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_full_device_is_told_and_stays_a_device() {
+        use std::os::unix::fs::FileTypeExt;
+        let full = Path::new("/dev/full");
+        if full.exists() {
+            let error = write(full, b"text").unwrap_err();
+            assert!(
+                format!("{error:#}").contains("cannot write /dev/full"),
+                "{error:#}"
+            );
+            assert!(std::fs::metadata(full).unwrap().file_type().is_char_device());
+        }
+    }
 }

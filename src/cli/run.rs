@@ -138,6 +138,11 @@ impl OutputFlags {
             .iter()
             .map(|pair| key_value(pair))
             .collect::<anyhow::Result<_>>()?;
+        let label = either(&own.label, &pasted.label);
+        let result_filename = either(&own.result_filename, &pasted.result_filename);
+        for (flag, part) in [("--label", &label), ("--result-filename", &result_filename)] {
+            file_name_part(flag, part.as_deref().unwrap_or("x"))?;
+        }
         Ok(Outputs {
             format: self.format.unwrap_or_default(),
             file: self.output.clone(),
@@ -149,11 +154,21 @@ impl OutputFlags {
             save_result: own.save_result || own.save_detailed || pasted.save_result,
             save_detailed: own.save_detailed || pasted.save_detailed,
             result_dir: either(&own.result_dir, &pasted.result_dir),
-            result_filename: either(&own.result_filename, &pasted.result_filename),
+            result_filename,
             metadata,
-            label: either(&own.label, &pasted.label),
+            label,
         })
     }
+}
+
+/// Refuses what would leave the folder of results, or make a name that file systems do not take.
+fn file_name_part(flag: &str, text: &str) -> anyhow::Result<()> {
+    const LONGEST: usize = 150;
+    if text.contains(['/', '\\', '\0']) || matches!(text, "" | "." | "..") {
+        anyhow::bail!("{flag} is part of a file's name, without a path: --result-dir names the folder");
+    }
+    anyhow::ensure!(text.len() <= LONGEST, "{flag} is longer than {LONGEST} bytes");
+    Ok(())
 }
 
 fn percentiles(list: &str) -> anyhow::Result<Vec<f64>> {
@@ -229,6 +244,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if args.output.dry_run {
         out.write_all(resolved_toml(&resolved).as_bytes())?;
         return Ok(Exit::Ok.into());
+    }
+    let folder_of_result = outputs.result_dir.as_ref().filter(|_| outputs.save_result);
+    for folder in folder_of_result.into_iter().chain(&outputs.charts) {
+        files::check_folder(folder)?;
     }
     execute(&resolved, &outputs, out, terminal)
 }

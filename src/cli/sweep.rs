@@ -28,6 +28,8 @@ use crate::sweep::{self, Finished};
   plimsoll sweep matrix-d -L max-num-seqs 8,16,32 -L max-num-batched-tokens 2048,4096,8192 --link
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
 
+With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there.
+
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
     /// What to simulate.
@@ -205,7 +207,7 @@ fn execute(
             }
         })
         .collect();
-    let kept = outputs.file.as_deref().filter(|_| is_jsonl);
+    let kept = outputs.file.as_deref().filter(|path| is_jsonl && *path != "-");
     let (finished, mut file) = match kept {
         Some(path) => resume(path, &cells, terminal)?,
         None => (Finished::default(), None),
@@ -229,9 +231,10 @@ fn execute(
     let results: Vec<serde_json::Value> = match results {
         Ok(results) => results,
         Err(CellError::Interrupted) => {
-            if let Some(path) = kept {
-                terminal.notes(&[format!("interrupted; the same command goes on from {path}")]);
-            }
+            terminal.notes(&[match kept {
+                Some(path) => format!("interrupted; the same command goes on from {path}"),
+                None => "interrupted, and finished runs are lost: -o FILE.jsonl keeps them".to_owned(),
+            }]);
             return Ok(Exit::Interrupted.into());
         }
         Err(CellError::Json(error)) => return Err(error.into()),
@@ -308,10 +311,9 @@ fn resume(
         Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
     };
     let finished = Finished::read(&text).with_context(|| format!("{path} holds something else"))?;
-    let foreign = finished.foreign(cells);
-    if foreign > 0 {
+    if let Some(cell) = finished.foreign(cells) {
         anyhow::bail!(
-            "{path} holds {foreign} runs that are none of this sweep's; name another file with -o, or move it away"
+            "{path} holds runs of another sweep, scenario or seed (`{cell}`)\n  help: write to another file, or delete this one"
         );
     }
     if !finished.is_empty() {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use super::files;
 use crate::units::Picos;
 use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit, Trace};
 
@@ -134,7 +135,7 @@ fn fit(trace: &Trace, name: &str, target: &Path, args: &Args, out: &mut dyn Writ
         out.write_all(toml.as_bytes())?;
         return Ok(());
     }
-    std::fs::write(target, toml).with_context(|| format!("cannot write {}", target.display()))?;
+    files::write(target, toml.as_bytes())?;
     match args.format {
         Output::Json => writeln!(out, "{}", serde_json::to_string_pretty(&fit_report(&fitted))?)?,
         Output::Text => {

@@ -110,6 +110,14 @@ impl<T> Finished<T> {
         self.complete_bytes
     }
 
+    /// The first row, in the order of names, that belongs to none of the cells.
+    #[must_use]
+    pub fn foreign(&self, cells: &[Cell]) -> Option<&str> {
+        let own: std::collections::BTreeSet<String> = cells.iter().map(Cell::name).collect();
+        let mut names = self.results.keys();
+        names.find(|name| !own.contains(*name)).map(String::as_str)
+    }
+
     pub(super) fn take(&mut self, cell: &Cell) -> Option<T> {
         self.results.remove(&cell.name())
     }

@@ -200,7 +200,11 @@ fn sniff_object(text: &[u8], first: &[u8]) -> Result<Format, Problem> {
         ("input_lens", Format::VllmBench),
         ("request_throughput", Format::VllmBench),
     ];
+    // A result of the client also has keys that other formats use for their rows.
     let head = &text[..text.len().min(HEAD)];
+    if has_key(head, "request_throughput") && has_key(head, "completed") {
+        return Ok(Format::VllmBench);
+    }
     let found = |part: &[u8]| {
         by_key
             .iter()
@@ -296,6 +300,10 @@ mod tests {
         );
         check(
             "{\n  \"date\": \"\",\n  \"input_lens\": [1]\n}",
+            Format::VllmBench,
+        );
+        check(
+            "{\"completed\": 1, \"request_throughput\": 2.0, \"input_tokens\": 5, \"input_lens\": [5]}",
             Format::VllmBench,
         );
         check("[{\"id\": \"a\", \"conversations\": []}]", Format::Sharegpt);
