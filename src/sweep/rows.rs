@@ -97,13 +97,6 @@ impl<T> Finished<T> {
         self.results.is_empty()
     }
 
-    /// How many of them are no cells of this sweep.
-    #[must_use]
-    pub fn foreign(&self, cells: &[Cell]) -> usize {
-        let names: std::collections::BTreeSet<String> = cells.iter().map(Cell::name).collect();
-        self.results.keys().filter(|name| !names.contains(*name)).count()
-    }
-
     /// Length of the file without a half-written last line.
     #[must_use]
     pub fn complete_bytes(&self) -> usize {
