@@ -93,7 +93,6 @@ fn stability_ends_where_the_demand_fills_the_engine() {
         overloaded.verdict,
         Verdict::Unstable | Verdict::TooShort
     ));
-    assert!(overloaded.steady.is_none());
 }
 
 /// With a cap on the batch. A request holds its place for a prompt step too, which the form leaves out: `(n + 1)·a` for
