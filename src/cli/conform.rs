@@ -9,7 +9,7 @@ use crate::conform::{Recording, replay};
 /// Which recordings to replay.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  plimsoll conform recordings/async/*.json
+  plimsoll conform tests/data/recordings/async/*.json.gz
 
 Each file holds one run of vLLM's own V1 scheduler on a virtual clock. Every step must be equal: requests, computed and
 scheduled tokens, their order, preemptions, free blocks, running, waiting; times within 1 µs.

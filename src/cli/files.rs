@@ -77,10 +77,12 @@ pub(super) fn save_pictures(
     Ok(())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
+    #[cfg(unix)]
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn a_link_is_followed_and_a_file_replaced_whole() {
         let folder = std::env::temp_dir().join(format!("plimsoll-files-{}", std::process::id()));
@@ -95,6 +97,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_full_device_is_told_and_stays_a_device() {
         use std::os::unix::fs::FileTypeExt;
