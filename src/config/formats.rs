@@ -27,6 +27,10 @@ fn dtype(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, device: &Dev
             );
         } else {
             model.dtype = Dtype::Fp16;
+            judge.notes.push(format!(
+                "{} has no bfloat16: the model runs in float16",
+                device.id
+            ));
         }
     }
     if model.dtype == Dtype::Fp32 {
