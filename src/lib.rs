@@ -3,7 +3,7 @@
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
-//! [`cluster`] → [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`] → [`report`] → [`cli`].
+//! [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`] → [`report`] → [`cli`].
 
 pub mod ids;
 pub mod nearest;
@@ -22,8 +22,6 @@ pub mod facts;
 pub mod kv;
 
 pub mod engine;
-
-pub mod cluster;
 
 pub mod sim;
 

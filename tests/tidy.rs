@@ -10,7 +10,6 @@ const LAYERS: &[&[&str]] = &[
     &["cost", "workload"],
     &["facts", "kv"],
     &["engine"],
-    &["cluster"],
     &["sim"],
     &["metrics"],
     &["analysis"],
