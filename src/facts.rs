@@ -9,7 +9,8 @@ use crate::workload::Request;
 
 /// Something that listens.
 pub trait Observer {
-    /// Called for every fact, in order of time within a replica.
+    /// Called for every fact: what befalls requests in order of time, steps in order of time within a replica. A run of
+    /// steps is told when it is over, before anything that its steps bring about, but perhaps after arrivals meanwhile.
     fn observe(&mut self, fact: &Fact<'_>);
 }
 
@@ -60,7 +61,7 @@ pub enum Fact<'a> {
     },
     /// One step, or a run of identical decode steps, was executed.
     Steps(&'a Steps<'a>),
-    /// A sequence emitted its first token at `now` (as the client sees it).
+    /// A sequence emitted its first token at `now`, the end of a step; the front end's delay is not in it.
     FirstToken {
         /// When.
         now: Picos,

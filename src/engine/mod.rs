@@ -14,6 +14,7 @@ mod replica;
 mod schedule;
 mod sequence;
 mod step;
+mod telling;
 mod waiting;
 
 pub use config::{EngineConfig, Policy, VersionSwitches};

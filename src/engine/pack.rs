@@ -91,9 +91,10 @@ impl Pack {
         self.residues[residue] -= 1;
     }
 
-    /// The steps that may be scheduled before the one that samples somebody's last token.
-    pub(crate) fn steps_before_ending(&self) -> u64 {
-        self.endings.first().map_or(u64::MAX, |last| last - self.clock)
+    /// The steps that may be scheduled until somebody's last token is sampled, the one that samples it included.
+    #[inline]
+    pub(crate) fn steps_to_ending(&self) -> u64 {
+        self.endings.first().map_or(u64::MAX, |last| last + 1 - self.clock)
     }
 
     /// Moves the pack on by scheduled steps.
@@ -180,10 +181,16 @@ impl Pack {
         })
     }
 
-    /// Takes the next member whose last token is sampled in the step at the current clock.
+    /// Whether the step before the current clock samples the last token of a member that has not been taken out.
     #[inline]
-    pub(crate) fn pop_ending(&mut self) -> Option<usize> {
-        self.endings.pop_first_if(self.clock)
+    pub(crate) fn has_ended(&self) -> bool {
+        self.endings.first().is_some_and(|last| last < self.clock)
+    }
+
+    /// Takes out the next member whose last token is sampled in the step before the current clock.
+    #[inline]
+    pub(crate) fn pop_ended(&mut self) -> Option<usize> {
+        self.endings.pop_first_below(self.clock)
     }
 
     fn residue(&self, anchor: i64) -> usize {

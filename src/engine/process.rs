@@ -3,7 +3,7 @@
 use super::replica::Replica;
 use super::sequence::{Handle, Phase, Sequence};
 use super::step::Step;
-use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
+use crate::facts::{Completion, Fact, Observer, Outcome};
 use crate::units::Picos;
 
 impl Replica {
@@ -38,23 +38,9 @@ impl Replica {
 
     /// Tells that a step was executed.
     #[inline]
-    pub(super) fn report<O: Observer>(&self, step: &Step, observer: &mut O) {
-        let end = step.end();
-        observer.observe(&Fact::Steps(&Steps {
-            replica: self.id,
-            begin: step.begin,
-            end,
-            count: 1,
-            duration: step.duration,
-            duration_increment: Picos::ZERO,
-            gap_seqs: step.packed - step.discarded,
-            gap: end - self.last_end.min(step.begin),
-            load: &step.load,
-            recomputed_tokens: step.recomputed_tokens,
-            running: step.running,
-            waiting: step.waiting,
-            free_blocks: step.free_blocks,
-        }));
+    pub(super) fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
+        let gap = step.end() - self.last_end.min(step.begin);
+        self.telling.step(step, gap, observer);
     }
 
     /// A sequence outside the pack gets its token.
@@ -153,8 +139,14 @@ impl Replica {
     }
 
     /// The client of a request gave up at `now` (V1-10); `None` if it has ended before.
-    pub(crate) fn abort(&mut self, handle: Handle, now: Picos) -> Option<Completion> {
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        handle: Handle,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Completion> {
         self.sequences.get(handle)?;
+        self.telling.flush(observer);
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
         completion.output_tokens -= in_flight;

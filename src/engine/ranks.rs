@@ -48,11 +48,11 @@ impl Ranks {
         }
     }
 
-    /// Takes out the first sequence if its key is at most `limit`.
+    /// Takes out the first sequence if its key is below `limit`.
     #[inline]
-    pub(crate) fn pop_first_if(&mut self, limit: u64) -> Option<usize> {
+    pub(crate) fn pop_first_below(&mut self, limit: u64) -> Option<usize> {
         let &(key, slot) = self.queue.front()?;
-        if key > limit {
+        if key >= limit {
             return None;
         }
         self.queue.pop_front();

@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 use super::pack::Pack;
 use super::sequence::{Handle, Sequences};
 use super::step::{InFlight, ScheduleRecord, Step};
+use super::telling::Telling;
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
 use crate::cost::{DecodeCost, StepCost};
-use crate::facts::{Completion, Fact, Observer, Steps};
+use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
 use crate::kv::BlockPool;
 use crate::units::Picos;
@@ -32,6 +33,8 @@ pub(crate) struct Replica {
     pub(super) cost: Box<dyn StepCost>,
     /// Answers of [`StepCost::decode`] by batch size.
     decode_laws: Vec<Option<DecodeCost>>,
+    /// The one asked for last.
+    decode_law: (u32, DecodeCost),
     pub(super) pool: BlockPool,
     pub(super) sequences: Sequences,
     pub(super) waiting: Waiting,
@@ -69,6 +72,7 @@ pub(crate) struct Replica {
     pub(super) queue_undrained: bool,
     /// Every sequence is visited in every step and registers its blocks at once: generated tokens may be shared.
     pub(super) stepwise: bool,
+    pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
     pub(super) leavers: Vec<usize>,
@@ -83,7 +87,8 @@ impl Replica {
         mut cost: Box<dyn StepCost>,
         stepwise: bool,
     ) -> Replica {
-        let tracks_longest = cost.decode(1).per_longest_token > Picos::ZERO;
+        let decode_law = (1, cost.decode(1));
+        let tracks_longest = decode_law.1.per_longest_token > Picos::ZERO;
         Replica {
             id,
             pool: BlockPool::new(
@@ -114,10 +119,12 @@ impl Replica {
             last_prefill_step: 0,
             queue_undrained: false,
             stepwise,
+            telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
             leavers: Vec::new(),
             decode_laws: Vec::new(),
+            decode_law,
             config,
             cost,
         }
@@ -287,7 +294,15 @@ impl Replica {
     }
 
     /// The cost of decode-only steps of `batch` sequences, asked once.
+    #[inline]
     pub(super) fn decode_law(&mut self, batch: u32) -> DecodeCost {
+        if self.decode_law.0 != batch {
+            self.decode_law = (batch, self.find_decode_law(batch));
+        }
+        self.decode_law.1
+    }
+
+    fn find_decode_law(&mut self, batch: u32) -> DecodeCost {
         let at = batch as usize;
         if self.decode_laws.len() <= at {
             self.decode_laws.resize(at + 1, None);
@@ -309,7 +324,7 @@ impl Replica {
     }
 
     /// Whether the oldest step is plain and ends before `horizon`, and the one to be scheduled at its end is plain too:
-    /// the pack decodes, nobody waits that could be admitted, nobody ends.
+    /// the pack decodes, nobody waits that could be admitted.
     fn goes_on_plainly(&self, horizon: Picos) -> bool {
         self.in_flight
             .front()
@@ -318,7 +333,6 @@ impl Replica {
             && self.admission_closed
             && !self.within_prefill_interval()
             && self.in_flight.len() == self.config.queue_depth as usize
-            && self.pack.steps_before_ending() > 0
             && self.pack_can_go_on()
     }
 
@@ -348,7 +362,8 @@ impl Replica {
     /// Returns how many.
     ///
     /// Step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one scheduled at its end, so
-    /// the steps in flight afterwards are those of before, `m` steps on.
+    /// the steps in flight afterwards are those of before, `m` steps on. The last one scheduled may be the one that
+    /// samples somebody's last token.
     fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
         let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
         if !self.in_flight.iter().all(is_settled) {
@@ -365,7 +380,7 @@ impl Replica {
         let law = self.decode_law(self.pack.members);
         let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
         let growth = law.per_kv_token * members + law.per_longest_token;
-        let mut limit = self.pack.steps_before_ending();
+        let mut limit = self.pack.steps_to_ending();
         let increment = if gpu >= law.floor {
             growth
         } else {
@@ -388,21 +403,14 @@ impl Replica {
             .in_flight
             .front()
             .expect("a leap starts with a step in flight");
-        observer.observe(&Fact::Steps(&Steps {
-            replica: self.id,
-            begin: front.begin,
-            end: front.begin + progression(front.duration, increment, steps),
-            count: steps,
-            duration: front.duration,
-            duration_increment: increment,
-            gap_seqs: front.packed,
-            gap: front.end() - self.last_end.min(front.begin),
-            load: &front.load,
-            recomputed_tokens: 0,
-            running: front.running,
-            waiting: front.waiting,
-            free_blocks: front.free_blocks,
-        }));
+        let end = front.begin + progression(front.duration, increment, steps);
+        let gap = front.end() - self.last_end.min(front.begin);
+        self.telling.plain(front, steps, increment, end, gap, observer);
+    }
+
+    /// Tells everything that has happened.
+    pub(crate) fn tell<O: Observer>(&mut self, observer: &mut O) {
+        self.telling.flush(observer);
     }
 
     /// Moves the whole state `steps` steps on.
@@ -442,6 +450,16 @@ impl Replica {
             begin = step.end();
         }
         self.gpu_free = begin;
+        if self.pack.has_ended() {
+            let mut newest = self
+                .in_flight
+                .pop_back()
+                .expect("a leap ends with a step in flight");
+            self.end_members(&mut newest);
+            newest.membership = self.membership;
+            newest.is_plain = false;
+            self.in_flight.push_back(newest);
+        }
     }
 
     /// Writes down the steps that a leap schedules.

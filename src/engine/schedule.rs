@@ -69,7 +69,15 @@ impl Replica {
     pub(super) fn close_with_pack(&mut self, step: &mut Step) {
         self.pool.take(self.pack.blocks_needed(0));
         self.queue_undrained = self.waiting.len() > 0;
-        self.close(step);
+        self.add_pack(step);
+        step.duration = self.decode_duration(step);
+        self.put_on_gpu(step);
+        self.pack.advance(1);
+        if self.pack.has_ended() {
+            self.end_members(step);
+        }
+        step.membership = self.membership;
+        step.is_plain = step.discarded == 0 && step.finishing.is_empty();
     }
 
     fn open_budget(&self) -> Budget {
@@ -275,6 +283,7 @@ impl Replica {
         now: Picos,
         observer: &mut O,
     ) {
+        self.telling.flush(observer);
         let picked = self.picks.iter().position(|&(other, _)| other == slot);
         let tokens = picked.map_or(0, |at| self.picks.remove(at).1);
         if self.config.switches.eviction_restores_budget {
@@ -462,6 +471,7 @@ impl Replica {
 
     /// waiting → running.
     fn start<O: Observer>(&mut self, slot: usize, held: Held, hit: u32, now: Picos, observer: &mut O) {
+        self.telling.flush(observer);
         self.sequences.append_running(slot);
         let sequence = &mut self.sequences[slot];
         let resumed = sequence.first_scheduled.is_some();
@@ -505,46 +515,73 @@ impl Replica {
     }
 
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
-    pub(super) fn close(&mut self, step: &mut Step) {
-        step.packed = self.pack.members;
-        step.load.decode_seqs += self.pack.members;
-        step.load.decode_kv_tokens += self.pack.context + u64::from(self.pack.members);
-        step.load.sampled_rows += self.pack.members;
+    fn close(&mut self, step: &mut Step) {
+        self.add_pack(step);
+        let decodes_only = step.load.chunks.is_empty() && step.load.sampled_rows == step.load.decode_seqs;
+        step.duration = if decodes_only {
+            self.decode_duration(step)
+        } else {
+            self.cost.step(&step.load)
+        };
+        self.put_on_gpu(step);
+        self.move_pack(step);
+    }
+
+    /// The pack computes in the step too; everybody else who does has been added.
+    #[inline]
+    fn add_pack(&mut self, step: &mut Step) {
+        let members = self.pack.members;
+        step.packed = members;
+        step.load.decode_seqs += members;
+        step.load.decode_kv_tokens += self.pack.context + u64::from(members);
+        step.load.sampled_rows += members;
+        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
         if step.load.sampled_rows > 0 {
             self.fruitless_preemptions = 0;
         }
-        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
         step.discarded = self.overrunning;
         step.running = self.sequences.running;
         step.waiting = self.waiting.len();
         step.free_blocks = self.pool.free();
-        let decodes_only = step.load.chunks.is_empty() && step.load.sampled_rows == step.load.decode_seqs;
-        step.duration = if decodes_only {
-            self.decode_law(step.load.decode_seqs)
-                .at(step.load.decode_kv_tokens, step.load.decode_longest)
-        } else {
-            self.cost.step(&step.load)
-        };
+    }
+
+    /// How long a step lasts in which everybody decodes.
+    #[inline]
+    fn decode_duration(&mut self, step: &Step) -> Picos {
+        self.decode_law(step.load.decode_seqs)
+            .at(step.load.decode_kv_tokens, step.load.decode_longest)
+    }
+
+    /// The step is queued behind those in flight.
+    #[inline]
+    fn put_on_gpu(&mut self, step: &mut Step) {
         step.begin = step.scheduled.max(self.gpu_free);
         self.gpu_free = step.end();
         self.scheduled_steps = step.number;
         if self.log.is_some() {
             self.log_step(step);
         }
-        self.move_pack(step);
-        step.membership = self.membership;
-        step.note_whether_plain();
     }
 
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
     fn move_pack(&mut self, step: &mut Step) {
+        self.pack.advance(1);
+        self.end_members(step);
+        if !self.stepwise {
+            self.admit_to_pack(step);
+        }
+        step.membership = self.membership;
+        step.note_whether_plain();
+    }
+
+    /// Members whose last token the newest step samples leave the pack, whose clock has passed it.
+    pub(super) fn end_members(&mut self, step: &mut Step) {
         self.leavers.clear();
-        while let Some(slot) = self.pack.pop_ending() {
+        while let Some(slot) = self.pack.pop_ended() {
             let sequence = &self.sequences[slot];
             step.finishing.push((sequence.order, sequence.handle(slot)));
             self.leavers.push(slot);
         }
-        self.pack.advance(1);
         for at in 0..self.leavers.len() {
             let slot = self.leavers[at];
             self.overrunning += 1;
@@ -554,9 +591,10 @@ impl Replica {
                 self.sequences[slot].placeholder = u32::from(step.overlapped);
             }
         }
-        if self.stepwise {
-            return;
-        }
+    }
+
+    /// Sequences that sampled a token in the step and go on join the pack.
+    fn admit_to_pack(&mut self, step: &Step) {
         let members = self.pack.members;
         for handle in &step.samples {
             let sequence = &mut self.sequences[handle.slot];

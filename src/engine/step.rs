@@ -113,6 +113,11 @@ impl InFlight {
         self.steps.pop()
     }
 
+    /// Takes out the newest.
+    pub(crate) fn pop_back(&mut self) -> Option<Box<Step>> {
+        self.steps.pop()
+    }
+
     /// How many.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -84,6 +84,18 @@ impl Distribution {
         }
     }
 
+    /// Adds one duration.
+    #[inline]
+    pub(super) fn record_one(&mut self, value: Picos) {
+        match &mut self.store {
+            Store::Buckets(buckets) => {
+                self.moments.add_one(value.0);
+                buckets.add(bucket_of(value.0), 1);
+            }
+            Store::Exact(_) => self.record(value, 1),
+        }
+    }
+
     /// Adds `times` each of `first`, `first + step`, … (`terms` terms).
     pub fn record_progression(&mut self, first: Picos, step: Picos, terms: u64, times: u64) {
         if terms == 0 || times == 0 {

@@ -367,13 +367,13 @@ impl Recorder {
                 .unwrap_or(0),
         );
         let latencies = &mut self.open.latencies;
-        latencies[Metric::Ttft as usize].record(ttft, 1);
+        latencies[Metric::Ttft as usize].record_one(ttft);
         if later_tokens > 0 {
-            latencies[Metric::Tpot as usize].record(tpot, 1);
+            latencies[Metric::Tpot as usize].record_one(tpot);
         }
-        latencies[Metric::E2el as usize].record(e2el, 1);
+        latencies[Metric::E2el as usize].record_one(e2el);
         let queued = completion.first_scheduled.saturating_sub(completion.arrival);
-        latencies[Metric::QueueTime as usize].record(queued, 1);
+        latencies[Metric::QueueTime as usize].record_one(queued);
         if completion.client_queue_time > Picos::ZERO {
             latencies[Metric::ClientQueueTime as usize].record(completion.client_queue_time, 1);
         }
@@ -407,8 +407,12 @@ impl Recorder {
         if run.gap_seqs > 0 {
             let seqs = u64::from(run.gap_seqs);
             let itl = &mut self.open.latencies[Metric::Itl as usize];
-            itl.record(run.gap, seqs);
-            itl.record_progression(run.duration + run.increment, run.increment, run.count - 1, seqs);
+            if run.gap == run.duration {
+                itl.record_progression(run.duration, run.increment, run.count, seqs);
+            } else {
+                itl.record(run.gap, seqs);
+                itl.record_progression(run.duration + run.increment, run.increment, run.count - 1, seqs);
+            }
             let ends = Ends::of(&run);
             self.series.tokens(&ends, run.end, seqs);
             self.seconds.tokens(&ends, seqs);
@@ -476,6 +480,8 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
+    // Inlined, so that each teller of a fact goes straight to what the fact does here.
+    #[inline(always)]
     fn observe(&mut self, fact: &Fact<'_>) {
         if let Some(detail) = &mut self.detail {
             detail.observe(fact, &mut self.audit);

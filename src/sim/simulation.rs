@@ -162,21 +162,26 @@ impl<T: Traffic> Simulation<T> {
 
     /// Goes on until one of the limits, or until nothing is left to happen.
     pub fn advance<O: Observer>(&mut self, until: Until, observer: &mut O) -> Pause {
+        let mut ended = std::mem::take(&mut self.buffer);
+        let pause = self.go_on(until, observer, &mut ended);
+        self.replica.tell(observer);
+        self.buffer = ended;
+        pause
+    }
+
+    fn go_on<O: Observer>(&mut self, until: Until, observer: &mut O, ended: &mut Vec<Completion>) -> Pause {
         loop {
             if self.counts.ended >= until.ended {
                 return Pause::EnoughEnded;
             }
             let outside = self.next_from_outside();
             let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
-            let mut ended = std::mem::take(&mut self.buffer);
-            let reached = self.replica.run(horizon.min(until.time), observer, &mut ended);
+            let reached = self.replica.run(horizon.min(until.time), observer, ended);
             self.now = self.now.max(reached);
-            let somebody_left = !ended.is_empty();
-            for completion in ended.drain(..) {
-                self.answer(completion, observer);
-            }
-            self.buffer = ended;
-            if somebody_left {
+            if !ended.is_empty() {
+                for completion in ended.drain(..) {
+                    self.answer(completion, observer);
+                }
                 continue;
             }
             if self.replica.is_livelocked() {
@@ -230,7 +235,7 @@ impl<T: Traffic> Simulation<T> {
             Event::Arrival => self.arrive(observer),
             Event::Deadline => {
                 let Reverse((.., handle)) = self.deadlines.pop().expect("a deadline is in the heap");
-                if let Some(completion) = self.replica.abort(handle, self.now) {
+                if let Some(completion) = self.replica.abort(handle, self.now, observer) {
                     self.end(&completion, observer);
                 }
             }

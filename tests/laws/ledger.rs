@@ -22,6 +22,7 @@ pub(crate) struct Ledger {
     engine: EngineConfig,
     total_blocks: u32,
     now: Picos,
+    steps_end: Picos,
     open: BTreeMap<u64, Account>,
     arrived: u64,
     /// Requests in the system, waiting and running, and the areas under them in request-picoseconds.
@@ -47,6 +48,7 @@ impl Ledger {
             engine: engine.clone(),
             total_blocks: engine.num_gpu_blocks - 1,
             now: Picos::ZERO,
+            steps_end: Picos::ZERO,
             open: BTreeMap::new(),
             arrived: 0,
             level: [0; 3],
@@ -79,6 +81,8 @@ impl Ledger {
             steps.begin <= steps.end && count > 0,
             "a step takes time that passes"
         );
+        assert!(steps.begin >= self.steps_end, "one step after the other");
+        self.steps_end = steps.end;
         assert!(load.tokens() > 0 && load.tokens() <= u64::from(self.engine.max_num_batched_tokens));
         assert!(steps.running <= self.engine.max_num_seqs, "too many run");
         assert!(
@@ -181,7 +185,8 @@ impl Observer for Ledger {
     fn observe(&mut self, fact: &Fact<'_>) {
         self.pass_time(match fact {
             Fact::Arrived { request } => request.arrival,
-            Fact::Steps(steps) => steps.end,
+            // Steps are told when their run is over, perhaps after arrivals; they have a time of their own.
+            Fact::Steps(_) => self.now,
             Fact::Ended(story) => story.end,
             Fact::Rejected { now, .. }
             | Fact::Admitted { now, .. }

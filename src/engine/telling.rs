@@ -1,0 +1,155 @@
+//! What a replica tells of its steps: a run of steps of one batch as one fact.
+//!
+//! Steps that decode the same members of the pack, one after the other without a pause, are held back and told together,
+//! as one leap over them would be. Whatever else there is to tell comes after them.
+
+use crate::cost::StepLoad;
+use crate::facts::{Fact, Observer, Steps};
+use crate::ids::ReplicaId;
+use crate::units::Picos;
+
+use super::step::Step;
+
+/// Steps that were executed and not told yet.
+#[derive(Debug)]
+pub(super) struct Telling {
+    replica: ReplicaId,
+    /// How many; 0 if there is nothing to tell.
+    count: u64,
+    begin: Picos,
+    end: Picos,
+    /// Of the first.
+    duration: Picos,
+    /// Of each over the one before.
+    increment: Picos,
+    /// From the token before to the first.
+    gap: Picos,
+    /// What the first computes.
+    load: StepLoad,
+    membership: u64,
+    running: u32,
+    waiting: u32,
+    free_blocks: u32,
+}
+
+impl Telling {
+    /// Nothing to tell.
+    pub(super) fn new(replica: ReplicaId) -> Telling {
+        Telling {
+            replica,
+            count: 0,
+            begin: Picos::ZERO,
+            end: Picos::ZERO,
+            duration: Picos::ZERO,
+            increment: Picos::ZERO,
+            gap: Picos::ZERO,
+            load: StepLoad::default(),
+            membership: 0,
+            running: 0,
+            waiting: 0,
+            free_blocks: 0,
+        }
+    }
+
+    /// A step was executed, `gap` after the token before.
+    #[inline]
+    pub(super) fn step<O: Observer>(&mut self, step: &Step, gap: Picos, observer: &mut O) {
+        if step.is_plain {
+            self.plain(step, 1, Picos::ZERO, step.end(), gap, observer);
+            return;
+        }
+        self.flush(observer);
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.replica,
+            begin: step.begin,
+            end: step.end(),
+            count: 1,
+            duration: step.duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs: step.packed - step.discarded,
+            gap,
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+        }));
+    }
+
+    /// A run of `count` plain steps was executed, of which `first` is the first, the last ended at `end`, and each lasted
+    /// `increment` longer than the one before.
+    #[inline]
+    pub(super) fn plain<O: Observer>(
+        &mut self,
+        first: &Step,
+        count: u64,
+        increment: Picos,
+        end: Picos,
+        gap: Picos,
+        observer: &mut O,
+    ) {
+        if self.goes_on(first, count, increment) {
+            self.count += count;
+            self.end = end;
+            return;
+        }
+        self.flush(observer);
+        self.count = count;
+        (self.begin, self.end) = (first.begin, end);
+        (self.duration, self.increment, self.gap) = (first.duration, increment, gap);
+        self.load.decode_seqs = first.load.decode_seqs;
+        self.load.sampled_rows = first.load.sampled_rows;
+        self.load.decode_kv_tokens = first.load.decode_kv_tokens;
+        self.load.decode_longest = first.load.decode_longest;
+        self.membership = first.membership;
+        (self.running, self.waiting) = (first.running, first.waiting);
+        self.free_blocks = first.free_blocks;
+    }
+
+    /// Whether a run of steps goes on as the one that is held back does; settles the increment of a single step.
+    #[inline]
+    fn goes_on(&mut self, first: &Step, count: u64, increment: Picos) -> bool {
+        if self.count == 0
+            || self.membership != first.membership
+            || self.end != first.begin
+            || self.waiting != first.waiting
+            || first.duration < self.duration
+        {
+            return false;
+        }
+        let mine = if self.count == 1 {
+            first.duration - self.duration
+        } else {
+            self.increment
+        };
+        if self.duration + mine * self.count != first.duration || (count > 1 && mine != increment) {
+            return false;
+        }
+        self.increment = mine;
+        true
+    }
+
+    /// Tells what was held back.
+    #[inline]
+    pub(super) fn flush<O: Observer>(&mut self, observer: &mut O) {
+        if self.count == 0 {
+            return;
+        }
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.replica,
+            begin: self.begin,
+            end: self.end,
+            count: self.count,
+            duration: self.duration,
+            duration_increment: self.increment,
+            gap_seqs: self.load.decode_seqs,
+            gap: self.gap,
+            load: &self.load,
+            recomputed_tokens: 0,
+            running: self.running,
+            waiting: self.waiting,
+            free_blocks: self.free_blocks,
+        }));
+        self.count = 0;
+    }
+}
