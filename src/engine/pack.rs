@@ -94,7 +94,9 @@ impl Pack {
     /// The steps that may be scheduled until somebody's last token is sampled, the one that samples it included.
     #[inline]
     pub(crate) fn steps_to_ending(&self) -> u64 {
-        self.endings.first().map_or(u64::MAX, |last| last + 1 - self.clock)
+        self.endings
+            .first()
+            .map_or(u64::MAX, |last| last + 1 - self.clock)
     }
 
     /// Moves the pack on by scheduled steps.

@@ -209,25 +209,29 @@ impl Replica {
     ) -> Picos {
         let mut now = Picos::ZERO;
         loop {
-            if self.is_livelocked() {
+            if let Some(pass) = self.next_pass {
+                if pass >= horizon || self.is_livelocked() {
+                    return now;
+                }
+                now = pass;
+                self.pass(pass, observer);
+            }
+            let Some(step) = self.in_flight.front() else {
+                if self.next_pass.is_some() {
+                    continue;
+                }
+                return now;
+            };
+            if step.end() > horizon {
                 return now;
             }
-            match (self.next_pass, self.in_flight.front()) {
-                (Some(pass), _) if pass < horizon => {
-                    now = pass;
-                    self.pass(pass, observer);
+            if !self.goes_on_plainly(horizon) {
+                now = self.end_step(observer, ended);
+                if !ended.is_empty() {
+                    return now;
                 }
-                (None, Some(step)) if step.end() <= horizon => {
-                    if !self.goes_on_plainly(horizon) {
-                        now = self.end_step(observer, ended);
-                        if !ended.is_empty() {
-                            return now;
-                        }
-                    } else if self.leap(horizon, observer) == 0 {
-                        now = self.turn_over(observer);
-                    }
-                }
-                _ => return now,
+            } else if self.leap(horizon, observer) == 0 {
+                now = self.turn_over(observer);
             }
         }
     }
@@ -520,7 +524,12 @@ fn progression(first: Picos, step: Picos, n: u64) -> Picos {
 
 /// The most steps, `limit` at most, that end strictly before `span` has passed.
 fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
+    // Wide products only where they are needed: durations of seconds, increments of microseconds, a million steps.
+    let is_small = first.0 < 1 << 42 && step.0 < 1 << 23 && limit < 1 << 20;
     let fits = |n: u64| {
+        if is_small {
+            return first.0 * n + step.0 * (n * n.saturating_sub(1) / 2) < span.0;
+        }
         let sum = u128::from(first.0) * u128::from(n)
             + u128::from(step.0) * (u128::from(n) * u128::from(n.saturating_sub(1)) / 2);
         sum < u128::from(span.0)

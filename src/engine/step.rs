@@ -72,72 +72,82 @@ impl Step {
     }
 }
 
-/// The steps that are scheduled and not processed, oldest first. There are as many as the queue is deep: one or two.
+/// The steps that are scheduled and not processed: as many as the queue is deep, one or two.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    #[expect(clippy::vec_box, reason = "a step moves between the queues as a pointer")]
-    steps: Vec<Box<Step>>,
+    oldest: Option<Box<Step>>,
+    /// The other one, if there are two.
+    second: Option<Box<Step>>,
 }
 
 impl InFlight {
     /// The oldest.
     #[inline]
     pub(crate) fn front(&self) -> Option<&Step> {
-        self.steps.first().map(|step| &**step)
+        self.oldest.as_deref()
     }
 
     /// The newest.
     #[inline]
     pub(crate) fn back(&self) -> Option<&Step> {
-        self.steps.last().map(|step| &**step)
+        self.second.as_deref().or(self.oldest.as_deref())
     }
 
     /// The newest, to change.
     #[inline]
     pub(crate) fn back_mut(&mut self) -> Option<&mut Step> {
-        self.steps.last_mut().map(|step| &mut **step)
+        self.second.as_deref_mut().or(self.oldest.as_deref_mut())
     }
 
     /// Appends the newest.
     #[inline]
     pub(crate) fn push_back(&mut self, step: Box<Step>) {
-        self.steps.push(step);
+        if self.oldest.is_none() {
+            self.oldest = Some(step);
+        } else {
+            let third = self.second.replace(step);
+            assert!(third.is_none(), "a queue of steps is one or two deep");
+        }
     }
 
     /// Takes out the oldest.
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Box<Step>> {
-        for at in 1..self.steps.len() {
-            self.steps.swap(at - 1, at);
-        }
-        self.steps.pop()
+        std::mem::replace(&mut self.oldest, self.second.take())
     }
 
     /// Takes out the newest.
+    #[inline]
     pub(crate) fn pop_back(&mut self) -> Option<Box<Step>> {
-        self.steps.pop()
+        self.second.take().or_else(|| self.oldest.take())
     }
 
     /// How many.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.steps.len()
+        usize::from(self.oldest.is_some()) + usize::from(self.second.is_some())
     }
 
     /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.oldest.is_none()
     }
 
     /// All, oldest first.
+    #[inline]
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Step> {
-        self.steps.iter().map(|step| &**step)
+        [self.oldest.as_deref(), self.second.as_deref()]
+            .into_iter()
+            .flatten()
     }
 
     /// All, oldest first, to change.
+    #[inline]
     pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Step> {
-        self.steps.iter_mut().map(|step| &mut **step)
+        [self.oldest.as_deref_mut(), self.second.as_deref_mut()]
+            .into_iter()
+            .flatten()
     }
 }
 

@@ -179,9 +179,10 @@ impl<T: Traffic> Simulation<T> {
             let reached = self.replica.run(horizon.min(until.time), observer, ended);
             self.now = self.now.max(reached);
             if !ended.is_empty() {
-                for completion in ended.drain(..) {
-                    self.answer(completion, observer);
-                }
+                ended
+                    .iter_mut()
+                    .for_each(|completion| self.answer(completion, observer));
+                ended.clear();
                 continue;
             }
             if self.replica.is_livelocked() {
@@ -294,15 +295,14 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// An answer leaves the engine; the client has it a response delay later.
-    fn answer<O: Observer>(&mut self, mut completion: Completion, observer: &mut O) {
+    fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
         let delay = self.frontend.response_delay;
+        if delay == Picos::ZERO {
+            return self.end(completion, observer);
+        }
         completion.end += delay;
         completion.first_token = completion.first_token.map(|at| at + delay);
-        if delay == Picos::ZERO {
-            self.end(&completion, observer);
-        } else {
-            self.outbox.push_back(completion);
-        }
+        self.outbox.push_back(completion.clone());
     }
 
     fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
