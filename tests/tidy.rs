@@ -19,9 +19,15 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 /// Most lines of a file, without the tests at its end.
-const LONGEST_FILE: usize = 700;
-/// Files that may be longer, and how long: a catalogue of flags, and one that waits for its seam. Only ever lowered.
-const LONGER: &[(&str, usize)] = &[("src/config/flags.rs", 800), ("src/config/workload.rs", 960)];
+const LONGEST_FILE: usize = 500;
+/// Files that may be longer until their seam is found, and how long. Only ever lowered.
+const LONGER: &[(&str, usize)] = &[
+    ("src/cli/fit.rs", 600),
+    ("src/engine/replica.rs", 560),
+    ("src/engine/schedule.rs", 650),
+    ("src/kv/prefix.rs", 530),
+    ("src/metrics/recorder.rs", 560),
+];
 
 /// A source file without its tests.
 struct Source {

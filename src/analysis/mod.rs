@@ -1,6 +1,5 @@
-//! What the figures mean: validity, Little's law, theory, capacity and knee.
+//! What the figures mean: validity of a run, promises kept, the knee.
 
-pub mod curves;
 mod experiment;
 mod growth;
 mod judge;
@@ -9,7 +8,6 @@ mod length;
 mod load;
 mod reasons;
 mod steady;
-pub mod theory;
 mod verdict;
 
 pub use experiment::{Experiment, Outcome, simulate};

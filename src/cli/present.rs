@@ -1,7 +1,7 @@
 //! From a valid run and its outcome to what the printers take.
 
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
-use crate::analysis::{Experiment, Precision, RunResult, Verdict};
+use crate::analysis::{Experiment, Precision, RunResult};
 use crate::config::{Metric, Resolved, RunLength, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
@@ -251,36 +251,4 @@ fn host_share(resolved: &Resolved, result: &RunResult) -> f64 {
         all += seconds * *count as f64;
     }
     if all > 0.0 { host / all } else { 0.0 }
-}
-
-/// Whether a run keeps what was promised; `None` where nothing was, or nothing can be said.
-pub(super) fn promise_is_kept(resolved: &Resolved, result: &RunResult) -> Option<bool> {
-    if resolved.slo.is_empty() {
-        return None;
-    }
-    match result.verdict {
-        Verdict::Unstable => Some(false),
-        Verdict::TooShort => None,
-        _ => {
-            let summary = result.steady.as_ref().unwrap_or(&result.whole);
-            let shares = summary
-                .good
-                .map(|good| good as f64 / (summary.completed.max(1)) as f64);
-            let attained = shares.is_none_or(|share| share >= resolved.slo.attainment);
-            let percentiles = resolved.slo.percentiles.iter().all(|limit| {
-                let values = match limit.metric {
-                    Metric::Ttft => &summary.ttft,
-                    Metric::Tpot => &summary.tpot,
-                    Metric::Itl => &summary.itl,
-                    Metric::E2el => &summary.e2el,
-                };
-                let value = match limit.percentile {
-                    Some(p) => values.quantile_s(p / 100.0),
-                    None => values.mean_s(),
-                };
-                value.is_none_or(|value| value <= limit.limit.seconds())
-            });
-            Some(attained && percentiles)
-        }
-    }
 }

@@ -410,7 +410,7 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     {
         return Exit::NoSteadyState;
     }
-    if present::promise_is_kept(resolved, &outcome.result) == Some(false) {
+    if present::objective(&resolved.slo).is_kept(&outcome.result) == Some(false) {
         return Exit::NotMet;
     }
     Exit::Ok

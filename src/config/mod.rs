@@ -15,7 +15,6 @@ pub mod files;
 pub mod flags;
 mod formats;
 mod judge;
-mod lengths;
 mod machine;
 mod overlooked;
 pub mod pasted;

@@ -1,11 +1,11 @@
 //! Closed loops: users who think, and a fixed number in flight.
 
-use plimsoll::analysis::theory;
 use plimsoll::sim::{Frontend, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Generator};
 
 use crate::system::{Services, check, engine, near, private_servers, recorder, run, traffic};
+use crate::theory;
 
 /// Exact mean value analysis: users with exponential think times and one exponential station are a product-form network.
 /// A think and a service have variance (Z² + S²) in a cycle of Z + R: 150,000 cycles give below 0.3 %.

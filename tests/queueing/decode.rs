@@ -1,6 +1,5 @@
 //! Continuous batching with an affine step time.
 
-use plimsoll::analysis::theory::AffineDecode;
 use plimsoll::analysis::{RunResult, Verdict};
 use plimsoll::ids::RequestId;
 use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
@@ -8,6 +7,7 @@ use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Generator, Lengths, WorkloadSpec};
 
 use crate::system::{AffineCost, Services, engine, interval, near, recorder, run, traffic};
+use crate::theory::AffineDecode;
 
 /// a = 6 ms, c = 30 µs, p = 16 µs.
 const COST: AffineCost = AffineCost {

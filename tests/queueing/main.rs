@@ -12,3 +12,4 @@ mod sharing;
 mod single_server;
 mod steps;
 mod system;
+mod theory;

@@ -1,9 +1,9 @@
 //! Several places that serve independently of each other.
 
-use plimsoll::analysis::theory;
 use plimsoll::workload::Arrivals;
 
 use crate::system::{Services, check, engine, near, private_servers, run, traffic};
+use crate::theory;
 
 fn poisson(request_rate: f64) -> Arrivals {
     Arrivals::Poisson { request_rate }

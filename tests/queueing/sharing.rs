@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::analysis::theory;
 use plimsoll::cost::StepCost;
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
@@ -10,6 +9,7 @@ use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Generator};
 
 use crate::system::{STEPS_PER_SERVICE, Services, check, engine, near, run, traffic};
+use crate::theory;
 
 fn shared_server() -> Box<dyn StepCost> {
     Box::new(ConstantCost {

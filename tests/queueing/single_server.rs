@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::analysis::{Verdict, theory};
+use plimsoll::analysis::Verdict;
 use plimsoll::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Generator};
@@ -10,6 +10,7 @@ use plimsoll::workload::{Arrivals, Generator};
 use crate::system::{
     STEPS_PER_SERVICE, Services, check, engine, interval, near, private_servers, run, traffic,
 };
+use crate::theory;
 
 fn poisson(request_rate: f64) -> Arrivals {
     Arrivals::Poisson { request_rate }

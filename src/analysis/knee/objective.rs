@@ -56,17 +56,57 @@ impl Objective {
             .chain(constraints)
             .min_by(|a, b| a.value.total_cmp(&b.value))
     }
+
+    /// Whether nothing is asked for but a steady state.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.attainment.is_none() && self.constraints.is_empty()
+    }
+
+    /// Whether a run keeps all of it, by its point estimates: over the steady stretch, or over the whole of a finite
+    /// experiment. Overload keeps nothing. `None` where nothing is asked for, or the run is too short to say.
+    #[must_use]
+    pub fn is_kept(&self, run: &RunResult) -> Option<bool> {
+        match run.verdict {
+            _ if self.is_empty() => None,
+            Verdict::Unstable => Some(false),
+            Verdict::TooShort => None,
+            Verdict::Stable | Verdict::Critical | Verdict::Finite => {
+                let summary = run.steady.as_ref().unwrap_or(&run.whole);
+                Some(self.holds_over(summary))
+            }
+        }
+    }
+
+    fn holds_over(&self, summary: &Summary) -> bool {
+        let is_attained = self.attainment.is_none_or(|asked| {
+            let good = summary.good.unwrap_or(0) as f64;
+            good / summary.completed.max(1) as f64 >= asked
+        });
+        let is_within = |constraint: &Constraint| {
+            constraint
+                .value_s(summary)
+                .is_none_or(|value| value <= constraint.limit_s)
+        };
+        is_attained && self.constraints.iter().all(is_within)
+    }
 }
 
 impl Constraint {
+    /// The limited statistic in seconds; `None` where no request has that latency.
+    fn value_s(&self, summary: &Summary) -> Option<f64> {
+        let distribution = distribution(summary, self.metric);
+        match self.statistic {
+            Statistic::Mean => distribution.mean_s(),
+            Statistic::Quantile(p) => distribution.quantile_s(p),
+        }
+    }
+
     fn slack(&self, run: &RunResult, steady: &Summary) -> Option<Estimate> {
-        let distribution = distribution(steady, self.metric);
-        let (name, value) = match self.statistic {
-            Statistic::Mean => (self.metric.name().to_owned(), distribution.mean_s()?),
-            Statistic::Quantile(p) => (
-                format!("p{}_{}", p * 100.0, self.metric.name()),
-                distribution.quantile_s(p)?,
-            ),
+        let value = self.value_s(steady)?;
+        let name = match self.statistic {
+            Statistic::Mean => self.metric.name().to_owned(),
+            Statistic::Quantile(p) => format!("p{}_{}", p * 100.0, self.metric.name()),
         };
         let seen = interval(run, &name).unwrap_or(Estimate {
             value,
@@ -99,4 +139,56 @@ pub(super) fn interval(run: &RunResult, name: &str) -> Option<Estimate> {
         .iter()
         .find(|(of, _)| of == name)
         .map(|(_, estimate)| *estimate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{LoadKind, Precision, judge};
+    use crate::metrics::single_server::{self, Server};
+    use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+    use crate::units::Picos;
+
+    /// An M/M/1 queue in which a good request stays at most six service times: at ρ = ½ a share of 1 − e⁻³ = 0.950.
+    fn queue(rate: f64, requests: u64) -> RunResult {
+        let mut recorder = Recorder::new(RecorderOptions {
+            fleet: Fleet {
+                replicas: 1,
+                kv_blocks: 100,
+                block_size: 16,
+            },
+            slo: SloLimits {
+                e2el: Some(Picos::from_seconds(6.0)),
+                ..SloLimits::default()
+            },
+            records: Records::None,
+        });
+        let end = single_server::run(&Server::mm1(rate, requests, 3), &mut recorder);
+        judge(recorder.finish(end), LoadKind::Open, &Precision::default())
+    }
+
+    #[test]
+    fn a_promise_is_kept_broken_or_not_yet_known() {
+        let share = |share| Objective {
+            attainment: Some(share),
+            constraints: Vec::new(),
+        };
+        let median = |limit_s| Objective {
+            attainment: None,
+            constraints: vec![Constraint {
+                metric: Metric::E2el,
+                statistic: Statistic::Quantile(0.5),
+                limit_s,
+            }],
+        };
+        let half = queue(0.5, 20_000);
+        assert_eq!(share(0.93).is_kept(&half), Some(true));
+        assert_eq!(share(0.97).is_kept(&half), Some(false));
+        // The median stay is 2·ln 2 = 1.39.
+        assert_eq!(median(1.5).is_kept(&half), Some(true));
+        assert_eq!(median(1.3).is_kept(&half), Some(false));
+        assert_eq!(Objective::default().is_kept(&half), None);
+        assert_eq!(share(0.01).is_kept(&queue(1.5, 5_000)), Some(false));
+        assert_eq!(share(0.01).is_kept(&queue(0.5, 60)), None);
+    }
 }

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use super::files::Files;
-use super::judge::Judge;
-use super::raw::{
+use super::replay::read_trace;
+use crate::config::files::Files;
+use crate::config::judge::Judge;
+use crate::config::raw::{
     RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix, RawReuse,
 };
-use super::workload::{LEN_MAX, read_trace};
 use crate::workload::trace::ReadOptions;
 use crate::workload::{Endings, Lengths, LognormalLength, Prefix, ReuseLaw};
 
+/// Longest prompt or output that is taken seriously.
+const LEN_MAX: u64 = 1 << 30;
+
+/// The law of the lengths.
 pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) -> Option<Lengths> {
     let key = |name: &str| format!("workload.lengths.{name}");
     let before = judge.problems.len();

@@ -1,0 +1,342 @@
+//! Flags of `vllm serve` and `vllm bench serve` that have no field of their own, each with what becomes of it and why.
+
+/// What a flag without a field of its own does to a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// None: accepted and named with this reason.
+    Ignored(&'static str),
+    /// Some, which is not modelled: refused with this reason, except where the value is the neutral one.
+    NotModelled(&'static str, &'static str),
+}
+
+/// Whether a value follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    One,
+    Many,
+}
+
+const SERVER: &str = "the simulated server has no such surface";
+const LOADING: &str = "loading the model is not part of serving it";
+const TEXT: &str = "tokens are simulated, not text";
+const LOGS: &str = "it changes what is logged, not what is served";
+const SPECULATION: &str = "speculative decoding is not modelled yet";
+const OFFLOAD: &str = "KV offloading is not modelled yet";
+const LORA: &str = "LoRA adapters are not modelled";
+const SAMPLING: &str = "sampling does not change the time of a step here";
+const CLIENT: &str = "there is no connection to make";
+
+use Effect::{Ignored, NotModelled};
+use Takes::{Many, Nothing, One};
+
+/// Flags of `vllm serve` and `vllm bench serve` that have no field of their own.
+pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
+    ("host", One, Ignored(SERVER)),
+    ("port", One, Ignored(SERVER)),
+    ("uds", One, Ignored(SERVER)),
+    ("api-key", One, Ignored(SERVER)),
+    ("root-path", One, Ignored(SERVER)),
+    ("ssl-keyfile", One, Ignored(SERVER)),
+    ("ssl-certfile", One, Ignored(SERVER)),
+    ("allowed-origins", One, Ignored(SERVER)),
+    ("allow-credentials", Nothing, Ignored(SERVER)),
+    ("middleware", One, Ignored(SERVER)),
+    ("uvicorn-log-level", One, Ignored(LOGS)),
+    ("disable-uvicorn-access-log", Nothing, Ignored(LOGS)),
+    ("disable-log-requests", Nothing, Ignored(LOGS)),
+    ("no-enable-log-requests", Nothing, Ignored(LOGS)),
+    ("enable-log-requests", Nothing, Ignored(LOGS)),
+    ("disable-log-stats", Nothing, Ignored(LOGS)),
+    ("max-log-len", One, Ignored(LOGS)),
+    ("otlp-traces-endpoint", One, Ignored(LOGS)),
+    ("collect-detailed-traces", One, Ignored(LOGS)),
+    ("show-hidden-metrics-for-version", One, Ignored(LOGS)),
+    ("kv-events-config", One, Ignored(LOGS)),
+    ("kv-cache-metrics", Nothing, Ignored(LOGS)),
+    ("served-model-name", Many, Ignored("a name changes nothing")),
+    ("tokenizer", One, Ignored(TEXT)),
+    ("tokenizer-mode", One, Ignored(TEXT)),
+    ("tokenizer-revision", One, Ignored(TEXT)),
+    ("skip-tokenizer-init", Nothing, Ignored(TEXT)),
+    ("chat-template", One, Ignored(TEXT)),
+    ("chat-template-content-format", One, Ignored(TEXT)),
+    ("chat-template-kwargs", One, Ignored(TEXT)),
+    ("response-role", One, Ignored(TEXT)),
+    ("generation-config", One, Ignored(SAMPLING)),
+    ("override-generation-config", One, Ignored(SAMPLING)),
+    ("enable-auto-tool-choice", Nothing, Ignored(TEXT)),
+    ("tool-call-parser", One, Ignored(TEXT)),
+    ("reasoning-parser", One, Ignored(TEXT)),
+    ("enable-reasoning", Nothing, Ignored(TEXT)),
+    ("max-logprobs", One, Ignored(SAMPLING)),
+    ("logprobs-mode", One, Ignored(SAMPLING)),
+    ("guided-decoding-backend", One, Ignored(SAMPLING)),
+    ("structured-outputs-config", One, Ignored(SAMPLING)),
+    ("limit-mm-per-prompt", One, Ignored("prompts are text tokens")),
+    ("mm-processor-kwargs", One, Ignored("prompts are text tokens")),
+    (
+        "allowed-local-media-path",
+        One,
+        Ignored("prompts are text tokens"),
+    ),
+    ("trust-remote-code", Nothing, Ignored(LOADING)),
+    ("load-format", One, Ignored(LOADING)),
+    ("download-dir", One, Ignored(LOADING)),
+    ("revision", One, Ignored(LOADING)),
+    ("code-revision", One, Ignored(LOADING)),
+    ("hf-token", One, Ignored(LOADING)),
+    ("hf-config-path", One, Ignored(LOADING)),
+    ("config-format", One, Ignored(LOADING)),
+    ("ignore-patterns", Many, Ignored(LOADING)),
+    ("model-loader-extra-config", One, Ignored(LOADING)),
+    ("max-parallel-loading-workers", One, Ignored(LOADING)),
+    ("use-tqdm-on-load", Nothing, Ignored(LOADING)),
+    ("safetensors-load-strategy", One, Ignored(LOADING)),
+    (
+        "enable-sleep-mode",
+        Nothing,
+        Ignored("the simulated server never sleeps"),
+    ),
+    (
+        "distributed-executor-backend",
+        One,
+        Ignored("workers are not modelled one by one"),
+    ),
+    ("worker-cls", One, Ignored("workers are not modelled one by one")),
+    (
+        "api-server-count",
+        One,
+        Ignored("the front end's delay does not depend on load here"),
+    ),
+    ("device", One, Ignored("--gpu says the device")),
+    ("task", One, Ignored("generation is what is simulated")),
+    ("runner", One, Ignored("generation is what is simulated")),
+    (
+        "disable-custom-all-reduce",
+        Nothing,
+        Ignored("the calibration says how ranks are joined"),
+    ),
+    (
+        "attention-backend",
+        One,
+        Ignored("the calibration says how fast attention is"),
+    ),
+    (
+        "prefix-caching-hash-algo",
+        One,
+        Ignored("equal prefixes are found without hashing"),
+    ),
+    (
+        "calculate-kv-scales",
+        Nothing,
+        Ignored("numbers are not computed"),
+    ),
+    (
+        "optimization-level",
+        One,
+        Ignored("the calibration is of compiled kernels; use --enforce-eager or --compilation-config"),
+    ),
+    (
+        "max-num-queued-tokens",
+        One,
+        NotModelled("0", "a limit on queued tokens is not modelled yet"),
+    ),
+    (
+        "long-prefill-token-threshold-adaptive",
+        Nothing,
+        NotModelled("false", "the adaptive threshold is not modelled yet"),
+    ),
+    (
+        "max-num-partial-prefills",
+        One,
+        NotModelled(
+            "1",
+            "vLLM's V1 engine refuses it: long_prefill_token_threshold caps partial prefills",
+        ),
+    ),
+    (
+        "max-long-partial-prefills",
+        One,
+        NotModelled(
+            "1",
+            "vLLM's V1 engine refuses it: long_prefill_token_threshold caps partial prefills",
+        ),
+    ),
+    (
+        "swap-space",
+        One,
+        Ignored("V1 recomputes what it preempts and never swaps"),
+    ),
+    (
+        "num-scheduler-steps",
+        One,
+        NotModelled(
+            "1",
+            "multi-step scheduling was a feature of V0, which is not modelled yet",
+        ),
+    ),
+    (
+        "scheduler-delay-factor",
+        One,
+        NotModelled(
+            "0",
+            "the delay factor was a feature of V0, which is not modelled yet",
+        ),
+    ),
+    (
+        "enable-expert-parallel",
+        Nothing,
+        NotModelled("false", "expert parallelism is not modelled yet"),
+    ),
+    (
+        "cpu-offload-gb",
+        One,
+        NotModelled("0", "weights offloaded to the host are not modelled yet"),
+    ),
+    ("kv-offloading-size", One, NotModelled("0", OFFLOAD)),
+    ("kv-offloading-backend", One, NotModelled("", OFFLOAD)),
+    (
+        "kv-transfer-config",
+        One,
+        NotModelled(
+            "",
+            "KV transfer between engines (prefill/decode disaggregation, LMCache) is not modelled yet",
+        ),
+    ),
+    ("speculative-config", One, NotModelled("", SPECULATION)),
+    ("spec-method", One, NotModelled("", SPECULATION)),
+    ("spec-model", One, NotModelled("", SPECULATION)),
+    ("spec-tokens", One, NotModelled("0", SPECULATION)),
+    ("enable-lora", Nothing, NotModelled("false", LORA)),
+    ("lora-modules", Many, NotModelled("", LORA)),
+    (
+        "hf-overrides",
+        One,
+        NotModelled(
+            "",
+            "changed model shapes: write the config.json and give its path",
+        ),
+    ),
+    (
+        "rope-scaling",
+        One,
+        NotModelled(
+            "",
+            "changed model shapes: write the config.json and give its path",
+        ),
+    ),
+    (
+        "disable-sliding-window",
+        Nothing,
+        NotModelled("false", "sliding windows cannot be switched off yet"),
+    ),
+    (
+        "data-parallel-backend",
+        One,
+        Ignored("it matters with --data-parallel-size only"),
+    ),
+    ("additional-config", One, Ignored("it is read by plug-ins")),
+    // vllm bench serve
+    ("backend", One, Ignored(CLIENT)),
+    ("endpoint-type", One, Ignored(CLIENT)),
+    ("base-url", One, Ignored(CLIENT)),
+    ("endpoint", One, Ignored(CLIENT)),
+    ("header", Many, Ignored(CLIENT)),
+    ("insecure", Nothing, Ignored(CLIENT)),
+    (
+        "ready-check-timeout-sec",
+        One,
+        Ignored("the simulated server is ready at once"),
+    ),
+    ("request-id-prefix", One, Ignored("a name changes nothing")),
+    (
+        "disable-tqdm",
+        Nothing,
+        Ignored("it changes the client's screen only"),
+    ),
+    ("profile", Nothing, Ignored("there is nothing to profile")),
+    (
+        "num-warmups",
+        One,
+        NotModelled(
+            "0",
+            "warm-up requests are not sent: the simulated server has nothing to warm, but their prompt would be in the prefix cache",
+        ),
+    ),
+    (
+        "probe-request-rate",
+        One,
+        NotModelled("0", "probe requests are not modelled"),
+    ),
+    ("logprobs", One, Ignored(SAMPLING)),
+    ("top-p", One, Ignored(SAMPLING)),
+    ("top-k", One, Ignored(SAMPLING)),
+    ("min-p", One, Ignored(SAMPLING)),
+    ("temperature", One, Ignored(SAMPLING)),
+    ("frequency-penalty", One, Ignored(SAMPLING)),
+    ("presence-penalty", One, Ignored(SAMPLING)),
+    ("repetition-penalty", One, Ignored(SAMPLING)),
+    (
+        "use-beam-search",
+        Nothing,
+        NotModelled("false", "beam search is not modelled"),
+    ),
+    (
+        "ignore-eos",
+        Nothing,
+        Ignored("outputs have the asked length unless [workload.endings] says otherwise"),
+    ),
+    ("extra-body", One, Ignored(SAMPLING)),
+    (
+        "no-stream",
+        Nothing,
+        Ignored("it is about how a data set is downloaded"),
+    ),
+    (
+        "no-oversample",
+        Nothing,
+        NotModelled("false", "lengths are drawn with replacement"),
+    ),
+    (
+        "disable-shuffle",
+        Nothing,
+        NotModelled("false", "lengths are drawn with replacement"),
+    ),
+    ("skip-chat-template", Nothing, Ignored(TEXT)),
+    (
+        "append-result",
+        Nothing,
+        NotModelled("false", "each result is a file of its own"),
+    ),
+    ("lora-assignment", One, Ignored(LORA)),
+    (
+        "random-batch-size",
+        One,
+        NotModelled("1", "it is for embedding models"),
+    ),
+    (
+        "plot-timeline",
+        Nothing,
+        Ignored("use --format or plimsoll timeline"),
+    ),
+    (
+        "timeline-itl-thresholds",
+        One,
+        Ignored("it is for --plot-timeline"),
+    ),
+    ("plot-dataset-stats", Nothing, Ignored("use plimsoll trace")),
+    (
+        "self-timed",
+        Nothing,
+        Ignored("a trace always brings its own arrival times; --request-rate scales them"),
+    ),
+    (
+        "no-self-timed",
+        Nothing,
+        NotModelled(
+            "",
+            "a trace always brings its own arrival times; --request-rate scales them",
+        ),
+    ),
+];

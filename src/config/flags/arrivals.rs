@@ -1,0 +1,228 @@
+//! The traffic's flags: who sends, and when.
+
+use toml::{Table, Value};
+
+use super::editor::{Editor, count};
+use super::lengths::lengths;
+use super::{ClientKind, TrafficFlags};
+use crate::config::diagnostic::Diagnostic;
+use crate::config::document::Document;
+
+/// Applies the traffic's flags.
+pub(in crate::config) fn apply_traffic(
+    document: &mut Document,
+    flags: &TrafficFlags,
+    from: &str,
+) -> Vec<Diagnostic> {
+    let mut editor = Editor::new(document, from);
+    editor.set_some("workload.base", flags.workload.clone(), "workload");
+    editor.set_some("workload.seed", flags.seed.map(count), "seed");
+    editor.set_some(
+        "workload.num_prompts",
+        flags.num_prompts.map(count),
+        "num-prompts",
+    );
+    editor.set_some("workload.duration", flags.duration.clone(), "duration");
+    editor.set_some("workload.precision", flags.precision, "precision");
+    editor.set_some("workload.client.timeout", flags.timeout.clone(), "timeout");
+    if let Some(client) = flags.client {
+        editor.set(
+            "workload.client.rescale_arrivals",
+            client == ClientKind::Vllm,
+            "client",
+        );
+    }
+    lengths(&mut editor, flags);
+    arrivals(&mut editor, flags);
+    editor.problems
+}
+
+/// The defaults of `vllm bench serve`, where nothing else was said.
+pub(in crate::config) fn vllm_client_defaults(document: &mut Document) {
+    let of = "vllm bench serve";
+    document.set_default("workload.num_prompts", Value::Integer(1000), of);
+    document.set_default("workload.client.rescale_arrivals", Value::Boolean(true), of);
+    if document.get("workload.arrivals").is_none() {
+        document.set_default("workload.arrivals.all_at_once", Value::Table(Table::new()), of);
+    }
+    if document.get("workload.lengths").is_none() && document.get("workload.arrivals.trace").is_none() {
+        document.set_default("workload.lengths.random.input_len", Value::Integer(1024), of);
+        document.set_default("workload.lengths.random.output_len", Value::Integer(128), of);
+    }
+}
+
+fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    let before = editor.chosen("workload.arrivals");
+    let asked = [
+        ("users", flags.users.is_some()),
+        ("trace", flags.trace.is_some()),
+        ("ramp-up-strategy", flags.ramp_up_strategy.is_some()),
+    ];
+    let asked: Vec<&str> = asked
+        .into_iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(flag, _)| flag)
+        .collect();
+    if let [first, second, ..] = asked[..] {
+        editor.wrong(
+            second,
+            format!("`--{second}` and `--{first}` both say when requests arrive"),
+            "keep one",
+        );
+    }
+    if let Some(path) = &flags.trace {
+        editor.set("workload.arrivals.trace.path", path.clone(), "trace");
+        // A trace brings its lengths and its sharing: those of the scenario it replaces go.
+        editor.document.remove("workload.lengths");
+        editor.document.remove("workload.prefix");
+    }
+    let is_trace = flags.trace.is_some() || before.as_ref().is_some_and(|(kind, _)| kind == "trace");
+    for (flag, is_given) in [
+        ("time-scale", flags.time_scale.is_some()),
+        ("time-unit", flags.time_unit.is_some()),
+    ] {
+        if is_given && !is_trace {
+            editor.wrong(flag, format!("`--{flag}` needs a trace"), "give --trace FILE");
+        }
+    }
+    if is_trace {
+        editor.set_some(
+            "workload.arrivals.trace.time_scale",
+            flags.time_scale,
+            "time-scale",
+        );
+        let unit = flags
+            .time_unit
+            .map(|unit| Value::try_from(unit).expect("a unit variant is a string"));
+        editor.set_some("workload.arrivals.trace.time_unit", unit, "time-unit");
+    }
+    let is_users = flags.users.is_some() || before.as_ref().is_some_and(|(kind, _)| kind == "users");
+    editor.set_some("workload.arrivals.users.users", flags.users.map(count), "users");
+    match (&flags.think_time, is_users) {
+        (Some(_), false) => editor.wrong("think-time", "`--think-time` needs users", "give --users N"),
+        (Some(time), true) => editor.set("workload.arrivals.users.think_time", time.clone(), "think-time"),
+        (None, true)
+            if editor
+                .document
+                .get("workload.arrivals.users.think_time")
+                .is_none() =>
+        {
+            editor.wrong(
+                "users",
+                "`--users` needs a think time",
+                "give --think-time 30s (0s sends again at once)",
+            );
+        }
+        (None, _) => {}
+    }
+    ramp(editor, flags);
+    editor.set_some(
+        "workload.client.max_concurrency",
+        flags.max_concurrency.map(count),
+        "max-concurrency",
+    );
+    if flags.request_rate.is_some() || flags.burstiness.is_some() {
+        if let [first, ..] = asked[..]
+            && first != "trace"
+        {
+            editor.wrong(
+                "request-rate",
+                format!("`--request-rate` and `--{first}` both say when requests arrive"),
+                "keep one",
+            );
+        } else {
+            rate(editor, flags, before);
+        }
+    } else if flags.max_concurrency.is_some()
+        && editor.document.get("workload.arrivals").is_none()
+        && flags.workload.is_none()
+    {
+        editor.set("workload.arrivals.all_at_once", Table::new(), "max-concurrency");
+    }
+}
+
+fn ramp(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    let ends = [
+        ("ramp-up-start-rps", "start_rate", flags.ramp_up_start_rps),
+        ("ramp-up-end-rps", "end_rate", flags.ramp_up_end_rps),
+    ];
+    let Some(strategy) = flags.ramp_up_strategy else {
+        for (flag, _, value) in ends {
+            if value.is_some() {
+                editor.wrong(
+                    flag,
+                    format!("`--{flag}` needs a strategy"),
+                    "give --ramp-up-strategy linear or exponential",
+                );
+            }
+        }
+        return;
+    };
+    let strategy = Value::try_from(strategy).expect("a unit variant is a string");
+    editor.set("workload.arrivals.ramp.strategy", strategy, "ramp-up-strategy");
+    for (flag, key, value) in ends {
+        match value {
+            Some(rate) => editor.set(&format!("workload.arrivals.ramp.{key}"), rate.0, flag),
+            None => editor.wrong(
+                flag,
+                format!("`--ramp-up-strategy` needs `--{flag}`"),
+                format!("give --{flag} RATE"),
+            ),
+        }
+    }
+}
+
+/// A rate and a burstiness, each from its flag or else from the arrivals that there are.
+fn rate(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<(String, Table)>) {
+    let flag = if flags.request_rate.is_some() {
+        "request-rate"
+    } else {
+        "burstiness"
+    };
+    let kind = if flags.trace.is_some() {
+        "trace"
+    } else {
+        before.as_ref().map_or("", |(kind, _)| kind)
+    };
+    if (kind == "trace" || kind == "profile") && flags.burstiness.is_none() {
+        editor.set_some(
+            &format!("workload.arrivals.{kind}.request_rate"),
+            flags.request_rate.map(|rate| rate.0),
+            flag,
+        );
+        return;
+    }
+    let number = |key: &str| {
+        let value = before.as_ref()?.1.get(key)?;
+        value
+            .as_float()
+            .or_else(|| value.as_integer().map(|value| value as f64))
+            .or_else(|| value.as_str()?.parse().ok())
+    };
+    let Some(rate) = flags
+        .request_rate
+        .map(|rate| rate.0)
+        .or_else(|| number("request_rate"))
+    else {
+        editor.wrong(flag, "`--burstiness` needs a rate", "give --request-rate RATE");
+        return;
+    };
+    let was_constant = kind == "constant" && flags.burstiness.is_none();
+    let burstiness = flags.burstiness.or_else(|| number("burstiness")).unwrap_or(1.0);
+    let flag = |given: bool, own: &'static str| if given { own } else { flag };
+    let rate_flag = flag(flags.request_rate.is_some(), "request-rate");
+    if rate == f64::INFINITY {
+        editor.set("workload.arrivals.all_at_once", Table::new(), rate_flag);
+    } else if was_constant || burstiness == f64::INFINITY {
+        editor.set("workload.arrivals.constant.request_rate", rate, rate_flag);
+    } else if burstiness == 1.0 {
+        editor.set("workload.arrivals.poisson.request_rate", rate, rate_flag);
+    } else {
+        editor.set("workload.arrivals.gamma.request_rate", rate, rate_flag);
+        editor.set(
+            "workload.arrivals.gamma.burstiness",
+            burstiness,
+            flag(flags.burstiness.is_some(), "burstiness"),
+        );
+    }
+}

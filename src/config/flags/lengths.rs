@@ -1,0 +1,190 @@
+//! The traffic's flags: how long prompts and outputs are, and what prompts share.
+
+use toml::Value;
+
+use super::editor::{Editor, count};
+use super::{ClientKind, Dataset, TrafficFlags};
+use crate::config::scalar::Count;
+
+/// Lengths and sharing, by the data set.
+pub(super) fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    match flags.dataset_name {
+        Some(Dataset::Sharegpt | Dataset::Burstgpt | Dataset::Custom) => from_file(editor, flags),
+        None if flags.dataset_path.is_some() => from_file(editor, flags),
+        Some(Dataset::TimedTrace) => match &flags.dataset_path {
+            Some(path) => {
+                editor.set("workload.arrivals.trace.path", path.clone(), "dataset-path");
+                editor.document.remove("workload.lengths");
+            }
+            None => editor.wrong(
+                "dataset-name",
+                "`--dataset-name timed_trace` needs its file",
+                "give --dataset-path FILE",
+            ),
+        },
+        Some(Dataset::PrefixRepetition) => prefix_repetition(editor, flags),
+        Some(Dataset::Sonnet) => {
+            let (key, flag) = ("workload.lengths.random", "dataset-name");
+            editor.set(&format!("{key}.input_len"), 350, flag);
+            editor.set(&format!("{key}.output_len"), 150, flag);
+            editor.set("workload.prefix.groups.count", 1, flag);
+            editor.set("workload.prefix.groups.prefix_len", 200, flag);
+        }
+        Some(Dataset::Random) | None => random(editor, flags),
+    }
+    let is_repetition = flags.dataset_name == Some(Dataset::PrefixRepetition);
+    let strays = [
+        (
+            "prefix-repetition-prefix-len",
+            flags.prefix_repetition_prefix_len,
+            is_repetition,
+        ),
+        (
+            "prefix-repetition-suffix-len",
+            flags.prefix_repetition_suffix_len,
+            is_repetition,
+        ),
+        (
+            "prefix-repetition-num-prefixes",
+            flags.prefix_repetition_num_prefixes,
+            is_repetition,
+        ),
+        (
+            "prefix-repetition-output-len",
+            flags.prefix_repetition_output_len,
+            is_repetition,
+        ),
+        (
+            "sharegpt-output-len",
+            flags.sharegpt_output_len,
+            flags.dataset_name == Some(Dataset::Sharegpt),
+        ),
+    ];
+    for (flag, value, belongs) in strays {
+        if value.is_some() && !belongs {
+            let dataset = if flag.starts_with("sharegpt") {
+                "sharegpt"
+            } else {
+                "prefix_repetition"
+            };
+            editor.wrong(
+                flag,
+                format!("`--{flag}` belongs to another data set"),
+                format!("give --dataset-name {dataset}"),
+            );
+        }
+    }
+}
+
+fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    let input = flags
+        .random_input_len
+        .map(|len| (len, "random-input-len"))
+        .or(flags.input_len.map(|len| (len, "input-len")));
+    let output = flags
+        .random_output_len
+        .map(|len| (len, "random-output-len"))
+        .or(flags.output_len.map(|len| (len, "output-len")));
+    if let Some(prefix) = flags.random_prefix_len {
+        if prefix.0 == 0 {
+            editor.document.remove("workload.prefix");
+        } else {
+            editor.set("workload.prefix.groups.count", 1, "random-prefix-len");
+            editor.set(
+                "workload.prefix.groups.prefix_len",
+                count(prefix),
+                "random-prefix-len",
+            );
+        }
+    }
+    let is_vllm = flags.client == Some(ClientKind::Vllm);
+    if input.is_none() && output.is_none() && flags.random_range_ratio.is_none() {
+        return;
+    }
+    // The other length may stand in the scenario, as long as it is a plain one there.
+    let before = editor
+        .chosen("workload.lengths")
+        .filter(|(kind, _)| matches!(kind.as_str(), "fixed" | "random"));
+    let kept = |key: &str| {
+        before
+            .as_ref()
+            .and_then(|(_, table)| table.get(key))
+            .and_then(Value::as_integer)
+    };
+    let length = |given: Option<(Count, &'static str)>, key: &str, vllm: i64| match given {
+        Some((len, flag)) => Some((count(len), flag)),
+        None => kept(key)
+            .or(is_vllm.then_some(vllm))
+            .map(|len| (Value::Integer(len), "client")),
+    };
+    let input = length(input, "input_len", 1024);
+    let output = length(output, "output_len", 128);
+    let (Some((input, input_flag)), Some((output, output_flag))) = (input, output) else {
+        let (given, missing) = if flags.output_len.or(flags.random_output_len).is_some() {
+            ("output-len", "input-len")
+        } else {
+            ("input-len", "output-len")
+        };
+        editor.wrong(
+            given,
+            format!("`--{given}` needs `--{missing}`: a request has a prompt and an output"),
+            format!("give --{missing} TOKENS"),
+        );
+        return;
+    };
+    let ratio = flags
+        .random_range_ratio
+        .or_else(|| before.as_ref()?.1.get("range_ratio")?.as_float());
+    editor.set("workload.lengths.random.input_len", input, input_flag);
+    editor.set("workload.lengths.random.output_len", output, output_flag);
+    editor.set_some("workload.lengths.random.range_ratio", ratio, "random-range-ratio");
+}
+
+fn from_file(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    let Some(path) = &flags.dataset_path else {
+        let help = "give --dataset-path FILE with token counts, or --input-len and --output-len";
+        editor.wrong("dataset-name", "this data set is a file, and none is given", help);
+        return;
+    };
+    editor.set("workload.lengths.file.path", path.clone(), "dataset-path");
+    if flags.dataset_name == Some(Dataset::Sharegpt) {
+        editor.set("workload.lengths.file.filter", "sharegpt", "dataset-name");
+    }
+    let output = flags
+        .sharegpt_output_len
+        .map(|len| (len, "sharegpt-output-len"))
+        .or(flags.output_len.map(|len| (len, "output-len")));
+    if let Some((len, flag)) = output {
+        editor.set("workload.lengths.file.output_len", count(len), flag);
+    }
+}
+
+fn prefix_repetition(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    // vLLM's defaults of this data set are part of its name.
+    let or = |value: Option<Count>, default: i64| value.map_or(Value::Integer(default), count);
+    let flag = "dataset-name";
+    editor.set(
+        "workload.prefix.groups.count",
+        or(flags.prefix_repetition_num_prefixes, 10),
+        flag,
+    );
+    editor.set(
+        "workload.prefix.groups.prefix_len",
+        or(flags.prefix_repetition_prefix_len, 256),
+        flag,
+    );
+    // Equal shares need a number of requests; without one each request draws its prefix.
+    let is_counted = flags.num_prompts.is_some() || editor.document.get("workload.num_prompts").is_some();
+    editor.set(
+        "workload.prefix.groups.exact_shares",
+        is_counted || flags.client == Some(ClientKind::Vllm),
+        flag,
+    );
+    editor.set(
+        "workload.lengths.fixed.input_len",
+        or(flags.prefix_repetition_suffix_len, 256),
+        flag,
+    );
+    let output = flags.prefix_repetition_output_len.or(flags.output_len);
+    editor.set("workload.lengths.fixed.output_len", or(output, 128), flag);
+}

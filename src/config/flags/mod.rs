@@ -1,0 +1,55 @@
+//! Flags, low level: what was typed, and the edits of the scenario that it means.
+//!
+//! A flag edits the scenario as if its key had been written in the file. Flags of the engine, the model and the
+//! cluster are keys of the same name; those of traffic and promises follow `vllm bench serve` and are translated here.
+
+mod arrivals;
+mod editor;
+mod lengths;
+mod promises;
+mod server;
+mod traffic;
+
+use clap::Args;
+
+use super::raw::{RawCluster, RawEngine, RawModel};
+
+pub use promises::SloFlags;
+pub use traffic::{ClientKind, Dataset, TrafficFlags};
+
+pub(super) use arrivals::{apply_traffic, vllm_client_defaults};
+pub(super) use promises::apply_slo;
+pub(super) use server::apply_serve;
+
+/// Everything that says what to simulate.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ScenarioFlags {
+    /// Model, or scenario: a file ending in .toml or the name of a shipped one.
+    #[arg(value_name = "MODEL|SCENARIO")]
+    pub target: Option<String>,
+    /// Scenario file or shipped scenario, where the model is given too.
+    #[arg(long, value_name = "SCENARIO")]
+    pub scenario: Option<String>,
+    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub model: Option<String>,
+    #[command(flatten)]
+    pub(crate) shape: RawModel,
+    #[command(flatten)]
+    pub(crate) cluster: RawCluster,
+    #[command(flatten)]
+    pub(crate) engine: RawEngine,
+    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
+    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
+    pub compilation_config: Option<String>,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficFlags,
+    #[command(flatten)]
+    pub(crate) slo: SloFlags,
+    /// A whole `vllm serve …` command to take model and engine flags from.
+    #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
+    pub serve_cmd: Option<String>,
+    /// A whole `vllm bench serve …` command to take traffic from, with that client's defaults.
+    #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
+    pub bench_cmd: Option<String>,
+}

@@ -1,0 +1,72 @@
+//! The promises' flags.
+
+use clap::Args;
+
+use super::editor::Editor;
+use crate::config::diagnostic::Diagnostic;
+use crate::config::document::Document;
+use crate::config::slo::{Metric, parse_statistic};
+
+/// What is promised.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Promises")]
+pub struct SloFlags {
+    /// Limits per request in ms, all of which a good one meets: `ttft:500 tpot:50 e2el:10000`.
+    #[arg(long, value_name = "METRIC:MS", num_args = 1..)]
+    pub goodput: Vec<String>,
+    /// Share of requests that must be good.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub attainment: Option<f64>,
+    /// Limit on a percentile: `p99_ttft_ms<=500`.
+    #[arg(long, value_name = "STATISTIC<=MS", num_args = 1..)]
+    pub slo: Vec<String>,
+}
+
+/// Applies the promises' flags.
+pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, from: &str) -> Vec<Diagnostic> {
+    let mut editor = Editor::new(document, from);
+    editor.set_some("slo.attainment", flags.attainment, "attainment");
+    // AIPerf writes all limits in one string, vLLM one each.
+    for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {
+        let parsed = limit
+            .split_once(':')
+            .map(|(metric, ms)| (Metric::from_name(metric), ms.parse::<f64>()));
+        match parsed {
+            Some((Some(Metric::Itl), _)) => {
+                editor.wrong(
+                    "goodput",
+                    format!("`{limit}`: a request has many gaps"),
+                    "limit its mean with tpot, or gaps with --slo p99_itl_ms<=50",
+                );
+            }
+            Some((Some(metric), Ok(ms))) => editor.set(
+                &format!("slo.goodput.{}", metric.name()),
+                format!("{ms} ms"),
+                "goodput",
+            ),
+            _ => editor.wrong(
+                "goodput",
+                format!("`{limit}` is not a limit per request"),
+                "write METRIC:MS with ttft, tpot or e2el, like ttft:500",
+            ),
+        }
+    }
+    for limit in &flags.slo {
+        let parsed = limit
+            .split_once("<=")
+            .or_else(|| limit.split_once(':'))
+            .map(|(name, ms)| (parse_statistic(name), name, ms.trim().parse::<f64>()));
+        match parsed {
+            Some((Some(_), name, Ok(ms))) => {
+                let name = name.trim().trim_end_matches("_ms").replace('.', "_");
+                editor.set(&format!("slo.percentiles.{name}"), format!("{ms} ms"), "slo");
+            }
+            _ => editor.wrong(
+                "slo",
+                format!("`{limit}` is not a limit on a percentile"),
+                "write it like 'p99_ttft_ms<=500' (quote it: < is special in a shell)",
+            ),
+        }
+    }
+    editor.problems
+}

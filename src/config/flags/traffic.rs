@@ -1,0 +1,134 @@
+//! The traffic's flags as they are typed: only data.
+
+use clap::{Args, ValueEnum};
+
+use crate::config::raw::{RawRampStrategy, RawTimeUnit};
+use crate::config::scalar::{Count, Rate};
+
+/// The traffic, in the words of `vllm bench serve`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Traffic (vllm bench serve's flags)")]
+pub struct TrafficFlags {
+    /// Requests per second; inf sends everything at once.
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub request_rate: Option<Rate>,
+    /// Shape of the gamma law of gaps: 1 is Poisson, less is burstier, inf is constant.
+    #[arg(long, value_name = "SHAPE", allow_negative_numbers = true)]
+    pub burstiness: Option<f64>,
+    /// Most requests in flight; without a rate a closed loop.
+    #[arg(long, value_name = "N")]
+    pub max_concurrency: Option<Count>,
+    /// Requests to send; left out, as many as the asked precision needs.
+    #[arg(long, value_name = "N")]
+    pub num_prompts: Option<Count>,
+    /// Stop sending after so long, `600s`.
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Relative half-width of the 95 % interval at which an automatic run stops.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub precision: Option<f64>,
+    /// Prompt tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub input_len: Option<Count>,
+    /// Output tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub output_len: Option<Count>,
+    /// Prompt tokens of the random data set.
+    #[arg(long, value_name = "TOKENS")]
+    pub random_input_len: Option<Count>,
+    /// Output tokens of the random data set.
+    #[arg(long, value_name = "TOKENS")]
+    pub random_output_len: Option<Count>,
+    /// Spread of the random lengths around the given ones; 0 is exact.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub random_range_ratio: Option<f64>,
+    /// Tokens in front of every prompt, the same for all, added to its length.
+    #[arg(long, value_name = "TOKENS")]
+    pub random_prefix_len: Option<Count>,
+    /// Which lengths to draw.
+    #[arg(long, value_name = "NAME")]
+    pub dataset_name: Option<Dataset>,
+    /// File of the data set; token counts, not text.
+    #[arg(long, value_name = "FILE")]
+    pub dataset_path: Option<String>,
+    /// Output tokens of every ShareGPT request.
+    #[arg(long, value_name = "TOKENS")]
+    pub sharegpt_output_len: Option<Count>,
+    /// Tokens of each prefix of the prefix_repetition data set.
+    #[arg(long, value_name = "TOKENS")]
+    pub prefix_repetition_prefix_len: Option<Count>,
+    /// Tokens of each suffix.
+    #[arg(long, value_name = "TOKENS")]
+    pub prefix_repetition_suffix_len: Option<Count>,
+    /// Number of prefixes.
+    #[arg(long, value_name = "N")]
+    pub prefix_repetition_num_prefixes: Option<Count>,
+    /// Output tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub prefix_repetition_output_len: Option<Count>,
+    /// Replay a trace file: Mooncake, Azure, BurstGPT, vLLM --save-detailed and others, recognised by content.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<String>,
+    /// Factor on the trace's arrival times; 2 halves the rate.
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub time_scale: Option<f64>,
+    /// Unit of the trace's time stamps where its format leaves it open.
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<RawTimeUnit>,
+    /// Users who send, wait for the answer, think and send again.
+    #[arg(long, value_name = "N")]
+    pub users: Option<Count>,
+    /// Mean of their think time, `30s`.
+    #[arg(long, value_name = "TIME")]
+    pub think_time: Option<String>,
+    /// How the rate goes from --ramp-up-start-rps to --ramp-up-end-rps.
+    #[arg(long, value_name = "SHAPE")]
+    pub ramp_up_strategy: Option<RawRampStrategy>,
+    /// Requests per second at the first request.
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub ramp_up_start_rps: Option<Rate>,
+    /// Requests per second at the last.
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub ramp_up_end_rps: Option<Rate>,
+    /// Whose habits the client has: vllm rescales arrivals and has the defaults of `vllm bench serve`.
+    #[arg(long, value_name = "CLIENT")]
+    pub client: Option<ClientKind>,
+    /// The client gives up after so long, `300s`.
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<String>,
+    /// Seed of every random stream.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<Count>,
+    /// A workload to start from: a shipped one (workloads/azure-conv-2023) or a file.
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+}
+
+/// vLLM's `--dataset-name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake")]
+pub enum Dataset {
+    /// Lengths around the given ones.
+    Random,
+    /// Lengths of a ShareGPT file, filtered as vLLM does.
+    Sharegpt,
+    /// Lengths of a BurstGPT file; its arrival times are not used (--trace uses them).
+    Burstgpt,
+    /// Prefixes that repeat.
+    PrefixRepetition,
+    /// Lengths of any file.
+    Custom,
+    /// A Mooncake trace with its arrival times.
+    TimedTrace,
+    /// Prompts of 550 tokens, 200 of them shared, answers of 150.
+    Sonnet,
+}
+
+/// Whose habits the client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClientKind {
+    /// `vllm bench serve`.
+    Vllm,
+    /// Nobody's: arrivals as drawn.
+    Plain,
+}

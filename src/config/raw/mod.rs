@@ -1,0 +1,79 @@
+//! The scenario file as it is written: only data, every key optional, unknown keys refused.
+//!
+//! The doc comment of each key is its documentation: it feeds `--help` (the engine and cluster keys are flags of
+//! the same name), the JSON Schema that `plimsoll schema` prints, and the reference page. Nothing is checked here
+//! but the shape; `resolve` is the only judge of values.
+
+mod arrivals;
+mod lengths;
+mod server;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::scalar::Duration;
+
+pub use arrivals::{
+    RawArrivals, RawClosed, RawGamma, RawMmpp, RawMmppState, RawPoisson, RawProfile, RawRamp,
+    RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
+};
+pub use lengths::{
+    RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
+    RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
+};
+pub use server::{
+    RawCluster, RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy,
+};
+pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
+
+/// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawScenario {
+    /// What is served.
+    pub model: RawModel,
+    /// What it is served on.
+    pub cluster: RawCluster,
+    /// How the engine is configured; the keys are vLLM's flags.
+    pub engine: RawEngine,
+    /// What arrives.
+    pub workload: RawWorkload,
+    /// What is promised to users.
+    pub slo: RawSlo,
+    /// Axes of a sweep: a key path (`engine.max_num_seqs`) or a flag's name (`request_rate`) and its values.
+    /// All combinations run, the axes nested in alphabetical order.
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
+    pub sweep: BTreeMap<String, Vec<toml::Value>>,
+}
+
+/// A table without keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawEmpty {}
+
+/// What is promised to users.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawSlo {
+    /// Share of requests that must meet every goodput limit.
+    pub attainment: Option<f64>,
+    /// Limits that a good request meets all of.
+    pub goodput: RawGoodput,
+    /// Limits on percentiles over requests, `p99_ttft = "500 ms"`.
+    pub percentiles: BTreeMap<String, Duration>,
+}
+
+/// Limits per request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawGoodput {
+    /// Time to first token.
+    pub ttft: Option<Duration>,
+    /// Time per output token after the first.
+    pub tpot: Option<Duration>,
+    /// Whole answer.
+    pub e2el: Option<Duration>,
+}

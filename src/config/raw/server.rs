@@ -1,0 +1,212 @@
+//! What is served, on what, and how the engine is configured. These keys are flags, too.
+
+use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::scalar::Count;
+
+/// What is served.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawModel {
+    /// Hugging Face id of a bundled shape (`plimsoll models`), or the path of a `config.json`.
+    #[arg(skip)]
+    pub name: Option<String>,
+    /// Format of unquantized weights and activations.
+    #[arg(long, value_name = "DTYPE", help_heading = "Model")]
+    pub dtype: Option<RawDtype>,
+    /// How the linear layers are quantized: none, fp8, int8, awq, gptq, mxfp4, nvfp4; default as the model's config has it.
+    #[arg(long, value_name = "METHOD", help_heading = "Model")]
+    pub quantization: Option<String>,
+    /// Format of the KV cache: auto is the model's dtype.
+    #[arg(long, value_name = "DTYPE", help_heading = "Model")]
+    pub kv_cache_dtype: Option<RawKvDtype>,
+}
+
+/// vLLM's `--dtype`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
+pub enum RawDtype {
+    /// The model's own.
+    Auto,
+    /// 16 bits, 8 of exponent.
+    Bfloat16,
+    /// 16 bits, 5 of exponent.
+    Float16,
+    /// float16.
+    Half,
+    /// 32 bits.
+    Float32,
+    /// float32.
+    Float,
+}
+
+/// vLLM's `--kv-cache-dtype`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake")]
+pub enum RawKvDtype {
+    /// The model's dtype.
+    Auto,
+    /// 16 bits.
+    Bfloat16,
+    /// 16 bits.
+    Float16,
+    /// 8 bits (e4m3).
+    Fp8,
+    /// 8 bits.
+    #[serde(rename = "fp8_e4m3")]
+    #[value(name = "fp8_e4m3")]
+    Fp8E4m3,
+    /// 8 bits.
+    #[serde(rename = "fp8_e5m2")]
+    #[value(name = "fp8_e5m2")]
+    Fp8E5m2,
+}
+
+/// What it is served on.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawCluster {
+    /// GPU id, `H100-SXM-80GB` (`plimsoll hw`; any shortening by whole parts), or the path of a hardware profile.
+    #[arg(long, value_name = "GPU", help_heading = "Machines")]
+    pub gpu: Option<String>,
+    /// Calibration of the step time: the name of a shipped one, or a path; default the best for this GPU and engine.
+    #[arg(long, value_name = "NAME", help_heading = "Machines")]
+    pub calibration: Option<String>,
+    /// Engine instances behind a router.
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub replicas: Option<Count>,
+    /// GPUs that share every layer of one replica (-tp).
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub tensor_parallel_size: Option<Count>,
+    /// Stages that a replica's layers are split into (-pp).
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub pipeline_parallel_size: Option<Count>,
+    /// Data-parallel engines inside one server (-dp).
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub data_parallel_size: Option<Count>,
+}
+
+/// How the engine is configured; what is left out comes from the engine profile.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "Engine (vLLM's flags)")]
+pub struct RawEngine {
+    /// Engine and version whose defaults and behaviours apply, `vllm@0.33` (default) or `vllm@0.11`.
+    #[arg(long = "engine", value_name = "NAME@VERSION")]
+    #[serde(rename = "profile")]
+    pub profile: Option<String>,
+    /// Longest sequence, prompt plus output; default what the model allows.
+    #[arg(long, value_name = "TOKENS")]
+    pub max_model_len: Option<Count>,
+    /// Most sequences that run at once.
+    #[arg(long, value_name = "N")]
+    pub max_num_seqs: Option<Count>,
+    /// Most tokens computed in a step.
+    #[arg(long, value_name = "TOKENS")]
+    pub max_num_batched_tokens: Option<Count>,
+    /// Most tokens scheduled in a step, where that should be less than max_num_batched_tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub max_num_scheduled_tokens: Option<Count>,
+    /// Most sequences admitted to run, where that should be less than max_num_seqs.
+    #[arg(long, value_name = "N")]
+    pub max_num_active_seqs: Option<Count>,
+    /// Prompts may be split over steps.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_chunked_prefill: Option<bool>,
+    /// Blocks of equal token prefixes are shared between requests.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_prefix_caching: Option<bool>,
+    /// Most prompt tokens of one request in a step; 0 is off.
+    #[arg(long, value_name = "TOKENS")]
+    pub long_prefill_token_threshold: Option<Count>,
+    /// Order of the waiting queue.
+    #[arg(long, value_name = "POLICY")]
+    pub scheduling_policy: Option<RawPolicy>,
+    /// Tokens of a KV block.
+    #[arg(long, value_name = "TOKENS")]
+    pub block_size: Option<Count>,
+    /// Share of the GPU's memory that the engine takes.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub gpu_memory_utilization: Option<f64>,
+    /// Bytes of the KV cache per GPU; replaces gpu_memory_utilization.
+    #[arg(long, value_name = "BYTES", value_parser = crate::config::scalar::bytes)]
+    pub kv_cache_memory_bytes: Option<Count>,
+    /// KV blocks, the null block included; replaces every memory formula.
+    #[arg(long, value_name = "N")]
+    pub num_gpu_blocks_override: Option<Count>,
+    /// Admit a request only when its whole sequence fits in free blocks.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub scheduler_reserve_full_isl: Option<bool>,
+    /// Share of blocks kept free when admitting beside running sequences.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub watermark: Option<f64>,
+    /// Executed steps between two releases of prefill work; 1 is off.
+    #[arg(long, value_name = "STEPS")]
+    pub prefill_schedule_interval: Option<Count>,
+    /// Tokens between two chunks of an answer; only 1 is modelled.
+    #[arg(long, value_name = "TOKENS")]
+    pub stream_interval: Option<Count>,
+    /// Requests in flight above which the server answers 503.
+    #[arg(long, value_name = "N")]
+    pub max_num_queued_reqs: Option<Count>,
+    /// Never replay CUDA graphs.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enforce_eager: Option<bool>,
+    /// Which steps replay CUDA graphs.
+    #[arg(long, value_name = "MODE")]
+    pub cudagraph_mode: Option<RawGraphMode>,
+    /// Batch sizes (tokens) that are captured (-sc); default by the engine version's rule.
+    #[arg(long, value_name = "TOKENS", num_args = 1.., value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cudagraph_capture_sizes: Option<Vec<Count>>,
+    /// Largest batch size (tokens) that is captured.
+    #[arg(long, value_name = "TOKENS")]
+    pub max_cudagraph_capture_size: Option<Count>,
+    /// Schedule the next step while this one runs.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub async_scheduling: Option<bool>,
+    /// What unset sizes are tuned for.
+    #[arg(long, value_name = "MODE")]
+    pub performance_mode: Option<RawPerformanceMode>,
+}
+
+/// vLLM's `--scheduling-policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RawPolicy {
+    /// First come, first served.
+    Fcfs,
+    /// Smallest `(priority, arrival)` first.
+    Priority,
+}
+
+/// vLLM's `cudagraph_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake")]
+pub enum RawGraphMode {
+    /// Every step is launched kernel by kernel.
+    None,
+    /// Attention is launched eagerly between captured pieces.
+    Piecewise,
+    /// Uniform decode batches replay whole graphs, other steps run eagerly.
+    FullDecodeOnly,
+    /// Whole graphs for uniform decode batches, pieces for the rest.
+    FullAndPiecewise,
+}
+
+/// vLLM's `--performance-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RawPerformanceMode {
+    /// The engine's defaults.
+    Balanced,
+    /// Finer capture sizes.
+    Interactivity,
+    /// Twice the unset batch sizes.
+    Throughput,
+}

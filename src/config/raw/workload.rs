@@ -1,0 +1,83 @@
+//! The traffic as a whole, its client and its endings.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{RawArrivals, RawLengths, RawPrefix};
+use crate::config::scalar::{Count, Duration};
+
+/// What arrives, how long it is, what it shares, who sends it and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawWorkload {
+    /// A workload file to start from (`workloads/azure-conv-2023`, or a path); the tables given here replace its own.
+    pub base: Option<String>,
+    /// Seed of every random stream.
+    pub seed: Option<Count>,
+    /// Requests to send. Left out, and without a duration: as many as the asked precision needs.
+    pub num_prompts: Option<Count>,
+    /// Stop sending after so long.
+    pub duration: Option<Duration>,
+    /// Relative half-width of the 95 % interval at which an automatic run stops.
+    pub precision: Option<f64>,
+    /// When requests are sent.
+    pub arrivals: Option<RawArrivals>,
+    /// How long prompts and outputs are.
+    pub lengths: Option<RawLengths>,
+    /// What prompts share.
+    pub prefix: Option<RawPrefix>,
+    /// How the client behaves.
+    pub client: RawClient,
+    /// Outputs that end before `output_len` by an end-of-sequence token; default none does (`ignore_eos`).
+    pub endings: Option<RawEndings>,
+}
+
+/// How the client behaves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawClient {
+    /// Most requests in flight; a request's clock starts when it gets its place.
+    pub max_concurrency: Option<Count>,
+    /// Rescale arrivals so that the last falls at num_prompts/request_rate, as `vllm bench serve` does.
+    pub rescale_arrivals: Option<bool>,
+    /// The client gives up after so long; default never.
+    pub timeout: Option<Duration>,
+    /// Classes of priority.
+    pub priorities: Option<Vec<RawPriority>>,
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawPriority {
+    /// Smaller is served first.
+    pub priority: i64,
+    /// Its share of the requests; shares are relative to their sum.
+    pub share: f64,
+}
+
+/// Outputs that end by themselves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RawEndings {
+    /// Each token ends the output with this probability.
+    Hazard(RawHazard),
+    /// A share of the requests ends early, uniformly before its limit.
+    Share(RawShare),
+}
+
+/// A probability per token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawHazard {
+    /// Between 0 and 1.
+    pub per_token: f64,
+}
+
+/// A share of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawShare {
+    /// Between 0 and 1.
+    pub early: f64,
+}

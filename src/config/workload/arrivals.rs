@@ -1,0 +1,137 @@
+//! When requests are sent.
+
+use std::sync::Arc;
+
+use super::replay::replay;
+use crate::config::files::Files;
+use crate::config::judge::Judge;
+use crate::config::raw::{RawArrivals, RawMmppState, RawProfile, RawRampStrategy};
+use crate::config::scalar::Rate;
+use crate::workload::{Arrivals, MmppState};
+
+/// Arrivals, and the concurrency that a closed loop implies.
+pub(super) fn arrivals(
+    judge: &mut Judge,
+    raw: &RawArrivals,
+    files: &dyn Files,
+) -> Option<(Arrivals, Option<u32>)> {
+    let key = |name: &str| format!("workload.arrivals.{name}");
+    let open = |arrivals| Some((arrivals, None));
+    match raw {
+        // `"inf"` is how the field writes "all at once", also in a sweep over rates.
+        RawArrivals::Poisson(raw) if raw.request_rate == Rate(f64::INFINITY) => {
+            judge.given(&key("poisson.request_rate"), "inf");
+            open(Arrivals::AllAtOnce)
+        }
+        RawArrivals::Poisson(raw) => open(Arrivals::Poisson {
+            request_rate: judge.rate(&key("poisson.request_rate"), raw.request_rate)?,
+        }),
+        RawArrivals::Constant(raw) => open(Arrivals::Constant {
+            request_rate: judge.rate(&key("constant.request_rate"), raw.request_rate)?,
+        }),
+        RawArrivals::Gamma(raw) => {
+            judge.given(&key("gamma.burstiness"), raw.burstiness);
+            judge.number(
+                &key("gamma.burstiness"),
+                raw.burstiness,
+                |shape| shape > 0.0,
+                "must be above 0",
+            );
+            if raw.request_rate == Rate(f64::INFINITY) {
+                return open(Arrivals::AllAtOnce);
+            }
+            let request_rate = judge.rate(&key("gamma.request_rate"), raw.request_rate)?;
+            open(Arrivals::Gamma {
+                request_rate,
+                burstiness: raw.burstiness,
+            })
+        }
+        RawArrivals::AllAtOnce(_) => open(Arrivals::AllAtOnce),
+        RawArrivals::Closed(raw) => {
+            let limit = judge.required(&key("closed.max_concurrency"), raw.max_concurrency, (1, 1 << 24));
+            Some((Arrivals::AllAtOnce, Some(limit)))
+        }
+        RawArrivals::Users(raw) => {
+            let users = judge.required(&key("users.users"), raw.users, (1, 1 << 24));
+            let think_time = judge.duration(&key("users.think_time"), &raw.think_time, true)?;
+            open(Arrivals::Users { users, think_time })
+        }
+        RawArrivals::Ramp(raw) => {
+            let start_rate = judge.rate(&key("ramp.start_rate"), raw.start_rate);
+            let end_rate = judge.rate(&key("ramp.end_rate"), raw.end_rate);
+            open(Arrivals::Ramp {
+                start_rate: start_rate?,
+                end_rate: end_rate?,
+                exponential: raw.strategy == RawRampStrategy::Exponential,
+            })
+        }
+        RawArrivals::Mmpp(raw) => open(mmpp(judge, &raw.states)?),
+        RawArrivals::Profile(raw) => open(profile(judge, raw)?),
+        RawArrivals::Trace(raw) => open(replay(judge, raw, files)?),
+    }
+}
+
+fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {
+    let key = "workload.arrivals.mmpp.states";
+    let mut states = Vec::new();
+    for (at, state) in raw.iter().enumerate() {
+        let rate = match state.request_rate {
+            Rate(0.0) => Some(0.0),
+            rate => judge.rate(&format!("{key}.{at}.request_rate"), rate),
+        };
+        let mean_sojourn = judge.duration(&format!("{key}.{at}.mean_sojourn"), &state.mean_sojourn, false);
+        if let (Some(request_rate), Some(mean_sojourn)) = (rate, mean_sojourn) {
+            states.push(MmppState {
+                request_rate,
+                mean_sojourn,
+            });
+        }
+    }
+    if raw.iter().all(|state| state.request_rate == Rate(0.0)) {
+        judge.wrong(key, "must have a state in which requests arrive", "none does");
+        return None;
+    }
+    (states.len() == raw.len()).then_some(Arrivals::Mmpp { states })
+}
+
+fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
+    let key = |name: &str| format!("workload.arrivals.profile.{name}");
+    let piece = judge.duration(&key("piece"), &raw.piece, false);
+    let burstiness = raw.burstiness.unwrap_or(1.0);
+    judge.number(
+        &key("burstiness"),
+        burstiness,
+        |shape| shape > 0.0,
+        "must be above 0",
+    );
+    let before = judge.problems.len();
+    for (at, &rate) in raw.rates.iter().enumerate() {
+        judge.number(
+            &format!("{}.{at}", key("rates")),
+            rate,
+            |rate| (0.0..=1e9).contains(&rate),
+            "must be at least 0 and at most 1e9 requests per second",
+        );
+    }
+    if !raw.rates.iter().any(|&rate| rate > 0.0) {
+        judge.wrong(
+            &key("rates"),
+            "must have a piece in which requests arrive",
+            "none does",
+        );
+    }
+    if judge.problems.len() > before {
+        return None;
+    }
+    let mean = raw.rates.iter().sum::<f64>() / raw.rates.len() as f64;
+    let scale = match raw.request_rate {
+        Some(rate) => judge.rate(&key("request_rate"), rate)? / mean,
+        None => 1.0,
+    };
+    let rates: Arc<[f64]> = raw.rates.iter().map(|rate| rate * scale).collect();
+    Some(Arrivals::Profile {
+        piece: piece?,
+        rates,
+        burstiness,
+    })
+}

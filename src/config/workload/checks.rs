@@ -1,0 +1,182 @@
+//! What each of two parts of the traffic allows by itself and both together do not, or the clock or the engine does not.
+
+use super::sizes::{longest, mean_rate};
+use crate::config::judge::Judge;
+use crate::units::{PICOS_PER_SECOND, Picos};
+use crate::workload::{Arrivals, Prefix, WorkloadSpec};
+
+/// Requests that may wait in the server at once before memory, not physics, decides.
+const QUEUE_MAX: u64 = 100_000_000;
+
+/// What each of two things allows by itself and both together do not.
+pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
+    let say = |judge: &mut Judge, key: &str, needs: &str| {
+        judge.wrong_help(
+            key,
+            &format!("needs {needs}"),
+            "it is not given",
+            "add --num-prompts, or num_prompts in [workload]",
+        );
+    };
+    let is_unlimited = spec.client.max_concurrency.is_none();
+    match (&spec.arrivals, spec.num_prompts) {
+        (Arrivals::AllAtOnce, None) if is_unlimited => {
+            say(
+                judge,
+                "workload.arrivals",
+                "the number of requests when all are sent at once (or a --max-concurrency)",
+            );
+        }
+        (Arrivals::AllAtOnce, Some(count)) if is_unlimited && count > QUEUE_MAX => {
+            let label = format!("{count} requests would wait in the server at once");
+            judge.wrong_help(
+                "workload.num_prompts",
+                "must be at most 100 million when all are sent at once",
+                label,
+                "give a rate or a --max-concurrency",
+            );
+        }
+        (Arrivals::Ramp { .. }, None) => say(
+            judge,
+            "workload.arrivals.ramp",
+            "the number of requests: it ramps over them",
+        ),
+        (Arrivals::AllAtOnce, _) if !is_unlimited => {
+            judge.notes.push("all at once under a concurrency limit is a closed loop: each answer lets the next request in".to_string());
+        }
+        _ => {}
+    }
+    let has_rate = matches!(
+        spec.arrivals,
+        Arrivals::Poisson { .. } | Arrivals::Gamma { .. } | Arrivals::Constant { .. }
+    );
+    if spec.client.rescale_arrivals && has_rate && spec.num_prompts.is_none() {
+        say(
+            judge,
+            "workload.client.rescale_arrivals",
+            "the number of requests: it places the last of them",
+        );
+    }
+    if matches!(
+        spec.prefix,
+        Prefix::Groups {
+            exact_shares: true,
+            ..
+        }
+    ) && spec.num_prompts.is_none()
+    {
+        say(
+            judge,
+            "workload.prefix.groups.exact_shares",
+            "the number of requests: it divides them",
+        );
+    }
+    if let (Arrivals::Users { .. }, Prefix::Sessions { .. }) = (&spec.arrivals, &spec.prefix) {
+        let help = "give a rate at which conversations start, or leave the sessions out";
+        judge.wrong_help(
+            "workload.prefix.sessions",
+            "contradicts users",
+            "both decide when the next request follows an answer",
+            help,
+        );
+    }
+}
+
+/// The clock shows 213 days: what must last longer is refused before it starts.
+pub(super) fn check_clock(judge: &mut Judge, spec: &WorkloadSpec) {
+    let Some(count) = spec.num_prompts else { return };
+    let Some(rate) = mean_rate(&spec.arrivals) else {
+        return;
+    };
+    let seconds = count as f64 / rate;
+    let limit = u64::MAX as f64 / PICOS_PER_SECOND as f64;
+    // Random gaps and the drain need room, too.
+    if seconds > 0.95 * limit {
+        let label = format!(
+            "{count} requests at {rate} per second take {}",
+            long_time(seconds)
+        );
+        let help = format!(
+            "a run can last 213 days: at most {} requests, or a higher rate",
+            (0.95 * limit * rate) as u64
+        );
+        judge.wrong_help(
+            "workload.num_prompts",
+            "does not fit the simulated clock",
+            label,
+            help,
+        );
+    }
+}
+
+/// A closed loop paces itself: each request takes a step at least, and its user's think time.
+pub(in crate::config) fn check_closed_clock(judge: &mut Judge, spec: &WorkloadSpec, shortest_step: Picos) {
+    let at_once = match (&spec.arrivals, spec.client.max_concurrency) {
+        (Arrivals::Users { users, .. }, _) => *users,
+        (Arrivals::AllAtOnce, Some(limit)) => limit,
+        _ => return,
+    };
+    let think = match spec.arrivals {
+        Arrivals::Users { think_time, .. } => think_time.seconds(),
+        _ => 0.0,
+    };
+    let Some(count) = spec.num_prompts else { return };
+    let each = (shortest_step.seconds() + think) / f64::from(at_once);
+    let limit = 0.95 * u64::MAX as f64 / PICOS_PER_SECOND as f64;
+    if count as f64 * each > limit {
+        let label = format!(
+            "{count} requests, {at_once} at a time, take {} or more",
+            long_time(count as f64 * each)
+        );
+        let help = format!(
+            "a run can last 213 days: at most {} requests",
+            (limit / each) as u64
+        );
+        judge.wrong_help(
+            "workload.num_prompts",
+            "does not fit the simulated clock",
+            label,
+            help,
+        );
+    }
+}
+
+fn long_time(seconds: f64) -> String {
+    let days = seconds / 86_400.0;
+    if days < 1000.0 {
+        format!("{days:.0} days")
+    } else {
+        format!("{:.0} years", days / 365.25)
+    }
+}
+
+/// Prompts must leave room for at least one output token in the engine's context.
+pub(in crate::config) fn check_context(
+    judge: &mut Judge,
+    spec: &WorkloadSpec,
+    max_model_len: u32,
+    model_len: Option<u32>,
+) {
+    let (prompt, output, key) = longest(spec);
+    let context = u64::from(max_model_len);
+    if prompt >= context {
+        let label = format!("prompts of up to {prompt} tokens, and max_model_len is {context}");
+        let needed = prompt + output;
+        let help = match model_len {
+            Some(most) if u64::from(most) > prompt => format!(
+                "write max_model_len = {} or more, or shorter prompts",
+                needed.min(u64::from(most))
+            ),
+            Some(most) => format!(
+                "the model allows {most} tokens: at most {} for the prompt",
+                most.saturating_sub(1)
+            ),
+            None => format!("write max_model_len = {needed} or more"),
+        };
+        judge.wrong_help(key, "does not fit the engine's context", label, help);
+    } else if prompt + output > context {
+        judge.notes.push(format!(
+            "answers are cut where prompt plus output reach max_model_len = {context} (up to {prompt} + {output} tokens are asked for)"
+        ));
+    }
+}

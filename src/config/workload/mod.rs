@@ -1,0 +1,178 @@
+//! The traffic: arrivals, lengths, sharing and the client, checked against the engine's context and the clock.
+
+mod arrivals;
+mod checks;
+mod lengths;
+mod replay;
+mod sizes;
+
+use super::document::Source;
+use super::files::Files;
+use super::judge::Judge;
+use super::raw::RawWorkload;
+use super::scalar::Count;
+use crate::units::Picos;
+use crate::workload::{Arrivals, Client, Lengths, WorkloadSpec};
+
+pub(super) use checks::{check_closed_clock, check_context};
+pub(super) use sizes::{mean_rate, typical_context};
+
+/// How long a run lasts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RunLength {
+    /// Until the 95 % intervals are so narrow.
+    Auto {
+        /// Relative half-width.
+        precision: f64,
+    },
+    /// So many requests.
+    Requests(u64),
+    /// Sending lasts so long.
+    Duration(Picos),
+}
+
+/// Half-width at which an automatic run stops when nobody says.
+const PRECISION: f64 = 0.02;
+
+/// Resolves the traffic; `None` where something that is needed is missing or wrong, which was reported.
+pub(super) fn resolve(
+    judge: &mut Judge,
+    raw: &RawWorkload,
+    files: &dyn Files,
+) -> Option<(WorkloadSpec, RunLength)> {
+    let before = judge.problems.len();
+    let num_prompts = raw.num_prompts.map(|count| given_prompts(judge, count));
+    let duration = raw
+        .duration
+        .as_ref()
+        .and_then(|text| judge.duration("workload.duration", text, false));
+    let client = client(judge, raw);
+    let (arrivals, in_flight) = match &raw.arrivals {
+        Some(arrivals) => arrivals::arrivals(judge, arrivals, files)?,
+        None => {
+            let help = "give --request-rate 4, --users 100 --think-time 30s, --max-concurrency 32, --trace FILE, or [workload.arrivals.poisson] request_rate = 4.0";
+            judge.missing("no traffic is given: how many requests arrive?", help);
+            return None;
+        }
+    };
+    let client = Client {
+        max_concurrency: in_flight.or(client.max_concurrency),
+        ..client
+    };
+    let is_replay = matches!(arrivals, Arrivals::Replay { .. });
+    let lengths = match (&raw.lengths, is_replay) {
+        (Some(_), true) => {
+            judge.wrong_help(
+                "workload.lengths",
+                "has no meaning beside a trace",
+                "the trace brings its own lengths",
+                "leave one of the two out",
+            );
+            return None;
+        }
+        (Some(lengths), false) => lengths::lengths(judge, lengths, files)?,
+        // Not read for a replay; any valid value does.
+        (None, true) => Lengths::Fixed {
+            input_len: 1,
+            output_len: 1,
+        },
+        (None, false) => {
+            judge.missing(
+                "no lengths are given: how long are prompts and outputs?",
+                "give --input-len 1024 --output-len 128, or [workload.lengths.random]",
+            );
+            return None;
+        }
+    };
+    let prefix = lengths::prefix(judge, raw.prefix.as_ref(), is_replay);
+    let endings = raw
+        .endings
+        .as_ref()
+        .map(|endings| lengths::endings(judge, endings));
+    let spec = WorkloadSpec {
+        arrivals,
+        lengths,
+        prefix,
+        client,
+        num_prompts,
+        duration,
+        endings,
+    };
+    let length = run_length(judge, raw, &spec);
+    checks::check_combinations(judge, &spec);
+    checks::check_clock(judge, &spec);
+    (judge.problems.len() == before).then_some((spec, length))
+}
+
+fn given_prompts(judge: &mut Judge, Count(count): Count) -> u64 {
+    judge.given("workload.num_prompts", count);
+    if count == 0 {
+        judge.wrong(
+            "workload.num_prompts",
+            "must be at least 1",
+            "nothing would be sent",
+        );
+    }
+    count.max(1)
+}
+
+fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
+    let raw = &raw.client;
+    let max_concurrency = raw
+        .max_concurrency
+        .map(|limit| judge.required("workload.client.max_concurrency", limit, (1, 1 << 24)));
+    let timeout = raw
+        .timeout
+        .as_ref()
+        .and_then(|text| judge.duration("workload.client.timeout", text, false));
+    let rescale_arrivals = raw.rescale_arrivals.unwrap_or(false);
+    let mut priorities = Vec::new();
+    for (at, class) in raw.priorities.iter().flatten().enumerate() {
+        let key = format!("workload.client.priorities.{at}.share");
+        judge.number(&key, class.share, |share| share > 0.0, "must be above 0");
+        priorities.push((class.priority, class.share));
+    }
+    Client {
+        max_concurrency,
+        rescale_arrivals,
+        timeout,
+        priorities,
+    }
+}
+
+fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunLength {
+    let key = "workload.precision";
+    let fixed = match (spec.num_prompts, spec.duration, &spec.arrivals) {
+        (Some(count), _, _) => Some(RunLength::Requests(count)),
+        (None, Some(duration), _) => Some(RunLength::Duration(duration)),
+        (None, None, Arrivals::Replay { requests, .. }) => Some(RunLength::Requests(requests.len() as u64)),
+        (None, None, _) => None,
+    };
+    if let Some(precision) = raw.precision {
+        judge.given(key, precision);
+        judge.number(
+            key,
+            precision,
+            |half| (0.0005..=0.5).contains(&half),
+            "must lie between 0.0005 and 0.5",
+        );
+    }
+    match fixed {
+        Some(length) => {
+            if raw.precision.is_some() {
+                judge
+                    .notes
+                    .push("precision has no effect: the run's length is given".to_string());
+            }
+            length
+        }
+        None => {
+            let precision = raw.precision.unwrap_or_else(|| {
+                let why = "the run goes on until its 95 % intervals are so narrow";
+                judge.assume(key, PRECISION, Source::Assumption(why.to_string()));
+                PRECISION
+            });
+            RunLength::Auto { precision }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Trace files: their requests, and when they are sent again.
+
+use crate::config::files::Files;
+use crate::config::judge::Judge;
+use crate::config::raw::{RawTimeUnit, RawTrace};
+use crate::units::Picos;
+use crate::workload::Arrivals;
+use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
+
+/// The requests of a trace at its own times, scaled.
+pub(super) fn replay(judge: &mut Judge, raw: &RawTrace, files: &dyn Files) -> Option<Arrivals> {
+    let key = |name: &str| format!("workload.arrivals.trace.{name}");
+    let options = ReadOptions {
+        time_unit: raw.time_unit.map(time_unit),
+        ..ReadOptions::default()
+    };
+    let trace = read_trace(judge, &key("path"), &raw.path, &options, files)?;
+    if !trace.has_arrivals {
+        let help =
+            "draw lengths from it instead: --dataset-path FILE --request-rate 4, or [workload.lengths.file]";
+        judge.wrong_help(
+            &key("path"),
+            "has no arrival times",
+            format!("a {} has lengths only", trace.format),
+            help,
+        );
+        return None;
+    }
+    let time_scale = match (raw.time_scale, raw.request_rate) {
+        (Some(_), Some(_)) => {
+            judge.wrong_help(
+                &key("request_rate"),
+                "contradicts time_scale",
+                "both set the rate",
+                "keep one",
+            );
+            return None;
+        }
+        (Some(scale), None) => {
+            judge.given(&key("time_scale"), scale);
+            judge.number(&key("time_scale"), scale, |scale| scale > 0.0, "must be above 0");
+            scale
+        }
+        (None, Some(rate)) => {
+            let asked = judge.rate(&key("request_rate"), rate)?;
+            let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
+            let scale = trace.requests.len() as f64 / asked / last;
+            if !scale.is_finite() {
+                judge.wrong(
+                    &key("request_rate"),
+                    "cannot be reached by scaling",
+                    "all requests of the trace arrive at once",
+                );
+                return None;
+            }
+            judge.notes.push(format!(
+                "arrival times of the trace are multiplied by {scale:.4} to reach {asked} requests/s"
+            ));
+            scale
+        }
+        (None, None) => 1.0,
+    };
+    let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
+    if Picos::try_from_seconds(last * time_scale).is_none() {
+        judge.wrong(
+            &key("time_scale"),
+            "stretches the trace past the end of the clock",
+            "a run can last 213 days",
+        );
+        return None;
+    }
+    Some(Arrivals::Replay {
+        requests: trace.requests.into(),
+        time_scale,
+    })
+}
+
+fn time_unit(raw: RawTimeUnit) -> TimeUnit {
+    match raw {
+        RawTimeUnit::S => TimeUnit::S,
+        RawTimeUnit::Ms => TimeUnit::Ms,
+        RawTimeUnit::Us => TimeUnit::Us,
+        RawTimeUnit::Ns => TimeUnit::Ns,
+    }
+}
+
+/// Reads a trace file; its assumptions become notes.
+pub(super) fn read_trace(
+    judge: &mut Judge,
+    key: &str,
+    path: &str,
+    options: &ReadOptions,
+    files: &dyn Files,
+) -> Option<Trace> {
+    judge.given(key, path);
+    let bytes = match files.read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            judge.wrong(key, "cannot be read", error);
+            return None;
+        }
+    };
+    match trace::read(&bytes, path, options) {
+        Ok(trace) => {
+            judge
+                .notes
+                .extend(trace.notes.iter().map(|note| format!("{path}: {note}")));
+            judge.notes.extend(
+                trace
+                    .warnings
+                    .iter()
+                    .map(|warning| format!("warning: {path}: {warning}")),
+            );
+            Some(trace)
+        }
+        Err(error) => {
+            judge.wrong(key, "is not a readable trace", error.to_string());
+            None
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a law of traffic amounts to: its rate, its longest request, its typical context.
+
+use crate::workload::{Arrivals, Lengths, LognormalLength, Prefix, Request, WorkloadSpec};
+
+/// Requests per second in the long run, where traffic alone decides it.
+#[must_use]
+pub(in crate::config) fn mean_rate(arrivals: &Arrivals) -> Option<f64> {
+    match arrivals {
+        Arrivals::Poisson { request_rate }
+        | Arrivals::Gamma { request_rate, .. }
+        | Arrivals::Constant { request_rate } => Some(*request_rate),
+        Arrivals::Ramp {
+            start_rate, end_rate, ..
+        } => Some(start_rate.min(*end_rate)),
+        Arrivals::Mmpp { states } => {
+            let time: f64 = states.iter().map(|state| state.mean_sojourn.seconds()).sum();
+            Some(
+                states
+                    .iter()
+                    .map(|state| state.request_rate * state.mean_sojourn.seconds())
+                    .sum::<f64>()
+                    / time,
+            )
+        }
+        Arrivals::Profile { rates, .. } => Some(rates.iter().sum::<f64>() / rates.len() as f64),
+        Arrivals::AllAtOnce | Arrivals::Users { .. } | Arrivals::Replay { .. } => None,
+    }
+}
+
+/// The longest prompt and the longest output that can occur, shared prefixes included, and the key to blame.
+pub(super) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
+    let up = |len: u32, ratio: f64| (f64::from(len) * (1.0 + ratio)).ceil() as u64;
+    let last = |values: &[f64]| values.last().copied().unwrap_or(1.0).ceil() as u64;
+    if let Arrivals::Replay { requests, .. } = &spec.arrivals {
+        let most = |len: fn(&Request) -> u32| requests.iter().map(len).max().map_or(1, u64::from);
+        return (
+            most(|request| request.prompt_tokens),
+            most(|request| request.output_tokens),
+            "workload.arrivals.trace.path",
+        );
+    }
+    let (input, output, key) = match &spec.lengths {
+        Lengths::Fixed {
+            input_len,
+            output_len,
+        } => (
+            u64::from(*input_len),
+            u64::from(*output_len),
+            "workload.lengths.fixed.input_len",
+        ),
+        Lengths::RandomVllm {
+            input_len,
+            output_len,
+            range_ratio,
+        } => (
+            up(*input_len, *range_ratio),
+            up(*output_len, *range_ratio),
+            "workload.lengths.random.input_len",
+        ),
+        Lengths::RandomSglang {
+            input_len,
+            output_len,
+            ..
+        } => (
+            u64::from(*input_len),
+            u64::from(*output_len),
+            "workload.lengths.random_sglang.input_len",
+        ),
+        Lengths::Lognormal { input, output, .. } => (
+            u64::from(input.max),
+            u64::from(output.max),
+            "workload.lengths.lognormal.input.max",
+        ),
+        Lengths::Quantiles { input, output, .. } => {
+            (last(input), last(output), "workload.lengths.quantiles.input")
+        }
+        Lengths::Empirical { pairs } => {
+            let most = |part: fn(&(u32, u32)) -> u32| pairs.iter().map(part).max().map_or(1, u64::from);
+            (
+                most(|pair| pair.0),
+                most(|pair| pair.1),
+                "workload.lengths.file.path",
+            )
+        }
+    };
+    let shared = match spec.prefix {
+        Prefix::Groups { prefix_len, .. } => u64::from(prefix_len),
+        Prefix::Sessions {
+            shared_system_len, ..
+        } => u64::from(shared_system_len),
+        Prefix::None | Prefix::Reuse(_) => 0,
+    };
+    (input + shared, output, key)
+}
+
+/// The context that a sequence has on average over its decode steps, for kernels that depend on it.
+#[must_use]
+pub(in crate::config) fn typical_context(spec: &WorkloadSpec) -> u32 {
+    let mean = |values: &mut dyn Iterator<Item = u32>| {
+        let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| {
+            (sum + f64::from(value), count + 1)
+        });
+        sum / count.max(1) as f64
+    };
+    let trapezoid = |values: &[f64]| {
+        values
+            .windows(2)
+            .map(|pair| (pair[0] + pair[1]) / 2.0)
+            .sum::<f64>()
+            / (values.len() - 1) as f64
+    };
+    let lognormal = |length: &LognormalLength| {
+        (length.median * (length.sigma * length.sigma / 2.0).exp()).min(f64::from(length.max))
+    };
+    let (prompt, output) = match (&spec.arrivals, &spec.lengths) {
+        (Arrivals::Replay { requests, .. }, _) => (
+            mean(&mut requests.iter().map(|request| request.prompt_tokens)),
+            mean(&mut requests.iter().map(|request| request.output_tokens)),
+        ),
+        (
+            _,
+            Lengths::Fixed {
+                input_len,
+                output_len,
+            }
+            | Lengths::RandomVllm {
+                input_len,
+                output_len,
+                ..
+            },
+        ) => (f64::from(*input_len), f64::from(*output_len)),
+        (
+            _,
+            Lengths::RandomSglang {
+                input_len,
+                output_len,
+                range_ratio,
+            },
+        ) => {
+            let middle = (1.0 + range_ratio) / 2.0;
+            (f64::from(*input_len) * middle, f64::from(*output_len) * middle)
+        }
+        (_, Lengths::Lognormal { input, output, .. }) => (lognormal(input), lognormal(output)),
+        (_, Lengths::Quantiles { input, output, .. }) => (trapezoid(input), trapezoid(output)),
+        (_, Lengths::Empirical { pairs }) => (
+            mean(&mut pairs.iter().map(|pair| pair.0)),
+            mean(&mut pairs.iter().map(|pair| pair.1)),
+        ),
+    };
+    let shared = match spec.prefix {
+        Prefix::Groups { prefix_len, .. } => f64::from(prefix_len),
+        Prefix::Sessions {
+            shared_system_len,
+            turns,
+            ..
+        } => f64::from(shared_system_len) + (turns - 1.0) / 2.0 * (prompt + output),
+        Prefix::None | Prefix::Reuse(_) => 0.0,
+    };
+    (prompt + shared + output / 2.0).round().clamp(1.0, 1e9) as u32
+}

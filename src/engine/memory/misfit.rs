@@ -1,0 +1,164 @@
+//! What is short when nothing fits, in types and in words.
+
+use std::fmt;
+
+use super::MemoryOptions;
+use crate::units::Bytes;
+
+/// Nothing can be served, and what would change that.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct DoesNotFit {
+    /// The device.
+    pub device: String,
+    /// What is short.
+    pub shortage: Shortage,
+    /// Changes that make it fit, each planned anew; the smallest first. Empty where none of those tried does.
+    pub remedies: Vec<Remedy>,
+}
+
+/// What is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// Flags that no device can satisfy.
+    HeadsNotDivisible {
+        /// `h_q`.
+        query_heads: u32,
+        /// TP.
+        tensor_parallel: u32,
+    },
+    /// Weights and the rest alone exceed the budget.
+    NoRoomForKv {
+        /// Weights of a rank.
+        weights: Bytes,
+        /// Activations, graphs, runtime.
+        other: Bytes,
+        /// `total · gpu_memory_utilization`.
+        requested: Bytes,
+    },
+    /// The pool is smaller than one request of `max_model_len` (V1-71).
+    OneRequestDoesNotFit {
+        /// The pool.
+        kv_pool: Bytes,
+        /// Bytes of one longest request.
+        needed: Bytes,
+        /// Its tokens.
+        max_model_len: u32,
+        /// Who sized the pool.
+        sized_by: PoolSize,
+    },
+    /// A pool that was asked for by size leaves the weights no room in the device's memory.
+    PoolBeyondMemory {
+        /// The pool.
+        kv_pool: Bytes,
+        /// Weights of a rank.
+        weights: Bytes,
+        /// All of the device.
+        memory: Bytes,
+        /// Who sized the pool.
+        sized_by: PoolSize,
+    },
+}
+
+/// Who says how large the KV pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolSize {
+    /// What is left of the budget.
+    TheRest,
+    /// [`MemoryOptions::kv_cache_memory_bytes`].
+    Bytes,
+    /// [`MemoryOptions::num_gpu_blocks_override`].
+    Blocks,
+}
+
+impl PoolSize {
+    pub(super) fn of(options: &MemoryOptions) -> PoolSize {
+        match (options.num_gpu_blocks_override, options.kv_cache_memory_bytes) {
+            (Some(_), _) => PoolSize::Blocks,
+            (None, Some(_)) => PoolSize::Bytes,
+            (None, None) => PoolSize::TheRest,
+        }
+    }
+
+    /// The flag that sizes the pool.
+    #[must_use]
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            PoolSize::TheRest => None,
+            PoolSize::Bytes => Some("--kv-cache-memory-bytes"),
+            PoolSize::Blocks => Some("--num-gpu-blocks-override"),
+        }
+    }
+}
+
+/// A change of flags after which the model fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remedy {
+    /// As one would type it, `--quantization fp8`.
+    pub flags: String,
+    /// Tokens that the pool then holds.
+    pub tokens: u64,
+}
+
+impl fmt::Display for DoesNotFit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gib = |bytes: Bytes| format!("{:.1} GiB", bytes.gib());
+        match self.shortage {
+            Shortage::HeadsNotDivisible {
+                query_heads,
+                tensor_parallel,
+            } => write!(
+                f,
+                "does not fit: {query_heads} query heads cannot be divided by {tensor_parallel} ranks"
+            )?,
+            Shortage::NoRoomForKv {
+                weights,
+                other,
+                requested,
+            } => write!(
+                f,
+                "does not fit: needs {} weights + {} activations and runtime a GPU, {} offers {}",
+                gib(weights),
+                gib(other),
+                self.device,
+                gib(requested)
+            )?,
+            Shortage::OneRequestDoesNotFit {
+                kv_pool,
+                needed,
+                max_model_len,
+                sized_by,
+            } => {
+                let one = format!(
+                    "does not fit: one request of {max_model_len} tokens needs {} of KV cache",
+                    gib(needed)
+                );
+                match sized_by.flag() {
+                    Some(flag) => write!(f, "{one}, {flag} gives {}", gib(kv_pool))?,
+                    None => write!(f, "{one}, {} has {} left", self.device, gib(kv_pool))?,
+                }
+            }
+            Shortage::PoolBeyondMemory {
+                kv_pool,
+                weights,
+                memory,
+                sized_by,
+            } => write!(
+                f,
+                "does not fit: {} asks for {} of KV cache beside {} of weights, {} has {}",
+                sized_by.flag().unwrap_or("the pool"),
+                gib(kv_pool),
+                gib(weights),
+                self.device,
+                gib(memory)
+            )?,
+        }
+        if self.remedies.is_empty() {
+            return write!(
+                f,
+                "\n  no change of quantization, context or up to 8 GPUs makes it fit"
+            );
+        }
+        let flags: Vec<&str> = self.remedies.iter().map(|remedy| remedy.flags.as_str()).collect();
+        write!(f, "\n  smallest change that fits: {}", flags.join("   |   "))
+    }
+}

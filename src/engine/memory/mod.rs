@@ -1,0 +1,29 @@
+//! What fits: from a GPU's memory to the number of KV blocks, as vLLM's start-up profiling finds it (V1-67 to V1-72, R-10).
+//!
+//! `kv = ceil(total · gpu_memory_utilization) − weights − activations − CUDA graphs − runtime`, all per rank, and
+//! `blocks = floor(kv / (block_size · KV bytes per token))`. Weights and KV are counted from the shape; activations,
+//! graphs and runtime are estimates ([`Estimates`]) that an engine would measure, and are to be printed as assumed.
+//!
+//! Sliding windows: vLLM's hybrid allocator puts layers into groups of equal size (full, sliding), lets every group
+//! draw blocks from one pool, and frees what slid out of a window. [`MemoryPlan::num_gpu_blocks`] counts blocks of
+//! `block_size` tokens in *all* layers, hence `num_gpu_blocks · block_size` is the token count that vLLM prints; vLLM's
+//! own block count is [`KvLayout::groups`] times as large. What a window saves shows in
+//! [`MemoryPlan::blocks_of_request`] alone. An engine model that charges every token in every layer is thus right for
+//! full attention and pessimistic for long contexts under windows.
+//!
+//! Left out: CPU offload, drafts of speculative decoding, the vision tower. Law: a plan's parts add up to the
+//! requested memory to the byte, with less than a block over.
+
+mod layout;
+mod misfit;
+mod options;
+mod plan;
+mod remedies;
+
+pub use layout::{KvLayout, SlidingGroups};
+pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
+pub use options::{Estimates, MemoryOptions};
+pub use plan::{MemoryPlan, plan};
+
+#[cfg(test)]
+mod tests;

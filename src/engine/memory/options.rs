@@ -1,0 +1,112 @@
+//! What of an engine's flags decides its memory, and what must be estimated because only an engine could measure it.
+
+use crate::hardware::Device;
+use crate::model::{Dtype, ModelShape};
+use crate::units::Bytes;
+
+/// What of the engine's flags decides memory. Plain numbers, defaults resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryOptions {
+    /// Ranks that share every layer.
+    pub tensor_parallel: u32,
+    /// Stages that share the stack.
+    pub pipeline_parallel: u32,
+    /// Share of the device's memory that the engine may use.
+    pub gpu_memory_utilization: f64,
+    /// Format of the KV cache.
+    pub kv_dtype: Dtype,
+    /// Tokens of a block.
+    pub block_size: u32,
+    /// Tokens of the profiling forward (V1-68).
+    pub max_num_batched_tokens: u32,
+    /// Rows sampled in it.
+    pub max_num_seqs: u32,
+    /// Longest sequence; one of this length must fit (V1-71).
+    pub max_model_len: u32,
+    /// Graph memory comes out of the budget (vLLM since 0.21) and not out of the slack (V1-69).
+    pub charge_cuda_graphs: bool,
+    /// No graphs at all.
+    pub enforce_eager: bool,
+    /// Replaces the whole formula for the pool.
+    pub kv_cache_memory_bytes: Option<Bytes>,
+    /// Replaces the number of blocks.
+    pub num_gpu_blocks_override: Option<u32>,
+    /// Replaces [`Estimates::of`].
+    pub estimates: Option<Estimates>,
+}
+
+impl MemoryOptions {
+    /// What `vllm serve` 0.33 would take for this device and model without flags (section 1.15): 0.92 of the memory,
+    /// blocks of 16, graphs charged; 16,384 or 8,192 batched tokens and 1,024 sequences on large GPUs that are not
+    /// A100s, else 2,048 and 256.
+    #[must_use]
+    pub fn vllm_defaults(device: &Device, model: &ModelShape) -> MemoryOptions {
+        let is_a100 = device.name.to_lowercase().contains("a100");
+        let (max_num_batched_tokens, max_num_seqs) = match device.memory.gib() {
+            gib if gib >= 160.0 => (16_384, 1024),
+            gib if gib >= 70.0 && !is_a100 => (8192, 1024),
+            _ => (2048, 256),
+        };
+        MemoryOptions {
+            tensor_parallel: 1,
+            pipeline_parallel: 1,
+            gpu_memory_utilization: 0.92,
+            kv_dtype: model.dtype,
+            block_size: 16,
+            max_num_batched_tokens,
+            max_num_seqs,
+            max_model_len: model.max_position,
+            charge_cuda_graphs: true,
+            enforce_eager: false,
+            kv_cache_memory_bytes: None,
+            num_gpu_blocks_override: None,
+            estimates: None,
+        }
+    }
+}
+
+/// Memory that an engine measures at start-up and that is estimated here, per rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimates {
+    /// Peak of the profiling forward.
+    pub activations: Bytes,
+    /// Captured CUDA graphs, charged or not.
+    pub cuda_graphs: Bytes,
+    /// Communication buffers, library workspaces and fragmentation since the process started.
+    pub runtime: Bytes,
+}
+
+/// Sampling buffers per logit, in 4-byte words: the logits and one copy of them (`c_s`, V1-68 says 2 to 3).
+const SAMPLING_COPIES: u64 = 2;
+/// Graphs of Llama-3.1-8B took 0.6 GiB in vLLM's log (V1-72); its 32 layers make 19.2 MiB a layer.
+const GRAPH_BYTES_PER_LAYER: u64 = (6 << 30) / (10 * 32);
+/// R-10 gives 0.5 to 1.5 GiB for context, libraries and NCCL; the context itself precedes the profiling's baseline.
+const RUNTIME_BYTES: u64 = 1 << 29;
+/// NCCL's and the custom all-reduce's buffers of a rank that has peers; the upper half of R-10's range.
+const COMMUNICATION_BYTES: u64 = 1 << 29;
+
+impl Estimates {
+    /// `activations = T·b_a·(2f/TP + 6d) + R·V·4·c_s` (V1-68), graphs by layers, runtime by R-10.
+    #[must_use]
+    pub fn of(model: &ModelShape, options: &MemoryOptions) -> Estimates {
+        let tokens = u64::from(options.max_num_batched_tokens);
+        let rows = u64::from(options.max_num_seqs.min(options.max_num_batched_tokens));
+        let f = model
+            .widest_intermediate()
+            .div_ceil(u64::from(options.tensor_parallel));
+        let d = u64::from(model.hidden_size);
+        let forward = tokens * model.dtype.bytes() * (2 * f + 6 * d);
+        let sampling = rows * u64::from(model.vocab_size) * 4 * SAMPLING_COPIES;
+        let layers = u64::from(model.layer_count().div_ceil(options.pipeline_parallel));
+        let has_peers = options.tensor_parallel * options.pipeline_parallel > 1;
+        Estimates {
+            activations: Bytes(forward + sampling),
+            cuda_graphs: Bytes(if options.enforce_eager {
+                0
+            } else {
+                layers * GRAPH_BYTES_PER_LAYER
+            }),
+            runtime: Bytes(RUNTIME_BYTES + if has_peers { COMMUNICATION_BYTES } else { 0 }),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The division of one rank's memory.
+
+use super::layout::{KvLayout, kv_layout, rank_weights};
+use super::misfit::{DoesNotFit, PoolSize, Shortage};
+use super::options::{Estimates, MemoryOptions};
+use super::remedies::remedies;
+use crate::hardware::Device;
+use crate::model::ModelShape;
+use crate::units::Bytes;
+
+/// How the memory of one rank is divided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryPlan {
+    /// `ceil(total · gpu_memory_utilization)`.
+    pub requested: Bytes,
+    /// Weights of this rank.
+    pub weights: Bytes,
+    /// What was estimated, or given.
+    pub estimates: Estimates,
+    /// The KV pool.
+    pub kv_pool: Bytes,
+    /// How tokens lie in it.
+    pub layout: KvLayout,
+    /// Blocks of `block_size` tokens in all layers, the null block included (V1-29): what the engine is given.
+    pub num_gpu_blocks: u32,
+    /// Tokens of a block.
+    pub block_size: u32,
+    /// Longest sequence.
+    pub max_model_len: u32,
+}
+
+impl MemoryPlan {
+    /// Tokens that the pool holds, `num_gpu_blocks · block_size`: what vLLM prints at start.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.num_gpu_blocks) * u64::from(self.block_size)
+    }
+
+    /// Blocks of all layers that one request of `tokens` tokens occupies, in fractions of [`KvLayout::groups`].
+    #[must_use]
+    pub fn blocks_of_request(&self, tokens: u32) -> f64 {
+        let blocks = |tokens: u32| u64::from(tokens.div_ceil(self.block_size));
+        let sliding: u32 = self.layout.sliding.iter().map(|sliding| sliding.groups).sum();
+        let full = u64::from(self.layout.groups - sliding) * blocks(tokens);
+        let windowed = self.layout.sliding.iter().map(|sliding| {
+            // A window may begin inside a block: one more (vLLM SlidingWindowSpec.max_memory_usage_bytes).
+            u64::from(sliding.groups) * blocks(tokens).min(blocks(sliding.tokens_max) + 1)
+        });
+        (full + windowed.sum::<u64>()) as f64 / f64::from(self.layout.groups)
+    }
+
+    /// Requests of `tokens` tokens that the pool holds at once, whole ones. As in vLLM's log the null block is counted
+    /// as if it held tokens.
+    #[must_use]
+    pub fn concurrency(&self, tokens: u32) -> u64 {
+        let blocks = self.blocks_of_request(tokens.max(1));
+        // Fractions of groups are not exact in binary; a billionth of a request is not one.
+        (f64::from(self.num_gpu_blocks) / blocks + 1e-9).floor() as u64
+    }
+
+    /// All that is not KV: weights, activations, runtime, and graphs where they are charged.
+    #[must_use]
+    pub fn charged(&self, charge_cuda_graphs: bool) -> Bytes {
+        let graphs = if charge_cuda_graphs {
+            self.estimates.cuda_graphs
+        } else {
+            Bytes(0)
+        };
+        self.weights + self.estimates.activations + graphs + self.estimates.runtime
+    }
+}
+
+/// Divides the memory of one rank, or says what does not fit and which changes would.
+///
+/// # Panics
+/// If `tensor_parallel`, `pipeline_parallel` or `block_size` is zero, or the utilisation is not within (0, 1]: the
+/// configuration is checked before.
+pub fn plan(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Result<MemoryPlan, DoesNotFit> {
+    attempt(device, model, options).map_err(|shortage| DoesNotFit {
+        device: device.id.clone(),
+        shortage,
+        remedies: remedies(device, model, options),
+    })
+}
+
+/// The plan, or what is short; no remedies are looked for.
+pub(super) fn attempt(
+    device: &Device,
+    model: &ModelShape,
+    options: &MemoryOptions,
+) -> Result<MemoryPlan, Shortage> {
+    let utilization = options.gpu_memory_utilization;
+    assert!(utilization > 0.0 && utilization <= 1.0, "utilisation is a share");
+    assert!(options.block_size > 0, "a block holds tokens");
+    let query_heads = model.query_heads();
+    if !query_heads.is_multiple_of(options.tensor_parallel) {
+        return Err(Shortage::HeadsNotDivisible {
+            query_heads,
+            tensor_parallel: options.tensor_parallel,
+        });
+    }
+    let requested = Bytes((device.memory.0 as f64 * utilization).ceil() as u64);
+    let weights = rank_weights(model, options);
+    let estimates = options.estimates.unwrap_or_else(|| Estimates::of(model, options));
+    let layout = kv_layout(model, options);
+    let mut plan = MemoryPlan {
+        requested,
+        weights,
+        estimates,
+        kv_pool: Bytes(0),
+        layout,
+        num_gpu_blocks: 0,
+        block_size: options.block_size,
+        max_model_len: options.max_model_len,
+    };
+    let charged = plan.charged(options.charge_cuda_graphs);
+    plan.kv_pool = match options.kv_cache_memory_bytes {
+        Some(bytes) => bytes,
+        None if charged >= requested => {
+            return Err(Shortage::NoRoomForKv {
+                weights,
+                other: charged - weights,
+                requested,
+            });
+        }
+        None => requested - charged,
+    };
+    let blocks = plan.kv_pool.0 / plan.layout.block_bytes.0;
+    let blocks = options.num_gpu_blocks_override.map_or(blocks, u64::from);
+    plan.num_gpu_blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let sized_by = PoolSize::of(options);
+    if sized_by == PoolSize::Blocks {
+        plan.kv_pool = Bytes(plan.layout.block_bytes.0.saturating_mul(blocks));
+    }
+    // Activations and the rest are estimates; what weights and pool alone exceed is certain.
+    if sized_by != PoolSize::TheRest && plan.kv_pool.0.saturating_add(weights.0) > device.memory.0 {
+        return Err(Shortage::PoolBeyondMemory {
+            kv_pool: plan.kv_pool,
+            weights,
+            memory: device.memory,
+            sized_by,
+        });
+    }
+    if plan.concurrency(options.max_model_len) == 0 {
+        let needed = plan.blocks_of_request(options.max_model_len) * plan.layout.block_bytes.0 as f64;
+        return Err(Shortage::OneRequestDoesNotFit {
+            kv_pool: plan.kv_pool,
+            needed: Bytes(needed as u64),
+            max_model_len: options.max_model_len,
+            sized_by,
+        });
+    }
+    Ok(plan)
+}

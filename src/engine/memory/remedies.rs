@@ -1,0 +1,173 @@
+//! Changes of flags after which a model fits, each planned anew.
+
+use super::misfit::{PoolSize, Remedy};
+use super::options::MemoryOptions;
+use super::plan::attempt;
+use crate::hardware::Device;
+use crate::model::{Dtype, ModelShape, Quantization};
+
+/// Single changes first, from the least to the most disruptive, then pairs that need fewer GPUs than any of those.
+pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Vec<Remedy> {
+    let unforced: Vec<Remedy> = [pool_by_formula, usual_utilization]
+        .iter()
+        .filter_map(|change| change(device, model, options))
+        .collect();
+    if !unforced.is_empty() {
+        // A flag that is to blame: no other change is as small as taking it back.
+        return unforced;
+    }
+    let on_these_gpus: Vec<Remedy> = [fp8_weights, shorter_context, fp8_kv]
+        .iter()
+        .filter_map(|change| change(device, model, options))
+        .collect();
+    if !on_these_gpus.is_empty() {
+        return on_these_gpus
+            .into_iter()
+            .chain(more_gpus(device, model, options))
+            .collect();
+    }
+    let quantized = quantizable(model);
+    let fp8_and = |change: fn(&Device, &ModelShape, &MemoryOptions) -> Option<Remedy>| {
+        let remedy = change(device, quantized.as_ref()?, options)?;
+        Some(Remedy {
+            flags: format!("--quantization fp8 {}", remedy.flags),
+            ..remedy
+        })
+    };
+    let candidates = [
+        fp8_and(shorter_context),
+        more_gpus_and_shorter_context(device, model, options),
+        more_gpus(device, model, options),
+    ];
+    let found: Vec<Remedy> = candidates.into_iter().flatten().collect();
+    if found.is_empty() {
+        return fp8_and(more_gpus_and_shorter_context).into_iter().collect();
+    }
+    found
+}
+
+/// The fewest ranks with which some context of at least 1,024 tokens fits, if the whole does not.
+fn more_gpus_and_shorter_context(
+    device: &Device,
+    model: &ModelShape,
+    options: &MemoryOptions,
+) -> Option<Remedy> {
+    other_ranks(model, options)
+        .find_map(|tensor_parallel| {
+            let changed = MemoryOptions {
+                tensor_parallel,
+                ..options.clone()
+            };
+            let remedy = shorter_context(device, model, &changed).filter(|remedy| remedy.tokens >= 1024)?;
+            Some((tensor_parallel, attempt(device, model, &changed).is_err(), remedy))
+        })
+        .filter(|(_, is_shortened, _)| *is_shortened)
+        .map(|(ranks, _, remedy)| Remedy {
+            flags: format!("-tp {ranks} {}", remedy.flags),
+            ..remedy
+        })
+}
+
+/// Tensor-parallel sizes that are proposed: those of one NVLink domain.
+const RANKS: [u32; 4] = [1, 2, 4, 8];
+
+/// Larger groups of ranks; also smaller ones where the heads cannot be divided by what was asked for.
+fn other_ranks(model: &ModelShape, options: &MemoryOptions) -> impl Iterator<Item = u32> {
+    let asked = options.tensor_parallel;
+    let is_divided = model.query_heads().is_multiple_of(asked);
+    RANKS
+        .into_iter()
+        .filter(move |&ranks| ranks > asked || (!is_divided && ranks != asked))
+}
+
+/// Without the flag that sizes the pool.
+fn pool_by_formula(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let flag = PoolSize::of(options).flag()?;
+    let changed = MemoryOptions {
+        kv_cache_memory_bytes: None,
+        num_gpu_blocks_override: None,
+        ..options.clone()
+    };
+    tried(device, model, &changed, format!("without {flag}"))
+}
+
+/// The engine's own share of the memory where a smaller one was asked for.
+fn usual_utilization(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let usual = MemoryOptions::vllm_defaults(device, model).gpu_memory_utilization;
+    let changed = MemoryOptions {
+        gpu_memory_utilization: usual,
+        ..options.clone()
+    };
+    let is_lower = options.gpu_memory_utilization < usual;
+    tried(
+        device,
+        model,
+        &changed,
+        format!("--gpu-memory-utilization {usual}"),
+    )
+    .filter(|_| is_lower)
+}
+
+fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: String) -> Option<Remedy> {
+    let plan = attempt(device, model, options).ok()?;
+    let tokens = plan.tokens();
+    Some(Remedy { flags, tokens })
+}
+
+fn quantizable(model: &ModelShape) -> Option<ModelShape> {
+    (model.quantization == Quantization::None).then(|| model.clone().with_quantization(Quantization::Fp8))
+}
+
+fn fp8_weights(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    tried(
+        device,
+        &quantizable(model)?,
+        options,
+        "--quantization fp8".to_string(),
+    )
+}
+
+fn fp8_kv(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let changed = MemoryOptions {
+        kv_dtype: Dtype::Fp8,
+        ..options.clone()
+    };
+    let is_wider = options.kv_dtype != Dtype::Fp8;
+    tried(device, model, &changed, "--kv-cache-dtype fp8".to_string()).filter(|_| is_wider)
+}
+
+/// The fewest of the other ranks.
+fn more_gpus(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    other_ranks(model, options).find_map(|tensor_parallel| {
+        let changed = MemoryOptions {
+            tensor_parallel,
+            ..options.clone()
+        };
+        tried(device, model, &changed, format!("-tp {tensor_parallel}"))
+    })
+}
+
+/// The longest context of whole kibitokens (or, below, whole blocks) that fits.
+fn shorter_context(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let with = |max_model_len: u32| MemoryOptions {
+        max_model_len,
+        ..options.clone()
+    };
+    let fits = |length: &u32| attempt(device, model, &with(*length)).is_ok();
+    let unit = if fits(&1024) { 1024 } else { options.block_size };
+    // Fitting is monotone in the length, so the largest multiple is found by bisection.
+    let (mut low, mut high) = (0, options.max_model_len / unit + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(&(middle * unit)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let length = low * unit;
+    if length == 0 {
+        return None;
+    }
+    tried(device, model, &with(length), format!("--max-model-len {length}"))
+}

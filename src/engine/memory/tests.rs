@@ -1,0 +1,279 @@
+//! Plans against the engine's worked numbers and published logs, and the words for what does not fit.
+
+use super::layout::kv_layout;
+use super::plan::attempt;
+use super::*;
+use crate::hardware::Device;
+use crate::model::ModelShape;
+use crate::units::Bytes;
+use crate::{hardware, model};
+use proptest::prelude::*;
+
+/// The estimates of V1-72.
+const WORKED: Estimates = Estimates {
+    activations: Bytes(3 << 29),
+    cuda_graphs: Bytes(644_245_094),
+    runtime: Bytes(0),
+};
+
+fn case(gpu: &str, name: &str) -> (Device, ModelShape, MemoryOptions) {
+    let device = hardware::find(gpu).unwrap().0;
+    let model = model::find(name).unwrap().0;
+    let options = MemoryOptions {
+        max_model_len: 8192,
+        ..MemoryOptions::vllm_defaults(&device, &model)
+    };
+    (device, model, options)
+}
+
+#[test]
+fn the_worked_numbers_of_the_engine_are_reproduced() {
+    let check = |gpu: &str, gpu_memory_utilization: f64, blocks: u32| {
+        let (device, model, options) = case(gpu, "meta-llama/Llama-3.1-8B");
+        let options = MemoryOptions {
+            gpu_memory_utilization,
+            estimates: Some(WORKED),
+            ..options
+        };
+        assert_eq!(
+            plan(&device, &model, &options).unwrap().num_gpu_blocks,
+            blocks,
+            "{gpu}"
+        );
+    };
+    check("H100-SXM-80GB", 0.90, 27_715);
+    check("H100-SXM-80GB", 0.92, 28_525);
+    check("H200-SXM-141GB", 0.92, 57_117);
+    check("A100-SXM-40GB", 0.90, 9_422);
+    check("L40S-48GB", 0.92, 12_180);
+}
+
+#[test]
+fn a_pool_of_24_gib_holds_48_requests_of_4096_tokens() {
+    let (device, model, options) = case("H100", "meta-llama/Llama-3.1-8B");
+    let options = MemoryOptions {
+        kv_cache_memory_bytes: Some(Bytes(24 << 30)),
+        ..options
+    };
+    let plan = plan(&device, &model, &options).unwrap();
+    assert_eq!(plan.concurrency(4096), 48);
+    assert_eq!(plan.num_gpu_blocks, 12_288);
+}
+
+#[test]
+fn estimates_agree_with_published_start_up_logs_within_a_hundredth() {
+    // Llama-3.1-8B on one 80 GB GPU, 0.90 of the memory, 8,192 batched tokens, graphs not yet charged. The logs
+    // give 79.15 GiB with 256 sequences, 79.11 GiB likewise, and a vLLM 0.8.5 with its 1,024 sequences.
+    let check = |gib: f64, max_num_seqs: u32, logged_tokens: f64| {
+        let (device, model, options) = case("H100", "meta-llama/Llama-3.1-8B");
+        let device = Device {
+            memory: Bytes::from_gib(gib),
+            ..device
+        };
+        let options = MemoryOptions {
+            gpu_memory_utilization: 0.90,
+            max_num_seqs,
+            charge_cuda_graphs: false,
+            ..options
+        };
+        let tokens = plan(&device, &model, &options).unwrap().tokens() as f64;
+        assert!(
+            (tokens / logged_tokens - 1.0).abs() < 0.01,
+            "{tokens} against {logged_tokens}"
+        );
+    };
+    check(79.15, 256, 445_648.0);
+    check(79.11, 256, 447_776.0);
+    check(79.1, 1024, 442_160.0);
+}
+
+#[test]
+fn a_larger_step_or_batch_shrinks_the_pool() {
+    let (device, model, options) = case("H100", "meta-llama/Llama-3.1-8B");
+    let blocks = |tokens: u32, seqs: u32| {
+        let options = MemoryOptions {
+            max_num_batched_tokens: tokens,
+            max_num_seqs: seqs,
+            ..options.clone()
+        };
+        plan(&device, &model, &options).unwrap().num_gpu_blocks
+    };
+    assert!(blocks(2048, 256) > blocks(8192, 256));
+    assert!(blocks(8192, 256) > blocks(8192, 1024));
+}
+
+#[test]
+fn windows_split_layers_into_groups_of_equal_size() {
+    let layout = |name: &str| {
+        let (_, model, options) = case("H100", name);
+        kv_layout(&model, &options)
+    };
+    let oss = layout("openai/gpt-oss-20b");
+    assert_eq!((oss.groups, oss.sliding[0].groups), (2, 1));
+    assert_eq!(oss.block_bytes, oss.bytes_per_token * 16);
+    // 10 full layers and 52 with a window: groups of 10, the sixth sliding one with two layers and eight of padding.
+    let gemma = layout("google/gemma-3-27b-it");
+    assert_eq!((gemma.groups, gemma.sliding[0].groups), (7, 6));
+    assert_eq!(gemma.block_bytes.0 * 62, gemma.bytes_per_token.0 * 16 * 70);
+    // 5 full and 29 sliding of 34.
+    assert_eq!(layout("google/gemma-3-4b-it").groups, 1 + 6);
+}
+
+#[test]
+fn long_requests_are_cheaper_under_windows_and_short_ones_are_not() {
+    let (device, model, options) = case("H100", "openai/gpt-oss-20b");
+    let options = MemoryOptions {
+        max_model_len: 131_072,
+        ..options
+    };
+    let plan = plan(&device, &model, &options).unwrap();
+    assert_eq!(plan.blocks_of_request(1600), 100.0);
+    let capped = f64::from((127_u32 + 8192).div_ceil(16) + 1);
+    assert_eq!(plan.blocks_of_request(131_072), (8192.0 + capped) / 2.0);
+}
+
+#[test]
+fn what_does_not_fit_names_changes_that_do() {
+    let (device, model, options) = case("H100", "meta-llama/Llama-3.1-70B");
+    let error = plan(&device, &model, &options).unwrap_err();
+    insta::assert_snapshot!(error, @r#"
+    does not fit: needs 131.4 GiB weights + 4.6 GiB activations and runtime a GPU, H100-SXM-80GB offers 72.8 GiB
+      smallest change that fits: --quantization fp8 --max-model-len 1024   |   -tp 2
+    "#);
+    let (device, model, options) = case("L4", "meta-llama/Llama-3.1-8B");
+    let options = MemoryOptions {
+        max_model_len: 131_072,
+        ..options
+    };
+    insta::assert_snapshot!(plan(&device, &model, &options).unwrap_err(), @r#"
+    does not fit: one request of 131072 tokens needs 16.0 GiB of KV cache, L4-24GB has 3.8 GiB left
+      smallest change that fits: --max-model-len 30720   |   -tp 2
+    "#);
+    let (device, model, options) = case("T4", "meta-llama/Llama-3.1-405B");
+    insta::assert_snapshot!(plan(&device, &model, &options).unwrap_err(), @r#"
+    does not fit: needs 756.0 GiB weights + 3.9 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
+      no change of quantization, context or up to 8 GPUs makes it fit
+    "#);
+}
+
+#[test]
+fn the_largest_flags_that_can_be_written_overflow_nothing() {
+    for name in [
+        "google/gemma-3-27b-it",
+        "deepseek-ai/DeepSeek-V3",
+        "openai/gpt-oss-120b",
+    ] {
+        let (device, model, options) = case("MI355X", name);
+        let options = MemoryOptions {
+            max_num_batched_tokens: 1 << 24,
+            max_num_seqs: 1 << 24,
+            max_model_len: 1 << 30,
+            block_size: 1,
+            ..options
+        };
+        assert!(plan(&device, &model, &options).is_err());
+        let given = MemoryOptions {
+            kv_cache_memory_bytes: Some(Bytes(1 << 62)),
+            ..options
+        };
+        let error = plan(&device, &model, &given).unwrap_err();
+        assert!(matches!(error.shortage, Shortage::PoolBeyondMemory { .. }));
+    }
+}
+
+#[test]
+fn a_flag_that_is_to_blame_is_named() {
+    let (device, model, options) = case("H100", "meta-llama/Llama-3.1-8B");
+    let message = |options: MemoryOptions| plan(&device, &model, &options).unwrap_err().to_string();
+    insta::assert_snapshot!(message(MemoryOptions { kv_cache_memory_bytes: Some(Bytes(900 << 40)), ..options.clone() }), @r"
+    does not fit: --kv-cache-memory-bytes asks for 921600.0 GiB of KV cache beside 15.0 GiB of weights, H100-SXM-80GB has 79.1 GiB
+      smallest change that fits: without --kv-cache-memory-bytes
+    ");
+    insta::assert_snapshot!(message(MemoryOptions { num_gpu_blocks_override: Some(2), ..options.clone() }), @r"
+    does not fit: one request of 8192 tokens needs 1.0 GiB of KV cache, --num-gpu-blocks-override gives 0.0 GiB
+      smallest change that fits: without --num-gpu-blocks-override
+    ");
+    let share = message(MemoryOptions {
+        gpu_memory_utilization: 0.01,
+        ..options.clone()
+    });
+    assert!(
+        share.ends_with("smallest change that fits: --gpu-memory-utilization 0.92"),
+        "{share}"
+    );
+    let beyond = message(MemoryOptions {
+        num_gpu_blocks_override: Some(99_999_999),
+        ..options.clone()
+    });
+    assert!(beyond.contains("--num-gpu-blocks-override asks for"), "{beyond}");
+    for tensor_parallel in [3, 64] {
+        let ranks = message(MemoryOptions {
+            tensor_parallel,
+            ..options.clone()
+        });
+        assert!(ranks.ends_with("smallest change that fits: -tp 1"), "{ranks}");
+    }
+}
+
+#[test]
+fn heads_must_divide() {
+    let (device, model, options) = case("H100", "Qwen/Qwen2.5-7B");
+    let options = MemoryOptions {
+        tensor_parallel: 8,
+        ..options
+    };
+    let error = plan(&device, &model, &options).unwrap_err();
+    assert!(matches!(
+        error.shortage,
+        Shortage::HeadsNotDivisible { query_heads: 28, .. }
+    ));
+}
+
+#[test]
+fn every_shipped_model_fits_somewhere_within_eight_of_the_largest_gpu() {
+    let device = hardware::find("B300").unwrap().0;
+    for name in model::names() {
+        let model = model::find(name).unwrap().0;
+        let options = MemoryOptions {
+            max_model_len: 4096.min(model.max_position),
+            ..MemoryOptions::vllm_defaults(&device, &model)
+        };
+        match plan(&device, &model, &options) {
+            Ok(plan) => assert!(plan.num_gpu_blocks > 0),
+            Err(error) => assert!(!error.remedies.is_empty(), "{name}: {error}"),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_and_more_memory_never_hurts(
+        device in 0usize..20, name in 0usize..134, tp in 0u32..4, utilization in 0.3f64..1.0,
+        block_size in prop::sample::select(vec![1u32, 8, 16, 64, 128]), length in 1u32..40_000,
+    ) {
+        let device = hardware::all()[device].clone();
+        let model = model::find(model::names().nth(name).unwrap()).unwrap().0;
+        let options = MemoryOptions {
+            tensor_parallel: 1 << tp,
+            gpu_memory_utilization: utilization,
+            block_size,
+            max_model_len: length,
+            ..MemoryOptions::vllm_defaults(&device, &model)
+        };
+        match plan(&device, &model, &options) {
+            Ok(plan) => {
+                prop_assert_eq!(plan.charged(true) + plan.kv_pool, plan.requested);
+                let used = plan.layout.block_bytes * u64::from(plan.num_gpu_blocks);
+                prop_assert!(used <= plan.kv_pool);
+                prop_assert!((plan.kv_pool - used) < plan.layout.block_bytes);
+                prop_assert!(plan.concurrency(length) >= 1);
+                let more = MemoryOptions { gpu_memory_utilization: 1.0, ..options };
+                let more = attempt(&device, &model, &more).unwrap();
+                prop_assert!(more.num_gpu_blocks >= plan.num_gpu_blocks);
+            }
+            Err(error) => for remedy in error.remedies {
+                prop_assert!(remedy.tokens > 0);
+            },
+        }
+    }
+}
