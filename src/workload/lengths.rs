@@ -55,18 +55,18 @@ impl LengthSampler {
                 input_len,
                 output_len,
                 range_ratio,
-            } => Law::Uniform {
-                input: vllm_range(*input_len, *range_ratio),
-                output: vllm_range(*output_len, *range_ratio),
-            },
+            } => uniform(
+                vllm_range(*input_len, *range_ratio),
+                vllm_range(*output_len, *range_ratio),
+            ),
             Lengths::RandomSglang {
                 input_len,
                 output_len,
                 range_ratio,
-            } => Law::Uniform {
-                input: sglang_range(*input_len, *range_ratio),
-                output: sglang_range(*output_len, *range_ratio),
-            },
+            } => uniform(
+                sglang_range(*input_len, *range_ratio),
+                sglang_range(*output_len, *range_ratio),
+            ),
             Lengths::Lognormal {
                 input,
                 output,
@@ -145,6 +145,14 @@ impl LengthSampler {
             Law::Empirical(pairs) => pairs[rng.random_range(0..pairs.len())],
         }
     }
+}
+
+/// Lengths of two ranges; nothing is drawn where both are points.
+fn uniform(input: (u32, u32), output: (u32, u32)) -> Law {
+    if input.0 == input.1 && output.0 == output.1 {
+        return Law::Fixed(input.0, output.0);
+    }
+    Law::Uniform { input, output }
 }
 
 fn valid(tokens: u32) -> u32 {
