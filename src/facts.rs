@@ -10,7 +10,8 @@ use crate::workload::Request;
 /// Something that listens.
 pub trait Observer {
     /// Called for every fact: what befalls requests in order of time, steps in order of time within a replica. A run of
-    /// steps is told when it is over, before anything that its steps bring about, but perhaps after arrivals meanwhile.
+    /// steps is told when it is over, before any token or end that its steps bring about, but perhaps after arrivals and
+    /// admissions meanwhile.
     fn observe(&mut self, fact: &Fact<'_>);
 }
 

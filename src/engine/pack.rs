@@ -120,6 +120,12 @@ impl Pack {
         }
     }
 
+    /// Blocks that the members need for the step at the clock.
+    #[inline]
+    pub(crate) fn blocks_due(&self) -> u32 {
+        self.residues[self.due as usize]
+    }
+
     /// Blocks that the members need for the step at `clock + ahead`: those whose context fills its last block.
     pub(crate) fn blocks_needed(&self, ahead: u64) -> u32 {
         self.residues[self.due_after(ahead) as usize]
@@ -152,9 +158,9 @@ impl Pack {
 
     /// The most steps, `limit` at most, whose blocks fit into `free`.
     pub(crate) fn steps_that_fit(&self, free: u32, limit: u64) -> u64 {
-        // No more than one block each is needed in a cycle of steps.
-        let cycles = limit / u64::from(self.block_size) + 1;
-        if cycles * u64::from(self.members) <= u64::from(free) {
+        // No more than one block each is needed in a cycle of steps, of which there are fewer than limit/size + 1.
+        let size = u64::from(self.block_size);
+        if (limit + size).saturating_mul(self.members.into()) <= u64::from(free) * size {
             return limit;
         }
         let cycles = u64::from(free / self.members);

@@ -25,7 +25,10 @@ impl Replica {
                 self.sequences[handle.slot].last_token = now;
             }
         }
-        step.finishing.sort_unstable();
+        if !step.finishing.is_empty() {
+            self.telling.flush(observer);
+            step.finishing.sort_unstable();
+        }
         for &(_, handle) in &step.finishing {
             if self.sequences.get(handle).is_some() {
                 ended.push(self.finish(handle.slot, now, Outcome::Completed));
@@ -175,6 +178,7 @@ impl Replica {
                 continue;
             }
             step.discarded += 1;
+            step.is_uniform = false;
             step.is_plain = false;
             discarded += 1;
         }

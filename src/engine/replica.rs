@@ -409,7 +409,7 @@ impl Replica {
             .expect("a leap starts with a step in flight");
         let end = front.begin + progression(front.duration, increment, steps);
         let gap = front.end() - self.last_end.min(front.begin);
-        self.telling.plain(front, steps, increment, end, gap, observer);
+        self.telling.run(front, steps, increment, end, gap, observer);
     }
 
     /// Tells everything that has happened.
@@ -460,7 +460,6 @@ impl Replica {
                 .pop_back()
                 .expect("a leap ends with a step in flight");
             self.end_members(&mut newest);
-            newest.membership = self.membership;
             newest.is_plain = false;
             self.in_flight.push_back(newest);
         }

@@ -61,13 +61,13 @@ impl Replica {
     pub(super) fn pack_can_go_on(&self) -> bool {
         self.pack.members > 0
             && self.pack.members <= self.config.max_num_batched_tokens
-            && self.pack.blocks_needed(0) <= self.pool.free()
+            && self.pack.blocks_due() <= self.pool.free()
     }
 
     /// Closes a step in which nobody but the pack computes, while nobody waits or whoever waits must go on waiting.
     #[inline]
     pub(super) fn close_with_pack(&mut self, step: &mut Step) {
-        self.pool.take(self.pack.blocks_needed(0));
+        self.pool.take(self.pack.blocks_due());
         self.queue_undrained = self.waiting.len() > 0;
         self.add_pack(step);
         step.duration = self.decode_duration(step);
@@ -76,8 +76,8 @@ impl Replica {
         if self.pack.has_ended() {
             self.end_members(step);
         }
-        step.membership = self.membership;
-        step.is_plain = step.discarded == 0 && step.finishing.is_empty();
+        step.is_uniform = step.discarded == 0;
+        step.is_plain = step.is_uniform && step.finishing.is_empty();
     }
 
     fn open_budget(&self) -> Budget {
@@ -127,7 +127,7 @@ impl Replica {
             return false;
         }
         let mut left = budget.tokens - self.pack.members;
-        let mut blocks = self.pack.blocks_needed(0);
+        let mut blocks = self.pack.blocks_due();
         self.picks.clear();
         for at in 0..self.singles.len() {
             let slot = self.singles[at];
@@ -471,7 +471,6 @@ impl Replica {
 
     /// waiting → running.
     fn start<O: Observer>(&mut self, slot: usize, held: Held, hit: u32, now: Picos, observer: &mut O) {
-        self.telling.flush(observer);
         self.sequences.append_running(slot);
         let sequence = &mut self.sequences[slot];
         let resumed = sequence.first_scheduled.is_some();
@@ -532,6 +531,7 @@ impl Replica {
     fn add_pack(&mut self, step: &mut Step) {
         let members = self.pack.members;
         step.packed = members;
+        step.membership = self.membership;
         step.load.decode_seqs += members;
         step.load.decode_kv_tokens += self.pack.context + u64::from(members);
         step.load.sampled_rows += members;
@@ -570,7 +570,6 @@ impl Replica {
         if !self.stepwise {
             self.admit_to_pack(step);
         }
-        step.membership = self.membership;
         step.note_whether_plain();
     }
 

@@ -34,9 +34,11 @@ pub(crate) struct Step {
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) free_blocks: u32,
-    /// State of the pack's membership after scheduling.
+    /// State of the pack's membership when the step was scheduled.
     pub(crate) membership: u64,
-    /// Nothing but the pack decodes in it, and nothing happens at its end.
+    /// Nothing but the pack decodes in it, and every token counts.
+    pub(crate) is_uniform: bool,
+    /// It is uniform, and nothing happens at its end.
     pub(crate) is_plain: bool,
 }
 
@@ -47,14 +49,15 @@ impl Step {
         self.begin + self.duration
     }
 
-    /// Finds out whether it [is plain](Step::is_plain) when it is closed.
+    /// Finds out what [is uniform](Step::is_uniform) and [is plain](Step::is_plain) about it when it is closed.
+    #[inline]
     pub(crate) fn note_whether_plain(&mut self) {
-        self.is_plain = self.packed > 0
+        self.is_uniform = self.packed > 0
             && self.load.decode_seqs == self.packed
             && self.load.chunks.is_empty()
             && self.discarded == 0
-            && self.samples.is_empty()
-            && self.finishing.is_empty();
+            && self.samples.is_empty();
+        self.is_plain = self.is_uniform && self.finishing.is_empty();
     }
 
     /// Empties it for another step; the buffers keep their memory.

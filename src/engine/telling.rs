@@ -54,9 +54,8 @@ impl Telling {
     /// A step was executed, `gap` after the token before.
     #[inline]
     pub(super) fn step<O: Observer>(&mut self, step: &Step, gap: Picos, observer: &mut O) {
-        if step.is_plain {
-            self.plain(step, 1, Picos::ZERO, step.end(), gap, observer);
-            return;
+        if step.is_uniform {
+            return self.run(step, 1, Picos::ZERO, step.end(), gap, observer);
         }
         self.flush(observer);
         observer.observe(&Fact::Steps(&Steps {
@@ -76,10 +75,10 @@ impl Telling {
         }));
     }
 
-    /// A run of `count` plain steps was executed, of which `first` is the first, the last ended at `end`, and each lasted
-    /// `increment` longer than the one before.
+    /// A run of `count` uniform steps was executed, of which `first` is the first, the last ended at `end`, and each
+    /// lasted `increment` longer than the one before.
     #[inline]
-    pub(super) fn plain<O: Observer>(
+    pub(super) fn run<O: Observer>(
         &mut self,
         first: &Step,
         count: u64,

@@ -4,10 +4,9 @@
 //! admissions and preemptions claim about themselves. A lost, doubled or misdated event makes the two differ.
 
 use super::in_flight::{InFlight, Live, Place};
-use super::run::Run;
 use super::stretch::Stretch;
 use super::summary::{LittleAudit, LittleCheck, Summary};
-use crate::sim::{Completion, Outcome};
+use crate::sim::{Completion, Outcome, Steps};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Violations that are spelled out; the rest are counted.
@@ -46,21 +45,21 @@ impl Audit {
 
     /// Steps of a replica follow each other.
     #[inline]
-    pub(super) fn run(&mut self, run: &Run) {
-        let replica = run.replica.0 as usize;
+    pub(super) fn steps(&mut self, steps: &Steps<'_>) {
+        let replica = steps.replica.0 as usize;
         if self.step_ends.len() <= replica {
             self.step_ends.resize(replica + 1, Picos::ZERO);
         }
-        if run.begin < self.step_ends[replica] || run.end < run.begin || run.count == 0 {
+        if steps.begin < self.step_ends[replica] || steps.end < steps.begin || steps.count == 0 {
             self.note(|| {
                 format!(
                     "replica {replica}: a step from {} to {} overlaps another",
-                    run.begin, run.end
+                    steps.begin, steps.end
                 )
             });
         }
-        self.step_ends[replica] = run.end;
-        self.tokens += u64::from(run.gap_seqs) * run.count;
+        self.step_ends[replica] = steps.end;
+        self.tokens += u64::from(steps.gap_seqs) * steps.count;
     }
 
     /// A request left: its own account against what was seen.

@@ -1,8 +1,8 @@
 //! When the steps of a leap ended, without visiting them.
 
-use super::run::Run;
+use crate::sim::Steps;
 
-/// The instants at which the steps of a [`Run`] ended, as a quadratic in the step's index.
+/// The instants at which the steps of a run ended, as a quadratic in the step's index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     first: u64,
@@ -14,17 +14,20 @@ pub(super) struct Ends {
 
 impl Ends {
     #[inline]
-    pub(super) fn of(run: &Run) -> Ends {
-        let later = run.count.saturating_sub(1);
-        let (duration, increment) = (run.duration.0, run.increment.0);
-        let after_first = duration * later + increment * triangle(later);
+    pub(super) fn of(steps: &Steps<'_>) -> Ends {
         Ends {
-            first: run.end.0.saturating_sub(after_first),
-            duration,
-            increment,
-            count: run.count,
-            last: run.end.0,
+            first: steps.begin.0 + steps.duration.0,
+            duration: steps.duration.0,
+            increment: steps.duration_increment.0,
+            count: steps.count,
+            last: steps.end.0,
         }
+    }
+
+    /// The end of the last step.
+    #[inline]
+    pub(super) fn last(&self) -> u64 {
+        self.last
     }
 
     /// Whether all steps ended in `begin .. end`: what is nearly always so, and saves the divisions.

@@ -15,7 +15,6 @@ mod leap;
 mod moments;
 mod packed;
 mod recorder;
-mod run;
 mod samples;
 mod seconds;
 mod series;

@@ -16,7 +16,6 @@ use super::distribution::Distribution;
 use super::in_flight::{InFlight, Place};
 use super::leap::Ends;
 use super::packed::Packed;
-use super::run::Run;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
@@ -97,8 +96,6 @@ pub struct Recorder {
     level_at_begin: Change,
     moment: [i128; 3],
     clock: Picos,
-    /// Steps that may go on; they belong to the open stretch.
-    run: Option<Run>,
     sending: Option<Sending>,
     series: Series,
     seconds: Seconds,
@@ -167,7 +164,6 @@ impl Recorder {
             level_at_begin: [0; 3],
             moment: [0; 3],
             clock: Picos::ZERO,
-            run: None,
             sending: None,
             series: Series::new(),
             seconds: Seconds::default(),
@@ -202,11 +198,7 @@ impl Recorder {
     /// The number in the system over time, as far as seen.
     #[must_use]
     pub fn series(&self) -> Vec<SeriesPoint> {
-        let mut series = self.series.clone();
-        if let Some(run) = &self.run {
-            series.tokens(&Ends::of(run), run.end, u64::from(run.gap_seqs));
-        }
-        series.points(self.clock, 0.0)
+        self.series.points(self.clock, 0.0)
     }
 
     /// When requests were sent so far.
@@ -386,52 +378,40 @@ impl Recorder {
 
     fn steps(&mut self, steps: &Steps<'_>) {
         self.samples.offer(steps);
-        if let Some(run) = &mut self.run
-            && run.extend(steps)
-        {
+        self.audit.steps(steps);
+        self.open.work.add_steps(steps);
+        self.hold_kv(steps);
+        if steps.gap_seqs == 0 {
             return;
         }
-        self.add_up_run();
-        self.open.work.add_chunks(steps);
-        self.run = Some(Run::of(steps));
-    }
-
-    /// Adds up the steps that were held back because they might have gone on.
-    fn add_up_run(&mut self) {
-        let Some(run) = self.run.take() else {
-            return;
-        };
-        self.audit.run(&run);
-        self.open.work.add_run(&run);
-        self.hold_kv(&run);
-        if run.gap_seqs > 0 {
-            let seqs = u64::from(run.gap_seqs);
-            let itl = &mut self.open.latencies[Metric::Itl as usize];
-            if run.gap == run.duration {
-                itl.record_progression(run.duration, run.increment, run.count, seqs);
-            } else {
-                itl.record(run.gap, seqs);
-                itl.record_progression(run.duration + run.increment, run.increment, run.count - 1, seqs);
-            }
-            let ends = Ends::of(&run);
-            self.series.tokens(&ends, run.end, seqs);
-            self.seconds.tokens(&ends, seqs);
+        let seqs = u64::from(steps.gap_seqs);
+        let (duration, increment) = (steps.duration, steps.duration_increment);
+        let itl = &mut self.open.latencies[Metric::Itl as usize];
+        if steps.gap == duration {
+            itl.record_progression(duration, increment, steps.count, seqs);
+        } else {
+            itl.record(steps.gap, seqs);
+            itl.record_progression(duration + increment, increment, steps.count - 1, seqs);
         }
+        let ends = Ends::of(steps);
+        self.series.tokens(&ends, seqs);
+        self.seconds.tokens(&ends, seqs);
     }
 
     #[inline]
-    fn hold_kv(&mut self, run: &Run) {
+    fn hold_kv(&mut self, steps: &Steps<'_>) {
         let fleet = &self.options.fleet;
-        let seqs = u64::from(run.decode_seqs);
+        let seqs = u64::from(steps.load.decode_seqs);
         let used =
-            u64::from(fleet.kv_blocks.saturating_sub(run.free_blocks)) * u64::from(fleet.block_size) * 2;
+            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
         // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
         let units = fleet.kv_units_per_replica();
-        let mean = (used + seqs * (run.count - 1)).min(units);
-        let busy = run.end.saturating_sub(run.begin).0;
+        let later = seqs * (steps.count - 1);
+        let mean = (used + later).min(units);
+        let busy = steps.end.saturating_sub(steps.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);
-        self.series.hold(run.begin, run.end, mean);
-        let largest = (used + 2 * seqs * (run.count - 1)).min(units);
+        self.series.hold(steps.begin, steps.end, mean);
+        let largest = (used + 2 * later).min(units);
         self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
     }
 
@@ -452,7 +432,6 @@ impl Recorder {
 
     /// Closes the open stretch at `end` and opens the next.
     fn close(&mut self, end: Picos) -> Stretch {
-        self.add_up_run();
         let begin = self.open.begin;
         let area = |which: usize| {
             i128::from(self.level[which]) * i128::from(end.0) + self.moment[which]

@@ -14,6 +14,8 @@ pub(super) struct Seconds {
     first: u64,
     open: VecDeque<u64>,
     peak: u64,
+    /// Begin and end of the newest second, in picoseconds.
+    newest: (u64, u64),
 }
 
 impl Seconds {
@@ -33,20 +35,28 @@ impl Seconds {
             self.open.resize(place + 1, 0);
         }
         self.open[place] += tokens;
+        let newest = self.first + self.open.len() as u64 - 1;
+        // The last second may reach past the end of the clock.
+        let instant = |second: u64| second.saturating_mul(PICOS_PER_SECOND);
+        self.newest = (instant(newest), instant(newest + 1));
     }
 
     /// A token came out at `instant`.
     #[inline]
     pub(super) fn token(&mut self, instant: Picos) {
-        self.add(instant.0 / PICOS_PER_SECOND, 1);
+        let (begin, end) = self.newest;
+        match self.open.back_mut() {
+            Some(open) if begin <= instant.0 && instant.0 < end => *open += 1,
+            _ => self.add(instant.0 / PICOS_PER_SECOND, 1),
+        }
     }
 
     /// Every step of a leap gave `tokens`.
     #[inline]
     pub(super) fn tokens(&mut self, ends: &Ends, tokens: u64) {
-        let newest = self.first + (self.open.len() as u64).saturating_sub(1);
+        let (begin, end) = self.newest;
         if let Some(open) = self.open.back_mut()
-            && ends.lie_within(newest * PICOS_PER_SECOND, (newest + 1) * PICOS_PER_SECOND)
+            && ends.lie_within(begin, end)
         {
             *open += ends.count() * tokens;
             return;

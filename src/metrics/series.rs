@@ -103,8 +103,8 @@ impl Series {
 
     /// Every step of a leap gave `tokens`.
     #[inline]
-    pub(super) fn tokens(&mut self, ends: &Ends, last: Picos, tokens: u64) {
-        let (index, end) = self.locate(last.0);
+    pub(super) fn tokens(&mut self, ends: &Ends, tokens: u64) {
+        let (index, end) = self.locate(ends.last());
         let (width, bins) = (self.width, &mut self.bins);
         if ends.lie_within(end - width, end) {
             bins[index].tokens += ends.count() * tokens;

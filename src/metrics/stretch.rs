@@ -5,7 +5,6 @@
 
 use super::distribution::Distribution;
 use super::packed::Packed;
-use super::run::Run;
 use super::summary::{Occupancy, Summary, WorkCounters};
 use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
@@ -324,27 +323,23 @@ impl Peaks {
 }
 
 impl Work {
-    /// Adds all of a run but what chunks compute.
-    pub(super) fn add_run(&mut self, run: &Run) {
-        let (seqs, count) = (u64::from(run.decode_seqs), run.count);
+    /// Adds what a run of steps computes.
+    #[inline]
+    pub(super) fn add_steps(&mut self, steps: &Steps<'_>) {
+        let (load, count) = (steps.load, steps.count);
+        let seqs = u64::from(load.decode_seqs);
         self.steps += count;
-        self.busy += run.end.saturating_sub(run.begin).0;
+        self.busy += steps.end.saturating_sub(steps.begin).0;
         self.decode_tokens += seqs * count;
-        self.sampled_rows += u64::from(run.sampled_rows) * count;
+        self.sampled_rows += u64::from(load.sampled_rows) * count;
         // Step i reads i·seqs more; the product is formed wide because a leap may be long.
         let growth = u128::from(seqs * (count - 1)) * u128::from(count) / 2;
-        self.decode_kv_tokens += u128::from(run.decode_kv_tokens) * u128::from(count) + growth;
-        if !run.has_chunks {
+        self.decode_kv_tokens += u128::from(load.decode_kv_tokens) * u128::from(count) + growth;
+        self.recomputed_tokens += steps.recomputed_tokens;
+        if load.chunks.is_empty() {
             self.decode_only_steps += count;
         }
-    }
-
-    /// Adds what chunks compute, and what is computed again.
-    #[inline]
-    pub(super) fn add_chunks(&mut self, steps: &Steps<'_>) {
-        let count = steps.count;
-        self.recomputed_tokens += steps.recomputed_tokens;
-        for chunk in &steps.load.chunks {
+        for chunk in &load.chunks {
             let (computed, new) = (u64::from(chunk.computed), u64::from(chunk.new));
             self.prefill_tokens += new * count;
             self.chunk_pairs_doubled += u128::from(new * (2 * computed + new + 1)) * u128::from(count);

@@ -270,6 +270,7 @@ impl<T: Traffic> Simulation<T> {
             Refusal::PromptTooLong => self.counts.prompt_too_long += 1,
             Refusal::PromptAboveBudget | Refusal::NeverFits => self.counts.never_fit += 1,
         }
+        self.replica.tell(observer);
         observer.observe(&Fact::Rejected {
             now: self.now,
             request,
