@@ -28,6 +28,8 @@ pub struct Constraint {
 pub struct Objective {
     /// Share of requests that must meet every goodput limit.
     pub attainment: Option<f64>,
+    /// Those limits in seconds, where they are known: they say which of them binds, and decide nothing.
+    pub limits: Vec<(Metric, f64)>,
     /// Limits on statistics.
     pub constraints: Vec<Constraint>,
 }
@@ -38,9 +40,9 @@ impl Objective {
     /// the objective is empty and nothing can be missed.
     #[must_use]
     pub fn slack(&self, run: &RunResult) -> Option<Estimate> {
-        let steady = run.steady.as_ref().filter(|_| run.verdict != Verdict::Unstable)?;
+        let steady = run.quotable().filter(|_| run.verdict != Verdict::Unstable)?;
         let attainment = self.attainment.and_then(|share| {
-            let reached = interval(run, "attainment")?;
+            let reached = interval(run, "attainment").or_else(|| counted(steady))?;
             Some(Estimate {
                 value: reached.value - share,
                 low: reached.low - share,
@@ -56,6 +58,17 @@ impl Objective {
             .chain(constraints)
             .min_by(|a, b| a.value.total_cmp(&b.value))
     }
+}
+
+/// The share of good requests as it was counted, for a run that is not a sample of a steady state.
+pub(super) fn counted(summary: &Summary) -> Option<Estimate> {
+    let ended = summary.completed + summary.rejected + summary.timed_out;
+    let value = summary.good? as f64 / ended.max(1) as f64;
+    Some(Estimate {
+        value,
+        low: value,
+        high: value,
+    })
 }
 
 impl Constraint {
@@ -82,7 +95,7 @@ impl Constraint {
     }
 }
 
-fn distribution(summary: &Summary, metric: Metric) -> &Distribution {
+pub(super) fn distribution(summary: &Summary, metric: Metric) -> &Distribution {
     match metric {
         Metric::Ttft => &summary.ttft,
         Metric::Tpot => &summary.tpot,
