@@ -129,20 +129,112 @@ fn pasted_commands_run_and_save_under_vllms_file_name() {
 }
 
 #[test]
-fn a_scenario_spelt_out_runs_as_the_one_it_came_from() {
+fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
     let desk = Desk::new();
-    let spelt_out = desk.expect(0, &format!("{SMALL} --dry-run"));
-    std::fs::write(desk.path().join("resolved.toml"), spelt_out).unwrap();
-    let figures = |words: &str| {
-        let mut result: serde_json::Value = serde_json::from_str(&desk.expect(0, words)).unwrap();
-        // What was assumed is now written down, so that list alone differs.
-        result["plimsoll"]["assumptions"].take();
-        result
-    };
-    assert_eq!(
-        figures(&format!("{SMALL} --format json")),
-        figures("run resolved.toml --format json")
+    let pasted = "run --gpu H100-SXM-80GB \
+                  --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192' \
+                  --bench-cmd 'vllm bench serve --input-len 512 --output-len 32 --request-rate 10 --num-prompts 100 \
+                  --metric-percentiles 50,95 --goodput ttft:500 --metadata cluster=blue'";
+    for words in [SMALL, pasted] {
+        let spelt_out = desk.expect(0, &format!("{words} --dry-run"));
+        std::fs::write(desk.path().join("resolved.toml"), &spelt_out).unwrap();
+        let once = desk.expect(0, &format!("{words} --format json"));
+        assert_eq!(once, desk.expect(0, "run resolved.toml --format json"));
+        assert_eq!(spelt_out, desk.expect(0, "run resolved.toml --dry-run"));
+    }
+    let result: serde_json::Value =
+        serde_json::from_str(&desk.expect(0, "run resolved.toml --format json")).unwrap();
+    assert!(result["p95_ttft_ms"].is_f64() && result["p99_ttft_ms"].is_null());
+    assert_eq!(result["plimsoll"]["goodput_s"]["ttft"], 0.5);
+    // A value that is changed was given.
+    let assumed = |words: &str| desk.expect(0, words).contains("seed = 0");
+    assert!(
+        assumed("run resolved.toml --format json") && !assumed("run resolved.toml --format json --seed 0")
     );
+}
+
+#[test]
+fn a_model_that_does_not_fit_exits_with_3_and_a_file_that_is_not_there_with_2() {
+    let desk = Desk::new();
+    let traffic = "--request-rate 1 --input-len 8 --output-len 8";
+    let large = "meta-llama/Llama-3.1-70B-Instruct --gpu h100";
+    for words in [
+        format!("fit {large}"),
+        format!("run {large} {traffic}"),
+        format!("knee {large} {traffic} --goodput ttft:500"),
+        format!("sweep {large} {traffic} -L request-rate 1,2"),
+    ] {
+        desk.expect(3, &words);
+        desk.expect(2, &words.replace("h100", "no.toml"));
+    }
+    for words in [
+        "run no.toml",
+        "knee no.toml",
+        "hw show no.toml",
+        "models show no.json",
+        "hw add --from no.txt",
+    ] {
+        desk.expect(2, words);
+    }
+    desk.expect(2, "fit Qwen/Qwen3-8B --gpu h100 --quantization mxfp4");
+}
+
+#[test]
+fn no_control_character_of_the_input_reaches_the_terminal() {
+    let desk = Desk::new();
+    let scenario = "[model]\nname = \"\\u001b[31m\"\n[cluster]\ngpu = \"\\u001b[31m\"\n";
+    std::fs::write(desk.path().join("odd.toml"), scenario).unwrap();
+    for words in [
+        "run 'm\u{1b}[31m' --gpu h100",
+        "run --format '\u{1b}[31m'",
+        "run odd.toml",
+        "trace '\u{1b}[31m'",
+    ] {
+        let output = desk.run(&format!("{words} --color never"));
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(!text(&output.stderr).contains('\u{1b}'), "{words:?}");
+    }
+}
+
+#[test]
+fn what_most_requests_met_comes_first() {
+    let crowded = SMALL.replace("--request-rate 5", "--request-rate 60 --max-num-queued-reqs 2");
+    let printed = Desk::new().expect(0, &crowded);
+    assert!(printed.starts_with("REFUSED "), "{printed}");
+}
+
+#[test]
+fn a_fitted_day_runs_once_over_its_span() {
+    let desk = Desk::new();
+    desk.expect(
+        0,
+        &format!("trace '{}' --fit day.toml", fixture("traces/servegen.tar.gz")),
+    );
+    let words = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --workload day.toml --format json";
+    let result: serde_json::Value = serde_json::from_str(&desk.expect(0, words)).unwrap();
+    let completed = result["completed"].as_u64().unwrap();
+    assert!((1_000..3_000).contains(&completed), "{completed}");
+    assert!(
+        result["plimsoll"]["assumptions"]
+            .to_string()
+            .contains("duration = ")
+    );
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_found_out_first() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("file"), "").unwrap();
+    // So many requests would take hours.
+    let long = SMALL.replace("--num-prompts 200", "--num-prompts 9000000000");
+    for flags in [
+        "-o .",
+        "-o file/x.json",
+        "--charts file",
+        "--save-result --result-dir file",
+    ] {
+        desk.expect(2, &format!("{long} {flags}"));
+    }
 }
 
 #[test]

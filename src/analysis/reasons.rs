@@ -12,20 +12,17 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKin
     let lost = [
         (
             whole.rejected,
-            "were refused by the server; those served waited less because of it",
+            "refused by the server; those served waited less because of it",
         ),
         (
             whole.timed_out,
-            "were given up by their clients; those served waited less because of it",
+            "given up by their clients; those served waited less because of it",
         ),
     ];
     for (count, fate) in lost {
         if count > 0 {
             let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
-            reasons.push(format!(
-                "{count} of {} requests ({share:.1} %) {fate}",
-                whole.sent
-            ));
+            reasons.push(format!("{count} of {} sent ({share:.1} %) {fate}", whole.sent));
         }
     }
     if let Some(range) = &assessment.steady
@@ -81,7 +78,8 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             )
         }
         Verdict::TooShort => {
-            format!("{ended} requests are too few to tell a steady state from the filling up")
+            let are = if ended == 1 { "request is" } else { "requests are" };
+            format!("{ended} {are} too few to tell a steady state from the filling up")
         }
         Verdict::Finite => match kind {
             LoadKind::Closed => {

@@ -56,3 +56,13 @@ pub struct RunResult {
     /// Per-request records, when asked for.
     pub records: Option<Vec<RequestRecord>>,
 }
+
+impl RunResult {
+    /// The stretch whose figures may be quoted: the steady one, or the whole run where the load itself varies or ends and
+    /// no steady state is in question.
+    #[must_use]
+    pub fn quotable(&self) -> Option<&Summary> {
+        let is_finite = self.verdict == Verdict::Finite;
+        self.steady.as_ref().or(is_finite.then_some(&self.whole))
+    }
+}

@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use super::Exit;
+use super::{Exit, interrupt};
+use crate::config::visible;
 use crate::conform::{Recording, replay};
+use crate::report::counted;
 
 /// Which recordings to replay.
 #[derive(clap::Args, Debug)]
@@ -27,6 +29,10 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let (mut equal, mut different, mut unreadable) = (0u32, 0u32, 0u32);
     for file in &args.files {
+        if interrupt::is_asked() {
+            writeln!(out, "INTERRUPTED before {}", visible(file))?;
+            return Ok(Exit::Interrupted.into());
+        }
         let recording = std::fs::read(file).map_err(|error| error.to_string());
         let recording =
             recording.and_then(|bytes| Recording::read(&bytes).map_err(|error| error.to_string()));
@@ -35,8 +41,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
                 equal += 1;
                 writeln!(
                     out,
-                    "equal      {file}: {} steps, {} requests, times within {:.1e} s",
-                    agreement.steps, agreement.requests, agreement.largest_time_difference_s
+                    "equal      {file}: {}, {}, times within {:.1e} s",
+                    counted(agreement.steps as u64, "step"),
+                    counted(agreement.requests as u64, "request"),
+                    agreement.largest_time_difference_s
                 )?;
             }
             Ok(Err(difference)) => {
@@ -45,7 +53,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
             }
             Err(error) => {
                 unreadable += 1;
-                writeln!(out, "unreadable {file}: {error}")?;
+                writeln!(out, "unreadable {file}: {}", visible(&error))?;
             }
         }
     }

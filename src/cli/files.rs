@@ -49,16 +49,36 @@ fn make_folder(path: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Checks before a long simulation that a file can be written.
+///
+/// # Errors
+/// If it is a folder, or its own folder cannot be made or written to.
+pub(super) fn check_file(path: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !path.as_os_str().is_empty(),
+        "the file to write has an empty name"
+    );
+    anyhow::ensure!(!path.is_dir(), "cannot write {}: it is a folder", path.display());
+    let is_special = std::fs::metadata(path).is_ok_and(|there| !there.is_file());
+    if is_special || is_descriptor(path) {
+        return Ok(());
+    }
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => check_folder(folder),
+        None => check_folder(Path::new(".")),
+    }
+}
+
 /// Checks before a long simulation that a folder will take its results.
 ///
 /// # Errors
 /// If it cannot be made or written to.
-pub(super) fn check_folder(folder: &str) -> anyhow::Result<()> {
-    let probe = Path::new(folder).join(format!(".plimsoll-{}.partial", std::process::id()));
+pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    let probe = folder.join(format!(".plimsoll-{}.partial", std::process::id()));
     make_folder(&probe)?;
     std::fs::write(&probe, b"")
         .and_then(|()| std::fs::remove_file(&probe))
-        .with_context(|| format!("cannot write into {folder}"))
+        .with_context(|| format!("cannot write into {}", folder.display()))
 }
 
 /// Saves pictures as SVG and PNG.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::figures::{grouped, plain, short, with_unit};
 use super::inputs;
 use crate::config::scalar::Count;
+use crate::config::{AskedFormats, Diagnostic, Diagnostics, FormatProblem, check_formats, kv_note};
 use crate::engine::ceilings::{Ceilings, ceilings};
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
 use crate::hardware::Device;
@@ -128,6 +129,16 @@ fn question(args: &Args) -> anyhow::Result<Question> {
     if let Some(word) = &args.quantization {
         model = model.with_quantization(parse_quantization(word)?);
     }
+    let asked = AskedFormats {
+        dtype: args.dtype != "auto",
+        quantization: args.quantization.is_some(),
+    };
+    let found = check_formats(asked, &mut model, &device);
+    let problems: Vec<Diagnostic> = found.problems.iter().map(refused).collect();
+    if !problems.is_empty() {
+        return Err(Diagnostics(problems).into());
+    }
+    notes.extend(found.notes);
     let defaults = MemoryOptions::vllm_defaults(&device, &model);
     let utilization = args
         .gpu_memory_utilization
@@ -157,6 +168,7 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         num_gpu_blocks_override: args.num_gpu_blocks_override,
         ..defaults
     };
+    notes.extend(kv_note(options.kv_dtype, &device));
     if options.max_model_len > model.max_position {
         bail!(
             "`--max-model-len {}` is longer than the model allows: its context is {} tokens",
@@ -180,6 +192,12 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         options,
         notes,
     })
+}
+
+/// A format that is refused, by the flag that asks for it.
+fn refused(wrong: &FormatProblem) -> Diagnostic {
+    let flag = wrong.key.trim_start_matches("model.").replace('_', "-");
+    Diagnostic::new(format!("`--{flag}` {}: {}", wrong.problem, wrong.label)).help(wrong.help)
 }
 
 /// A number of tokens as `run` reads it, `8192` or `8k`.

@@ -5,14 +5,16 @@ use std::process::ExitCode;
 
 use super::Exit;
 use super::disk::Disk;
+use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
-use super::run::{Format, OutputFlags, Outputs, read};
+use super::run::read;
 use super::terminal::Terminal;
-use super::{files, interrupt, present};
-use crate::analysis::knee::{Point, SearchOptions, search};
-use crate::analysis::{Precision, simulate};
-use crate::config::{Diagnostic, Resolved, resolve, resolved_toml};
+use super::{files, interrupt, present, why};
+use crate::analysis::knee::{Knee, Point, SearchOptions, search};
+use crate::analysis::{LoadKind, Outcome, Precision, simulate};
+use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
+use crate::report::figures::significant;
 use crate::report::{self, KneeContext, KneeView, Style, chart};
 use crate::workload::{mean_rate, with_rate};
 
@@ -23,7 +25,8 @@ use crate::workload::{mean_rate, with_rate};
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
 
-Without arguments: the quickstart scenario. Exit code 3 where no rate keeps the promise.")]
+Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the
+bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -56,31 +59,18 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let mut flags = args.scenario.clone();
     // The search sets the rate; one is needed for the input to be whole.
     let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
-    let input = read(&flags, true).and_then(|mut input| {
-        if needs_rate
-            && input.document.get("workload.arrivals").is_none()
-            && input.document.get("workload.base").is_none()
-        {
-            flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
-            input = read(&flags, true)?;
-        }
-        let resolved = resolve(input.document.clone(), &Disk)?;
-        Ok((input, resolved))
-    });
-    let input = input.and_then(|(input, resolved)| {
-        if resolved.slo.is_empty() {
-            Err(no_promise().into())
-        } else {
-            Ok((input, resolved))
-        }
-    });
-    let (input, resolved) = match input {
-        Ok(input) => input,
-        Err(problems) => {
-            terminal.problems(&problems);
-            return Ok(Exit::BadInput.into());
-        }
-    };
+    let mut input = read(&flags, &args.output, true)?;
+    if needs_rate
+        && input.document.get("workload.arrivals").is_none()
+        && input.document.get("workload.base").is_none()
+    {
+        flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
+        input = read(&flags, &args.output, true)?;
+    }
+    let resolved = resolve(input.document.clone(), &Disk)?;
+    if resolved.slo.is_empty() {
+        return Err(Diagnostics::from(no_promise()).into());
+    }
     let bracket = Bracket {
         min_rate: rate("--min-rate", args.min_rate)?,
         max_rate: rate("--max-rate", args.max_rate)?,
@@ -93,15 +83,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
     }
-    let outputs = args
-        .output
-        .resolve(&input.results, args.scenario.bench_cmd.is_some())?;
+    let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
+    terminal.notes(&outputs.notes);
+    terminal.notes(&lengths_of_its_own(&resolved));
     if args.output.dry_run {
-        out.write_all(resolved_toml(&resolved).as_bytes())?;
+        outputs.put_scenario(&resolved_toml(&resolved), out)?;
         return Ok(Exit::Ok.into());
     }
+    outputs.check_places()?;
     execute(&resolved, bracket, &outputs, out, terminal)
 }
 
@@ -119,6 +110,25 @@ fn rate(flag: &str, rate: Option<f64>) -> anyhow::Result<Option<f64>> {
     }
 }
 
+/// Lengths of a run that were given and that the search replaces by its own.
+fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
+    if LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying {
+        return Vec::new();
+    }
+    let given = resolved.provenance.iter().filter(|value| {
+        matches!(value.key.as_str(), "workload.num_prompts" | "workload.duration") && !value.is_assumed()
+    });
+    given
+        .map(|value| {
+            let key = value.key.rsplit('.').next().unwrap_or(&value.key);
+            format!(
+                "{key} = {} has no effect on knee, which sends as many requests at each rate as its precision needs",
+                value.value
+            )
+        })
+        .collect()
+}
+
 /// Half-width that one point of the search asks for, and the requests that it may cost: a search looks at some twenty
 /// rates, and the bracket on the rate, not the latency at one rate, is its answer.
 const POINT: Precision = Precision {
@@ -126,6 +136,52 @@ const POINT: Precision = Precision {
     min_requests: 2_000,
     max_requests: 60_000,
 };
+
+/// The asked precision of a point, which costs with its inverse square, or [`POINT`].
+fn precision(resolved: &Resolved) -> Precision {
+    let asked = resolved
+        .provenance
+        .iter()
+        .find(|value| value.key == "workload.precision" && !value.is_assumed());
+    let Some(relative) = asked.and_then(|asked| asked.value.parse::<f64>().ok()) else {
+        return POINT;
+    };
+    let dearer = (POINT.relative / relative).powi(2);
+    Precision {
+        relative,
+        max_requests: ((POINT.max_requests as f64 * dearer) as u64).clamp(10_000, 10_000_000),
+        ..POINT
+    }
+}
+
+/// What nobody gave, with the search's own precision in place of a run's length.
+fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
+    let varies = LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying;
+    let mut told: Vec<String> = present::assumptions(resolved)
+        .into_iter()
+        .filter(|told| !told.starts_with("precision = ") && (varies || !told.starts_with("duration = ")))
+        .collect();
+    if *precision == POINT && !varies {
+        told.push(format!("precision = {}", POINT.relative));
+    }
+    told
+}
+
+/// One rate.
+fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
+    let mut scenario = resolved.scenario.clone();
+    scenario.workload = with_rate(&resolved.scenario.workload, rate);
+    // A load that varies has a span of its own, which every rate runs through once; a law of arrivals has none.
+    let varies = LoadKind::of(&scenario.workload) == LoadKind::Varying;
+    if !varies {
+        scenario.workload.num_prompts = None;
+        scenario.workload.duration = None;
+    }
+    let mut experiment = present::experiment(resolved, Records::None);
+    experiment.precision = precision;
+    experiment.stops_when_precise = !varies;
+    simulate(&scenario, &experiment, |_| !interrupt::is_asked())
+}
 
 /// Searches, judges and prints.
 fn execute(
@@ -135,30 +191,26 @@ fn execute(
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let workload = &resolved.scenario.workload;
-    let Some(own_rate) = mean_rate(workload) else {
+    let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
         anyhow::bail!(
             "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
         );
     };
     let objective = present::objective(&resolved.slo);
+    let precision = precision(resolved);
     let mut progress = Progress::new(terminal, None, "rates");
     let mut tried = 0;
     let mut is_interrupted = false;
     let mut evaluate = |rate: f64| {
-        let mut scenario = resolved.scenario.clone();
-        scenario.workload = with_rate(workload, rate);
-        scenario.workload.num_prompts = None;
-        scenario.workload.duration = None;
-        let mut experiment = present::experiment(resolved, Records::None);
-        experiment.precision = POINT;
-        experiment.stops_when_precise = true;
-        let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
-        is_interrupted |= !progress.at(tried);
+        let outcome = run_at(resolved, rate, precision);
         tried += 1;
+        is_interrupted |= !progress.at(tried);
+        if is_interrupted {
+            return None;
+        }
         let mut point = Point::of(rate, &outcome.result, &objective);
         point.pressure = present::pressure(resolved, &outcome.result);
-        point
+        Some(point)
     };
     let start_rate = match bracket {
         Bracket {
@@ -180,13 +232,12 @@ fn execute(
         start_rate,
         rate_min: bracket.min_rate.unwrap_or(0.0),
         rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
+        // The bracket is as much narrower than a point's interval as it always was.
+        tolerance: SearchOptions::default().tolerance * precision.relative / POINT.relative,
         ..SearchOptions::default()
     };
     let knee = search(&mut evaluate, &options);
     drop(progress);
-    if is_interrupted {
-        return Ok(Exit::Interrupted.into());
-    }
     let view = KneeView::new(
         &knee,
         KneeContext {
@@ -194,23 +245,43 @@ fn execute(
             limits: present::printed_limits(&resolved.slo),
             attainment: resolved.slo.attainment,
             trust: present::trust(resolved),
-            assumptions: present::assumptions(resolved),
+            assumptions: assumptions(resolved, &precision),
+            is_interrupted,
         },
     );
-    let text = match outputs.format {
+    let mut text = match outputs.format {
         Format::Table => report::knee_text(&view, Style { color: false }),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
         Format::Csv => report::csv::knee(&view),
         Format::Md => report::md::knee(&view),
     };
+    if outputs.why && !is_interrupted {
+        text += &explain(resolved, &knee, precision);
+    }
     files::put(&text, outputs.file.as_deref(), out)?;
     if let Some(folder) = &outputs.charts {
         files::save_pictures(folder, &[("knee", chart::knee(&view))], terminal)?;
     }
-    Ok(if knee.within_slo.is_some() {
+    Ok(if is_interrupted {
+        Exit::Interrupted
+    } else if knee.within_slo.is_some() {
         Exit::Ok
     } else {
         Exit::NotMet
     }
     .into())
+}
+
+/// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.
+fn explain(resolved: &Resolved, knee: &Knee, precision: Precision) -> String {
+    let lowest = knee.points.first().map(|point| point.rate);
+    let Some(rate) = knee.within_slo.map(|within| within.value).or(lowest) else {
+        return String::new();
+    };
+    let outcome = run_at(resolved, rate, precision);
+    format!(
+        "\nat {} req/s:\n{}",
+        significant(rate),
+        why::explain(resolved, &outcome.result)
+    )
 }

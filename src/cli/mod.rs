@@ -3,6 +3,7 @@
 //! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
 //! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
+mod cells;
 mod clock;
 pub mod conform;
 pub mod course;
@@ -15,6 +16,7 @@ pub mod inputs;
 pub mod interrupt;
 pub mod knee;
 pub mod models;
+pub mod outputs;
 mod present;
 mod progress;
 pub mod run;
@@ -29,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::config::argv;
+use crate::config::{Diagnostics, argv, visible};
 use terminal::Terminal;
 
 /// How a command ended.
@@ -42,7 +44,7 @@ pub enum Exit {
     Failure = 1,
     /// The arguments or a file are wrong.
     BadInput = 2,
-    /// The promise cannot be kept, or nothing is feasible.
+    /// The promise cannot be kept, or the model does not fit.
     NotMet = 3,
     /// A steady state was asked for and there is none.
     NoSteadyState = 4,
@@ -75,8 +77,8 @@ impl From<Exit> for ExitCode {
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
   plimsoll sweep course-week1
 
-Exit codes: 0 done, 1 failure, 2 wrong arguments or file, 3 promise not kept or nothing feasible,
-4 no steady state where one was asked for, 130 interrupted.")]
+Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the
+model does not fit, 4 no steady state where one was asked for, 130 interrupted (what was finished is printed and marked).")]
 pub struct Cli {
     /// Colour in messages.
     #[arg(
@@ -143,9 +145,11 @@ const SPEAK_VLLM: [&str; 4] = ["fit", "run", "knee", "sweep"];
 #[must_use]
 pub fn main() -> ExitCode {
     interrupt::listen();
+    // A control character can be no part of a name or a number, and would steer the terminal that shows an error. A
+    // pasted command may have several lines.
     let args: Vec<String> = std::env::args_os()
         .skip(1)
-        .map(|arg| arg.to_string_lossy().into_owned())
+        .map(|arg| harmless(&arg.to_string_lossy()))
         .collect();
     let (cli, terminal, problems) = match parse(&args) {
         Ok(parsed) => parsed,
@@ -165,6 +169,15 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => Exit::Ok.into(),
         Err(error) => {
+            if let Some(problems) = error.downcast_ref::<Diagnostics>() {
+                terminal.problems(problems);
+                return if problems.is_misfit() {
+                    Exit::NotMet
+                } else {
+                    Exit::BadInput
+                }
+                .into();
+            }
             terminal.error(&error);
             if is_fault_of_the_machine(&error) {
                 Exit::Failure
@@ -176,15 +189,33 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A full disk or a missing permission; a file that is not there was named wrongly.
+/// An argument with its control characters spelt out, but for those that lay out a command of several lines.
+fn harmless(arg: &str) -> String {
+    arg.split_inclusive(['\n', '\r', '\t'])
+        .map(|part| {
+            let text = part.trim_end_matches(['\n', '\r', '\t']);
+            visible(text) + &part[text.len()..]
+        })
+        .collect()
+}
+
+/// A full disk or a missing permission; a file that is not there, or a folder where a file should be, was named wrongly.
 fn is_fault_of_the_machine(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{
+        AlreadyExists, InvalidData, InvalidFilename, IsADirectory, NotADirectory, NotFound,
+    };
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(|error| error.kind() != std::io::ErrorKind::NotFound)
+        .any(|error| {
+            !matches!(
+                error.kind(),
+                NotFound | AlreadyExists | IsADirectory | NotADirectory | InvalidFilename | InvalidData
+            )
+        })
 }
 
-type Parsed = (Cli, Terminal, Option<crate::config::Diagnostics>);
+type Parsed = (Cli, Terminal, Option<Diagnostics>);
 
 /// Reads arguments (without the program's name), vLLM's spellings included.
 fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
@@ -205,7 +236,7 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     terminal.notes(&normal.ignored);
-    let problems = (!normal.problems.is_empty()).then_some(crate::config::Diagnostics(normal.problems));
+    let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))
 }
 
@@ -217,7 +248,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
-        Command::Trace(args) => trace::run(args, out),
+        Command::Trace(args) => trace::run(args, out, terminal),
         Command::Hw(args) => hw::run(args, out),
         Command::Models(args) => models::run(args, out),
         Command::Schema(args) => schema::run(args, out),

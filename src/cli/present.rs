@@ -6,11 +6,9 @@ use crate::config::{Metric, Resolved, RunLength, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
-use crate::report::{Limit, RampUp, ResultMeta, Utilisation};
+use crate::report::{Limit, RampUp, ResultMeta, Utilisation, counted};
 use crate::units::Seconds;
 use crate::workload::Arrivals;
-
-use super::run::Outputs;
 
 /// How a run is observed and when it may stop.
 pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
@@ -44,15 +42,19 @@ fn limits(slo: &Slo) -> SloLimits {
     }
 }
 
+fn measured(metric: Metric) -> Measured {
+    match metric {
+        Metric::Ttft => Measured::Ttft,
+        Metric::Tpot => Measured::Tpot,
+        Metric::Itl => Measured::Itl,
+        Metric::E2el => Measured::E2el,
+    }
+}
+
 /// What must hold for a rate to count as served.
 pub(super) fn objective(slo: &Slo) -> Objective {
     let constraint = |limit: &crate::config::PercentileLimit| Constraint {
-        metric: match limit.metric {
-            Metric::Ttft => Measured::Ttft,
-            Metric::Tpot => Measured::Tpot,
-            Metric::Itl => Measured::Itl,
-            Metric::E2el => Measured::E2el,
-        },
+        metric: measured(limit.metric),
         statistic: limit
             .percentile
             .map_or(Statistic::Mean, |p| Statistic::Quantile(p / 100.0)),
@@ -60,6 +62,11 @@ pub(super) fn objective(slo: &Slo) -> Objective {
     };
     Objective {
         attainment: (!slo.goodput.is_empty()).then_some(slo.attainment),
+        limits: slo
+            .goodput
+            .iter()
+            .map(|(metric, limit)| (measured(*metric), limit.seconds()))
+            .collect(),
         constraints: slo.percentiles.iter().map(constraint).collect(),
     }
 }
@@ -89,7 +96,7 @@ pub(super) fn subject(resolved: &Resolved) -> String {
 }
 
 /// Everything that a result says about its own making.
-pub(super) fn meta(resolved: &Resolved, outputs: &Outputs, result: &RunResult) -> ResultMeta {
+pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     let workload = &resolved.scenario.workload;
     let (burstiness, ramp_up) = match workload.arrivals {
         Arrivals::Gamma { burstiness, .. } | Arrivals::Profile { burstiness, .. } => (burstiness, None),
@@ -110,7 +117,7 @@ pub(super) fn meta(resolved: &Resolved, outputs: &Outputs, result: &RunResult) -
     ResultMeta {
         date: super::clock::now(),
         backend: "vllm".to_owned(),
-        label: outputs.label.clone(),
+        label: resolved.report.label.clone(),
         model_id: resolved.model.name.clone(),
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
@@ -121,14 +128,21 @@ pub(super) fn meta(resolved: &Resolved, outputs: &Outputs, result: &RunResult) -
         request_rate: resolved.request_rate(),
         load: match workload.arrivals {
             Arrivals::Replay { .. } => Some("as the trace has it".to_owned()),
-            Arrivals::Users { users, .. } => Some(format!("with {users} users")),
+            Arrivals::Users { users, .. } => Some(format!("with {}", counted(u64::from(users), "user"))),
             _ => None,
         },
         burstiness,
         max_concurrency: workload.client.max_concurrency,
         ramp_up,
-        metadata: outputs.metadata.clone(),
-        percentiles: outputs.percentiles.clone(),
+        metadata: resolved.report.metadata.clone(),
+        percentiles: resolved.report.percentiles.clone(),
+        metrics: resolved
+            .report
+            .metrics
+            .iter()
+            .map(|metric| metric.name().to_owned())
+            .collect(),
+        interrupted: None,
         goodput: printed_limits(&resolved.slo),
         seed: resolved.scenario.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -218,7 +232,7 @@ fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
 
 /// How hard each resource is pressed in a run's steady state.
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressure> {
-    let summary = result.steady.as_ref()?;
+    let summary = result.quotable()?;
     let used = utilisation(resolved, summary)?;
     let engine = &resolved.scenario.engine;
     let limits = EngineLimits {

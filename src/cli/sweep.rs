@@ -8,16 +8,16 @@ use anyhow::Context;
 
 use super::Exit;
 use super::disk::Disk;
+use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
-use super::run::{Format, OutputFlags, Outputs, read};
+use super::run::{read, records, save};
 use super::terminal::Terminal;
-use super::{files, interrupt, present};
+use super::{cells, files, interrupt, present};
 use crate::analysis::simulate;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
-use crate::metrics::Records;
 use crate::report::json::Arrays;
-use crate::report::{self, sweep::SweepRow};
+use crate::report::{self, counted, sweep::SweepRow};
 use crate::sweep::{self, Finished};
 
 /// What to vary.
@@ -29,6 +29,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
 
 With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there.
+--save-result writes one file a cell. Exit code 3 where the model does not fit.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -154,29 +155,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Some(text) => partition(text, |name| std::env::var(name).ok())?,
         None => (0, 1),
     };
-    let planned = read(&args.scenario, true).and_then(|input| Ok((args.plan(&input, part)?, input)));
-    let (planned, input) = match planned {
-        Ok(planned) => planned,
-        Err(problems) => {
-            terminal.problems(&problems);
-            return Ok(Exit::BadInput.into());
-        }
-    };
-    let outputs = args
-        .output
-        .resolve(&input.results, args.scenario.bench_cmd.is_some())?;
+    let input = read(&args.scenario, &args.output, true)?;
+    let planned = args.plan(&input, part)?;
+    let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
     terminal.notes(&input.notes);
-    if args.output.dry_run {
-        for cell in &planned {
-            let labels: Vec<String> = cell
-                .labels
-                .iter()
-                .map(|(name, value)| format!("{name} = {value}"))
-                .collect();
-            writeln!(out, "{}  {}", cell.index, labels.join(", "))?;
+    terminal.notes(&outputs.notes);
+    let mut of_cells: Vec<String> = Vec::new();
+    for note in planned.iter().flat_map(|cell| &cell.resolved.notes) {
+        if !of_cells.contains(note) {
+            of_cells.push(note.clone());
         }
+    }
+    terminal.notes(&of_cells);
+    if args.output.dry_run {
+        const PLAIN: usize = 100;
+        out.write_all(cells::describe(&planned, terminal.width().unwrap_or(PLAIN)).as_bytes())?;
         return Ok(Exit::Ok.into());
     }
+    outputs.check_places()?;
     execute(&planned, &outputs, out, terminal)
 }
 
@@ -207,7 +203,7 @@ fn execute(
             }
         })
         .collect();
-    let kept = outputs.file.as_deref().filter(|path| is_jsonl && *path != "-");
+    let kept = outputs.file.as_deref().filter(|_| is_jsonl);
     let (finished, mut file) = match kept {
         Some(path) => resume(path, &cells, terminal)?,
         None => (Finished::default(), None),
@@ -228,40 +224,69 @@ fn execute(
         },
     );
     drop(progress);
-    let results: Vec<serde_json::Value> = match results {
-        Ok(results) => results,
-        Err(CellError::Interrupted) => {
-            terminal.notes(&[match kept {
-                Some(path) => format!("interrupted; the same command goes on from {path}"),
-                None => "interrupted, and finished runs are lost: -o FILE.jsonl keeps them".to_owned(),
-            }]);
-            return Ok(Exit::Interrupted.into());
-        }
-        Err(CellError::Json(error)) => return Err(error.into()),
-    };
+    let mut is_interrupted = false;
+    let mut all = Vec::with_capacity(results.len());
+    for result in results {
+        all.push(match result {
+            Ok(value) => value,
+            Err(CellError::Interrupted) => {
+                is_interrupted = true;
+                serde_json::Value::Null
+            }
+            Err(CellError::Json(error)) => return Err(error.into()),
+            Err(CellError::Unsaved(error)) => return Err(error),
+        });
+    }
+    if outputs.save_result {
+        terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
+    }
+    if !is_interrupted || kept.is_none() {
+        put(&cells, &all, outputs, is_jsonl, out, terminal)?;
+    }
+    if is_interrupted {
+        terminal.notes(&[match kept {
+            Some(path) => format!("interrupted; the same command goes on from {path}"),
+            None => "interrupted; what was finished is printed. With -o FILE.jsonl the same command would go on from \
+                     where it stopped"
+                .to_owned(),
+        }]);
+        return Ok(Exit::Interrupted.into());
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// Writes all results, in the order of the cells; a cell that was not run has `null`.
+fn put(
+    cells: &[sweep::Cell],
+    results: &[serde_json::Value],
+    outputs: &Outputs,
+    is_jsonl: bool,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
+    let file = outputs.file.as_deref();
     if is_jsonl {
-        let text = sweep::to_jsonl(&cells, &results)?;
-        files::put(&text, outputs.file.as_deref(), out)?;
-        return Ok(Exit::Ok.into());
+        let finished = cells.iter().zip(results).filter(|(_, run)| !run.is_null());
+        let (cells, results): (Vec<_>, Vec<_>) = finished.map(|(cell, run)| (cell.clone(), run)).unzip();
+        return files::put(&sweep::to_jsonl(&cells, &results)?, file, out);
     }
     let rows: Vec<SweepRow<'_>> = cells
         .iter()
-        .zip(&results)
+        .zip(results)
         .map(|(cell, run)| SweepRow {
             settings: &cell.settings,
             run,
         })
         .collect();
-    let is_csv =
-        outputs.format == Format::Csv || outputs.file.as_deref().is_some_and(|path| path.ends_with(".csv"));
+    let is_csv = outputs.format == Format::Csv || file.is_some_and(|path| path.ends_with(".csv"));
+    let width = terminal.width().filter(|_| file.is_none());
     let text = match outputs.format {
         _ if is_csv => report::sweep::csv(&rows),
-        Format::Json => serde_json::to_string(&results)? + "\n",
+        Format::Json => serde_json::to_string(results)? + "\n",
         Format::Md => report::sweep::md(&rows),
-        _ => report::sweep::text(&rows),
+        _ => report::sweep::text(&rows, width),
     };
-    files::put(&text, outputs.file.as_deref(), out)?;
-    Ok(Exit::Ok.into())
+    files::put(&text, file, out)
 }
 
 /// A short name of everything that a run depends on.
@@ -276,6 +301,7 @@ fn fingerprint(resolved: &Resolved) -> String {
 enum CellError {
     Interrupted,
     Json(serde_json::Error),
+    Unsaved(anyhow::Error),
 }
 
 impl From<serde_json::Error> for CellError {
@@ -284,19 +310,34 @@ impl From<serde_json::Error> for CellError {
     }
 }
 
-/// One run, as vLLM's client would report it.
+/// One run, as vLLM's client would report it; saved where that was asked for.
 fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError> {
-    let experiment = present::experiment(&cell.resolved, Records::None);
-    let outcome = simulate(&cell.resolved.scenario, &experiment, |_| !interrupt::is_asked());
-    if outcome.is_interrupted || interrupt::is_asked() {
+    if interrupt::is_asked() {
         return Err(CellError::Interrupted);
     }
-    let meta = present::meta(&cell.resolved, outputs, &outcome.result);
+    let experiment = present::experiment(&cell.resolved, records(outputs, false));
+    let outcome = simulate(&cell.resolved.scenario, &experiment, |_| !interrupt::is_asked());
+    if outcome.is_interrupted {
+        return Err(CellError::Interrupted);
+    }
+    let result = &outcome.result;
+    let meta = present::meta(&cell.resolved, result);
+    if outputs.save_result {
+        let name = file_name(cell.index, outputs, &report::json::file_name(&meta));
+        save(&cell.resolved, result, &meta, outputs, &name).map_err(CellError::Unsaved)?;
+    }
     Ok(serde_json::from_str(&report::json::run(
-        &outcome.result,
+        result,
         &meta,
         Arrays::None,
     ))?)
+}
+
+/// The name of a cell's own file: cells may share the rate, the model and the second that vLLM's name is made of.
+fn file_name(index: usize, outputs: &Outputs, vllms: &str) -> String {
+    let name = outputs.result_filename.as_deref().unwrap_or(vllms);
+    let stem = name.strip_suffix(".json").unwrap_or(name);
+    format!("{stem}-cell{index:03}.json")
 }
 
 /// Reads what an earlier sweep finished and opens its file for more.
@@ -318,8 +359,8 @@ fn resume(
     }
     if !finished.is_empty() {
         terminal.notes(&[format!(
-            "{path} already holds {} runs; they are not simulated again",
-            finished.len()
+            "{path} already holds {}, not simulated again",
+            counted(finished.len() as u64, "run")
         )]);
     }
     let file = std::fs::OpenOptions::new().create(true).append(true).open(path);

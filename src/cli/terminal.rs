@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 
 use super::Colour;
-use crate::config::Diagnostics;
+use crate::config::{Diagnostics, visible};
 
 /// Who we talk to.
 #[derive(Clone, Copy, Debug)]
@@ -48,16 +48,23 @@ impl Terminal {
 
     /// Tells why a command failed.
     pub fn error(self, error: &anyhow::Error) {
-        self.say(&format!("error: {error:#}"));
+        self.say(&visible(&format!("error: {error:#}")));
     }
 
     /// Tells what belongs beside the result, unless quiet.
     pub fn notes(self, notes: &[String]) {
         if !self.is_quiet {
             for note in notes {
-                self.say(&format!("note: {note}"));
+                self.say(&visible(&format!("note: {note}")));
             }
         }
+    }
+
+    /// Columns of the screen that results go to; `None` where they go to a file or a pipe.
+    #[must_use]
+    pub fn width(self) -> Option<usize> {
+        let (terminal_size::Width(columns), _) = terminal_size::terminal_size()?;
+        std::io::stdout().is_terminal().then_some(usize::from(columns))
     }
 
     /// Whether progress may be drawn.

@@ -6,12 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::files;
+use super::terminal::Terminal;
+use super::{Exit, files};
+use crate::report::counted;
 use crate::units::Picos;
 use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit, Trace};
-
-/// Exit code of input that cannot be read.
-const BAD_INPUT: u8 = 2;
 
 /// Describe a trace of requests (rate, lengths, burstiness, shared prefixes) or fit a workload to it
 ///
@@ -60,17 +59,17 @@ pub struct Args {
     #[arg(long)]
     pub vllm_filter: bool,
 
-    /// ShareGPT: characters that make a token, where the file has text and no counts
-    #[arg(long, value_name = "N", default_value_t = 4.0)]
-    pub chars_per_token: f64,
+    /// ShareGPT: characters that make a token, where the file has text and no counts [default: 4]
+    #[arg(long, value_name = "N")]
+    pub chars_per_token: Option<f64>,
 
     /// ServeGen: seconds of the profiles to draw, e.g. 0..86400 [default: the busiest hour]
     #[arg(long, value_name = "START..END", value_parser = parse_window)]
     pub window: Option<(Picos, Picos)>,
 
-    /// ServeGen: seed of the draw
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
+    /// ServeGen: seed of the draw [default: 0]
+    #[arg(long)]
+    pub seed: Option<u64>,
 }
 
 /// How a description is printed.
@@ -86,16 +85,36 @@ pub enum Output {
 ///
 /// # Errors
 /// If a file cannot be opened or written.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    if let Some(target) = args.fit.as_deref().filter(|target| *target != Path::new("-")) {
+        files::check_file(target)?;
+    } else if args.fit.is_some() && args.format == Output::Json {
+        bail!("`--fit -` prints the workload as TOML: `--format json` goes with a file, --fit FILE.toml");
+    }
     let (bytes, name) = read_file(&args.file)?;
     let trace = match trace::read(&bytes, &name, &args.options()) {
         Ok(trace) => trace,
         Err(error) => {
-            let mut stderr = anstream::stderr();
-            writeln!(stderr, "error: {error}")?;
-            return Ok(ExitCode::from(BAD_INPUT));
+            terminal.error(&error.into());
+            return Ok(Exit::BadInput.into());
         }
     };
+    for (flag, is_given, of) in [
+        ("--seed", args.seed.is_some(), Format::Servegen),
+        (
+            "--chars-per-token",
+            args.chars_per_token.is_some(),
+            Format::Sharegpt,
+        ),
+    ] {
+        if is_given && trace.format != of {
+            bail!(
+                "`{flag}` has no effect on a {}: it belongs to {}",
+                trace.format,
+                of
+            );
+        }
+    }
     match &args.fit {
         None => describe(&trace, args.format, out)?,
         Some(target) => fit(&trace, &name, target, args, out)?,
@@ -111,9 +130,11 @@ impl Args {
             block: self.block,
             skip_empty: self.skip_empty,
             vllm_filter: self.vllm_filter,
-            chars_per_token: self.chars_per_token,
+            chars_per_token: self
+                .chars_per_token
+                .unwrap_or(ReadOptions::default().chars_per_token),
             window: self.window,
-            seed: self.seed,
+            seed: self.seed.unwrap_or(ReadOptions::default().seed),
             ..ReadOptions::default()
         }
     }
@@ -141,9 +162,9 @@ fn fit(trace: &Trace, name: &str, target: &Path, args: &Args, out: &mut dyn Writ
         Output::Text => {
             writeln!(
                 out,
-                "wrote {}: the laws of {} requests, none of their rows",
+                "wrote {}: the laws of {}, none of their rows",
                 target.display(),
-                trace.requests.len()
+                counted(trace.requests.len() as u64, "request")
             )?;
             for warning in &trace.warnings {
                 writeln!(out, "warning: {warning}")?;

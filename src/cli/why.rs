@@ -4,7 +4,7 @@ use crate::analysis::RunResult;
 use crate::config::Resolved;
 use crate::cost::{Chunk, StepLoad};
 use crate::report::figures::{bytes_per_s, flops_per_s, percent, time};
-use crate::report::trust_mark;
+use crate::report::{counted, trust_mark};
 
 /// Explains a typical decode step and a prefill step that fills the token budget.
 pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
@@ -34,12 +34,15 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     };
     let mut text = section(
         resolved,
-        &format!("a decode step of {batch} sequences at context {context}"),
+        &format!(
+            "a decode step of {} at context {context}",
+            counted(u64::from(batch), "sequence")
+        ),
         &decode,
     );
     text += &section(
         resolved,
-        &format!("a prefill step of {} tokens", prefill.tokens()),
+        &format!("a prefill step of {}", counted(prefill.tokens(), "token")),
         &prefill,
     );
     text

@@ -6,6 +6,7 @@ use super::files::{self, Files};
 use super::flags::{self, ClientKind, ScenarioFlags, TrafficFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
+use super::report::{self, apply_report};
 
 /// The layers of one command line.
 #[derive(Clone, Debug)]
@@ -73,6 +74,8 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
                 notes.extend(overlooked::lengths(&traffic, "--bench-cmd "));
                 problems.extend(flags::apply_traffic(&mut document, &traffic, "--bench-cmd "));
                 problems.extend(flags::apply_slo(&mut document, &bench.slo, "--bench-cmd "));
+                problems.extend(apply_report(&mut document, &bench.results, "--bench-cmd "));
+                report::vllm_defaults(&mut document);
                 results = bench.results;
                 is_vllm_client = flags.traffic.client != Some(ClientKind::Plain);
             }

@@ -49,6 +49,8 @@ pub struct Diagnostic {
     pub help: Vec<String>,
     /// Where.
     pub place: Place,
+    /// The input is well-formed, but the model does not fit the machine.
+    pub is_misfit: bool,
 }
 
 impl Diagnostic {
@@ -59,7 +61,15 @@ impl Diagnostic {
             label: String::new(),
             help: Vec::new(),
             place: Place::Nowhere,
+            is_misfit: false,
         }
+    }
+
+    /// Says that the input is well-formed and the machine too small.
+    #[must_use]
+    pub fn misfit(mut self) -> Diagnostic {
+        self.is_misfit = true;
+        self
     }
 
     /// Says where.
@@ -91,9 +101,15 @@ impl Diagnostic {
         } else {
             Renderer::plain()
         };
+        let label = visible(&self.label);
+        let help: Vec<String> = self.help.iter().map(|help| visible(help)).collect();
         let title = match (&self.place, self.label.is_empty()) {
-            (Place::File(..), _) | (_, true) => self.message.clone(),
-            _ => format!("{}: {}", self.message, self.label),
+            (Place::File(..), _) | (_, true) => visible(&self.message),
+            _ => format!("{}: {label}", visible(&self.message)),
+        };
+        let name = match &self.place {
+            Place::File(file, _) => visible(&file.name),
+            _ => String::new(),
         };
         let mut problem = Group::with_title(Level::ERROR.primary_title(title));
         if let Place::File(file, span) = &self.place {
@@ -101,25 +117,39 @@ impl Diagnostic {
             let annotation = if self.label.is_empty() {
                 annotation
             } else {
-                annotation.label(&self.label)
+                annotation.label(&label)
             };
             problem = problem.element(
                 Snippet::source(file.text.as_str())
-                    .path(file.name.as_str())
+                    .path(name.as_str())
                     .annotation(annotation),
             );
         }
         let mut report = vec![problem];
         if matches!(self.place, Place::File(..)) {
-            for help in &self.help {
+            for help in &help {
                 report.push(Group::with_title(Level::HELP.secondary_title(help)));
             }
         } else {
-            let helped = self.help.iter().map(|help| Level::HELP.message(help));
+            let helped = help.iter().map(|help| Level::HELP.message(help));
             report[0] = std::mem::replace(&mut report[0], Group::with_level(Level::ERROR)).elements(helped);
         }
         renderer.render(&report)
     }
+}
+
+/// Text with its control characters spelt out, so that what a file or a flag holds cannot steer a terminal.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && character != '\n' {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// Every problem of an input; never empty.
@@ -127,6 +157,12 @@ impl Diagnostic {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
+    /// Whether nothing is wrong but that the model does not fit.
+    #[must_use]
+    pub fn is_misfit(&self) -> bool {
+        self.0.iter().all(|problem| problem.is_misfit)
+    }
+
     /// All messages, a blank line between two.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {

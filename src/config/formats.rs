@@ -8,40 +8,92 @@ use super::raw::{RawDtype, RawModel};
 use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, Mlp, ModelShape, Quantization};
 
+/// A format that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatProblem {
+    /// The key that asks for it, `model.dtype`.
+    pub key: &'static str,
+    /// What is wrong, to follow the key's name.
+    pub problem: &'static str,
+    /// Why.
+    pub label: String,
+    /// How to mend it.
+    pub help: &'static str,
+}
+
+/// What the checks of one model on one GPU found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormatFindings {
+    /// Formats that are refused.
+    pub problems: Vec<FormatProblem>,
+    /// What is converted, as sentences.
+    pub notes: Vec<String>,
+}
+
+/// Which formats somebody asked for; the others are the model's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskedFormats {
+    /// `--dtype`, other than `auto`.
+    pub dtype: bool,
+    /// `--quantization`.
+    pub quantization: bool,
+}
+
 /// Checks the formats of `model` on `device`; `auto` may become another format, as in vLLM.
+#[must_use]
+pub fn check_formats(asked: AskedFormats, model: &mut ModelShape, device: &Device) -> FormatFindings {
+    let mut found = FormatFindings::default();
+    dtype(&mut found, asked, model, device);
+    quantization(&mut found, asked, model, device);
+    found
+}
+
+/// Tells a judge what [`check_formats`] found.
 pub(super) fn check(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, device: &Device) {
-    dtype(judge, raw, model, device);
-    quantization(judge, raw, model, device);
+    let asked = AskedFormats {
+        dtype: raw.dtype.is_some_and(|dtype| dtype != RawDtype::Auto),
+        quantization: raw.quantization.is_some(),
+    };
+    let FormatFindings { problems, notes } = check_formats(asked, model, device);
+    for FormatProblem {
+        key,
+        problem,
+        label,
+        help,
+    } in problems
+    {
+        judge.wrong_help(key, problem, label, help);
+    }
+    judge.notes.extend(notes);
 }
 
 /// Turing has no bfloat16: vLLM refuses it where it is asked for and takes float16 where it is not.
-fn dtype(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, device: &Device) {
-    let is_asked = raw.dtype.is_some_and(|dtype| dtype != RawDtype::Auto);
+fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape, device: &Device) {
     if model.dtype == Dtype::Bf16 && device.architecture == Architecture::Turing {
-        if is_asked {
-            judge.wrong_help(
-                "model.dtype",
-                "asks for a format that the GPU does not have",
-                format!("{} has no bfloat16", device.id),
-                "write float16",
-            );
+        if asked.dtype {
+            found.problems.push(FormatProblem {
+                key: "model.dtype",
+                problem: "asks for a format that the GPU does not have",
+                label: format!("{} has no bfloat16", device.id),
+                help: "write float16",
+            });
         } else {
             model.dtype = Dtype::Fp16;
-            judge.notes.push(format!(
+            found.notes.push(format!(
                 "{} has no bfloat16: the model runs in float16",
                 device.id
             ));
         }
     }
     if model.dtype == Dtype::Fp32 {
-        judge.notes.push(
+        found.notes.push(
             "float32: bytes are counted as four each, but kernels are timed at the 16-bit rate; real ones are slower"
                 .to_string(),
         );
     }
 }
 
-fn quantization(judge: &mut Judge, raw: &RawModel, model: &ModelShape, device: &Device) {
+fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelShape, device: &Device) {
     let peaks = &device.peaks;
     let has_experts = model
         .layers
@@ -49,13 +101,13 @@ fn quantization(judge: &mut Judge, raw: &RawModel, model: &ModelShape, device: &
         .any(|group| matches!(group.mlp, Mlp::Experts { .. }));
     let name = model.quantization.name();
     let missing = match model.quantization {
-        Quantization::Mxfp4 if raw.quantization.is_some() && !has_experts => {
-            judge.wrong_help(
-                "model.quantization",
-                "has no effect on this model",
-                "mxfp4 stores experts, and it has none",
-                "leave it out, or write fp8, awq or nvfp4",
-            );
+        Quantization::Mxfp4 if asked.quantization && !has_experts => {
+            found.problems.push(FormatProblem {
+                key: "model.quantization",
+                problem: "has no effect on this model",
+                label: "mxfp4 stores experts, and it has none".to_string(),
+                help: "leave it out, or write fp8, awq or nvfp4",
+            });
             return;
         }
         Quantization::Fp8 => peaks.fp8.is_none(),
@@ -64,19 +116,20 @@ fn quantization(judge: &mut Judge, raw: &RawModel, model: &ModelShape, device: &
         _ => false,
     };
     if missing {
-        judge.notes.push(format!(
+        found.notes.push(format!(
             "{} has no {name} units: weights are stored so and computed in 16 bits",
             device.id
         ));
     }
 }
 
-/// A KV cache in a format that the GPU cannot compute with.
-pub(super) fn check_kv(judge: &mut Judge, kv_dtype: Dtype, device: &Device) {
-    if kv_dtype == Dtype::Fp8 && device.peaks.fp8.is_none() {
-        judge.notes.push(format!(
+/// What there is to say about a KV cache in a format that the GPU cannot compute with.
+#[must_use]
+pub fn kv_note(kv_dtype: Dtype, device: &Device) -> Option<String> {
+    (kv_dtype == Dtype::Fp8 && device.peaks.fp8.is_none()).then(|| {
+        format!(
             "{} has no fp8 units: an fp8 KV cache saves memory, and not every attention backend of the engine reads it",
             device.id
-        ));
-    }
+        )
+    })
 }

@@ -234,7 +234,7 @@ pub(super) fn build(
         return None;
     }
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
-    formats::check_kv(judge, kv_dtype, device);
+    judge.notes.extend(formats::kv_note(kv_dtype, device));
     let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
     let num_gpu_blocks = plan.num_gpu_blocks;
     let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
@@ -360,7 +360,7 @@ fn plan(
     } else {
         format!("the cell {} {first}", cell.join(", "))
     };
-    let mut problem = Diagnostic::new(message).at(judge.place(key));
+    let mut problem = Diagnostic::new(message).at(judge.place(key)).misfit();
     for line in lines {
         problem = problem.help(line.trim());
     }

@@ -7,6 +7,7 @@
 
 pub mod argv;
 mod assemble;
+mod assumed;
 pub mod axes;
 pub mod diagnostic;
 mod document;
@@ -21,6 +22,7 @@ pub mod pasted;
 pub mod profile;
 pub mod raw;
 mod read;
+mod report;
 mod resolve;
 pub mod scalar;
 mod schema;
@@ -28,10 +30,12 @@ pub mod slo;
 mod workload;
 
 pub use assemble::{Assembled, QUICKSTART, assemble};
-pub use diagnostic::{Diagnostic, Diagnostics, Place};
+pub use diagnostic::{Diagnostic, Diagnostics, Place, visible};
 pub use document::{Document, Source};
 pub use files::{Files, NoFiles};
+pub use formats::{AskedFormats, FormatProblem, check_formats, kv_note};
 pub use judge::Provenance;
+pub use report::{Report, apply_report};
 pub use resolve::{Resolved, resolve, resolved_toml};
 pub use schema::scenario_schema;
 pub use slo::{Metric, PercentileLimit, Slo};

@@ -1,5 +1,6 @@
 //! From an input to a run: the one door through which user input becomes a scenario.
 
+use super::assumed;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::engine;
@@ -8,6 +9,7 @@ use super::formats;
 use super::judge::{Judge, Provenance};
 use super::machine;
 use super::raw::RawCluster;
+use super::report::{self, Report};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
@@ -39,6 +41,8 @@ pub struct Resolved {
     pub slo: Slo,
     /// How long the run lasts.
     pub length: RunLength,
+    /// What a result reports.
+    pub report: Report,
     /// Every value's source, in the order of resolution.
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result: substitutions, flags without effect, consequences.
@@ -100,6 +104,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let model_len = model.as_ref().map(|model| model.max_position);
     let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
     let slo = slo::resolve(&mut judge, &raw.slo);
+    let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     if let Some((spec, _)) = &traffic {
         workload::check_context(&mut judge, spec, engine.config.max_model_len, model_len);
@@ -134,6 +139,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
+    assumed::restore(&mut judge, &raw.assumed);
+    if !judge.problems.is_empty() {
+        return Err(Diagnostics(judge.problems));
+    }
     let scenario = Scenario {
         engine: machine.engine,
         replicas: 1,
@@ -152,6 +161,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         trust: machine.trust,
         slo,
         length,
+        report,
         provenance: judge.provenance,
         notes: judge.notes,
         document: judge.document,
@@ -259,15 +269,8 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         scenario.engine.block_size,
         resolved.calibration
     );
-    for assumption in resolved.assumptions() {
-        let why = match &assumption.source {
-            Source::Profile(name) => format!("default of {name}"),
-            Source::Assumption(why) => why.clone(),
-            _ => continue,
-        };
-        text += &format!("# assumed: {} = {} ({why})\n", assumption.key, assumption.value);
-    }
     text.push('\n');
+    text += &assumed::written(resolved.assumptions());
     text += &toml::to_string(resolved.document.table())
         .expect("a table that was read from TOML can be written as TOML");
     text

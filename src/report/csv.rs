@@ -12,9 +12,10 @@ use crate::sim::Outcome;
 
 const IN_MEMORY: &str = "rows of equal length are written into memory";
 
-/// One row a request, in order of sending; the header alone where records were not kept.
+/// One row a request, in order of sending; the header alone where records were not kept. A run that was stopped before
+/// its end has a last row without a request, whose outcome is `interrupted`.
 #[must_use]
-pub fn requests(result: &RunResult) -> String {
+pub fn requests(result: &RunResult, is_interrupted: bool) -> String {
     let head = [
         "id",
         "replica",
@@ -33,7 +34,12 @@ pub fn requests(result: &RunResult) -> String {
     ];
     let mut records: Vec<&RequestRecord> = result.records.iter().flatten().collect();
     records.sort_by_key(|record| record.completion.id);
-    write(&head, records.into_iter().map(request))
+    let mark = is_interrupted.then(|| {
+        let mut row = vec![String::new(); head.len()];
+        row[2] = "interrupted".into();
+        row
+    });
+    write(&head, records.into_iter().map(request).chain(mark))
 }
 
 fn request(record: &RequestRecord) -> Vec<String> {
@@ -120,7 +126,12 @@ pub fn knee(view: &KneeView) -> String {
             point.growth_per_s.to_string(),
         ]
     });
-    write(&head, rows)
+    let mark = view.is_interrupted.then(|| {
+        let mut row = vec![String::new(); head.len()];
+        row[1] = "interrupted".into();
+        row
+    });
+    write(&head, rows.chain(mark))
 }
 
 fn cell(value: Option<f64>) -> String {
@@ -146,16 +157,17 @@ mod tests {
 
     #[test]
     fn a_request_that_failed_has_no_first_token() {
-        assert_snapshot!(requests(&fixtures::recorded_run()), @r"
+        assert_snapshot!(requests(&fixtures::recorded_run(), true), @r"
         id,replica,outcome,start_time_s,client_queue_time_s,queue_time_s,waiting_time_s,ttft_s,tpot_s,latency_s,input_tokens,cached_tokens,output_tokens,preemptions
         0,0,completed,0.25,0.002,0.001,0.001,0.05,0.012499999999999997,0.075,1024,512,3,0
         1,0,timed_out,0.5,0.002,0.001,0.001,,,1,1024,512,0,0
+        ,,interrupted,,,,,,,,,,,
         ");
     }
 
     #[test]
     fn a_run_without_records_has_a_header_alone() {
-        assert_eq!(requests(&fixtures::stable_run()).lines().count(), 1);
+        assert_eq!(requests(&fixtures::stable_run(), false).lines().count(), 1);
     }
 
     #[test]

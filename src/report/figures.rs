@@ -30,6 +30,13 @@ pub fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
+/// A count and what is counted, with its plural: `1 request`, `12,345 requests`.
+#[must_use]
+pub fn counted(value: u64, noun: &str) -> String {
+    let plural = if value == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(value))
+}
+
 /// A duration given in seconds: `412 ms`, `18.3 ms`, `24.2 s`, `7.50 µs`.
 #[must_use]
 pub fn time(seconds: f64) -> String {

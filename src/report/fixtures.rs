@@ -95,6 +95,7 @@ pub(super) fn knee_view() -> KneeView {
             },
         ],
         attainment: 0.99,
+        is_interrupted: false,
         limited_by: Some("prefill compute (91 % of roof at the knee)".into()),
         trust: vec![
             ("decode".into(), Trust::Calibrated),
@@ -399,6 +400,8 @@ pub(super) fn meta() -> ResultMeta {
         ramp_up: None,
         metadata: vec![],
         percentiles: vec![99.0],
+        metrics: ["ttft", "tpot", "itl", "e2el"].map(String::from).to_vec(),
+        interrupted: None,
         goodput: vec![
             Limit {
                 metric: "ttft".into(),

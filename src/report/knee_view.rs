@@ -1,9 +1,10 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
-use super::figures::percent;
+use super::figures::{percent, significant, time};
 use super::views::{KneePoint, KneeView, Limit, Quantiles};
-use crate::analysis::knee::{Knee, Limiter, Point, Pressure};
+use crate::analysis::knee::{Binding, Knee, Limiter, Point, Pressure, Statistic};
 use crate::cost::Trust;
+use crate::metrics::Metric;
 
 /// What a search does not know of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct KneeContext {
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
     pub assumptions: Vec<String>,
+    /// Ctrl-C ended the search.
+    pub is_interrupted: bool,
 }
 
 impl KneeView {
@@ -30,8 +33,9 @@ impl KneeView {
             attainment,
             trust,
             mut assumptions,
+            is_interrupted,
         } = context;
-        if !knee.converged {
+        if !knee.converged && !is_interrupted {
             assumptions.push("the search ran out of runs: its intervals are wider than asked for".into());
         }
         KneeView {
@@ -41,9 +45,8 @@ impl KneeView {
             saturation: knee.saturation,
             limits,
             attainment,
-            limited_by: knee
-                .limiter
-                .map(|limiter| limited_by(limiter, pressure_at_knee(knee))),
+            is_interrupted,
+            limited_by: limited_by(knee),
             trust,
             assumptions,
         }
@@ -81,24 +84,77 @@ fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
     below.filter_map(|point| point.pressure).next()
 }
 
-fn limited_by(limiter: Limiter, pressure: Option<Pressure>) -> String {
-    let name = match limiter {
-        Limiter::PrefillCompute => "prefill compute",
+/// What binds first, why, and which resource is pressed the hardest.
+fn limited_by(knee: &Knee) -> Option<String> {
+    let limiter = knee.limiter?;
+    let Some(pressure) = pressure_at_knee(knee) else {
+        return Some(resource(limiter).into());
+    };
+    let highest = knee.points.last().filter(|point| point.is_within());
+    let first = match (highest, knee.binding) {
+        (Some(highest), _) => format!(
+            "nothing up to {} req/s, the highest rate tried",
+            significant(highest.rate)
+        ),
+        (None, Some(binding)) => binds(&binding, limiter, &pressure),
+        (None, None) => format!(
+            "saturation: the queue grows before any promise is seen to break (the engine is busy {} of the time)",
+            percent(pressure.busy)
+        ),
+    };
+    Some(format!(
+        "{first}. Hardest pressed is {} (compute {} of roof, bandwidth {}, host {} of step time, KV blocks {} at most)",
+        resource(limiter),
+        percent(pressure.compute),
+        percent(pressure.bandwidth),
+        percent(pressure.host),
+        percent(pressure.kv_blocks)
+    ))
+}
+
+/// The promise that breaks first, and what its latency is spent on.
+fn binds(binding: &Binding, limiter: Limiter, pressure: &Pressure) -> String {
+    let statistic = match binding.statistic {
+        Statistic::Mean => "mean".to_owned(),
+        Statistic::Quantile(p) => format!("p{}", (p * 1e6).round() / 1e4),
+    };
+    let steps = format!(
+        "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too, and the engine is busy {} \
+         of the time",
+        significant(pressure.batch),
+        percent(pressure.mixed),
+        percent(pressure.busy)
+    );
+    let why = match (limiter, binding.queue) {
+        (Limiter::KvBlocks, _) if pressure.preemptions > 0.001 => {
+            "sequences lose their KV blocks and are computed again".to_owned()
+        }
+        (Limiter::KvBlocks, _) => "requests wait for KV blocks".to_owned(),
+        (Limiter::MaxNumSeqs, _) => "requests wait for a place among max_num_seqs".to_owned(),
+        (Limiter::TokenBudget, _) => "prompts wait for room in max_num_batched_tokens".to_owned(),
+        (_, Some(queue)) if binding.metric == Metric::Ttft => format!(
+            "{} of it is the wait for a first step, the rest the prompt's own steps; {steps}",
+            percent(queue)
+        ),
+        _ => steps,
+    };
+    format!(
+        "{} {statistic}, which reaches its limit first ({} of {}): {why}",
+        binding.metric.name().to_uppercase(),
+        time(binding.value_s),
+        time(binding.limit_s)
+    )
+}
+
+fn resource(limiter: Limiter) -> &'static str {
+    match limiter {
+        Limiter::PrefillCompute => "compute",
         Limiter::HbmBandwidth => "memory bandwidth",
-        Limiter::KvBlocks => "KV blocks",
+        Limiter::KvBlocks => "the pool of KV blocks",
         Limiter::MaxNumSeqs => "max_num_seqs",
         Limiter::TokenBudget => "max_num_batched_tokens",
         Limiter::Host => "the host",
-    };
-    let Some(pressure) = pressure else {
-        return name.into();
-    };
-    format!(
-        "{name} (compute {} of roof, bandwidth {}, KV blocks {} at most)",
-        percent(pressure.compute),
-        percent(pressure.bandwidth),
-        percent(pressure.kv_blocks)
-    )
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +189,7 @@ mod tests {
             waiting: None,
             kv_usage: None,
             growth_per_s: 0.0,
+            binding: None,
             pressure: Some(Pressure {
                 compute: 0.91 / rate * 10.0,
                 bandwidth: 0.46,
@@ -151,6 +208,13 @@ mod tests {
             }),
             saturation: None,
             limiter: Some(Limiter::PrefillCompute),
+            binding: Some(Binding {
+                metric: Metric::Ttft,
+                statistic: Statistic::Quantile(0.99),
+                value_s: 0.48,
+                limit_s: 0.5,
+                queue: Some(0.8),
+            }),
             points: vec![
                 tried(5.0, Verdict::Stable),
                 tried(10.0, Verdict::Stable),
@@ -162,7 +226,10 @@ mod tests {
         let limited_by = view.limited_by.unwrap();
         assert_eq!(
             limited_by,
-            "prefill compute (compute 91.0 % of roof, bandwidth 46.0 %, KV blocks 0 % at most)"
+            "TTFT p99, which reaches its limit first (480 ms of 500 ms): 80.0 % of it is the wait for a first step, the \
+             rest the prompt's own steps; a step decodes 0 sequences on average, 0 % of the steps carry pieces of \
+             prompts too, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time, KV \
+             blocks 0 % at most)"
         );
         assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
         assert_eq!(view.assumptions.len(), 1, "an unfinished search says so");

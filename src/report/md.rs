@@ -28,7 +28,13 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     ];
     let rows: Vec<Vec<String>> = latencies
         .into_iter()
-        .filter(|(_, distribution)| distribution.count() > 0)
+        .filter(|(name, distribution)| {
+            distribution.count() > 0
+                && meta
+                    .metrics
+                    .iter()
+                    .any(|metric| metric.eq_ignore_ascii_case(name))
+        })
         .map(|(name, distribution)| {
             let mut row = vec![
                 name.into(),

@@ -5,36 +5,68 @@
 
 use serde_json::Value;
 
-use super::figures::{percent, significant, time};
-use super::tables::{Column, markdown, table};
+use super::figures::{counted, percent, significant, time};
+use super::tables::{Column, markdown, table_within};
 
 /// One run of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepRow<'a> {
     /// (axis, value).
     pub settings: &'a [(String, String)],
-    /// The run's object.
+    /// The run's object; `null` where the sweep was stopped before it.
     pub run: &'a Value,
 }
 
 impl SweepRow<'_> {
+    /// A key of the run; percentiles that were not asked for stand among those that are always written.
     fn number(&self, key: &str) -> Option<f64> {
-        self.run.get(key)?.as_f64()
+        let always = || self.run.pointer(&format!("/plimsoll/whole/{key}"));
+        self.run.get(key).or_else(always)?.as_f64()
+    }
+
+    fn is_finished(&self) -> bool {
+        !self.run.is_null()
     }
 
     fn verdict(&self) -> &str {
+        if !self.is_finished() {
+            return "not_run";
+        }
         self.run
             .pointer("/plimsoll/verdict")
             .and_then(Value::as_str)
             .unwrap_or("?")
     }
+
+    /// The verdict, and how many requests were turned away.
+    fn state(&self) -> String {
+        let verdict = self.verdict().replace('_', " ");
+        let count = |key: &str| self.number(key).unwrap_or(0.0);
+        let (failed, completed) = (count("failed"), count("completed"));
+        let share = failed / (failed + completed).max(1.0);
+        if share >= 0.01 {
+            let whole = |key: &str| {
+                self.run
+                    .pointer(&format!("/plimsoll/whole/{key}"))
+                    .and_then(Value::as_f64)
+            };
+            let fate = if whole("timed_out") > whole("rejected") {
+                "given up"
+            } else {
+                "refused"
+            };
+            format!("{verdict}, {} {fate}", percent(share))
+        } else {
+            verdict
+        }
+    }
 }
 
-/// Writes the table.
+/// Writes the table; cells are folded where it is wider than `width` columns.
 #[must_use]
-pub fn text(rows: &[SweepRow<'_>]) -> String {
+pub fn text(rows: &[SweepRow<'_>], width: Option<usize>) -> String {
     let (columns, cells) = cells(rows);
-    format!("{}\n{}", answer(rows), table(&columns, &cells))
+    format!("{}\n{}", answer(rows), table_within(&columns, &cells, width))
 }
 
 /// Writes the table in Markdown.
@@ -44,7 +76,7 @@ pub fn md(rows: &[SweepRow<'_>]) -> String {
     format!("{}\n\n{}", answer(rows), markdown(&columns, &cells))
 }
 
-/// The first line: how many runs, and which served the most.
+/// The first line: how many runs, whether that is all of them, and which served the most.
 fn answer(rows: &[SweepRow<'_>]) -> String {
     let best = rows
         .iter()
@@ -57,7 +89,12 @@ fn answer(rows: &[SweepRow<'_>]) -> String {
             name(row.settings)
         )
     });
-    format!("{} runs{best}", rows.len())
+    let finished = rows.iter().filter(|row| row.is_finished()).count();
+    if finished < rows.len() {
+        let all = counted(rows.len() as u64, "run");
+        return format!("INTERRUPTED: {finished} of {all} finished{best}");
+    }
+    format!("{}{best}", counted(rows.len() as u64, "run"))
 }
 
 fn name(settings: &[(String, String)]) -> String {
@@ -104,14 +141,16 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
             ms("p99_tpot_ms"),
             ms("median_e2el_ms"),
             good,
-            row.verdict().to_owned(),
+            row.state(),
         ]);
         cells
     };
-    (columns, rows.iter().map(shown).collect())
+    let finished = rows.iter().filter(|row| row.is_finished());
+    (columns, finished.map(shown).collect())
 }
 
-/// Writes one line a run: the axes, then every plain key of its object, then the verdict.
+/// Writes one line a run: the axes, then every plain key of its object, then the verdict; a run that was not made has its
+/// axes and the verdict `not_run`.
 ///
 /// # Panics
 /// Never: what is written stays in memory.
@@ -121,9 +160,9 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         return String::new();
     };
     let is_plain = |value: &Value| !value.is_object() && !value.is_array();
-    let keys: Vec<&String> = first
-        .run
-        .as_object()
+    let finished = rows.iter().find(|row| row.is_finished());
+    let keys: Vec<&String> = finished
+        .and_then(|row| row.run.as_object())
         .map(|object| {
             object
                 .iter()
@@ -170,6 +209,38 @@ mod tests {
             csv(&rows),
             "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
         );
-        assert!(text(&rows).starts_with("1 runs; most output 12.5 tok/s at gpu = l40s, one\n"));
+        assert!(text(&rows, None).starts_with("1 run; most output 12.5 tok/s at gpu = l40s, one\n"));
+    }
+
+    #[test]
+    fn a_run_that_was_not_made_is_marked_and_quotes_nothing() {
+        let run: Value =
+            serde_json::from_str(r#"{"output_throughput": 12.5, "plimsoll": {"verdict": "stable"}}"#)
+                .unwrap();
+        let settings = ["2", "4"].map(|rate| [("request-rate".to_owned(), rate.to_owned())]);
+        let rows = [
+            SweepRow {
+                settings: &settings[0],
+                run: &Value::Null,
+            },
+            SweepRow {
+                settings: &settings[1],
+                run: &run,
+            },
+        ];
+        assert_eq!(
+            csv(&rows),
+            "request-rate,output_throughput,verdict\n2,,not_run\n4,12.5,stable\n"
+        );
+        let table = text(&rows, Some(60));
+        assert!(
+            table.starts_with(
+                "INTERRUPTED: 1 of 2 runs finished; most output 12.5 tok/s at request-rate = 4\n"
+            )
+        );
+        assert!(
+            table.lines().skip(1).all(|line| line.chars().count() <= 60),
+            "{table}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Plain tables for terminals: a rule under the head, no frames.
 
-use comfy_table::{CellAlignment, Table, TableStyle};
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
 
 /// A column's head and the side its cells lean to.
 pub(super) struct Column {
@@ -26,6 +26,11 @@ impl Column {
 
 /// Lays out rows under heads, two spaces from the margin, each line ended by a newline.
 pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
+    table_within(columns, rows, None)
+}
+
+/// A table whose cells take several lines where it would be wider than `width` columns.
+pub(super) fn table_within(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new());
     table.set_header(columns.iter().map(|column| column.head.as_str()));
@@ -34,6 +39,12 @@ pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
         if let Some(laid_out) = table.column_mut(index) {
             laid_out.set_cell_alignment(column.alignment);
         }
+    }
+    let natural = table.lines().map(|line| line.trim_end().chars().count()).max();
+    if let Some(width) = width.filter(|width| natural.is_some_and(|natural| natural + 1 > *width)) {
+        // One column is the margin's.
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(width.saturating_sub(1)).unwrap_or(u16::MAX));
     }
     table
         .lines()

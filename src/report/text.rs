@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::figures::{count, percent, significant, time};
+use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
@@ -13,6 +13,8 @@ use crate::metrics::{Distribution, LittleCheck, Summary};
 
 /// Longest line in columns.
 pub const WIDTH: usize = 100;
+/// Share of requests turned away from which a reader must know before any latency.
+const LOST_SHARE: f64 = 0.01;
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
 const LITTLE_TOLERANCE: f64 = 1e-6;
 
@@ -38,15 +40,40 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     text
 }
 
-/// The first line: what a reader who reads no further must know.
+/// The first line: what a reader who reads no further must know. A run that was stopped, and requests that were turned
+/// away, come before the figures of what was served.
 #[must_use]
 pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
+    let whole = &result.whole;
+    let interrupted = meta.interrupted.map_or(String::new(), |cut| {
+        let of = cut
+            .asked
+            .map_or(String::new(), |asked| format!(" of {}", count(asked)));
+        format!(
+            "INTERRUPTED after {}{of} requests; until then: ",
+            count(cut.ended)
+        )
+    });
+    let lost = whole.rejected + whole.timed_out;
+    let share = lost as f64 / whole.sent.max(1) as f64;
+    let lost = if share < LOST_SHARE || whole.completed == 0 {
+        String::new()
+    } else if whole.rejected >= whole.timed_out {
+        format!("REFUSED {} of requests; those served: ", percent(share))
+    } else {
+        format!("GIVEN UP {} of requests; those served: ", percent(share))
+    };
+    format!("{interrupted}{lost}{}", served(result, meta))
+}
+
+/// The first line of what was served.
+fn served(result: &RunResult, meta: &ResultMeta) -> String {
     let load = load(meta);
     let whole = &result.whole;
     if whole.completed == 0 && whole.sent > 0 {
         return format!(
-            "NO ANSWERS {load}: of {} requests {} were given up and {} refused",
-            count(whole.sent),
+            "NO ANSWERS {load}: of {} {} given up and {} refused",
+            counted(whole.sent, "request"),
             count(whole.timed_out),
             count(whole.rejected)
         );
@@ -60,13 +87,16 @@ pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
         ),
         Verdict::TooShort => {
             format!(
-                "TOO SHORT {load}: {} completed requests describe this run only",
-                count(result.whole.completed)
+                "TOO SHORT {load}: {} no more than this run",
+                match result.whole.completed {
+                    1 => "1 completed request describes".to_owned(),
+                    more => format!("{} completed requests describe", count(more)),
+                }
             )
         }
         Verdict::Finite => format!(
-            "finished {} requests in {} ({}): {} req/s, {} tok/s out",
-            count(result.whole.completed),
+            "finished {} in {} ({}): {} req/s, {} tok/s out",
+            counted(result.whole.completed, "request"),
             time(result.whole.duration_s),
             load.trim_start_matches("at "),
             significant(per_second(result.whole.completed, result.whole.duration_s)),
@@ -116,6 +146,12 @@ fn paint(line: &str, verdict: Verdict, style: Style) -> String {
         return line.into();
     }
     let code = match verdict {
+        _ if line.starts_with("INTERRUPTED")
+            || line.starts_with("REFUSED")
+            || line.starts_with("GIVEN UP") =>
+        {
+            31
+        }
         Verdict::Stable | Verdict::Finite => 32,
         Verdict::Critical | Verdict::TooShort => 33,
         Verdict::Unstable => 31,
@@ -148,7 +184,7 @@ pub(super) fn assumed(text: &mut String, assumptions: &[String]) {
 }
 
 /// A name and its sentences, wrapped with a hanging indent.
-fn listed(text: &mut String, name: &str, sentences: &[String]) {
+pub(super) fn listed(text: &mut String, name: &str, sentences: &[String]) {
     const INDENT: &str = "              ";
     for (index, sentence) in sentences.iter().enumerate() {
         let lead = if index == 0 {
@@ -270,8 +306,8 @@ fn cache(text: &mut String, shown: &Summary) {
     if shown.preemptions > 0 {
         let recomputed = count(shown.work.recomputed_tokens);
         parts.push(format!(
-            "{} preemptions, {recomputed} tokens computed again",
-            count(shown.preemptions)
+            "{}, {recomputed} tokens computed again",
+            counted(shown.preemptions, "preemption")
         ));
     }
     if !parts.is_empty() {
@@ -353,6 +389,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::super::fixtures;
+    use super::super::views::Interrupted;
     use super::*;
     use crate::analysis::Estimate;
 
@@ -365,7 +402,17 @@ mod tests {
         critical.verdict = Verdict::Critical;
         assert_snapshot!(first(&critical, &meta), @"CRITICAL at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms ±7.95 %, TPOT p50 7.25 ms, 1,280 tok/s out");
         assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists");
-        assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 were given up and 0 refused");
+        assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused");
+        let mut crowded = fixtures::stable_run();
+        crowded.whole.rejected = 9_000;
+        let cut = ResultMeta {
+            interrupted: Some(Interrupted {
+                ended: 1_000,
+                asked: Some(20_000),
+            }),
+            ..meta.clone()
+        };
+        assert_snapshot!(first(&crowded, &cut), @"INTERRUPTED after 1,000 of 20,000 requests; until then: REFUSED 90.0 % of requests; those served: stable at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms, TPOT p50 7.25 ms, 1,280 tok/s out");
         let mut finite = fixtures::unstable_run();
         finite.verdict = Verdict::Finite;
         let offline = ResultMeta {
@@ -440,7 +487,7 @@ mod tests {
     #[test]
     fn a_run_without_answers_prints_no_empty_table() {
         assert_snapshot!(run(&fixtures::failed_run(), &fixtures::meta(), Style::default()), @r"
-        NO ANSWERS at 10.0 req/s: of 8 requests 8 were given up and 0 refused
+        NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused
           why         8 requests are too few
           ignored     --served-model-name: no effect on timing
           trust       ●●○ decode calibrated   ●○○ prefill roofline only

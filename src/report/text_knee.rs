@@ -30,6 +30,15 @@ pub fn knee_markdown(view: &KneeView) -> String {
 /// The first line.
 #[must_use]
 pub fn answer(view: &KneeView) -> String {
+    if view.is_interrupted {
+        let rates = super::figures::counted(view.points.len() as u64, "rate");
+        return format!("INTERRUPTED after {rates}; until then: {}", found(view));
+    }
+    found(view)
+}
+
+/// What the rates that were tried say.
+fn found(view: &KneeView) -> String {
     let saturation = view.saturation.map_or(String::new(), |estimate| {
         format!(
             "saturates at {} req/s (95 % {})",
@@ -52,7 +61,11 @@ pub fn answer(view: &KneeView) -> String {
 }
 
 fn first_lines(view: &KneeView, style: Style) -> String {
-    let code = if view.knee.is_some() { 32 } else { 31 };
+    let code = if view.knee.is_some() && !view.is_interrupted {
+        32
+    } else {
+        31
+    };
     let mut text = match style.color {
         true => format!("\u{1b}[1;{code}m{}\u{1b}[0m\n", answer(view)),
         false => format!("{}\n", answer(view)),
@@ -70,7 +83,7 @@ fn first_lines(view: &KneeView, style: Style) -> String {
         );
     }
     if let Some(limited_by) = &view.limited_by {
-        text += &format!("  limited by  {limited_by}\n");
+        super::text::listed(&mut text, "limited by", std::slice::from_ref(limited_by));
     }
     let marks: Vec<String> = view
         .trust
@@ -78,7 +91,7 @@ fn first_lines(view: &KneeView, style: Style) -> String {
         .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
         .collect();
     if !marks.is_empty() {
-        text += &format!("  trust       {}\n", marks.join("   "));
+        super::text::listed(&mut text, "trust", &[marks.join("   ")]);
     }
     super::text::assumed(&mut text, &view.assumptions);
     text
@@ -135,6 +148,7 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
             None => "critical".into(),
         },
         Verdict::TooShort => "too short".into(),
+        Verdict::Finite if at_knee => "finite, SLO knee".into(),
         Verdict::Finite => "finite".into(),
         Verdict::Stable if at_knee => "stable, SLO knee".into(),
         Verdict::Stable => "stable".into(),

@@ -1,6 +1,6 @@
 //! The latency tables of the run report: one row a metric, moments and percentiles, and their intervals.
 
-use super::figures::{count, significant, time};
+use super::figures::{counted, significant, time};
 use super::tables::{Column, table};
 use super::views::ResultMeta;
 use crate::analysis::{Estimate, RunResult, Verdict};
@@ -22,20 +22,24 @@ pub(super) fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) 
     let title = match (&result.steady, result.steady_window_s) {
         (Some(steady), Some((from, to))) => {
             format!(
-                "steady state, {} to {}, {} requests",
+                "steady state, {} to {}, {}",
                 time(from),
                 time(to),
-                count(steady.completed)
+                counted(steady.completed, "request")
             )
         }
         _ if result.verdict == Verdict::Unstable => {
             "whole run: TTFT, E2EL and queue grow with its length".into()
         }
-        _ => format!("whole run, {} requests", count(shown.completed)),
+        _ => format!("whole run, {}", counted(shown.completed, "request")),
     };
     let rows: Vec<_> = rows(shown)
         .into_iter()
         .filter(|(_, _, distribution)| distribution.count() > 0)
+        .filter(|(_, key, _)| {
+            let is_optional = matches!(*key, "ttft" | "tpot" | "itl" | "e2el");
+            !is_optional || meta.metrics.iter().any(|metric| metric == key)
+        })
         // Only a client that limits its requests in flight has a queue of its own.
         .filter(|(_, key, distribution)| *key != "client_queue_time" || distribution.max_s() > Some(0.0))
         .collect();

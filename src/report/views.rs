@@ -7,6 +7,15 @@ use jiff::civil::DateTime;
 use crate::analysis::{Estimate, Verdict};
 use crate::cost::Trust;
 
+/// How far a run came that was stopped before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Requests that had ended.
+    pub ended: u64,
+    /// Requests asked for; `None` where the length was chosen automatically.
+    pub asked: Option<u64>,
+}
+
 /// What a result says about its own making.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultMeta {
@@ -44,6 +53,10 @@ pub struct ResultMeta {
     pub metadata: Vec<(String, String)>,
     /// Percentiles to write, in 0..=100, ascending.
     pub percentiles: Vec<f64>,
+    /// Metrics to write percentiles of, `ttft`.
+    pub metrics: Vec<String>,
+    /// Where Ctrl-C ended the run; `None` where nothing did.
+    pub interrupted: Option<Interrupted>,
     /// `--goodput` limits; all must hold for a request to be good.
     pub goodput: Vec<Limit>,
     /// Seed of every random stream.
@@ -106,7 +119,9 @@ pub struct KneeView {
     pub limits: Vec<Limit>,
     /// Share of requests that must meet them, in 0..=1.
     pub attainment: f64,
-    /// What binds at the knee, as a phrase: `prefill compute (91 % of roof at the knee)`.
+    /// Ctrl-C ended the search: more rates would have been tried.
+    pub is_interrupted: bool,
+    /// What binds first at the knee, as a phrase: `TTFT p99 reaching 490 ms of 500 ms: …`.
     pub limited_by: Option<String>,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,

@@ -28,15 +28,14 @@ pub struct Progress<'a> {
 /// `tell` is called for each finished cell, one call at a time, from any thread. Results that are not finished
 /// take the way through JSON too, so that a resumed sweep and an uninterrupted one return equal values.
 ///
-/// # Errors
-/// The error of the first cell, in order, that failed; all other cells are evaluated all the same, so that a
-/// repaired sweep has only the failed ones to do.
+/// A cell that fails has its error in its place; all other cells are evaluated all the same, so that a repaired sweep has
+/// only the failed ones to do.
 pub fn run<T, E>(
     cells: &[Cell],
     mut finished: Finished<T>,
     evaluate: impl Fn(&Cell) -> Result<T, E> + Sync,
     tell: impl FnMut(&Progress<'_>) + Send,
-) -> Result<Vec<T>, E>
+) -> Vec<Result<T, E>>
 where
     T: Serialize + DeserializeOwned + Send,
     E: From<serde_json::Error> + Send,
@@ -55,8 +54,7 @@ where
         });
     };
     let work: Vec<(&Cell, Option<T>)> = cells.iter().map(|cell| (cell, finished.take(cell))).collect();
-    let results: Vec<Result<T, E>> = work
-        .into_par_iter()
+    work.into_par_iter()
         .map(|(cell, known)| {
             if let Some(known) = known {
                 announce(cell, "");
@@ -66,8 +64,7 @@ where
             announce(cell, line.as_ref().map_or("", String::as_str));
             Ok(super::rows::result_of(&line?)?)
         })
-        .collect();
-    results.into_iter().collect()
+        .collect()
 }
 
 #[cfg(test)]
@@ -84,6 +81,10 @@ mod tests {
         }]])
         .unwrap()
         .cells()
+    }
+
+    fn all<T, E>(results: Vec<Result<T, E>>) -> Result<Vec<T>, E> {
+        results.into_iter().collect()
     }
 
     fn square(cell: &Cell) -> Result<f64, serde_json::Error> {
@@ -103,7 +104,7 @@ mod tests {
         let cells = cells(50);
         let bytes = |threads| {
             with_threads(threads, || {
-                let results = run(&cells, Finished::default(), square, |_| {}).unwrap();
+                let results = all(run(&cells, Finished::default(), square, |_| {})).unwrap();
                 to_jsonl(&cells, &results).unwrap()
             })
         };
@@ -114,9 +115,9 @@ mod tests {
     fn an_interrupted_sweep_runs_only_what_is_missing_and_ends_the_same() {
         let cells = cells(20);
         let mut file = String::new();
-        let whole = run(&cells, Finished::default(), square, |progress| {
+        let whole = all(run(&cells, Finished::default(), square, |progress| {
             file.push_str(progress.line)
-        })
+        }))
         .unwrap();
         let cut = file.char_indices().filter(|(_, c)| *c == '\n').nth(7).unwrap().0 + 5;
         let finished = Finished::read(&file[..cut]).unwrap();
@@ -132,7 +133,7 @@ mod tests {
             again.push_str(progress.line);
             most = most.max(progress.done);
         });
-        assert_eq!(resumed.unwrap(), whole);
+        assert_eq!(all(resumed).unwrap(), whole);
         assert_eq!(evaluated.into_inner(), 12);
         assert_eq!(most, 20);
         assert_eq!(Finished::<f64>::read(&again).unwrap().len(), 20);
@@ -158,7 +159,7 @@ mod tests {
         let outcome = run(&cells(10), Finished::default(), odd, |p| {
             lines += usize::from(!p.line.is_empty())
         });
-        assert_eq!(outcome, Err(Failed(1)));
+        assert_eq!((&outcome[8], &outcome[9]), (&Ok(8), &Err(Failed(9))));
         assert_eq!(lines, 5);
     }
 

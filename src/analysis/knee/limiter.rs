@@ -28,6 +28,12 @@ pub struct Pressure {
     pub seqs: f64,
     /// Mean tokens of steps with prefill against the token budget.
     pub token_budget: f64,
+    /// Share of the time in which steps run.
+    pub busy: f64,
+    /// Share of steps that carry a piece of a prompt.
+    pub mixed: f64,
+    /// Mean sequences that decode in a step.
+    pub batch: f64,
     /// Mean number waiting over the mean number in the system.
     pub waiting: f64,
     /// Preemptions per completed request.
@@ -69,6 +75,9 @@ impl Pressure {
             kv_blocks: occupancy.kv_usage_max,
             seqs: share(f64::from(occupancy.running_max), seqs),
             token_budget: share(mixed_tokens, f64::from(limits.max_num_batched_tokens)),
+            busy: occupancy.busy,
+            mixed: share(mixed_steps, work.steps as f64),
+            batch: riding,
             waiting: share(occupancy.waiting, occupancy.in_system),
             preemptions: share(summary.preemptions as f64, summary.completed as f64),
         }

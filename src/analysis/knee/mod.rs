@@ -4,11 +4,13 @@
 //! then halves the bracket; every rate sees the same random streams, so neighbouring points differ by the rate and
 //! not by luck. Overloaded points are cheap because growth shows early.
 
+mod binding;
 mod limiter;
 mod objective;
 mod point;
 mod search;
 
+pub use binding::Binding;
 pub use limiter::{EngineLimits, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
 pub use point::Point;

@@ -28,6 +28,8 @@ pub struct Constraint {
 pub struct Objective {
     /// Share of requests that must meet every goodput limit.
     pub attainment: Option<f64>,
+    /// Those limits in seconds, where they are known: they say which of them binds, and decide nothing.
+    pub limits: Vec<(Metric, f64)>,
     /// Limits on statistics.
     pub constraints: Vec<Constraint>,
 }
@@ -38,9 +40,9 @@ impl Objective {
     /// the objective is empty and nothing can be missed.
     #[must_use]
     pub fn slack(&self, run: &RunResult) -> Option<Estimate> {
-        let steady = run.steady.as_ref().filter(|_| run.verdict != Verdict::Unstable)?;
+        let steady = run.quotable().filter(|_| run.verdict != Verdict::Unstable)?;
         let attainment = self.attainment.and_then(|share| {
-            let reached = interval(run, "attainment")?;
+            let reached = interval(run, "attainment").or_else(|| counted(steady))?;
             Some(Estimate {
                 value: reached.value - share,
                 low: reached.low - share,
@@ -92,6 +94,17 @@ impl Objective {
     }
 }
 
+/// The share of good requests as it was counted, for a run that is not a sample of a steady state.
+pub(super) fn counted(summary: &Summary) -> Option<Estimate> {
+    let ended = summary.completed + summary.rejected + summary.timed_out;
+    let value = summary.good? as f64 / ended.max(1) as f64;
+    Some(Estimate {
+        value,
+        low: value,
+        high: value,
+    })
+}
+
 impl Constraint {
     /// The limited statistic in seconds; `None` where no request has that latency.
     fn value_s(&self, summary: &Summary) -> Option<f64> {
@@ -122,7 +135,7 @@ impl Constraint {
     }
 }
 
-fn distribution(summary: &Summary, metric: Metric) -> &Distribution {
+pub(super) fn distribution(summary: &Summary, metric: Metric) -> &Distribution {
     match metric {
         Metric::Ttft => &summary.ttft,
         Metric::Tpot => &summary.tpot,
@@ -171,15 +184,15 @@ mod tests {
     fn a_promise_is_kept_broken_or_not_yet_known() {
         let share = |share| Objective {
             attainment: Some(share),
-            constraints: Vec::new(),
+            ..Objective::default()
         };
         let median = |limit_s| Objective {
-            attainment: None,
             constraints: vec![Constraint {
                 metric: Metric::E2el,
                 statistic: Statistic::Quantile(0.5),
                 limit_s,
             }],
+            ..Objective::default()
         };
         let half = queue(0.5, 20_000);
         assert_eq!(share(0.93).is_kept(&half), Some(true));

@@ -1,7 +1,8 @@
 //! One rate of a knee search: the columns of its table.
 
+use super::binding::Binding;
 use super::limiter::Pressure;
-use super::objective::{Objective, interval};
+use super::objective::{Objective, counted, interval};
 use crate::analysis::{Estimate, RunResult, Verdict};
 
 /// A rate and what became of it. Latencies are `None` where no steady state was reached: then they would be a
@@ -42,6 +43,8 @@ pub struct Point {
     pub kv_usage: Option<f64>,
     /// Growth of the number in the system, requests per second.
     pub growth_per_s: f64,
+    /// The promise that is nearest to breaking, or furthest beyond.
+    pub binding: Option<Binding>,
     /// What the machines were up against, if the caller knows.
     pub pressure: Option<Pressure>,
 }
@@ -50,7 +53,7 @@ impl Point {
     /// The row of a judged run. The caller adds the pressure.
     #[must_use]
     pub fn of(rate: f64, run: &RunResult, objective: &Objective) -> Point {
-        let steady = run.steady.as_ref();
+        let steady = run.quotable();
         let pair = |of: fn(&crate::metrics::Summary) -> &crate::metrics::Distribution| {
             let quantiles = of(steady?).quantiles_s(&[0.5, 0.99]);
             Some((quantiles[0]?, quantiles[1]?))
@@ -61,7 +64,7 @@ impl Point {
             reason: run.reasons.first().cloned().unwrap_or_default(),
             requests: run.whole.sent,
             slack: objective.slack(run),
-            attainment: interval(run, "attainment"),
+            attainment: interval(run, "attainment").or_else(|| steady.and_then(counted)),
             throughput: interval(run, "throughput"),
             output_tokens_per_s: interval(run, "output_throughput").map(|estimate| estimate.value),
             ttft_s: pair(|summary| &summary.ttft),
@@ -73,6 +76,7 @@ impl Point {
             waiting: steady.map(|summary| summary.occupancy.waiting),
             kv_usage: steady.map(|summary| summary.occupancy.kv_usage),
             growth_per_s: run.growth_per_s,
+            binding: Binding::of(run, objective),
             pressure: None,
         }
     }

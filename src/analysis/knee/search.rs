@@ -1,5 +1,6 @@
 //! Bracketing and bisection over the rate.
 
+use super::binding::Binding;
 use super::limiter::Limiter;
 use super::point::Point;
 use crate::analysis::{Estimate, Verdict};
@@ -38,8 +39,10 @@ pub struct Knee {
     pub within_slo: Option<Estimate>,
     /// The rate above which the queue grows; `None` if no rate tried overloaded the system.
     pub saturation: Option<Estimate>,
-    /// What keeps the knee from being higher, where the points know their pressure.
+    /// The hardest-pressed resource at the knee, where the points know their pressure.
     pub limiter: Option<Limiter>,
+    /// The promise that breaks first above the knee; `None` where saturation comes before any does.
+    pub binding: Option<Binding>,
     /// All rates tried, ascending.
     pub points: Vec<Point>,
     /// Whether both brackets became as narrow as asked.
@@ -51,11 +54,12 @@ const EXPANSION: f64 = 2.0;
 /// Steps of that search: from the start rate a millionfold either way.
 const EXPANSIONS_MAX: usize = 20;
 
-/// Finds the knee and the saturation rate of `evaluate`, which must see the same random streams at every rate.
+/// Finds the knee and the saturation rate of `evaluate`, which must see the same random streams at every rate. Where it
+/// gives `None` it was stopped, and the search ends with the rates that it has.
 ///
 /// # Panics
 /// If the start rate or the tolerance is not positive.
-pub fn search(evaluate: impl FnMut(f64) -> Point, options: &SearchOptions) -> Knee {
+pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOptions) -> Knee {
     assert!(
         options.start_rate > 0.0 && options.tolerance > 0.0,
         "rates and tolerances are positive"
@@ -64,6 +68,7 @@ pub fn search(evaluate: impl FnMut(f64) -> Point, options: &SearchOptions) -> Kn
         evaluate,
         points: Vec::new(),
         points_max: options.points_max,
+        is_stopped: false,
     };
     tried.expand(options);
     let knee = tried.bisect(options.tolerance, Point::is_within);
@@ -81,6 +86,7 @@ pub fn search(evaluate: impl FnMut(f64) -> Point, options: &SearchOptions) -> Kn
         within_slo,
         saturation: rate,
         limiter: limiter(&points),
+        binding: binding(&points),
         converged: knee && saturation,
         points,
     }
@@ -90,33 +96,41 @@ struct Tried<F> {
     evaluate: F,
     points: Vec<Point>,
     points_max: usize,
+    is_stopped: bool,
 }
 
-impl<F: FnMut(f64) -> Point> Tried<F> {
-    fn run(&mut self, rate: f64) -> &Point {
-        let point = (self.evaluate)(rate);
+impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
+    /// Whether the rate was tried and has a steady state.
+    fn run(&mut self, rate: f64) -> bool {
+        let Some(point) = (self.evaluate)(rate) else {
+            self.is_stopped = true;
+            return false;
+        };
+        let has_steady_state = point.has_steady_state();
         let place = self.points.partition_point(|other| other.rate < rate);
         self.points.insert(place, point);
-        &self.points[place]
+        has_steady_state
     }
 
     fn is_spent(&self) -> bool {
-        self.points.len() >= self.points_max
+        self.is_stopped || self.points.len() >= self.points_max
     }
 
     /// Looks upwards for overload and downwards for a rate within the objective.
     fn expand(&mut self, options: &SearchOptions) {
         let mut rate = options.start_rate.clamp(options.rate_min, options.rate_max);
         for _ in 0..EXPANSIONS_MAX {
-            if self.is_spent() || !self.run(rate).has_steady_state() || rate >= options.rate_max {
+            if self.is_spent() || !self.run(rate) || rate >= options.rate_max {
                 break;
             }
             rate = (rate * EXPANSION).min(options.rate_max);
         }
         for _ in 0..EXPANSIONS_MAX {
-            let lowest = &self.points[0];
+            let Some(lowest) = self.points.first().filter(|_| !self.is_spent()) else {
+                break;
+            };
             let is_lowest = lowest.rate <= options.rate_min;
-            if self.is_spent() || is_lowest || self.points.iter().any(Point::is_within) {
+            if is_lowest || self.points.iter().any(Point::is_within) {
                 break;
             }
             // What an overloaded system serves is about what it can take.
@@ -235,6 +249,19 @@ fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     })
 }
 
+/// The promise that is broken at the first rate beyond the objective, with its figure at the last rate within it.
+fn binding(points: &[Point]) -> Option<Binding> {
+    let first_out = points.iter().position(|point| !point.is_within())?;
+    // Without a steady state there it has no binding, and the queue itself is what broke.
+    let broken = points[first_out].binding?;
+    let within = first_out.checked_sub(1).and_then(|last| points[last].binding);
+    Some(
+        within
+            .filter(|within| within.metric == broken.metric)
+            .unwrap_or(broken),
+    )
+}
+
 /// The limiter at the last rate within the objective.
 fn limiter(points: &[Point]) -> Option<Limiter> {
     let place = points
@@ -308,7 +335,7 @@ mod tests {
             points_max: 25,
             ..SearchOptions::default()
         };
-        let knee = search(|rate| mm1(rate, 10.0, &objective), &options);
+        let knee = search(|rate| Some(mm1(rate, 10.0, &objective)), &options);
         let truth = 1.0 - 20f64.ln() / 10.0;
         let within = knee.within_slo.unwrap();
         assert!(within.low <= truth && truth <= within.high, "{within:?}");
@@ -354,7 +381,7 @@ mod tests {
             ..SearchOptions::default()
         };
         let rate = |objective: &Objective| {
-            search(|rate| mm1(rate, 10.0, objective), &options)
+            search(|rate| Some(mm1(rate, 10.0, objective)), &options)
                 .within_slo
                 .unwrap()
                 .value
@@ -400,7 +427,7 @@ mod tests {
             let knee = search(
                 |rate| {
                     runs += 1;
-                    exact(rate)
+                    Some(exact(rate))
                 },
                 &options,
             );
@@ -427,15 +454,33 @@ mod tests {
             ..exact(rate.min(7.0))
         };
         let knee = search(
-            |rate| Point {
-                rate,
-                ..hopeless(rate)
+            |rate| {
+                Some(Point {
+                    rate,
+                    ..hopeless(rate)
+                })
             },
             &SearchOptions::default(),
         );
         assert_eq!(knee.within_slo, None);
         assert_eq!(knee.saturation, None);
         assert!(!knee.converged);
+    }
+
+    #[test]
+    fn a_search_that_is_stopped_keeps_the_rates_that_it_has() {
+        for stop_after in 0..6 {
+            let mut left = stop_after;
+            let knee = search(
+                |rate| {
+                    left -= 1;
+                    (left >= 0).then(|| exact(rate))
+                },
+                &SearchOptions::default(),
+            );
+            assert_eq!(knee.points.len(), stop_after as usize);
+            assert!(!knee.converged);
+        }
     }
 
     #[test]
@@ -450,7 +495,7 @@ mod tests {
         let knee = search(
             |rate| {
                 tried.push(rate);
-                exact(rate)
+                Some(exact(rate))
             },
             &options,
         );

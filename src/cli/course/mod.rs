@@ -13,8 +13,8 @@ use clap::ValueEnum;
 
 use super::Exit;
 use super::disk::Disk;
-use super::files;
 use super::terminal::Terminal;
+use super::{files, interrupt};
 use crate::report::compared;
 
 /// What to write.
@@ -51,6 +51,9 @@ pub enum Format {
 /// # Errors
 /// A file that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    if let Some(file) = args.output.as_deref().filter(|file| *file != "-") {
+        files::check_file(std::path::Path::new(file))?;
+    }
     let measured = measured::shipped();
     let compared = match predict::predict(&measured, &Disk) {
         Ok(compared) => compared,
@@ -59,6 +62,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
+    if interrupt::is_asked() {
+        return Ok(Exit::Interrupted.into());
+    }
     let text = match args.format {
         Format::Table => format!("{}\nmeasured: {}\n", compared::text(&compared), measured.source),
         Format::Json => compared::json(&compared),

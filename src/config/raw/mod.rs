@@ -43,10 +43,29 @@ pub struct RawScenario {
     pub workload: RawWorkload,
     /// What is promised to users.
     pub slo: RawSlo,
+    /// What a result reports; no figure depends on it.
+    pub report: RawReport,
+    /// Values of this file that nobody gave, `KEY = VALUE (REASON)`, as `--dry-run` writes them. A key that still has
+    /// the recorded value goes on being listed as assumed.
+    pub assumed: Vec<String>,
     /// Axes of a sweep: a key path (`engine.max_num_seqs`) or a flag's name (`request_rate`) and its values.
     /// All combinations run, the axes nested in alphabetical order.
     #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
+}
+
+/// What a result reports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawReport {
+    /// Percentiles, between 0 and 100; 50, 90, 95 and 99 if not given.
+    pub percentiles: Option<Vec<f64>>,
+    /// Metrics to report percentiles of: ttft, tpot, itl, e2el; all if not given.
+    pub metrics: Option<Vec<String>>,
+    /// First part of a saved result's name.
+    pub label: Option<String>,
+    /// Pairs to keep in the JSON, KEY=VALUE.
+    pub metadata: Option<Vec<String>>,
 }
 
 /// A table without keys.

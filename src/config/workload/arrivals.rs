@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::replay::replay;
+use crate::config::document::Source;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
-use crate::config::raw::{RawArrivals, RawMmppState, RawProfile, RawRampStrategy};
+use crate::config::raw::{RawArrivals, RawMmppState, RawProfile, RawRampStrategy, RawWorkload};
 use crate::config::scalar::Rate;
+use crate::units::Picos;
 use crate::workload::{Arrivals, MmppState};
 
 /// Arrivals, and the concurrency that a closed loop implies.
@@ -69,6 +71,25 @@ pub(super) fn arrivals(
         RawArrivals::Profile(raw) => open(profile(judge, raw)?),
         RawArrivals::Trace(raw) => open(replay(judge, raw, files)?),
     }
+}
+
+/// A rate curve whose run has no length of its own is run once over its span: it has no steady state to wait for.
+pub(super) fn one_pass(judge: &mut Judge, raw: &RawWorkload, arrivals: &Arrivals) -> Option<Picos> {
+    let Arrivals::Profile { piece, rates, .. } = arrivals else {
+        return None;
+    };
+    if raw.num_prompts.is_some() || raw.duration.is_some() {
+        return None;
+    }
+    let seconds = piece.seconds() * rates.len() as f64;
+    let span = Picos::try_from_seconds(seconds)?;
+    let why = "one pass over the rate curve".to_string();
+    judge.assume(
+        "workload.duration",
+        format!("{seconds} s"),
+        Source::Assumption(why),
+    );
+    Some(span)
 }
 
 fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {

@@ -5,8 +5,12 @@ use crate::config::judge::Judge;
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::{Arrivals, Prefix, WorkloadSpec};
 
-/// Requests that may wait in the server at once before memory, not physics, decides.
-const QUEUE_MAX: u64 = 100_000_000;
+/// Memory that a request takes while it waits, measured: 1.56 GB for three million.
+const WAITING_BYTES: u64 = 520;
+/// Requests that may wait in the server at once before this machine's memory, not physics, decides: 10 GB.
+const QUEUE_MAX: u64 = 20_000_000;
+/// Requests at once whose memory is worth a note: 1 GB.
+const QUEUE_LARGE: u64 = 2_000_000;
 
 /// What each of two things allows by itself and both together do not.
 pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
@@ -28,13 +32,18 @@ pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
             );
         }
         (Arrivals::AllAtOnce, Some(count)) if is_unlimited && count > QUEUE_MAX => {
-            let label = format!("{count} requests would wait in the server at once");
             judge.wrong_help(
                 "workload.num_prompts",
-                "must be at most 100 million when all are sent at once",
-                label,
-                "give a rate or a --max-concurrency",
+                "must be at most 20 million when all are sent at once",
+                queue_memory(count),
+                "give --max-concurrency 4096 (no engine runs more), a --request-rate, or fewer requests",
             );
+        }
+        (Arrivals::AllAtOnce, Some(count)) if is_unlimited && count > QUEUE_LARGE => {
+            judge.notes.push(format!(
+                "{}; a --max-concurrency needs none of it",
+                queue_memory(count)
+            ));
         }
         (Arrivals::Ramp { .. }, None) => say(
             judge,
@@ -80,6 +89,12 @@ pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
             help,
         );
     }
+}
+
+/// The memory of this machine, not of the simulated one.
+fn queue_memory(count: u64) -> String {
+    let gigabytes = count as f64 * WAITING_BYTES as f64 / 1e9;
+    format!("{count} requests wait at once × {WAITING_BYTES} B = {gigabytes:.1} GB of this machine's memory")
 }
 
 /// The clock shows 213 days: what must last longer is refused before it starts.

@@ -59,6 +59,7 @@ pub(super) fn resolve(
         max_concurrency: in_flight.or(client.max_concurrency),
         ..client
     };
+    let duration = duration.or_else(|| arrivals::one_pass(judge, raw, &arrivals));
     let is_replay = matches!(arrivals, Arrivals::Replay { .. });
     let lengths = match (&raw.lengths, is_replay) {
         (Some(_), true) => {

@@ -108,7 +108,10 @@ fn subtitle(view: &KneeView) -> String {
         );
     }
     if let Some(limited_by) = &view.limited_by {
-        text = format!("{text} Limited by {limited_by}.");
+        // A caption has room for what binds, not for why.
+        let what = limited_by.split(". ").next().unwrap_or_default();
+        let what = what.split(": ").next().unwrap_or_default();
+        text = format!("{text} Limited by {what}.");
     }
     if view
         .points

@@ -10,6 +10,9 @@ pub fn knee(view: &KneeView) -> String {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
     object.put("subject", view.subject.clone());
+    if view.is_interrupted {
+        object.put("interrupted", true);
+    }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
     object.put(

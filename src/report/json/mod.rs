@@ -188,7 +188,9 @@ fn latencies(object: &mut Object, whole: &Summary, meta: &ResultMeta) {
         ("itl", &whole.itl),
         ("e2el", &whole.e2el),
     ] {
-        distribution_ms(object, name, distribution, &meta.percentiles, Some(0.0));
+        if meta.metrics.iter().any(|metric| metric == name) {
+            distribution_ms(object, name, distribution, &meta.percentiles, Some(0.0));
+        }
     }
     if meta.max_concurrency.is_some() {
         distribution_ms(

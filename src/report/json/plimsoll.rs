@@ -13,6 +13,10 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     let mut object = Object::default();
     object.put("format_version", FORMAT_VERSION);
     object.put("version", meta.version.as_str());
+    if let Some(interrupted) = meta.interrupted {
+        object.put("interrupted", true);
+        object.put("interrupted_after_requests", interrupted.ended);
+    }
     object.put("verdict", verdict_word(result.verdict));
     object.put("reasons", result.reasons.clone());
     object.put("violations", result.violations.clone());

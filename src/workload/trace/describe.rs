@@ -147,7 +147,12 @@ impl Description {
     }
 
     fn write_text(&self, out: &mut String) -> std::fmt::Result {
-        write!(out, "{} requests", self.requests)?;
+        write!(
+            out,
+            "{} request{}",
+            self.requests,
+            if self.requests == 1 { "" } else { "s" }
+        )?;
         if let Some(arrivals) = &self.arrivals {
             write!(out, " in {} s", significant(arrivals.span_s))?;
             match arrivals.request_rate {

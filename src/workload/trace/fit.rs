@@ -41,7 +41,9 @@ const TWIN_SEED: u64 = 0;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
     /// Its rows would show through.
-    #[error("{requests} requests are too few to fit: below {REQUESTS_MIN} a quantile gives single rows away")]
+    #[error(
+        "too few requests to fit: {requests}, and below {REQUESTS_MIN} a quantile gives single rows away"
+    )]
     TooFew {
         /// How many there are.
         requests: usize,

@@ -1,0 +1,65 @@
+//! Which promise is the first to break, and what a request spends that latency on.
+
+use super::objective::{Objective, Statistic};
+use crate::analysis::RunResult;
+use crate::metrics::{Metric, Summary};
+
+/// The limit that a run is nearest to, or furthest beyond.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Binding {
+    /// Of what.
+    pub metric: Metric,
+    /// Which figure of it: a share of requests that must be good is that quantile.
+    pub statistic: Statistic,
+    /// The figure in seconds.
+    pub value_s: f64,
+    /// The limit in seconds.
+    pub limit_s: f64,
+    /// Share of the figure that requests wait before their first step, where the metric has such a wait.
+    pub queue: Option<f64>,
+}
+
+impl Binding {
+    /// The tightest limit of `objective` in a run's steady state; `None` without one, or without limits.
+    #[must_use]
+    pub fn of(run: &RunResult, objective: &Objective) -> Option<Binding> {
+        let steady = run.quotable()?;
+        let per_request = objective.attainment.into_iter().flat_map(|share| {
+            let limits = objective.limits.iter();
+            limits.map(move |&(metric, limit_s)| (metric, Statistic::Quantile(share), limit_s))
+        });
+        let percentiles = objective.constraints.iter();
+        let percentiles = percentiles.map(|limit| (limit.metric, limit.statistic, limit.limit_s));
+        per_request
+            .chain(percentiles)
+            .filter_map(|(metric, statistic, limit_s)| Binding::to(steady, metric, statistic, limit_s))
+            .max_by(|a, b| a.used().total_cmp(&b.used()))
+    }
+
+    fn to(steady: &Summary, metric: Metric, statistic: Statistic, limit_s: f64) -> Option<Binding> {
+        let figure = |of: Metric| {
+            let distribution = super::objective::distribution(steady, of);
+            match statistic {
+                Statistic::Mean => distribution.mean_s(),
+                Statistic::Quantile(p) => distribution.quantile_s(p),
+            }
+        };
+        let value_s = figure(metric)?;
+        let waits = matches!(metric, Metric::Ttft | Metric::E2el) && value_s > 0.0;
+        Some(Binding {
+            metric,
+            statistic,
+            value_s,
+            limit_s,
+            queue: figure(Metric::QueueTime)
+                .filter(|_| waits)
+                .map(|queue_s| (queue_s / value_s).min(1.0)),
+        })
+    }
+
+    /// Share of the limit that is used up; above 1 it is broken.
+    #[must_use]
+    pub fn used(&self) -> f64 {
+        self.value_s / self.limit_s
+    }
+}

@@ -1,0 +1,332 @@
+//! What a command writes, and where: flags in, a checked plan out.
+//!
+//! Law: a flag that a command cannot honour is refused by name, or, where it came from a pasted command, named in a note;
+//! a place that cannot be written is found out before anything is simulated.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use super::files;
+use crate::config::pasted::ResultFlags;
+use crate::config::{Diagnostic, Diagnostics, Place};
+
+/// What to write, and where.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Output")]
+pub struct OutputFlags {
+    #[command(flatten)]
+    pub(crate) results: ResultFlags,
+    /// Form of the result.
+    #[arg(long, value_name = "FORM")]
+    pub format: Option<Format>,
+    /// Write the result to a file instead of the screen.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<String>,
+    /// run, knee: draw the charts, SVG and PNG, into a folder.
+    #[arg(long, value_name = "DIR")]
+    pub charts: Option<String>,
+    /// run, knee: explain where the time of a step goes, kernel by kernel; knee explains at the knee.
+    #[arg(long)]
+    pub why: bool,
+    /// Print the scenario with every assumed value written out (sweep: what each cell resolves to), and simulate nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Form of a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// One object, in vLLM's keys.
+    Json,
+    /// One object a line.
+    Jsonl,
+    /// For spreadsheets.
+    Csv,
+    /// For documents.
+    Md,
+}
+
+/// A command, as far as its outputs go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// One run.
+    Run,
+    /// A search over rates.
+    Knee,
+    /// Many runs.
+    Sweep,
+}
+
+impl Writer {
+    fn name(self) -> &'static str {
+        match self {
+            Writer::Run => "run",
+            Writer::Knee => "knee",
+            Writer::Sweep => "sweep",
+        }
+    }
+}
+
+/// What to write, valid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outputs {
+    /// Form of the result.
+    pub format: Format,
+    /// Where it goes; `None` is the screen.
+    pub file: Option<String>,
+    /// Folder for charts.
+    pub charts: Option<String>,
+    /// Explain it.
+    pub why: bool,
+    /// Save vLLM's JSON.
+    pub save_result: bool,
+    /// With the lists of every request.
+    pub save_detailed: bool,
+    /// Folder of the saved file.
+    pub result_dir: String,
+    /// Its name.
+    pub result_filename: Option<String>,
+    /// Flags that were given and change nothing, as sentences.
+    pub notes: Vec<String>,
+}
+
+impl OutputFlags {
+    /// Checks the flags; those of a pasted benchmark command stand in for what was not given.
+    ///
+    /// # Errors
+    /// Flags that `writer` cannot honour, and names that are none.
+    pub fn resolve(&self, pasted: &ResultFlags, writer: Writer) -> Result<Outputs, Diagnostics> {
+        let own = &self.results;
+        let mut problems = self.without_effect(writer);
+        let mut notes = idle(pasted, writer, "in --bench-cmd: ");
+        notes.extend(self.unseen(writer));
+        let either = |own: &Option<String>, pasted: &Option<String>| own.clone().or_else(|| pasted.clone());
+        let result_filename = either(&own.result_filename, &pasted.result_filename);
+        let label = either(&own.label, &pasted.label);
+        for (flag, part) in [("--label", &label), ("--result-filename", &result_filename)] {
+            problems.extend(file_name_part(flag, part.as_deref().unwrap_or("x")));
+        }
+        if !problems.is_empty() {
+            return Err(Diagnostics(problems));
+        }
+        // Asking for details is asking for the file.
+        let is_saved = own.save_result || own.save_detailed || pasted.save_result || pasted.save_detailed;
+        Ok(Outputs {
+            format: self.format.unwrap_or_default(),
+            file: self.output.clone().filter(|file| file != "-"),
+            charts: self.charts.clone(),
+            why: self.why,
+            save_result: is_saved && writer != Writer::Knee,
+            save_detailed: own.save_detailed || pasted.save_detailed,
+            result_dir: either(&own.result_dir, &pasted.result_dir).unwrap_or_else(|| ".".to_owned()),
+            result_filename,
+            notes,
+        })
+    }
+
+    /// Flags of this command line that the command cannot honour.
+    fn without_effect(&self, writer: Writer) -> Vec<Diagnostic> {
+        let name = writer.name();
+        let refuse = |flag: &str, why: String, help: &str| {
+            Diagnostic::new(format!("`{flag}` {why}"))
+                .at(Place::Flag(flag.to_owned()))
+                .help(help)
+        };
+        let mut problems = Vec::new();
+        if self.why && writer == Writer::Sweep {
+            let why = format!("has no effect on {name}");
+            problems.push(refuse(
+                "--why",
+                why,
+                "run explains one cell, knee explains the knee",
+            ));
+        } else if self.why && self.format.is_some_and(|format| format != Format::Table) {
+            let why = "explains in words: it goes with --format table".to_owned();
+            problems.push(refuse("--why", why, "leave one of the two out"));
+        }
+        if self.charts.is_some() && writer == Writer::Sweep {
+            let why = format!("has no effect on {name}");
+            problems.push(refuse(
+                "--charts",
+                why,
+                "run draws one cell, knee draws a curve over the rate",
+            ));
+        }
+        let own = &self.results;
+        if writer == Writer::Knee {
+            for flag in given(own) {
+                let why = format!("has no effect on {name}: its table is of rates, not of one run");
+                problems.push(refuse(
+                    flag,
+                    why,
+                    "run saves and reports one rate, sweep one file for each cell",
+                ));
+            }
+        } else if !(own.save_result || own.save_detailed) {
+            let files = [
+                ("--result-dir", own.result_dir.is_some()),
+                ("--result-filename", own.result_filename.is_some()),
+            ];
+            for (flag, _) in files.into_iter().filter(|(_, is_given)| *is_given) {
+                let why = "names a file that is not asked for".to_owned();
+                problems.push(refuse(flag, why, "add --save-result"));
+            }
+        }
+        problems
+    }
+
+    /// Flags that this form of output does not show.
+    fn unseen(&self, writer: Writer) -> Vec<String> {
+        let own = &self.results;
+        if writer == Writer::Knee || own.save_result || own.save_detailed {
+            return Vec::new();
+        }
+        let format = self.format.unwrap_or_default();
+        let is_json = matches!(format, Format::Json | Format::Jsonl);
+        let is_listed = matches!(format, Format::Csv | Format::Md) || writer == Writer::Sweep;
+        let is_keyed = is_json || (format == Format::Csv && writer == Writer::Sweep);
+        let unseen = [
+            (
+                "--label",
+                own.label.is_some() && !is_keyed,
+                "it stands in JSON and in the names of saved results",
+            ),
+            (
+                "--metadata",
+                !own.metadata.is_empty() && !is_keyed,
+                "it stands in JSON",
+            ),
+            (
+                "--metric-percentiles",
+                own.metric_percentiles.is_some() && is_listed && !is_keyed,
+                "this table has columns of its own; JSON and --format table of run have them",
+            ),
+        ];
+        unseen
+            .into_iter()
+            .filter(|(_, is_unseen, _)| *is_unseen)
+            .map(|(flag, _, why)| format!("{flag} has no effect here: {why}"))
+            .collect()
+    }
+}
+
+/// Names of the flags that say what is saved and reported, as far as they are given.
+fn given(flags: &ResultFlags) -> Vec<&'static str> {
+    let all = [
+        ("--metric-percentiles", flags.metric_percentiles.is_some()),
+        ("--percentile-metrics", flags.percentile_metrics.is_some()),
+        ("--save-result", flags.save_result),
+        ("--save-detailed", flags.save_detailed),
+        ("--result-dir", flags.result_dir.is_some()),
+        ("--result-filename", flags.result_filename.is_some()),
+        ("--metadata", !flags.metadata.is_empty()),
+        ("--label", flags.label.is_some()),
+    ];
+    all.into_iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(flag, _)| flag)
+        .collect()
+}
+
+/// Flags of a pasted command that change nothing here.
+fn idle(pasted: &ResultFlags, writer: Writer, from: &str) -> Vec<String> {
+    let is_saved = pasted.save_result || pasted.save_detailed;
+    let is_idle = |flag: &&str| match writer {
+        Writer::Knee => true,
+        _ => !is_saved && flag.starts_with("--result-"),
+    };
+    let why = match writer {
+        Writer::Knee => "knee prints a table of rates, not of one run",
+        _ => "nothing is saved without --save-result",
+    };
+    let flags = given(pasted).into_iter().filter(is_idle);
+    flags
+        .map(|flag| format!("{from}{flag} has no effect: {why}"))
+        .collect()
+}
+
+/// Refuses what would leave the folder of results, or make a name that file systems do not take.
+fn file_name_part(flag: &str, text: &str) -> Option<Diagnostic> {
+    const LONGEST: usize = 150;
+    let wrong = |message: String| Some(Diagnostic::new(message).at(Place::Flag(flag.to_owned())));
+    if text.contains(['/', '\\', '\0']) || matches!(text, "" | "." | "..") {
+        return wrong(format!(
+            "`{flag}` is part of a file's name, without a path: --result-dir names the folder"
+        ));
+    }
+    if text.len() > LONGEST {
+        return wrong(format!("`{flag}` is longer than {LONGEST} bytes"));
+    }
+    None
+}
+
+impl Outputs {
+    /// Finds out before a long simulation whether everything can be written.
+    ///
+    /// # Errors
+    /// The first place that cannot.
+    pub fn check_places(&self) -> anyhow::Result<()> {
+        if let Some(file) = &self.file {
+            files::check_file(Path::new(file))?;
+        }
+        let folder_of_results = self.save_result.then_some(&self.result_dir);
+        for folder in folder_of_results.into_iter().chain(&self.charts) {
+            files::check_folder(Path::new(folder))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the scenario that a dry run spells out: into a `.toml` file where one is named, else to the screen, for
+    /// a file of results must not be replaced by a scenario.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn put_scenario(&self, text: &str, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+        let file = self.file.as_deref().filter(|file| file.ends_with(".toml"));
+        files::put(text, file, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(flags: &OutputFlags, writer: Writer) -> String {
+        flags
+            .resolve(&ResultFlags::default(), writer)
+            .map_or_else(|problems| problems.render(false), |_| String::new())
+    }
+
+    #[test]
+    fn what_a_command_cannot_honour_is_refused_by_name() {
+        let why = OutputFlags {
+            why: true,
+            ..OutputFlags::default()
+        };
+        assert_eq!(refused(&why, Writer::Run), "");
+        assert_eq!(refused(&why, Writer::Knee), "");
+        assert!(refused(&why, Writer::Sweep).contains("`--why` has no effect on sweep"));
+        let mut saved = OutputFlags::default();
+        saved.results.save_result = true;
+        assert_eq!(refused(&saved, Writer::Sweep), "");
+        assert!(refused(&saved, Writer::Knee).contains("`--save-result` has no effect on knee"));
+        let mut stray = OutputFlags::default();
+        stray.results.result_dir = Some("x".into());
+        assert!(refused(&stray, Writer::Run).contains("add --save-result"));
+    }
+
+    #[test]
+    fn a_pasted_flag_without_effect_is_a_note() {
+        let pasted = ResultFlags {
+            save_result: true,
+            ..ResultFlags::default()
+        };
+        let outputs = OutputFlags::default().resolve(&pasted, Writer::Knee).unwrap();
+        assert!(!outputs.save_result);
+        assert!(outputs.notes[0].starts_with("in --bench-cmd: --save-result has no effect"));
+    }
+}

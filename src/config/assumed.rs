@@ -1,0 +1,66 @@
+//! Values that nobody gave, kept in the scenario that spells them out: run again, it says of itself what its first run said.
+
+use super::diagnostic::Diagnostic;
+use super::document::Source;
+use super::judge::{Judge, Provenance};
+
+/// `assumed = […]`, a line an entry, `KEY = VALUE (REASON)`.
+pub(super) fn written<'a>(assumptions: impl Iterator<Item = &'a Provenance>) -> String {
+    let mut lines = String::new();
+    for Provenance { key, value, source } in assumptions {
+        let why = match source {
+            Source::Profile(name) => format!("default of {name}"),
+            Source::Assumption(why) => why.clone(),
+            _ => continue,
+        };
+        let entry = toml::Value::String(format!("{key} = {value} ({why})"));
+        lines += &format!("    {entry},\n");
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "# What nobody gave. A value that is changed below is no longer assumed.\nassumed = [\n{lines}]\n\n"
+    )
+}
+
+/// Counts those values of a file as assumed that its list names and nothing has changed since.
+pub(super) fn restore(judge: &mut Judge, entries: &[String]) {
+    let mut kept = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let Some((key, value, why)) = parse(entry) else {
+            let place = judge.place(&format!("assumed.{at}"));
+            let problem = Diagnostic::new(format!("`{entry}` is not an assumed value")).at(place);
+            judge
+                .report(problem.help("write KEY = VALUE (REASON), as --dry-run does, or leave the line out"));
+            continue;
+        };
+        let is_unchanged = matches!(judge.document.source(key), Some(Source::File { .. }))
+            && judge.document.get(key).is_some_and(|now| is_same(now, value));
+        if is_unchanged {
+            kept.push(Provenance {
+                key: key.to_string(),
+                value: value.to_string(),
+                source: Source::Assumption(why.to_string()),
+            });
+        }
+    }
+    judge
+        .provenance
+        .retain(|known| kept.iter().all(|own| own.key != known.key));
+    judge.provenance.extend(kept);
+    judge.document.remove("assumed");
+}
+
+fn parse(entry: &str) -> Option<(&str, &str, &str)> {
+    let (key, rest) = entry.split_once(" = ")?;
+    let (value, why) = rest.split_once(" (")?;
+    Some((key, value, why.strip_suffix(')')?))
+}
+
+/// Whether a value is the written one; `1` and `1.0` are the same number.
+fn is_same(now: &toml::Value, written: &str) -> bool {
+    let text = now.as_str().map_or_else(|| now.to_string(), str::to_string);
+    let number = |text: &str| text.parse::<f64>().ok();
+    text == written || number(&text).is_some_and(|now| number(written) == Some(now))
+}
