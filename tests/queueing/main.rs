@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod alarms;
 mod closed;
 mod decode;
 mod many_servers;
