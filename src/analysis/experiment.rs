@@ -2,7 +2,7 @@
 //!
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
-use super::{Decision, LoadKind, Precision, RunResult, decide, judge};
+use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 use crate::sim::{Counts, Pause, Scenario, Simulation, Until};
 use crate::units::Picos;
@@ -61,6 +61,10 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl Fn
     } else {
         u64::MAX
     };
+    let load = |simulation: &Simulation<Generator>| Load {
+        kind,
+        output_tokens: simulation.traffic().mean_output_tokens(),
+    };
     let (mut is_interrupted, mut is_livelocked) = (false, false);
     loop {
         let ended = simulation.counts().ended;
@@ -79,14 +83,15 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl Fn
             break;
         }
         if ended >= target {
-            match decide(&recorder, kind, &experiment.precision) {
+            match decide(&recorder, load(&simulation), &experiment.precision) {
                 Decision::Continue(more) => target = ended + more,
                 Decision::Stop(_) => break,
             }
         }
     }
+    let load = load(&simulation);
     let seen = recorder.finish(simulation.now());
-    let mut result = judge(seen, kind, &experiment.precision);
+    let mut result = judge(seen, load, &experiment.precision);
     let Precision {
         relative,
         max_requests,

@@ -3,8 +3,8 @@
 //! Looking often at a random figure and stopping when it pleases would bias it. Here one looks only when the run
 //! has grown by half, and overload must be more significant than in a final judgement.
 
-use super::judge::{Evidence, Precision, assess, widest_mean};
-use super::load::LoadKind;
+use super::judge::{Evidence, Precision, assess, mean_output_tokens, widest_mean};
+use super::load::Load;
 use super::verdict::Verdict;
 use crate::metrics::Recorder;
 
@@ -22,7 +22,8 @@ const T_STOP: f64 = 4.0;
 
 /// Decides whether to go on. The same run always gives the same answer.
 #[must_use]
-pub fn decide(recorder: &Recorder, kind: LoadKind, precision: &Precision) -> Decision {
+pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision) -> Decision {
+    let Load { kind, output_tokens } = load.into();
     let batches = recorder.batches();
     let sent = recorder.sent();
     if sent < precision.min_requests {
@@ -38,6 +39,7 @@ pub fn decide(recorder: &Recorder, kind: LoadKind, precision: &Precision) -> Dec
         series: &series,
         first_arrival_s,
         last_arrival_s,
+        output_tokens: output_tokens.or_else(|| mean_output_tokens(batches)),
     };
     let seen = assess(&evidence, kind, precision.max_requests);
     if seen.growth.significant && seen.growth.t >= T_STOP {

@@ -34,6 +34,25 @@ impl LoadKind {
     }
 }
 
+/// What is known of the traffic beside what a run shows of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// What may be asked of it.
+    pub kind: LoadKind,
+    /// Output tokens of a request, on average over those sent. `None` leaves it to those that completed, who are the
+    /// short ones as long as others are inside.
+    pub output_tokens: Option<f64>,
+}
+
+impl From<LoadKind> for Load {
+    fn from(kind: LoadKind) -> Load {
+        Load {
+            kind,
+            output_tokens: None,
+        }
+    }
+}
+
 impl LoadKind {
     /// When the drain began. Where the load asks nobody, requests that a limit in the client held back are drain
     /// too; a closed loop is loaded as long as it sends.

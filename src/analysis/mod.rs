@@ -7,6 +7,7 @@ pub mod knee;
 mod length;
 mod load;
 mod reasons;
+mod saturation;
 mod steady;
 mod verdict;
 
@@ -14,6 +15,6 @@ pub use experiment::{Experiment, Outcome, simulate};
 pub use growth::Growth;
 pub use judge::{Precision, judge};
 pub use length::{Decision, decide};
-pub use load::LoadKind;
+pub use load::{Load, LoadKind};
 pub use steady::CONFIDENCE;
 pub use verdict::{Estimate, RunResult, Verdict};

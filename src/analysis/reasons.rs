@@ -50,8 +50,15 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             let sending_s =
                 (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
             let offered = seen.whole.sent as f64 / sending_s;
+            let what = match growth.load {
+                None if growth.is_queue => "the queue grows".to_owned(),
+                None => "the number in the system grows".to_owned(),
+                Some(load) => format!(
+                    "{load:.2} times what the engine can do is asked of it, and the number running grows"
+                ),
+            };
             format!(
-                "the queue grows by {:.3} requests/s while {offered:.2} requests/s arrive: any latency here is a \
+                "{what} by {:.3} requests/s while {offered:.2} requests/s arrive: any latency here is a \
                  function of the run's length",
                 growth.per_s
             )
@@ -67,9 +74,12 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             assessment.requests_needed
         ),
         Verdict::TooShort if growth.ambiguous => format!(
-            "after {ended} requests the number in the system still grows by {:.3} requests/s: a longer run would \
-             tell overload from filling up",
-            growth.per_s
+            "after {ended} requests the number in the system still grows by {:.3} requests/s{}",
+            growth.per_s,
+            match growth.load {
+                Some(load) => format!(": it is filling up, at {load:.2} of what the engine can do"),
+                None => ": a longer run would tell overload from filling up".to_owned(),
+            }
         ),
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
             format!(

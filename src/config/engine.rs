@@ -98,21 +98,7 @@ pub(super) fn resolve(
         raw.max_num_active_seqs,
         max_num_seqs,
     );
-    let block_size = judge.count(
-        "engine.block_size",
-        raw.block_size,
-        (1, 1 << 16),
-        defaults.block_size,
-        by_profile(),
-    );
-    if !block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX {
-        judge.wrong_help(
-            "engine.block_size",
-            "must be a power of two up to 256",
-            format!("no attention kernel pages by {block_size} tokens"),
-            "vLLM takes 1, 8, 16, 32, 64, 128 and 256",
-        );
-    }
+    let block_size = block_size(judge, raw, &profile);
     let threshold = judge.count(
         "engine.long_prefill_token_threshold",
         raw.long_prefill_token_threshold,
@@ -127,21 +113,7 @@ pub(super) fn resolve(
         defaults.prefill_schedule_interval,
         by_profile(),
     );
-    let stream = judge.count(
-        "engine.stream_interval",
-        raw.stream_interval,
-        (1, TOKENS_MAX),
-        defaults.stream_interval,
-        by_profile(),
-    );
-    if stream != 1 {
-        judge.wrong_help(
-            "engine.stream_interval",
-            "other than 1 is not modelled yet",
-            stream.to_string(),
-            "leave it out",
-        );
-    }
+    check_stream_interval(judge, raw, &profile);
     let utilization = judge.take(
         "engine.gpu_memory_utilization",
         raw.gpu_memory_utilization,
@@ -208,6 +180,48 @@ pub(super) fn resolve(
         capture_sizes,
         asynchronous,
         profile,
+    }
+}
+
+fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> u32 {
+    let key = "engine.block_size";
+    let source = Source::Profile(profile.profile.clone());
+    let block_size = judge.count(
+        key,
+        raw.block_size,
+        (1, 1 << 16),
+        profile.defaults.block_size,
+        source,
+    );
+    if !block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX {
+        judge.wrong_help(
+            key,
+            "must be a power of two up to 256",
+            format!("no attention kernel pages by {block_size} tokens"),
+            "vLLM takes 1, 8, 16, 32, 64, 128 and 256",
+        );
+    }
+    block_size
+}
+
+/// Chunks of several tokens would change what a client sees; they are refused.
+fn check_stream_interval(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
+    let key = "engine.stream_interval";
+    let source = Source::Profile(profile.profile.clone());
+    let stream = judge.count(
+        key,
+        raw.stream_interval,
+        (1, TOKENS_MAX),
+        profile.defaults.stream_interval,
+        source,
+    );
+    if stream != 1 {
+        judge.wrong_help(
+            key,
+            "other than 1 is not modelled yet",
+            stream.to_string(),
+            "leave it out",
+        );
     }
 }
 

@@ -23,6 +23,8 @@ struct Bin {
     /// KV units × picoseconds.
     kv: u128,
     tokens: u64,
+    /// Requests that came in: nothing else raises the number in the system.
+    arrivals: u64,
 }
 
 /// The bins of a run.
@@ -76,6 +78,7 @@ impl Series {
             }
             merged.kv += second.kv;
             merged.tokens += second.tokens;
+            merged.arrivals += second.arrivals;
             merged
         };
         self.bins = self.bins.chunks(2).map(merge).collect();
@@ -88,6 +91,7 @@ impl Series {
         let (index, end) = self.locate(instant.0);
         let left = (end - instant.0) as i128;
         let bin = &mut self.bins[index];
+        bin.arrivals += change[0].max(0) as u64;
         for (level, by) in change.into_iter().enumerate() {
             bin.change[level] += by;
             bin.area[level] += i128::from(by) * left;
@@ -154,6 +158,7 @@ impl Series {
                     0.0
                 },
                 output_tokens_per_s: bin.tokens as f64 * PICOS_PER_SECOND as f64 / span,
+                arrivals_per_s: bin.arrivals as f64 * PICOS_PER_SECOND as f64 / span,
             });
             for (sum, change) in level.iter_mut().zip(bin.change) {
                 *sum += change;

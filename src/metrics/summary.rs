@@ -144,4 +144,6 @@ pub struct SeriesPoint {
     pub in_system: f64,
     /// Output tokens per second.
     pub output_tokens_per_s: f64,
+    /// Requests that were sent per second.
+    pub arrivals_per_s: f64,
 }

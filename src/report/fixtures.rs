@@ -334,6 +334,7 @@ fn series() -> Vec<SeriesPoint> {
                 kv_usage: running * 0.00257,
                 in_system: running + waiting,
                 output_tokens_per_s: running * 130.0,
+                arrivals_per_s: 4.0,
             }
         })
         .collect()

@@ -50,6 +50,7 @@ pub struct Generator {
     /// Requests that no start has reserved yet.
     unreserved: u64,
     sent: u64,
+    sent_output_tokens: u64,
     last_sent: Picos,
 }
 
@@ -129,6 +130,7 @@ impl Generator {
             closes: spec.duration.unwrap_or(Picos::MAX),
             unreserved: spec.num_prompts.unwrap_or(u64::MAX),
             sent: 0,
+            sent_output_tokens: 0,
             last_sent: Picos::ZERO,
         }
     }
@@ -137,6 +139,12 @@ impl Generator {
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Output tokens of a request sent so far, on average; `None` before the first.
+    #[must_use]
+    pub fn mean_output_tokens(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.sent_output_tokens as f64 / self.sent as f64)
     }
 
     /// Whether traffic ended, in part at least, because the next send lies past the end of the clock (213 days).
@@ -279,6 +287,7 @@ impl Traffic for Generator {
             in_flight.insert(id, sender);
         }
         self.sent += 1;
+        self.sent_output_tokens += u64::from(request.output_tokens);
         self.last_sent = send.at;
         request
     }

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 
 use plimsoll::ids::{RequestId, SegmentId};
-use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::metrics::{Recorder, Records};
 use plimsoll::sim::{Fact, Observer, Outcome, Until};
 use plimsoll::units::{PICOS_PER_SECOND, Picos};
-use plimsoll::workload::{Generator, Prompt, Request, Traffic};
+use plimsoll::workload::{Generator, Request, Traffic};
 use proptest::prelude::*;
 
+use crate::common::{recorder, request};
 use crate::ledger::Ledger;
 use crate::scenario::{Experiment, Nobody};
 
@@ -38,16 +39,8 @@ impl Traffic for AndOneMore<'_> {
         let arrival = self.last_end + Picos(PICOS_PER_SECOND);
         self.last_sent.set(Some(arrival));
         Request {
-            id: RequestId(self.sent - 1),
-            arrival,
-            client_queue_time: Picos::ZERO,
-            prompt_tokens: 1,
-            output_tokens: 1,
-            max_tokens: 1,
-            priority: 0,
-            prompt: Prompt::Unique,
             output_segment: SegmentId(u64::MAX),
-            deadline: None,
+            ..request(self.sent - 1, arrival, 1, 1)
         }
     }
 
@@ -78,18 +71,6 @@ impl Observer for Both<'_> {
     }
 }
 
-fn recorder(experiment: &Experiment, records: Records) -> Recorder {
-    Recorder::new(RecorderOptions {
-        fleet: Fleet {
-            replicas: 1,
-            kv_blocks: experiment.engine.num_gpu_blocks - 1,
-            block_size: experiment.engine.block_size,
-        },
-        slo: SloLimits::default(),
-        records,
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -97,7 +78,7 @@ proptest! {
     fn the_books_of_any_run_balance(seed in any::<u64>()) {
         let experiment = Experiment::draw(seed);
         let mut ledger = Ledger::new(&experiment.engine);
-        let mut recorder = recorder(&experiment, Records::WithItls);
+        let mut recorder = recorder(&experiment.engine, Records::WithItls);
         let last_sent = Cell::new(None);
         let traffic = AndOneMore {
             traffic: Generator::new(&experiment.spec, experiment.seed),
@@ -135,7 +116,7 @@ proptest! {
     fn who_listens_changes_nothing(seed in any::<u64>()) {
         let experiment = Experiment::draw(seed);
         let alone = experiment.drain(&mut Nobody);
-        let mut recorder = recorder(&experiment, Records::WithItls);
+        let mut recorder = recorder(&experiment.engine, Records::WithItls);
         let observed = experiment.drain(&mut recorder);
         prop_assert_eq!((alone.now(), alone.counts()), (observed.now(), observed.counts()));
     }

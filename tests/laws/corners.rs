@@ -3,32 +3,23 @@
 use plimsoll::analysis::{LoadKind, Precision, Verdict, judge};
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::engine::EngineConfig;
-use plimsoll::ids::{RequestId, SegmentId};
-use plimsoll::metrics::{Fleet, Observation, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::ids::RequestId;
+use plimsoll::metrics::{Observation, Records};
 use plimsoll::sim::{Completion, Frontend, Outcome, Simulation, Until};
 use plimsoll::units::{PICOS_PER_SECOND, Picos};
-use plimsoll::workload::{Arrivals, Generator, Prompt, Request, Traffic};
+use plimsoll::workload::{Arrivals, Generator, Request, Traffic};
 
-use crate::scenario::{ample_engine, plain};
+use crate::common::{ample_engine, plain, recorder, request};
 
 /// Given requests: (arrival in seconds, prompt, output).
 struct Given(std::vec::IntoIter<Request>);
 
 impl Given {
     fn new(requests: &[(u64, u32, u32)]) -> Given {
-        let request = |(id, &(arrival_s, prompt_tokens, output_tokens)): (usize, &(u64, u32, u32))| Request {
-            id: RequestId(id as u64),
-            arrival: Picos(arrival_s * PICOS_PER_SECOND),
-            client_queue_time: Picos::ZERO,
-            prompt_tokens,
-            output_tokens,
-            max_tokens: output_tokens,
-            priority: 0,
-            prompt: Prompt::Unique,
-            output_segment: SegmentId(id as u64),
-            deadline: None,
+        let given = |(id, &(arrival_s, prompt, output)): (usize, &(u64, u32, u32))| {
+            request(id as u64, Picos(arrival_s * PICOS_PER_SECOND), prompt, output)
         };
-        let requests: Vec<Request> = requests.iter().enumerate().map(request).collect();
+        let requests: Vec<Request> = requests.iter().enumerate().map(given).collect();
         Given(requests.into_iter())
     }
 }
@@ -45,15 +36,7 @@ impl Traffic for Given {
 
 /// Runs with steps of one second.
 fn observe<T: Traffic>(engine: &EngineConfig, traffic: T) -> Observation {
-    let mut recorder = Recorder::new(RecorderOptions {
-        fleet: Fleet {
-            replicas: 1,
-            kv_blocks: engine.num_gpu_blocks - 1,
-            block_size: engine.block_size,
-        },
-        slo: SloLimits::default(),
-        records: Records::WithItls,
-    });
+    let mut recorder = recorder(engine, Records::WithItls);
     let second = ConstantCost {
         per_step: Picos(PICOS_PER_SECOND),
         per_decode_seq: Picos::ZERO,

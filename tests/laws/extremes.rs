@@ -2,22 +2,14 @@
 
 use plimsoll::cost::linear::LinearCost;
 use plimsoll::engine::EngineConfig;
-use plimsoll::metrics::{Fleet, Observation, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::metrics::{Observation, Records};
 use plimsoll::sim::{Frontend, Simulation, Until};
 use plimsoll::workload::{Arrivals, Generator, WorkloadSpec};
 
-use crate::scenario::{ample_engine, plain};
+use crate::common::{ample_engine, plain, recorder};
 
 fn run(engine: &EngineConfig, spec: &WorkloadSpec) -> Observation {
-    let mut recorder = Recorder::new(RecorderOptions {
-        fleet: Fleet {
-            replicas: 1,
-            kv_blocks: engine.num_gpu_blocks - 1,
-            block_size: engine.block_size,
-        },
-        slo: SloLimits::default(),
-        records: Records::None,
-    });
+    let mut recorder = recorder(engine, Records::None);
     let cost = LinearCost::new(0.006, 2e-5, 1.5e-9);
     let generator = Generator::new(spec, 17);
     let mut simulation = Simulation::new(engine.clone(), Box::new(cost), Frontend::default(), generator);

@@ -2,6 +2,9 @@
 //!
 //! Scenarios are drawn from a seed, which a failure prints and which replays it.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod conservation;
 mod corners;
 mod determinism;

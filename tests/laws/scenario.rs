@@ -13,6 +13,8 @@ use plimsoll::workload::{
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 
+use crate::common::{ample_engine, plain};
+
 pub(crate) struct Nobody;
 
 impl Observer for Nobody {
@@ -79,57 +81,6 @@ impl Experiment {
 fn may_tie(spec: &WorkloadSpec) -> bool {
     let at_once = matches!(spec.arrivals, Arrivals::AllAtOnce | Arrivals::Users { .. });
     at_once || spec.client.max_concurrency.is_some() || matches!(spec.prefix, Prefix::Sessions { .. })
-}
-
-/// An engine with room for everything that these tests send.
-pub(crate) fn ample_engine() -> EngineConfig {
-    EngineConfig {
-        profile: "laws".into(),
-        max_model_len: 4096,
-        max_num_seqs: 256,
-        max_num_batched_tokens: 8192,
-        enable_chunked_prefill: true,
-        long_prefill_token_threshold: 0,
-        policy: Policy::Fcfs,
-        block_size: 16,
-        num_gpu_blocks: 100_000,
-        enable_prefix_caching: false,
-        watermark_blocks: 0,
-        prefill_schedule_interval: 1,
-        queue_depth: 1,
-        max_num_queued_reqs: None,
-        idle_pass_sleep: Picos::ZERO,
-        switches: VersionSwitches {
-            reserve_full_isl: true,
-            unhashed_to_head: true,
-            stats_per_admission: true,
-            threshold_not_when_alone: true,
-            oversize_prompt_stops: true,
-            eviction_restores_budget: true,
-            overrun_guard: true,
-        },
-    }
-}
-
-/// Plain traffic of equal requests.
-pub(crate) fn plain(arrivals: Arrivals, input_len: u32, output_len: u32, requests: u64) -> WorkloadSpec {
-    WorkloadSpec {
-        arrivals,
-        lengths: Lengths::Fixed {
-            input_len,
-            output_len,
-        },
-        prefix: Prefix::None,
-        client: Client {
-            max_concurrency: None,
-            rescale_arrivals: false,
-            timeout: None,
-            priorities: Vec::new(),
-        },
-        num_prompts: Some(requests),
-        duration: None,
-        endings: None,
-    }
 }
 
 struct Dice(ChaCha8Rng);

@@ -10,7 +10,7 @@ use crate::system::{AffineCost, Services, engine, interval, near, recorder, run,
 use crate::theory::AffineDecode;
 
 /// a = 6 ms, c = 30 µs, p = 16 µs.
-const COST: AffineCost = AffineCost {
+pub(crate) const COST: AffineCost = AffineCost {
     a: Picos(6_000_000_000),
     c: Picos(30_000_000),
     p: Picos(16_000_000),
@@ -86,13 +86,27 @@ fn prompts_slow_everybody_down_as_the_fluid_says() {
 fn stability_ends_where_the_demand_fills_the_engine() {
     let saturation = 1.0 / model(1024).demand();
     assert_eq!(affine(0.8 * saturation, 1024, 10_000).verdict, Verdict::Stable);
-    // Without a cap on the batch nobody ever waits: overload shows as stays as long as the run, which cannot be told
-    // from filling up. It is never called stable.
-    let overloaded = affine(1.15 * saturation, 1024, 10_000);
-    assert!(matches!(
-        overloaded.verdict,
-        Verdict::Unstable | Verdict::TooShort
-    ));
+    // Without a cap on the batch nobody ever waits: overload shows as a number running that grows, and as a load above 1.
+    for (load, requests) in [(1.15, 2_000), (1.15, 10_000), (1.3, 5_000)] {
+        let overloaded = affine(load * saturation, 1024, requests);
+        assert_eq!(
+            overloaded.verdict,
+            Verdict::Unstable,
+            "{load}: {:?}",
+            overloaded.reasons
+        );
+        assert!(overloaded.steady.is_none());
+    }
+    // Filling up is not overload, however long it takes.
+    for (load, requests) in [(0.9, 500), (0.95, 2_000)] {
+        let filling = affine(load * saturation, 1024, requests);
+        assert_ne!(
+            filling.verdict,
+            Verdict::Unstable,
+            "{load}: {:?}",
+            filling.reasons
+        );
+    }
 }
 
 /// With a cap on the batch. A request holds its place for a prompt step too, which the form leaves out: `(n + 1)·a` for

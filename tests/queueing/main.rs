@@ -5,6 +5,10 @@
 //! standard error is about 0.38 % over a whole run and 0.54 % where the judge cuts half of it as warm-up: then a true
 //! result is 2.8 standard errors inside, and an error of 3 % as far outside. Seeds are fixed.
 
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alarms;
 mod closed;
 mod decode;
 mod many_servers;

@@ -3,14 +3,15 @@
 use plimsoll::cost::StepCost;
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::cost::linear::LinearCost;
-use plimsoll::ids::{RequestId, SegmentId};
+use plimsoll::ids::RequestId;
 use plimsoll::rng::{Purpose, stream};
 use plimsoll::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Prompt, Request, Traffic};
+use plimsoll::workload::{Request, Traffic};
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 
+use crate::common::request;
 use crate::system::{engine, near};
 
 /// Poisson probes of one token, beside one sequence that decodes `background` tokens from time 0.
@@ -45,18 +46,7 @@ impl Traffic for Probes {
         self.next = Some(arrival + Picos::from_seconds(gap));
         let output_tokens = if self.sent == 0 { self.background } else { 1 };
         self.sent += 1;
-        Request {
-            id: RequestId(self.sent - 1),
-            arrival,
-            client_queue_time: Picos::ZERO,
-            prompt_tokens: 1,
-            output_tokens,
-            max_tokens: output_tokens,
-            priority: 0,
-            prompt: Prompt::Unique,
-            output_segment: SegmentId(self.sent),
-            deadline: None,
-        }
+        request(self.sent - 1, arrival, 1, output_tokens)
     }
 
     fn ended(&mut self, id: RequestId, _: Picos) {

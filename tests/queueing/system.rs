@@ -3,11 +3,13 @@
 use plimsoll::analysis::{LoadKind, Precision, RunResult, judge};
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
-use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
-use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::engine::EngineConfig;
+use plimsoll::metrics::{Recorder, Records};
 use plimsoll::sim::{Frontend, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Client, Endings, Generator, Lengths, Prefix, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Endings, Generator, Lengths, WorkloadSpec};
+
+use crate::common;
 
 /// Steps in a mean service time of one second. A service begins and ends with a step, so that a system with several
 /// places rounds by about half a step, 0.05 %; with one place nothing is rounded.
@@ -18,30 +20,11 @@ pub(crate) const TOLERANCE: f64 = 0.015;
 /// A synchronous engine with room for `places` sequences and for all their tokens: nothing but the places is scarce.
 pub(crate) fn engine(places: u32) -> EngineConfig {
     EngineConfig {
-        profile: "queue".into(),
         max_model_len: 1 << 26,
         max_num_seqs: places,
         max_num_batched_tokens: 1 << 26,
-        enable_chunked_prefill: true,
-        long_prefill_token_threshold: 0,
-        policy: Policy::Fcfs,
-        block_size: 16,
         num_gpu_blocks: 1 << 28,
-        enable_prefix_caching: false,
-        watermark_blocks: 0,
-        prefill_schedule_interval: 1,
-        queue_depth: 1,
-        max_num_queued_reqs: None,
-        idle_pass_sleep: Picos::ZERO,
-        switches: VersionSwitches {
-            reserve_full_isl: true,
-            unhashed_to_head: true,
-            stats_per_admission: true,
-            threshold_not_when_alone: true,
-            oversize_prompt_stops: true,
-            eviction_restores_budget: true,
-            overrun_guard: true,
-        },
+        ..common::ample_engine()
     }
 }
 
@@ -86,18 +69,9 @@ impl StepCost for AffineCost {
 pub(crate) fn traffic(arrivals: Arrivals, services: Services, requests: u64) -> WorkloadSpec {
     let (lengths, endings) = services.law();
     WorkloadSpec {
-        arrivals,
         lengths,
-        prefix: Prefix::None,
-        client: Client {
-            max_concurrency: None,
-            rescale_arrivals: false,
-            timeout: None,
-            priorities: Vec::new(),
-        },
-        num_prompts: Some(requests),
-        duration: None,
         endings,
+        ..common::plain(arrivals, 1, 1, requests)
     }
 }
 
@@ -149,15 +123,7 @@ impl Services {
 }
 
 pub(crate) fn recorder(engine: &EngineConfig) -> Recorder {
-    Recorder::new(RecorderOptions {
-        fleet: Fleet {
-            replicas: 1,
-            kv_blocks: engine.num_gpu_blocks - 1,
-            block_size: engine.block_size,
-        },
-        slo: SloLimits::default(),
-        records: Records::None,
-    })
+    common::recorder(engine, Records::None)
 }
 
 /// Runs to the end of the traffic and judges.

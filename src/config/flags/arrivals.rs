@@ -70,51 +70,8 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
             "keep one",
         );
     }
-    if let Some(path) = &flags.trace {
-        editor.set("workload.arrivals.trace.path", path.clone(), "trace");
-        // A trace brings its lengths and its sharing: those of the scenario it replaces go.
-        editor.document.remove("workload.lengths");
-        editor.document.remove("workload.prefix");
-    }
-    let is_trace = flags.trace.is_some() || before.as_ref().is_some_and(|(kind, _)| kind == "trace");
-    for (flag, is_given) in [
-        ("time-scale", flags.time_scale.is_some()),
-        ("time-unit", flags.time_unit.is_some()),
-    ] {
-        if is_given && !is_trace {
-            editor.wrong(flag, format!("`--{flag}` needs a trace"), "give --trace FILE");
-        }
-    }
-    if is_trace {
-        editor.set_some(
-            "workload.arrivals.trace.time_scale",
-            flags.time_scale,
-            "time-scale",
-        );
-        let unit = flags
-            .time_unit
-            .map(|unit| Value::try_from(unit).expect("a unit variant is a string"));
-        editor.set_some("workload.arrivals.trace.time_unit", unit, "time-unit");
-    }
-    let is_users = flags.users.is_some() || before.as_ref().is_some_and(|(kind, _)| kind == "users");
-    editor.set_some("workload.arrivals.users.users", flags.users.map(count), "users");
-    match (&flags.think_time, is_users) {
-        (Some(_), false) => editor.wrong("think-time", "`--think-time` needs users", "give --users N"),
-        (Some(time), true) => editor.set("workload.arrivals.users.think_time", time.clone(), "think-time"),
-        (None, true)
-            if editor
-                .document
-                .get("workload.arrivals.users.think_time")
-                .is_none() =>
-        {
-            editor.wrong(
-                "users",
-                "`--users` needs a think time",
-                "give --think-time 30s (0s sends again at once)",
-            );
-        }
-        (None, _) => {}
-    }
+    trace(editor, flags, before.as_ref());
+    users(editor, flags, before.as_ref());
     ramp(editor, flags);
     editor.set_some(
         "workload.client.max_concurrency",
@@ -138,6 +95,59 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         && flags.workload.is_none()
     {
         editor.set("workload.arrivals.all_at_once", Table::new(), "max-concurrency");
+    }
+}
+
+/// A trace and how its time stamps are read. `before` is what the scenario says of arrivals.
+fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String, Table)>) {
+    if let Some(path) = &flags.trace {
+        editor.set("workload.arrivals.trace.path", path.clone(), "trace");
+        // A trace brings its lengths and its sharing: those of the scenario it replaces go.
+        editor.document.remove("workload.lengths");
+        editor.document.remove("workload.prefix");
+    }
+    let is_trace = flags.trace.is_some() || before.is_some_and(|(kind, _)| kind == "trace");
+    for (flag, is_given) in [
+        ("time-scale", flags.time_scale.is_some()),
+        ("time-unit", flags.time_unit.is_some()),
+    ] {
+        if is_given && !is_trace {
+            editor.wrong(flag, format!("`--{flag}` needs a trace"), "give --trace FILE");
+        }
+    }
+    if is_trace {
+        editor.set_some(
+            "workload.arrivals.trace.time_scale",
+            flags.time_scale,
+            "time-scale",
+        );
+        let unit = flags
+            .time_unit
+            .map(|unit| Value::try_from(unit).expect("a unit variant is a string"));
+        editor.set_some("workload.arrivals.trace.time_unit", unit, "time-unit");
+    }
+}
+
+/// Users and their think time, each from its flag or else from the scenario.
+fn users(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String, Table)>) {
+    let is_users = flags.users.is_some() || before.is_some_and(|(kind, _)| kind == "users");
+    editor.set_some("workload.arrivals.users.users", flags.users.map(count), "users");
+    match (&flags.think_time, is_users) {
+        (Some(_), false) => editor.wrong("think-time", "`--think-time` needs users", "give --users N"),
+        (Some(time), true) => editor.set("workload.arrivals.users.think_time", time.clone(), "think-time"),
+        (None, true)
+            if editor
+                .document
+                .get("workload.arrivals.users.think_time")
+                .is_none() =>
+        {
+            editor.wrong(
+                "users",
+                "`--users` needs a think time",
+                "give --think-time 30s (0s sends again at once)",
+            );
+        }
+        (None, _) => {}
     }
 }
 
