@@ -5,7 +5,9 @@
 //! were read from.
 
 pub mod ceilings;
+mod close;
 mod config;
+mod leap;
 pub mod memory;
 mod pack;
 mod process;

@@ -7,7 +7,7 @@
 use super::Policy;
 use super::replica::Replica;
 use super::sequence::{Handle, Phase};
-use super::step::{ScheduleRecord, Step};
+use super::step::Step;
 use crate::cost::Chunk;
 use crate::facts::{Fact, Observer};
 use crate::kv::{Held, Match};
@@ -46,38 +46,12 @@ impl Replica {
         Some(step)
     }
 
-    /// Makes an empty step of what is left of an old one.
-    #[inline]
-    pub(super) fn open(&mut self, step: &mut Step, now: Picos) {
-        step.clear();
-        step.number = self.scheduled_steps + 1;
-        step.scheduled = now;
-        step.overlapped = !self.in_flight.is_empty();
-        self.preempted.clear();
-    }
-
     /// Somebody is in the pack, and budget and free blocks suffice for all of it.
     #[inline]
     pub(super) fn pack_can_go_on(&self) -> bool {
         self.pack.members > 0
             && self.pack.members <= self.config.max_num_batched_tokens
             && self.pack.blocks_due() <= self.pool.free()
-    }
-
-    /// Closes a step in which nobody but the pack computes, while nobody waits or whoever waits must go on waiting.
-    #[inline]
-    pub(super) fn close_with_pack(&mut self, step: &mut Step) {
-        self.pool.take(self.pack.blocks_due());
-        self.queue_undrained = self.waiting.len() > 0;
-        self.add_pack(step);
-        step.duration = self.decode_duration(step);
-        self.put_on_gpu(step);
-        self.pack.advance(1);
-        if self.pack.has_ended() {
-            self.end_members(step);
-        }
-        step.is_uniform = step.discarded == 0;
-        step.is_plain = step.is_uniform && step.finishing.is_empty();
     }
 
     fn open_budget(&self) -> Budget {
@@ -404,7 +378,7 @@ impl Replica {
     }
 
     /// Nothing is scheduled behind the last token: its length is known (V1-15), or `max_model_len` leaves no room.
-    fn ending_is_predicted(&self, slot: usize) -> bool {
+    pub(super) fn ending_is_predicted(&self, slot: usize) -> bool {
         let sequence = &self.sequences[slot];
         let cut = sequence.request.prompt_tokens + sequence.output_tokens >= self.config.max_model_len;
         cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())
@@ -511,159 +485,5 @@ impl Replica {
         if !held {
             self.queue_undrained = self.waiting.len() > 0;
         }
-    }
-
-    /// Adds the pack to the step, prices it, and moves the pack's clock on.
-    fn close(&mut self, step: &mut Step) {
-        self.add_pack(step);
-        let decodes_only = step.load.chunks.is_empty() && step.load.sampled_rows == step.load.decode_seqs;
-        step.duration = if decodes_only {
-            self.decode_duration(step)
-        } else {
-            self.cost.step(&step.load)
-        };
-        self.put_on_gpu(step);
-        self.move_pack(step);
-    }
-
-    /// The pack computes in the step too; everybody else who does has been added.
-    #[inline]
-    fn add_pack(&mut self, step: &mut Step) {
-        let members = self.pack.members;
-        step.packed = members;
-        step.membership = self.membership;
-        step.load.decode_seqs += members;
-        step.load.decode_kv_tokens += self.pack.context + u64::from(members);
-        step.load.sampled_rows += members;
-        step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
-        if step.load.sampled_rows > 0 {
-            self.fruitless_preemptions = 0;
-        }
-        step.discarded = self.overrunning;
-        step.running = self.sequences.running;
-        step.waiting = self.waiting.len();
-        step.free_blocks = self.pool.free();
-    }
-
-    /// How long a step lasts in which everybody decodes.
-    #[inline]
-    fn decode_duration(&mut self, step: &Step) -> Picos {
-        self.decode_law(step.load.decode_seqs)
-            .at(step.load.decode_kv_tokens, step.load.decode_longest)
-    }
-
-    /// The step is queued behind those in flight.
-    #[inline]
-    fn put_on_gpu(&mut self, step: &mut Step) {
-        step.begin = step.scheduled.max(self.gpu_free);
-        self.gpu_free = step.end();
-        self.scheduled_steps = step.number;
-        if self.log.is_some() {
-            self.log_step(step);
-        }
-    }
-
-    /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
-    fn move_pack(&mut self, step: &mut Step) {
-        self.pack.advance(1);
-        self.end_members(step);
-        if !self.stepwise {
-            self.admit_to_pack(step);
-        }
-        step.note_whether_plain();
-    }
-
-    /// Members whose last token the newest step samples leave the pack, whose clock has passed it.
-    pub(super) fn end_members(&mut self, step: &mut Step) {
-        self.leavers.clear();
-        while let Some(slot) = self.pack.pop_ended() {
-            let sequence = &self.sequences[slot];
-            step.finishing.push((sequence.order, sequence.handle(slot)));
-            self.leavers.push(slot);
-        }
-        for at in 0..self.leavers.len() {
-            let slot = self.leavers[at];
-            self.overrunning += 1;
-            if self.ending_is_predicted(slot) {
-                self.leave_pack(slot, Phase::Final);
-                self.sequences[slot].last_step = step.number;
-                self.sequences[slot].placeholder = u32::from(step.overlapped);
-            }
-        }
-    }
-
-    /// Sequences that sampled a token in the step and go on join the pack.
-    fn admit_to_pack(&mut self, step: &Step) {
-        let members = self.pack.members;
-        for handle in &step.samples {
-            let sequence = &mut self.sequences[handle.slot];
-            if sequence.phase == Phase::Single && sequence.sampled < sequence.output_tokens {
-                self.pack.join(handle.slot, sequence);
-                sequence.packed_steps = (step.number + 1, u64::MAX);
-            }
-        }
-        let joined = self.pack.members - members;
-        self.membership += u64::from(joined);
-        if joined as usize == self.singles.len() {
-            self.singles.clear();
-        } else if joined > 0 {
-            let sequences = &self.sequences;
-            self.singles
-                .retain(|&slot| sequences[slot].phase == Phase::Single);
-        }
-    }
-
-    /// Takes a sequence out of the pack and gives it a state of its own.
-    pub(super) fn leave_pack(&mut self, slot: usize, phase: Phase) {
-        let newest_overlapped = self.in_flight.back().is_some_and(|step| step.overlapped);
-        let sequence = &mut self.sequences[slot];
-        let moved = self.pack.has_moved(sequence);
-        self.pack.leave(slot, sequence, phase);
-        sequence.packed_steps.1 = self.scheduled_steps;
-        self.membership += 1;
-        self.overrunning -= u32::from(sequence.sampled == sequence.output_tokens);
-        if moved {
-            sequence.last_step = self.scheduled_steps;
-            sequence.placeholder = u32::from(newest_overlapped);
-            sequence.sampled_last = true;
-            let handle = sequence.handle(slot);
-            match self.in_flight.back_mut() {
-                // Its last token comes with the common gap.
-                _ if phase == Phase::Final => {}
-                Some(newest) => {
-                    newest.left_pack.push(handle);
-                    newest.is_plain = false;
-                }
-                None => sequence.last_token = self.last_end,
-            }
-        }
-    }
-
-    fn log_step(&mut self, step: &Step) {
-        let mut shares = Vec::new();
-        let mut at = self.sequences.first_running;
-        while let Some(slot) = at {
-            let sequence = &self.sequences[slot];
-            match sequence.phase {
-                Phase::Packed => shares.push((sequence.request.id, self.pack.computed(sequence), 1)),
-                _ if sequence.last_step == step.number => {
-                    let before = sequence.computed - sequence.last_share;
-                    shares.push((sequence.request.id, before, sequence.last_share));
-                }
-                _ => {}
-            }
-            at = sequence.next;
-        }
-        let record = ScheduleRecord {
-            scheduled: step.scheduled,
-            begin: step.begin,
-            duration: step.duration,
-            shares,
-            preempted: self.preempted.clone(),
-            free_blocks: step.free_blocks,
-            running: step.running,
-            waiting: step.waiting,
-        };
-        self.log.as_mut().expect("only called with a log").push(record);
     }
 }

@@ -1,0 +1,223 @@
+//! The leap over a run of steps of one batch.
+//!
+//! Until the next arrival, end or shortage of blocks the batch is constant and its KV total grows by the batch size in
+//! each step, so durations are an arithmetic progression ([`crate::cost::DecodeCost`]): the steps that fit are solved
+//! for, not walked. Coefficients are integers, so a leap ends at the instant at which its steps would.
+
+use super::replica::Replica;
+use super::sequence::Phase;
+use super::step::{ScheduleRecord, Step};
+use crate::cost::DecodeCost;
+use crate::facts::Observer;
+use crate::units::Picos;
+
+impl Replica {
+    /// Leaps over the steps that end before `horizon` if all in flight are alike: plain, with the pack's present members.
+    /// Returns how many.
+    ///
+    /// Step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one scheduled at its end, so
+    /// the steps in flight afterwards are those of before, `m` steps on. The last one scheduled may be the one that
+    /// samples somebody's last token.
+    pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
+        if !self.in_flight.iter().all(is_settled) {
+            return 0;
+        }
+        let horizon = self.horizon_inside(horizon);
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        let (begin, duration) = (front.begin, front.duration);
+        let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
+        let members = u64::from(self.pack.members);
+        let law = self.decode_law(self.pack.members);
+        let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
+        let growth = law.per_kv_token * members + law.per_longest_token;
+        let mut limit = self.pack.steps_to_ending();
+        let increment = if gpu >= law.floor {
+            growth
+        } else {
+            // Host-bound: constant until the GPU catches up with the host, counting the steps still to be scheduled.
+            let constant = (law.floor - gpu).0 / growth.0.max(1);
+            limit = limit.min(constant.saturating_sub(self.in_flight.len() as u64));
+            Picos::ZERO
+        };
+        let limit = self.pack.steps_that_fit(self.pool.free(), limit);
+        let steps = steps_before(horizon - begin, duration, increment, limit);
+        if steps > 0 {
+            self.report_run(observer, steps, increment);
+            self.jump(steps, increment, &law);
+        }
+        steps
+    }
+
+    fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos) {
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        let end = front.begin + progression(front.duration, increment, steps);
+        let gap = front.end() - self.last_end.min(front.begin);
+        self.telling.run(front, steps, increment, end, gap, observer);
+    }
+
+    /// Moves the whole state `steps` steps on.
+    fn jump(&mut self, steps: u64, increment: Picos, law: &DecodeCost) {
+        if self.log.is_some() {
+            self.log_run(steps, increment);
+        }
+        let blocks = self.pack.blocks_needed_for(steps);
+        self.pool
+            .take(u32::try_from(blocks).expect("the leap was cut to the free blocks"));
+        let members = u64::from(self.pack.members);
+        let first = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        let mut begin = first.begin + progression(first.duration, increment, steps);
+        self.last_end = begin;
+        self.pack.advance(steps);
+        self.scheduled_steps += steps;
+        self.processed_steps += steps;
+        self.queue_undrained = self.waiting.len() > 0;
+        let mut free = self.pool.free();
+        for (ahead, step) in (1..).zip(self.in_flight.iter_mut().rev()) {
+            step.free_blocks = free;
+            free += self.pack.blocks_needed_back(ahead);
+        }
+        let waiting = self.waiting.len();
+        for step in self.in_flight.iter_mut() {
+            step.number += steps;
+            step.load.decode_kv_tokens += steps * members;
+            step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;
+            step.begin = begin;
+            step.duration = law.at(step.load.decode_kv_tokens, step.load.decode_longest);
+            step.waiting = waiting;
+            // The first step of a fresh queue was decided at one instant with the second; after a step it no longer is.
+            step.overlapped = self.config.queue_depth > 1;
+            begin = step.end();
+        }
+        self.gpu_free = begin;
+        if self.pack.has_ended() {
+            let mut newest = self
+                .in_flight
+                .pop_back()
+                .expect("a leap ends with a step in flight");
+            self.end_members(&mut newest);
+            newest.is_plain = false;
+            self.in_flight.push_back(newest);
+        }
+    }
+
+    /// Writes down the steps that a leap schedules.
+    fn log_run(&mut self, steps: u64, increment: Picos) {
+        let newest = self
+            .in_flight
+            .back()
+            .expect("a leap starts with a step in flight");
+        let front = self
+            .in_flight
+            .front()
+            .expect("a leap starts with a step in flight");
+        let (mut scheduled, mut ending, mut begin) = (front.end(), front.duration, newest.end());
+        let mut duration = newest.duration;
+        let mut free = self.pool.free();
+        let mut records = Vec::new();
+        for ahead in 0..steps {
+            duration += increment;
+            free -= self.pack.blocks_needed(ahead);
+            let mut shares = Vec::new();
+            let mut at = self.sequences.first_running;
+            while let Some(slot) = at {
+                let sequence = &self.sequences[slot];
+                if sequence.phase == Phase::Packed {
+                    shares.push((
+                        sequence.request.id,
+                        self.pack.computed(sequence) + ahead as u32,
+                        1,
+                    ));
+                }
+                at = sequence.next;
+            }
+            records.push(ScheduleRecord {
+                scheduled,
+                begin,
+                duration,
+                shares,
+                preempted: Vec::new(),
+                free_blocks: free,
+                running: self.sequences.running,
+                waiting: self.waiting.len(),
+            });
+            ending += increment;
+            scheduled += ending;
+            begin += duration;
+        }
+        self.log
+            .as_mut()
+            .expect("only called with a log")
+            .append(&mut records);
+    }
+}
+
+/// `n` terms of `first, first + step, …`, added up.
+fn progression(first: Picos, step: Picos, n: u64) -> Picos {
+    first * n + step * (n * n.saturating_sub(1) / 2)
+}
+
+/// The most steps, `limit` at most, that end strictly before `span` has passed.
+fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
+    // Wide products only where they are needed: durations of seconds, increments of microseconds, a million steps.
+    let is_small = first.0 < 1 << 42 && step.0 < 1 << 23 && limit < 1 << 20;
+    let fits = |n: u64| {
+        if is_small {
+            return first.0 * n + step.0 * (n * n.saturating_sub(1) / 2) < span.0;
+        }
+        let sum = u128::from(first.0) * u128::from(n)
+            + u128::from(step.0) * (u128::from(n) * u128::from(n.saturating_sub(1)) / 2);
+        sum < u128::from(span.0)
+    };
+    if fits(limit) {
+        return limit;
+    }
+    // The positive root of step/2·n² + (first − step/2)·n − span, then exactly.
+    let (a, b, c) = (
+        step.0 as f64 / 2.0,
+        first.0 as f64 - step.0 as f64 / 2.0,
+        span.0 as f64,
+    );
+    let root = if step.0 == 0 {
+        c / b.max(1.0)
+    } else {
+        ((b * b + 4.0 * a * c).sqrt() - b) / (2.0 * a)
+    };
+    let mut n = (root.max(0.0) as u64).min(limit);
+    while n > 0 && !fits(n) {
+        n -= 1;
+    }
+    while n < limit && fits(n + 1) {
+        n += 1;
+    }
+    n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_root_is_the_last_step_that_fits(
+            span in 0u64..10_000, first in 0u64..300, step in 0u64..40, limit in 0u64..200,
+        ) {
+            let naive = (0..=limit)
+                .take_while(|&n| n == 0 || progression(Picos(first), Picos(step), n).0 < span)
+                .last()
+                .expect("zero steps always fit");
+            let expected = if span == 0 { 0 } else { naive };
+            prop_assert_eq!(steps_before(Picos(span), Picos(first), Picos(step), limit), expected);
+        }
+    }
+}
