@@ -1,4 +1,5 @@
-//! Simulated requests per second of one core: bare, recorded, without leaps, with shared prefixes, and on a real trace.
+//! Simulated requests per second of one core: bare, recorded, without leaps, by the naive twin of the tests, with
+//! shared prefixes, and on a real trace.
 //!
 //! The budget of a recorded request of 512 prompt and 128 output tokens is 333 ns. The trace is read from
 //! `$PLIMSOLL_DATA/traces/mooncake_conversation_trace.jsonl` where that is set, and left out elsewhere.
@@ -17,7 +18,13 @@ use plimsoll::model::Dtype;
 use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::trace::{self, ReadOptions};
-use plimsoll::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Client, Generator, Lengths, Prefix, Traffic, WorkloadSpec};
+
+#[allow(dead_code, reason = "the tests use all of it")]
+#[path = "../tests/engine/twin/mod.rs"]
+mod twin;
+
+use twin::{TwinConfig, TwinRequest};
 
 const REQUESTS: u64 = 50_000;
 const BLOCK_SIZE: u32 = 16;
@@ -135,6 +142,35 @@ fn run_recorded(mut simulation: Simulation<Generator>) -> f64 {
     recorder.finish(simulation.now()).whole.duration_s
 }
 
+/// The requests of `spec`, as the naive twin takes them.
+fn twin_requests(spec: &WorkloadSpec) -> Vec<TwinRequest> {
+    let mut generator = Generator::new(spec, 0);
+    let mut requests = Vec::new();
+    while generator.next_arrival().is_some() {
+        let request = generator.take();
+        requests.push(TwinRequest {
+            id: request.id.0,
+            arrival_ps: request.arrival.0,
+            prompt: vec![(2 * request.id.0, 0, request.prompt_tokens)],
+            output_tokens: request.output_tokens,
+            output_segment: 2 * request.id.0 + 1,
+            ends_by_eos: false,
+            priority: 0,
+            abort_at: None,
+        });
+    }
+    requests
+}
+
+/// The twin visits every sequence in every step; its steps cost what decoding this model costs, near enough.
+fn run_twin(config: &TwinConfig, requests: &[TwinRequest]) -> usize {
+    let mut price = |shares: &[twin::Scheduled]| {
+        let tokens: u64 = shares.iter().map(|share| u64::from(share.2)).sum();
+        6_500_000_000 + 20_000_000 * tokens
+    };
+    twin::simulate(config, requests, &mut price).steps.len()
+}
+
 /// 512 prompt and 128 output tokens at 10 requests/s. `stepwise` visits every sequence in every step: the ratio to
 /// `bare` is what packing and leaping are worth.
 fn plain(group: &mut BenchmarkGroup<'_, WallTime>) {
@@ -157,6 +193,18 @@ fn plain(group: &mut BenchmarkGroup<'_, WallTime>) {
                 Generator::new(&few, 0),
             )))
         });
+    });
+    let config = TwinConfig {
+        block_size: BLOCK_SIZE,
+        num_gpu_blocks: 27_715,
+        max_num_batched_tokens: 8192,
+        ..TwinConfig::v33()
+    };
+    let fewer = traffic(poisson(), Prefix::None, Some(REQUESTS / 100));
+    let requests = twin_requests(&fewer);
+    group.throughput(Throughput::Elements(REQUESTS / 100));
+    group.bench_function("naive_twin", |b| {
+        b.iter(|| black_box(run_twin(&config, &requests)))
     });
 }
 

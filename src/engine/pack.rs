@@ -147,13 +147,13 @@ impl Pack {
             (steps / size, (steps % size) as usize)
         };
         // The residues are met downwards from the one that is due, and again from the top.
-        let due = self.due as usize;
-        let before_wrap = rest.min(due + 1);
-        let after_wrap = rest - before_wrap;
-        let sum = |residues: &[u32]| residues.iter().map(|&count| u64::from(count)).sum::<u64>();
-        cycles * u64::from(self.members)
-            + sum(&self.residues[due + 1 - before_wrap..=due])
-            + sum(&self.residues[self.residues.len() - after_wrap..])
+        let mut at = self.due as usize;
+        let mut blocks = 0;
+        for _ in 0..rest {
+            blocks += self.residues[at];
+            at = at.checked_sub(1).unwrap_or(self.residues.len() - 1);
+        }
+        cycles * u64::from(self.members) + u64::from(blocks)
     }
 
     /// The most steps, `limit` at most, whose blocks fit into `free`.

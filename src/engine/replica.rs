@@ -33,8 +33,6 @@ pub(crate) struct Replica {
     pub(super) cost: Box<dyn StepCost>,
     /// Answers of [`StepCost::decode`] by batch size.
     decode_laws: Vec<Option<DecodeCost>>,
-    /// The one asked for last.
-    decode_law: (u32, DecodeCost),
     pub(super) pool: BlockPool,
     pub(super) sequences: Sequences,
     pub(super) waiting: Waiting,
@@ -87,8 +85,7 @@ impl Replica {
         mut cost: Box<dyn StepCost>,
         stepwise: bool,
     ) -> Replica {
-        let decode_law = (1, cost.decode(1));
-        let tracks_longest = decode_law.1.per_longest_token > Picos::ZERO;
+        let tracks_longest = cost.decode(1).per_longest_token > Picos::ZERO;
         Replica {
             id,
             pool: BlockPool::new(
@@ -124,7 +121,6 @@ impl Replica {
             picks: Vec::new(),
             leavers: Vec::new(),
             decode_laws: Vec::new(),
-            decode_law,
             config,
             cost,
         }
@@ -300,18 +296,21 @@ impl Replica {
     /// The cost of decode-only steps of `batch` sequences, asked once.
     #[inline]
     pub(super) fn decode_law(&mut self, batch: u32) -> DecodeCost {
-        if self.decode_law.0 != batch {
-            self.decode_law = (batch, self.find_decode_law(batch));
+        match self.decode_laws.get(batch as usize) {
+            Some(Some(law)) => *law,
+            _ => self.ask_decode_law(batch),
         }
-        self.decode_law.1
     }
 
-    fn find_decode_law(&mut self, batch: u32) -> DecodeCost {
+    #[cold]
+    fn ask_decode_law(&mut self, batch: u32) -> DecodeCost {
+        let law = self.cost.decode(batch);
         let at = batch as usize;
         if self.decode_laws.len() <= at {
             self.decode_laws.resize(at + 1, None);
         }
-        *self.decode_laws[at].get_or_insert_with(|| self.cost.decode(batch))
+        self.decode_laws[at] = Some(law);
+        law
     }
 
     /// Moves what has arrived into the waiting queue.
