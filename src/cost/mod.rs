@@ -11,7 +11,7 @@ pub mod kernel;
 #[cfg(test)]
 mod latency_table;
 pub mod linear;
-mod operators;
+pub(crate) mod operators;
 #[cfg(test)]
 mod published_kernels;
 pub mod roofline;

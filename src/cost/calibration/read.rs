@@ -10,8 +10,9 @@ use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
 use super::{
-    AllReduce, Attention, C5, Calibration, DecodeAttention, Elementwise, Gemm, GemmForm, Host, KernelFormat,
-    Moe, Occupancy, OccupancyPnorm, OneShot, PrefillAttention, Provenance, Rate, Residual, Source,
+    AllReduce, Attention, C5, Calibration, DecodeAttention, Elementwise, Evidence, Gemm, GemmForm, Host,
+    KernelFormat, Moe, Occupancy, OccupancyPnorm, OneShot, PrefillAttention, Provenance, Rate, Residual,
+    Source,
 };
 use crate::cost::Trust;
 use crate::cost::operators::OPERATORS;
@@ -135,6 +136,12 @@ fn read_file(name: &str, table: Table, problems: &mut Vec<Problem>) -> Calibrati
             "provenance",
             "is missing; say where the numbers come from".to_owned(),
         );
+    }
+    if let Some(value) = file.take("evidence") {
+        match Evidence::from_value(value) {
+            Ok(evidence) => calibration.evidence = Some(evidence),
+            Err(message) => file.problem("evidence", message),
+        }
     }
     let trust = calibration.provenance.source.trust();
     calibration.gemm = file.formats("gemm", |fields| read_gemm(fields, trust));

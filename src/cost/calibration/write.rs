@@ -61,6 +61,9 @@ impl Calibration {
             .map(|(name, factor)| (name.as_str(), *factor))
             .collect();
         insert("scale", Value::Table(numbers(&scale)), scale.is_empty());
+        if let Some(evidence) = &self.evidence {
+            insert("evidence", evidence.to_value(), false);
+        }
         toml::to_string(&file).expect("a table of strings and numbers is always valid")
     }
 
