@@ -89,6 +89,7 @@ pub fn fit(
     }
     let (_, form, held_out) = best?;
     let values = solve(form.as_ref(), rows, options, STARTS.0);
+    let values: Vec<f64> = values.into_iter().map(rounded).collect();
     let draws = draws(form.as_ref(), rows, &values, options);
     let in_sample = errors(form.as_ref(), rows, &values);
     let spread = if held_out.is_empty() {
@@ -102,10 +103,10 @@ pub fn fit(
         shapes: shapes(rows).len() as u64,
         residual_median_pct: percent(&in_sample, 0.5),
         residual_p95_pct: percent(&in_sample, 0.95),
-        bias_pct: 100.0 * (quantile(&in_sample, 0.5).unwrap_or(0.0).exp() - 1.0),
+        bias_pct: bias(&in_sample),
         hold_out_median_pct: (!held_out.is_empty()).then(|| percent(&held_out, 0.5)),
         hold_out_p95_pct: (!held_out.is_empty()).then(|| percent(&held_out, 0.95)),
-        sigma_ln: step_sigma(block, rows, spread),
+        sigma_ln: rounded(step_sigma(block, rows, spread)),
         interval_90: intervals(form.parameters(), &draws),
     };
     Some(BlockFit {
@@ -114,7 +115,7 @@ pub fn fit(
         draws,
         evidence,
         unidentified,
-        row_sigma_ln: root_mean_square(&in_sample),
+        row_sigma_ln: rounded(root_mean_square(&in_sample)),
         form,
         in_sample,
         held_out,
@@ -214,10 +215,16 @@ fn draws(form: &dyn Form, rows: &[&Observation], best: &[f64], options: &Options
 pub(super) fn intervals(parameters: &[Parameter], draws: &[Vec<f64>]) -> BTreeMap<String, [f64; 2]> {
     let interval = |(index, parameter): (usize, &Parameter)| {
         let column: Vec<f64> = draws.iter().map(|draw| draw[index]).collect();
-        let ends = [quantile(&column, 0.05)?, quantile(&column, 0.95)?];
-        Some((parameter.name.to_owned(), ends))
+        let ends = [0.05, 0.95].map(|p| rounded(quantile(&column, p).unwrap_or(f64::NAN)));
+        (parameter.name.to_owned(), ends)
     };
-    parameters.iter().enumerate().filter_map(interval).collect()
+    parameters.iter().enumerate().map(interval).collect()
+}
+
+/// Four significant figures: more than any measurement gives, and short enough to be read.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 /// Names of the parameters whose draws are about as wide as their priors.
@@ -258,5 +265,14 @@ fn root_mean_square(errors: &[f64]) -> f64 {
 /// A quantile of the relative error, in percent.
 pub(super) fn percent(errors: &[f64], p: f64) -> f64 {
     let relative: Vec<f64> = errors.iter().map(|error| (error.exp() - 1.0).abs()).collect();
-    100.0 * quantile(&relative, p).unwrap_or(0.0)
+    hundredths(100.0 * quantile(&relative, p).unwrap_or(0.0))
+}
+
+/// The median signed error, in percent.
+pub(super) fn bias(errors: &[f64]) -> f64 {
+    hundredths(100.0 * (quantile(errors, 0.5).unwrap_or(0.0).exp() - 1.0))
+}
+
+fn hundredths(percent: f64) -> f64 {
+    (100.0 * percent).round() / 100.0
 }

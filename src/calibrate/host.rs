@@ -8,9 +8,9 @@
 
 use rayon::prelude::*;
 
-use super::component::{Options, intervals, percent, unidentified};
+use super::component::{Options, bias, intervals, percent, rounded, unidentified};
 use super::runs::{Figure, Run};
-use super::solve::{Parameter, Task, starts};
+use super::solve::{Parameter, Task};
 use crate::cost::calibration::{
     BlockEvidence, Calibration, GemmForm, Host, KernelFormat, RunEvidence, for_device,
 };
@@ -75,12 +75,10 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         .enumerate()
         .flat_map(|(index, run)| vec![index; run.measured.len()])
         .collect();
-    let everything = vec![1.0; rows.len()];
-    let mut start = stream(options.seed, Purpose::Calibration, u64::MAX);
-    let starts = starts(&parameters, 2, &mut start);
-    let centred = vec![0.0; parameters.len()];
-    let values = solve(&trial, runs, &everything, &centred, &starts);
-    let draws = draws(&trial, runs, &rows, &values, options);
+    let weights = weights(runs, &rows, known);
+    let values = invert(&trial, runs, &weights);
+    let values: Vec<f64> = values.into_iter().map(rounded).collect();
+    let draws = draws(&trial, runs, &rows, &weights, &values, options);
     let errors = trial.errors(runs, &values);
     let host = trial.host(&values);
     Some(HostFit {
@@ -90,15 +88,15 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             shapes: runs.len() as u64,
             residual_median_pct: percent(&errors, 0.5),
             residual_p95_pct: percent(&errors, 0.95),
-            bias_pct: 100.0 * (quantile(&errors, 0.5).unwrap_or(0.0).exp() - 1.0),
+            bias_pct: bias(&errors),
             hold_out_median_pct: None,
             hold_out_p95_pct: None,
-            sigma_ln: sigma(&parameters, &draws),
+            sigma_ln: rounded(sigma(&parameters, &draws)),
             interval_90: intervals(&parameters, &draws),
         },
         unidentified: unidentified(&parameters, &draws),
         parameters: parameters.len(),
-        families: families(&trial, runs, &rows, &values),
+        families: families(&trial, runs, &rows, &weights, &values),
         runs: evidence(runs, &errors),
         host,
     })
@@ -203,20 +201,69 @@ impl Trial<'_> {
     }
 }
 
-fn solve(trial: &Trial, runs: &[Run], weights: &[f64], shifts: &[f64], starts: &[Vec<f64>]) -> Vec<f64> {
-    let task = Task {
-        parameters: trial.parameters,
-        errors: &|values| trial.errors(runs, values),
-        weights,
-        shifts,
-        sigma: RUN_SIGMA,
+/// Gauss-Newton on the simulator: expand the errors around the best values so far, solve the expansion, go there, or
+/// half the way where that was too far. Steps of 5 % see through the grain of a simulation, which finer ones do not.
+fn invert(trial: &Trial, runs: &[Run], weights: &[f64]) -> Vec<f64> {
+    let parameters = trial.parameters;
+    let centred = vec![0.0; parameters.len()];
+    let mut best: Vec<f64> = parameters.iter().map(|parameter| parameter.prior).collect();
+    let cost_of = |values: &[f64], errors: Vec<f64>| {
+        let task = Task {
+            parameters,
+            errors: &|_| errors.clone(),
+            weights,
+            shifts: &centred,
+            sigma: RUN_SIGMA,
+        };
+        task.cost(values)
     };
-    task.solve(starts)
+    let mut expansion = Linear::new(trial, runs, &best);
+    let mut least = cost_of(&best, expansion.errors.clone());
+    for _ in 0..ROUNDS {
+        let task = Task {
+            parameters,
+            errors: &|values| expansion.errors(parameters, values),
+            weights,
+            shifts: &centred,
+            sigma: RUN_SIGMA,
+        };
+        let aim = task.solve(&[best.clone()]);
+        let towards = |share: f64| -> Vec<f64> {
+            let pairs = best.iter().zip(&aim);
+            pairs.map(|(from, to)| from * (to / from).powf(share)).collect()
+        };
+        let tried = [1.0, 0.5, 0.25].into_iter().find_map(|share| {
+            let values = towards(share);
+            let cost = cost_of(&values, trial.errors(runs, &values));
+            (cost < least).then_some((cost, values))
+        });
+        let Some((cost, values)) = tried else {
+            break;
+        };
+        let is_done = cost > ENOUGH * least;
+        (least, best) = (cost, values);
+        if is_done {
+            break;
+        }
+        expansion = Linear::new(trial, runs, &best);
+    }
+    best
 }
+
+/// Expansions at most, and the share of the cost below which another is not worth it.
+const ROUNDS: usize = 8;
+const ENOUGH: f64 = 0.999;
 
 /// Runs drawn with replacement and priors moved by their own width. One Gauss-Newton step from the best values stands
 /// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
-fn draws(trial: &Trial, runs: &[Run], rows: &[usize], best: &[f64], options: &Options) -> Vec<Vec<f64>> {
+fn draws(
+    trial: &Trial,
+    runs: &[Run],
+    rows: &[usize],
+    counts: &[f64],
+    best: &[f64],
+    options: &Options,
+) -> Vec<Vec<f64>> {
     let linear = Linear::new(trial, runs, best);
     let one = |index: usize| {
         let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
@@ -224,7 +271,11 @@ fn draws(trial: &Trial, runs: &[Run], rows: &[usize], best: &[f64], options: &Op
         for _ in 0..runs.len() {
             times[stream.random_range(0..runs.len())] += 1.0;
         }
-        let weights: Vec<f64> = rows.iter().map(|run| times[*run]).collect();
+        let weights: Vec<f64> = rows
+            .iter()
+            .zip(counts)
+            .map(|(run, count)| count * times[*run])
+            .collect();
         let shifts: Vec<f64> = (0..best.len())
             .map(|_| StandardNormal.sample(&mut stream))
             .collect();
@@ -286,18 +337,40 @@ impl Linear {
     }
 }
 
+/// Figures of one family count as four at most: they share their set-up, and one with many rows must not outvote the
+/// rest. Runs on the card itself count more: its server's CPU is theirs.
+fn weights(runs: &[Run], rows: &[usize], known: &Known) -> Vec<f64> {
+    let weight = |run: &usize| {
+        let Run { family, resolved, .. } = &runs[*run];
+        let others = rows.iter().filter(|other| runs[**other].family == *family);
+        let shared = (FAMILY_WEIGHT / others.count() as f64).min(1.0);
+        if resolved.device.id == known.device.id {
+            OWN_WEIGHT * shared
+        } else {
+            shared
+        }
+    };
+    rows.iter().map(weight).collect()
+}
+
+const OWN_WEIGHT: f64 = 3.0;
+const FAMILY_WEIGHT: f64 = 4.0;
+
 /// Leaves each family of runs out in turn and says how wrong the rest would have it.
-fn families(trial: &Trial, runs: &[Run], rows: &[usize], best: &[f64]) -> Vec<(String, f64)> {
-    let family = |run: &Run| run.label.split(',').next().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = runs.iter().map(family).collect();
+fn families(trial: &Trial, runs: &[Run], rows: &[usize], counts: &[f64], best: &[f64]) -> Vec<(String, f64)> {
+    let mut names: Vec<String> = runs.iter().map(|run| run.family.clone()).collect();
     names.dedup();
     if names.len() < 2 {
         return Vec::new();
     }
     let linear = Linear::new(trial, runs, best);
     let without = |name: &String| {
-        let is_in = |run: &usize| family(&runs[*run]) == *name;
-        let weights: Vec<f64> = rows.iter().map(|run| f64::from(u8::from(!is_in(run)))).collect();
+        let is_in = |run: &usize| runs[*run].family == *name;
+        let weights: Vec<f64> = rows
+            .iter()
+            .zip(counts)
+            .map(|(run, count)| if is_in(run) { 0.0 } else { *count })
+            .collect();
         let task = Task {
             parameters: trial.parameters,
             errors: &|values| linear.errors(trial.parameters, values),
@@ -318,16 +391,23 @@ fn families(trial: &Trial, runs: &[Run], rows: &[usize], best: &[f64]) -> Vec<(S
     names.iter().map(without).collect()
 }
 
-/// The widest of the added terms, by its draws.
+/// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.
 fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {
     let width = |index: usize| {
         let column: Vec<f64> = draws.iter().map(|draw| draw[index].ln()).collect();
         let at = |p: f64| quantile(&column, p).unwrap_or(0.0);
         (at(0.84) - at(0.16)) / 2.0
     };
-    let adds = |name: &str| name.ends_with("step_us") || name.ends_with("seq_us") || name.ends_with("gap_us");
-    let widths = parameters.iter().enumerate().filter(|(_, p)| adds(p.name));
-    widths.map(|(index, _)| width(index)).fold(HOST_SIGMA, f64::max)
+    let widest = |names: [&str; 2]| {
+        let named = parameters
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| names.contains(&p.name));
+        named.map(|(index, _)| width(index)).reduce(f64::max)
+    };
+    let widest =
+        widest(["step_us", "per_seq_us"]).or_else(|| widest(["async_gap_us", "async_gap_per_seq_us"]));
+    widest.unwrap_or(HOST_SIGMA).max(HOST_SIGMA)
 }
 
 fn evidence(runs: &[Run], errors: &[f64]) -> Vec<RunEvidence> {
@@ -340,7 +420,7 @@ fn evidence(runs: &[Run], errors: &[f64]) -> Vec<RunEvidence> {
             run: run.label.clone(),
             figure: figure.name().to_owned(),
             measured: *measured,
-            predicted: measured * error.exp(),
+            predicted: rounded(measured * error.exp()),
         })
         .collect()
 }
@@ -350,7 +430,9 @@ pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
     for format in [KernelFormat::Bf16, KernelFormat::Fp8, KernelFormat::Int8] {
         if let Some(gemm) = calibration.gemm.get_mut(&format) {
             match &mut gemm.form {
-                GemmForm::OccupancyPnorm(form) => form.bandwidth_efficiency *= factor,
+                GemmForm::OccupancyPnorm(form) => {
+                    form.bandwidth_efficiency = rounded(form.bandwidth_efficiency * factor);
+                }
                 GemmForm::C5(form) => form.w_gbs *= factor,
             }
         }

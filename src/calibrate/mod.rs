@@ -7,6 +7,7 @@
 pub mod component;
 pub mod forms;
 pub mod host;
+pub mod interval;
 pub mod next;
 pub mod observation;
 pub mod runs;
@@ -16,6 +17,7 @@ pub mod tables;
 
 use std::collections::BTreeMap;
 
+use crate::cost::Trust;
 use crate::cost::calibration::{Calibration, Evidence, Input};
 use crate::hardware::Device;
 use component::{BlockFit, Options};
@@ -95,9 +97,14 @@ pub fn calibrate(request: &Request) -> Calibrated {
         if let Some(factor) = fitted.bandwidth {
             host::scale_bandwidth(&mut calibration, factor);
         }
-        calibration
-            .host
-            .insert(request.engine.clone(), fitted.host.clone());
+        let mut own = fitted.host.clone();
+        // Terms from other cards' runs are another server's.
+        own.trust = if request.runs.iter().any(|run| is_own(run, request)) {
+            Trust::Calibrated
+        } else {
+            Trust::Prior
+        };
+        calibration.host.insert(request.engine.clone(), own);
         add_host(&mut evidence, fitted, &request.engine);
     }
     calibration.evidence = Some(evidence);
@@ -108,6 +115,10 @@ pub fn calibrate(request: &Request) -> Calibrated {
         blocks,
         host,
     }
+}
+
+fn is_own(run: &Run, request: &Request) -> bool {
+    run.resolved.device.id == request.device.id
 }
 
 fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {

@@ -55,6 +55,10 @@ impl Figure {
 pub struct Run {
     /// Which.
     pub label: String,
+    /// Whose, on which card: figures of one family share their errors.
+    pub family: String,
+    /// Without a front end: the client called the engine in its own process.
+    pub is_offline: bool,
     /// The scenario that reproduces it.
     pub resolved: Resolved,
     /// What was measured, in the figure's unit.
@@ -94,7 +98,9 @@ impl Run {
             let cost = RooflineCost::new(device, model, calibration, placement);
             Box::new(cost.expect("it was built from the same parts before")) as Box<dyn StepCost>
         });
-        if let Some(host) = calibration.host.get(&placement.engine) {
+        if self.is_offline {
+            scenario.frontend = Frontend::default();
+        } else if let Some(host) = calibration.host.get(&placement.engine) {
             let seconds = |seconds: f64| Picos::from_seconds(seconds);
             scenario.frontend = Frontend {
                 request_delay: seconds(host.request_ms * 1e-3),

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::runs::{Figure, Run};
 use crate::config::{Document, NoFiles, axes, resolve};
+use crate::model::Mlp;
 
 /// What the rows gave.
 #[derive(Default)]
@@ -62,7 +63,7 @@ impl Row {
 }
 
 /// Requests of a simulated open loop at most: more only cost time.
-const REQUESTS_MAX: f64 = 1500.0;
+const REQUESTS_MAX: f64 = 4000.0;
 /// Share of the offered rate that a run which keeps up completes.
 const KEEPS_UP: f64 = 0.95;
 
@@ -71,28 +72,29 @@ fn run(row: &Row, input: usize) -> Result<Run, String> {
     let value = row.number("value").ok_or_else(|| missing("value"))?;
     let input_len = row.number("isl_mean").ok_or_else(|| missing("isl_mean"))?;
     let output_len = row.number("osl_mean").ok_or_else(|| missing("osl_mean"))?;
-    let mut settings = settings(row)?;
-    let mut set = |key: &str, value: String| settings.push((key.to_owned(), value));
-    set("input-len", format!("{input_len:.0}"));
-    set("output-len", format!("{output_len:.0}"));
     let completed = row.number("req_throughput");
     let is_overloaded = completed.is_some_and(|completed| completed < KEEPS_UP * value);
-    match row.text("rate_or_concurrency_kind") {
+    let (load, count) = match row.text("rate_or_concurrency_kind") {
         "request_rate_rps" => {
             let count = row
                 .number("num_prompts")
                 .unwrap_or(REQUESTS_MAX)
                 .min(REQUESTS_MAX);
-            set("request-rate", value.to_string());
-            set("num-prompts", format!("{count:.0}"));
+            let rate = format!("[workload.arrivals.poisson]\nrequest_rate = {value:?}");
+            (rate, count)
         }
         "max_concurrency" | "concurrency" => {
-            set("request-rate", "inf".to_owned());
-            set("max-concurrency", format!("{value:.0}"));
-            set("num-prompts", format!("{:.0}", 4.0 * value));
+            let limit =
+                format!("[workload.arrivals.all_at_once]\n[workload.client]\nmax_concurrency = {value:.0}");
+            (limit, 4.0 * value)
         }
         other => return Err(format!("load of the kind `{other}` is not taken")),
-    }
+    };
+    let scenario = format!(
+        "[model]\nname = {:?}\n[workload]\nnum_prompts = {count:.0}\n{load}\n[workload.lengths.fixed]\n\
+         input_len = {input_len:.0}\noutput_len = {output_len:.0}\n",
+        row.text("model")
+    );
     let wanted: &[(Figure, &str)] = if is_overloaded {
         &[
             (Figure::TpotMean, "tpot_mean_ms"),
@@ -113,15 +115,30 @@ fn run(row: &Row, input: usize) -> Result<Run, String> {
     if measured.is_empty() {
         return Err("it has no figure that shows the host".to_owned());
     }
+    let resolved = resolved(&scenario, &settings(row)?)?;
+    if resolved
+        .model
+        .layers
+        .iter()
+        .any(|layer| matches!(layer.mlp, Mlp::Experts { .. }))
+    {
+        return Err("routed experts are known too badly for the host to show beside them".to_owned());
+    }
     Ok(Run {
+        family: format!("{} on {}", row.text("family"), row.text("gpu")),
+        is_offline: false,
         label: format!(
-            "{}, {} on {}, {} {value}, {input_len} in",
+            "{} on {}, {} {value}, {input_len} in, KV {}",
             row.text("family"),
-            row.text("model"),
             row.text("gpu"),
-            row.text("rate_or_concurrency_kind")
+            row.text("rate_or_concurrency_kind"),
+            if row.text("kv_cache_dtype") == "fp8" {
+                "fp8"
+            } else {
+                "16-bit"
+            },
         ),
-        resolved: resolved(&settings)?,
+        resolved,
         measured,
         input,
     })
@@ -130,10 +147,13 @@ fn run(row: &Row, input: usize) -> Result<Run, String> {
 /// Name and value of everything but the load.
 fn settings(row: &Row) -> Result<Vec<(String, String)>, String> {
     let mut all = vec![
-        ("model.name".to_owned(), format!("\"{}\"", row.text("model"))),
         ("gpu".to_owned(), row.text("gpu").to_owned()),
         ("engine".to_owned(), engine(row)),
     ];
+    if version(row).is_some_and(|minor| minor >= ASYNCHRONOUS_SINCE) {
+        // The nearest profile may be of an older version, which scheduled synchronously.
+        all.push(("engine.async_scheduling".to_owned(), "true".to_owned()));
+    }
     if let tp @ ("2" | "4" | "8") = row.text("tp") {
         all.push(("tensor-parallel-size".to_owned(), tp.to_owned()));
     }
@@ -160,18 +180,23 @@ fn settings(row: &Row) -> Result<Vec<(String, String)>, String> {
 }
 
 fn engine(row: &Row) -> String {
-    let version = row.text("version").trim_start_matches('v');
-    let version = version.split(' ').next().unwrap_or_default();
-    match version.rsplit_once('.') {
-        Some((minor, _)) if minor.contains('.') => format!("{}@{minor}", row.text("engine")),
-        _ => format!("{}@0.11", row.text("engine")),
-    }
+    let minor = version(row).unwrap_or(11);
+    format!("{}@0.{minor}", row.text("engine"))
 }
 
-fn resolved(settings: &[(String, String)]) -> Result<crate::config::Resolved, String> {
-    let mut document = Document::parse("serving", "").map_err(|problem| problem.message)?;
+/// `19` of `v0.19.1`.
+fn version(row: &Row) -> Option<u32> {
+    let version = row.text("version").trim_start_matches('v');
+    version.strip_prefix("0.")?.split(['.', ' ']).next()?.parse().ok()
+}
+
+/// vLLM 0.14 made asynchronous scheduling its default.
+const ASYNCHRONOUS_SINCE: u32 = 14;
+
+fn resolved(scenario: &str, settings: &[(String, String)]) -> Result<crate::config::Resolved, String> {
+    let mut document = Document::parse("serving", scenario).map_err(|problem| problem.message)?;
     for (name, value) in settings {
-        if let Some(problem) = axes::apply(&mut document, name, value.trim_matches('"')).first() {
+        if let Some(problem) = axes::apply(&mut document, name, value).first() {
             return Err(problem.message.clone());
         }
     }

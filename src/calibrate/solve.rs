@@ -115,6 +115,12 @@ impl Task<'_> {
         DVector::from_iterator(self.weights.len() + self.parameters.len(), data.chain(priors))
     }
 
+    /// What is minimised.
+    #[must_use]
+    pub fn cost(&self, values: &[f64]) -> f64 {
+        self.residuals(values).norm_squared()
+    }
+
     /// The best values that are found from these starts.
     #[must_use]
     pub fn solve(&self, starts: &[Vec<f64>]) -> Vec<f64> {
@@ -129,7 +135,7 @@ impl Task<'_> {
                 .with_patience(PATIENCE)
                 .minimize(problem);
             let values = solved.values();
-            let cost = self.residuals(&values).norm_squared();
+            let cost = self.cost(&values);
             if best
                 .as_ref()
                 .is_none_or(|(least, _)| cost < *least * (1.0 - 1e-9))

@@ -19,6 +19,7 @@ use crate::calibrate::runs::{Figure, Run};
 use crate::calibrate::tables::Selection;
 use crate::calibrate::{Calibrated, Request, calibrate, serving, tables};
 use crate::config::{Document, axes, files as config_files, resolve};
+use crate::cost::Trust;
 use crate::cost::calibration::{self, Calibration, Input, Source};
 use crate::hardware::Device;
 use crate::report::calibrated::{self, Left};
@@ -54,6 +55,9 @@ pub struct Args {
     /// Seek one factor on the bandwidth of products, from the end-to-end runs of this GPU, or of the one named.
     #[arg(long, value_name = "GPU", num_args = 0..=1, default_missing_value = "")]
     pub fit_bandwidth: Option<String>,
+    /// Of the end-to-end runs, take only those on these GPUs; by default all: host terms are the engine's, not the GPU's.
+    #[arg(long, value_delimiter = ',', value_name = "GPUS")]
+    pub runs_on: Vec<String>,
     /// Share of the shapes that is left out in turn to learn the error on unseen ones.
     #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
     pub hold_out: f64,
@@ -101,6 +105,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     for path in &args.files {
         read.file(path, args, &device)?;
     }
+    let runs_on = args.runs_on.iter().map(|name| Ok(inputs::device(name)?.0.id));
+    let runs_on: Vec<String> = runs_on.collect::<anyhow::Result<_>>()?;
+    read.runs
+        .retain(|run| runs_on.is_empty() || runs_on.contains(&run.resolved.device.id));
     let bandwidth_of = match args.fit_bandwidth.as_deref() {
         None => None,
         Some("") => Some(device.id.clone()),
@@ -200,6 +208,9 @@ fn command(args: &Args) -> String {
         if let Some(value) = value {
             flag(name, value);
         }
+    }
+    if !args.runs_on.is_empty() {
+        flag("runs-on", &args.runs_on.join(","));
     }
     if !args.only.is_empty() {
         flag("only", &args.only.join(","));
@@ -307,6 +318,8 @@ fn course_run(table: &MeasuredTable, row: &MeasuredRow, input: usize) -> anyhow:
     let figures = table.figures.iter().zip(&row.measured);
     Ok(Run {
         label: format!("course week 2, {}", settings.join(", batch ")),
+        family: format!("course week 2 on {}", settings.first().unwrap_or(&"")),
+        is_offline: true,
         resolved: resolve(document, &Disk).map_err(refuse)?,
         measured: figures
             .filter_map(|(figure, value)| match figure {
@@ -346,7 +359,11 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
         .allreduce
         .iter_mut()
         .for_each(|link| link.trust = trust);
-    calibration.host.values_mut().for_each(|host| host.trust = trust);
+    let known = calibration
+        .host
+        .values_mut()
+        .filter(|host| host.trust != Trust::Prior);
+    known.for_each(|host| host.trust = trust);
     if let Some(attention) = &mut calibration.attention {
         attention.trust = trust;
     }

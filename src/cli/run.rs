@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{files, present, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate};
+use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::pasted::ResultFlags;
 use crate::config::{
@@ -273,7 +274,10 @@ fn execute(
     drop(progress);
     terminal.notes(&remarks(&outcome));
     let result = &outcome.result;
-    let meta = present::meta(resolved, outputs, result);
+    let mut meta = present::meta(resolved, outputs, result);
+    if !outcome.is_interrupted && !outcome.is_livelocked {
+        meta.model_interval = Some(model_interval(resolved));
+    }
     let text = print(result, &meta, outputs.format);
     files::put(&text, outputs.file.as_deref(), out)?;
     if outputs.why && outputs.format == Format::Table {

@@ -17,6 +17,7 @@ mod published_kernels;
 pub mod roofline;
 #[cfg(test)]
 mod testing;
+pub mod uncertainty;
 
 use crate::units::Picos;
 

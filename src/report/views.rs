@@ -5,6 +5,7 @@
 use jiff::civil::DateTime;
 
 use crate::analysis::{Estimate, Verdict};
+use crate::calibrate::interval::ModelInterval;
 use crate::cost::Trust;
 
 /// What a result says about its own making.
@@ -52,6 +53,8 @@ pub struct ResultMeta {
     pub version: String,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
+    /// How far the figures may be off because the step time's parameters are; `None` where it was not asked for.
+    pub model_interval: Option<ModelInterval>,
     /// Defaults and substitutions that the user did not write, as sentences.
     pub assumptions: Vec<String>,
     /// Flags that were accepted and have no effect, with the reason.

@@ -50,7 +50,7 @@ pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -
 fn tilings(format: KernelFormat, architecture: Architecture) -> &'static [((u32, u32), Occupancy)] {
     use Occupancy::{Smooth, Wave};
     match (format, architecture) {
-        (KernelFormat::Int4, _) => &[((16, 256), Smooth), ((16, 128), Smooth), ((64, 256), Smooth)],
+        (KernelFormat::Int4, _) => &[((16, 256), Smooth), ((16, 128), Smooth)],
         (_, Architecture::Ampere) => &[
             ((64, 256), Wave),
             ((64, 128), Wave),
