@@ -238,6 +238,29 @@ fn a_file_that_calibrate_writes_is_one_that_run_takes() {
 }
 
 #[test]
+fn what_ships_is_listed_with_its_errors() {
+    let (code, out, error) = plimsoll(&["calibrations"]);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.lines().next().unwrap().contains("calibrations ship"), "{out}");
+    let h100 = out
+        .lines()
+        .find(|line| line.contains("h100-sxm-80gb-vllm"))
+        .unwrap();
+    assert!(h100.contains("calibrated") && h100.contains(" / "), "{h100}");
+    let (code, out, _) = plimsoll(&["calibrations", "h100-sxm-80gb-vllm", "--format", "json"]);
+    assert_eq!(code, 0);
+    let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let evidence = &listed["calibrations"][0]["evidence"];
+    assert!(
+        evidence["command"]
+            .as_str()
+            .unwrap()
+            .starts_with("plimsoll calibrate")
+    );
+    assert!(evidence["next_measurement"].is_string());
+}
+
+#[test]
 fn a_file_of_another_kind_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("other.csv");

@@ -124,3 +124,23 @@ impl Evidence {
         Value::try_from(self).expect("numbers, texts and lists of them are TOML")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Calibration, shipped};
+
+    #[test]
+    fn an_unknown_key_of_the_evidence_is_a_problem_with_a_place() {
+        let text = "schema = 1\n[provenance]\nsource = \"prior\"\n[evidence]\ncomand = \"x\"\n";
+        let error = Calibration::parse("x", text).unwrap_err().to_string();
+        assert!(error.contains("`evidence` is not understood"), "{error}");
+    }
+
+    #[test]
+    fn a_fitted_file_knows_its_inputs_and_errors() {
+        let evidence = shipped("h100-sxm-80gb-vllm").and_then(|c| c.evidence).unwrap();
+        assert!(evidence.inputs.iter().any(|input| input.file == "gemm.csv" && input.used > 0));
+        assert!(evidence.blocks["gemm.bf16"].hold_out_median_pct.is_some());
+        assert!(evidence.runs.iter().all(|run| run.error().abs() < 0.2));
+    }
+}
