@@ -13,6 +13,7 @@ use crate::cost::calibration::Calibration;
 use crate::cost::roofline::RooflineCost;
 use crate::cost::uncertainty::Component;
 use crate::metrics::{Records, SloLimits, Summary};
+use crate::sim::Scenario;
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +74,52 @@ fn figures(summary: &Summary) -> [f64; 5] {
     ]
 }
 
+/// The model interval of a knee: for each component the rate that still meets the promise when it is slower, and when it
+/// is faster. `meets` simulates one scenario at one rate, always with the same traffic.
+#[must_use]
+pub fn knee_interval(
+    resolved: &Resolved,
+    knee: f64,
+    meets: &(dyn Fn(&Scenario, f64) -> bool + Sync),
+) -> FigureInterval {
+    let sigmas = resolved
+        .parameters
+        .sigmas(&resolved.device, &resolved.model, &resolved.placement);
+    let half = |&(component, sigma): &(Component, f64)| {
+        let at = |factor: f64| {
+            let calibration = resolved.parameters.scaled(component, factor);
+            let scenario = under(resolved, calibration);
+            highest(knee, |rate| meets(&scenario, rate))
+        };
+        (component, (at(sigma.exp()) / at((-sigma).exp())).ln() / 2.0)
+    };
+    let parts: Vec<(Component, f64)> = sigmas.par_iter().map(half).collect();
+    FigureInterval {
+        name: "knee",
+        sigma_ln: parts.iter().map(|(_, part)| part * part).sum::<f64>().sqrt(),
+        parts,
+    }
+}
+
+/// The highest rate that meets a promise, by bisection on a ladder around the known one.
+fn highest(knee: f64, meets: impl Fn(f64) -> bool) -> f64 {
+    let rate = |step: u32| knee * (f64::from(step) / f64::from(LADDER) * SPAN.ln()).exp() / SPAN.sqrt();
+    let (mut low, mut high) = (0, LADDER);
+    while high - low > 1 {
+        let middle = u32::midpoint(low, high);
+        if meets(rate(middle)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    rate(low)
+}
+
+/// Rungs of the ladder, and its top rate over its bottom one: rungs are 0.5 % apart.
+const LADDER: u32 = 256;
+const SPAN: f64 = 4.0;
+
 /// The model interval of a run: two short simulations for each component of its step.
 #[must_use]
 pub fn model_interval(resolved: &Resolved) -> ModelInterval {
@@ -107,11 +154,12 @@ pub fn model_interval(resolved: &Resolved) -> ModelInterval {
     }
 }
 
-fn simulated(resolved: &Resolved, calibration: &Calibration) -> [f64; FIGURES.len()] {
+/// The scenario of a run under another calibration.
+fn under(resolved: &Resolved, calibration: Calibration) -> Scenario {
     let parts = (
         resolved.device.clone(),
         resolved.model.clone(),
-        calibration.clone(),
+        calibration,
         resolved.placement.clone(),
     );
     let mut scenario = resolved.scenario.clone();
@@ -120,6 +168,11 @@ fn simulated(resolved: &Resolved, calibration: &Calibration) -> [f64; FIGURES.le
         let cost = RooflineCost::new(device, model, calibration, placement);
         Box::new(cost.expect("a scaled calibration has the blocks of its original")) as Box<dyn StepCost>
     });
+    scenario
+}
+
+fn simulated(resolved: &Resolved, calibration: &Calibration) -> [f64; FIGURES.len()] {
+    let mut scenario = under(resolved, calibration.clone());
     scenario.workload.num_prompts = Some(
         scenario
             .workload

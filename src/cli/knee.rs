@@ -11,6 +11,7 @@ use super::terminal::Terminal;
 use super::{files, interrupt, present};
 use crate::analysis::knee::{Point, SearchOptions, search};
 use crate::analysis::{Precision, simulate};
+use crate::calibrate::interval::knee_interval;
 use crate::config::{Diagnostic, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::{self, KneeContext, KneeView, Style, chart};
@@ -187,6 +188,19 @@ fn execute(
     if is_interrupted {
         return Ok(Exit::Interrupted.into());
     }
+    let model = knee.within_slo.as_ref().map(|found| {
+        knee_interval(resolved, found.value, &|scenario, rate| {
+            let mut scenario = scenario.clone();
+            scenario.workload = with_rate(workload, rate);
+            scenario.workload.num_prompts = Some(POINT.min_requests);
+            scenario.workload.duration = None;
+            let mut experiment = present::experiment(resolved, Records::None);
+            experiment.precision = POINT;
+            experiment.stops_when_precise = false;
+            let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
+            Point::of(rate, &outcome.result, &objective).is_within()
+        })
+    });
     let view = KneeView::new(
         &knee,
         KneeContext {
@@ -195,6 +209,7 @@ fn execute(
             attainment: resolved.slo.attainment,
             trust: present::trust(resolved),
             assumptions: present::assumptions(resolved),
+            model,
         },
     );
     let text = match outputs.format {

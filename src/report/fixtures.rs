@@ -100,6 +100,7 @@ pub(super) fn knee_view() -> KneeView {
             ("decode".into(), Trust::Calibrated),
             ("prefill".into(), Trust::RooflineOnly),
         ],
+        model: None,
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
     }
 }

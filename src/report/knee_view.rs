@@ -3,6 +3,7 @@
 use super::figures::percent;
 use super::views::{KneePoint, KneeView, Limit, Quantiles};
 use crate::analysis::knee::{Knee, Limiter, Point, Pressure};
+use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 
 /// What a search does not know of itself.
@@ -18,6 +19,8 @@ pub struct KneeContext {
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
     pub assumptions: Vec<String>,
+    /// How far the knee may be off because the step time's parameters are.
+    pub model: Option<FigureInterval>,
 }
 
 impl KneeView {
@@ -30,6 +33,7 @@ impl KneeView {
             attainment,
             trust,
             mut assumptions,
+            model,
         } = context;
         if !knee.converged {
             assumptions.push("the search ran out of runs: its intervals are wider than asked for".into());
@@ -46,6 +50,7 @@ impl KneeView {
                 .map(|limiter| limited_by(limiter, pressure_at_knee(knee))),
             trust,
             assumptions,
+            model,
         }
     }
 }

@@ -5,7 +5,7 @@
 use jiff::civil::DateTime;
 
 use crate::analysis::{Estimate, Verdict};
-use crate::calibrate::interval::ModelInterval;
+use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cost::Trust;
 
 /// What a result says about its own making.
@@ -115,6 +115,8 @@ pub struct KneeView {
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
     pub assumptions: Vec<String>,
+    /// How far the knee may be off because the step time's parameters are; `None` where it was not asked for.
+    pub model: Option<FigureInterval>,
 }
 
 /// One simulated rate of a knee search.

@@ -139,7 +139,12 @@ mod tests {
     #[test]
     fn a_fitted_file_knows_its_inputs_and_errors() {
         let evidence = shipped("h100-sxm-80gb-vllm").and_then(|c| c.evidence).unwrap();
-        assert!(evidence.inputs.iter().any(|input| input.file == "gemm.csv" && input.used > 0));
+        assert!(
+            evidence
+                .inputs
+                .iter()
+                .any(|input| input.file == "gemm.csv" && input.used > 0)
+        );
         assert!(evidence.blocks["gemm.bf16"].hold_out_median_pct.is_some());
         assert!(evidence.runs.iter().all(|run| run.error().abs() < 0.2));
     }

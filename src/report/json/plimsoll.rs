@@ -68,19 +68,26 @@ fn named<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Object {
 
 /// Factors that each figure lies within with 90 % confidence, by the parameters' uncertainty alone, and σ by component.
 fn model_interval(model: &ModelInterval) -> Object {
-    let figure = |figure: &FigureInterval| {
-        let (low, high) = figure.factors_90();
-        let mut object = Object::default();
-        object.put("factors_90", vec![low, high]);
-        object.put("sigma_ln", figure.sigma_ln);
-        let parts = figure.parts.iter();
-        object.put(
-            "sigma_ln_by_component",
-            named(parts.map(|(component, part)| (component.name(), (*part).into()))),
-        );
-        object
-    };
-    named(model.figures.iter().map(|one| (one.name, figure(one).into())))
+    named(
+        model
+            .figures
+            .iter()
+            .map(|one| (one.name, figure_interval(one).into())),
+    )
+}
+
+/// One figure of it.
+pub(super) fn figure_interval(figure: &FigureInterval) -> Object {
+    let (low, high) = figure.factors_90();
+    let mut object = Object::default();
+    object.put("factors_90", vec![low, high]);
+    object.put("sigma_ln", figure.sigma_ln);
+    let parts = figure.parts.iter();
+    object.put(
+        "sigma_ln_by_component",
+        named(parts.map(|(component, part)| (component.name(), (*part).into()))),
+    );
+    object
 }
 
 /// What was simulated.
