@@ -3,7 +3,7 @@
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
-//! [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`] → [`report`] → [`cli`].
+//! [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`], [`calibrate`] → [`report`] → [`cli`].
 
 pub mod ids;
 pub mod nearest;
@@ -32,6 +32,8 @@ pub mod analysis;
 pub mod config;
 
 pub mod conform;
+
+pub mod calibrate;
 pub mod sweep;
 
 pub mod report;

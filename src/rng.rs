@@ -27,6 +27,8 @@ pub enum Purpose {
     Jitter = 7,
     /// Client behaviour: time-outs, priorities.
     Clients = 8,
+    /// Starts, hold-out and draws of a fit to measurements.
+    Calibration = 9,
 }
 
 /// Opens the stream of `purpose` for the `entity`-th thing of its kind (0 where there is only one).

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["metrics"],
     &["analysis"],
     &["config", "conform"],
-    &["sweep"],
+    &["sweep", "calibrate"],
     &["report"],
     &["cli"],
 ];

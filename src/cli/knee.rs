@@ -10,12 +10,14 @@ use super::progress::Progress;
 use super::run::read;
 use super::terminal::Terminal;
 use super::{files, interrupt, present, why};
-use crate::analysis::knee::{Knee, Point, SearchOptions, search};
+use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
 use crate::analysis::{LoadKind, Outcome, Precision, simulate};
+use crate::calibrate::interval::{FigureInterval, knee_interval};
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::figures::significant;
 use crate::report::{self, KneeContext, KneeView, Style, chart};
+use crate::sim::Scenario;
 use crate::workload::{mean_rate, with_rate};
 
 /// What to search.
@@ -183,6 +185,27 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     simulate(&scenario, &experiment, |_| !interrupt::is_asked())
 }
 
+/// How far the knee may be off because the step time's parameters are. A load that varies has no knee of this kind.
+fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Option<FigureInterval> {
+    let workload = &resolved.scenario.workload;
+    if LoadKind::of(workload) == LoadKind::Varying {
+        return None;
+    }
+    let meets = |scenario: &Scenario, rate: f64| {
+        let mut scenario = scenario.clone();
+        scenario.workload = with_rate(workload, rate);
+        scenario.workload.num_prompts = Some(POINT.min_requests);
+        scenario.workload.duration = None;
+        let mut experiment = present::experiment(resolved, Records::None);
+        experiment.precision = POINT;
+        experiment.stops_when_precise = false;
+        let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
+        Point::of(rate, &outcome.result, objective).is_within()
+    };
+    let found = knee.within_slo.as_ref()?;
+    Some(knee_interval(resolved, found.value, &meets))
+}
+
 /// Searches, judges and prints.
 fn execute(
     resolved: &Resolved,
@@ -238,6 +261,9 @@ fn execute(
     };
     let knee = search(&mut evaluate, &options);
     drop(progress);
+    let model = (!is_interrupted)
+        .then(|| uncertainty(resolved, &objective, &knee))
+        .flatten();
     let view = KneeView::new(
         &knee,
         KneeContext {
@@ -247,6 +273,7 @@ fn execute(
             trust: present::trust(resolved),
             assumptions: assumptions(resolved, &precision),
             is_interrupted,
+            model,
         },
     );
     let mut text = match outputs.format {

@@ -3,6 +3,8 @@
 //! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
 //! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
+pub mod calibrate;
+pub mod calibrations;
 mod cells;
 mod clock;
 pub mod conform;
@@ -119,6 +121,10 @@ pub enum Command {
     Knee(Box<knee::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),
+    /// Fit a calibration to measurements: kernel tables and end-to-end runs
+    Calibrate(calibrate::Args),
+    /// What calibrations ship, and how well is each known?
+    Calibrations(calibrations::Args),
     /// Are the schedules the engine's own? Replays recordings of it
     Conform(conform::Args),
     /// Predictions beside the measurements of a course's labs
@@ -246,6 +252,8 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Run(args) => run::run(args, out, terminal),
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
+        Command::Calibrate(args) => calibrate::run(args, out, terminal),
+        Command::Calibrations(args) => calibrations::run(args, out),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),

@@ -147,6 +147,7 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         seed: resolved.scenario.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         trust: trust(resolved),
+        model_interval: None,
         assumptions: assumptions(resolved),
         ignored: Vec::new(),
         utilisation: utilisation(resolved, result.steady.as_ref().unwrap_or(&result.whole)),

@@ -10,6 +10,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{files, present, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate};
+use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
     Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, apply_report, assemble, resolve, resolved_toml,
@@ -122,11 +123,13 @@ fn execute(
     drop(progress);
     terminal.notes(&remarks(&outcome));
     let result = &outcome.result;
+    let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
     let meta = ResultMeta {
         interrupted: outcome.is_interrupted.then_some(Interrupted {
             ended: outcome.counts.ended,
             asked: resolved.scenario.workload.num_prompts,
         }),
+        model_interval: is_whole.then(|| model_interval(resolved)),
         ..present::meta(resolved, result)
     };
     let mut text = print(result, &meta, outputs.format);

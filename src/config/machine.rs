@@ -26,7 +26,7 @@ pub(super) struct Machine {
     pub(super) frontend: Frontend,
     pub(super) placement: Placement,
     pub(super) memory: Option<MemoryPlan>,
-    pub(super) calibration: String,
+    pub(super) calibration: Calibration,
     pub(super) trust: Trust,
 }
 
@@ -269,8 +269,8 @@ pub(super) fn build(
         frontend: frontend(&calibration.0),
         placement,
         memory,
-        calibration: calibration.0.name.clone(),
         trust: calibration.1,
+        calibration: calibration.0,
     })
 }
 

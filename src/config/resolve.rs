@@ -13,6 +13,7 @@ use super::report::{self, Report};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
+use crate::cost::calibration::Calibration;
 use crate::cost::roofline::Placement;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
@@ -35,6 +36,8 @@ pub struct Resolved {
     pub memory: Option<MemoryPlan>,
     /// Name of the calibration.
     pub calibration: String,
+    /// Its parameters, every block filled.
+    pub parameters: Calibration,
     /// The worst of its parts.
     pub trust: Trust,
     /// What is promised.
@@ -157,7 +160,8 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         device,
         placement: machine.placement,
         memory: machine.memory,
-        calibration: machine.calibration,
+        calibration: machine.calibration.name.clone(),
+        parameters: machine.calibration,
         trust: machine.trust,
         slo,
         length,

@@ -4,8 +4,11 @@
 //! itself, never over sums ("Williams 2009, roofline"). Left out: clocks that change during a step, and two
 //! kernels that overlap. Law: every form grows, or stays, with each of its sizes.
 
-use super::calibration::{AllReduce, Gemm, GemmForm, Moe, Occupancy};
-use crate::hardware::Device;
+use super::calibration::{
+    AllReduce, DecodeAttention, Gemm, GemmForm, KernelFormat, Moe, Occupancy, PrefillAttention,
+};
+use crate::hardware::{Device, Peaks};
+use crate::units::FlopsPerSec;
 
 /// A matrix product `[m × k]·[k × n]` and the width of its elements in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +65,19 @@ impl Ceilings {
     }
 }
 
+/// The dense peak that a kernel of this format computes at: 16 bits where weights alone are narrow, or where the device
+/// has no units for the format (QZ-7).
+#[must_use]
+pub fn peak(peaks: &Peaks, format: KernelFormat) -> FlopsPerSec {
+    let own = match format {
+        KernelFormat::Bf16 | KernelFormat::Int4 | KernelFormat::Mxfp4 => None,
+        KernelFormat::Fp8 => peaks.fp8,
+        KernelFormat::Int8 => peaks.int8,
+        KernelFormat::Nvfp4 => peaks.fp4,
+    };
+    own.unwrap_or(peaks.bf16)
+}
+
 /// `(a^p + b^p)^(1/p)`: nearly the larger one, and more than either near the ridge.
 #[must_use]
 pub fn pnorm(a: f64, b: f64, p: f64) -> f64 {
@@ -107,6 +123,67 @@ pub fn gemm_seconds(gemm: &Gemm, ceilings: &Ceilings, shape: &GemmShape, compute
             form.t0_us * 1e-6 + form.kappa_ns * 1e-9 * shape.k as f64 + pnorm(compute, memory, form.pnorm)
         }
     }
+}
+
+/// Sequences of one decoding token each, over one layer's KV cache on one rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DecodeAttentionShape {
+    /// Sequences.
+    pub batch: u64,
+    /// KV heads of the rank.
+    pub kv_heads: u64,
+    /// Tokens attended to by each sequence.
+    pub context: u64,
+    /// KV bytes of one token and one head, keys and values together.
+    pub kv_bytes_per_token_head: f64,
+}
+
+/// Seconds of one layer's decode attention: `t0 + c·batch·n_kv + k·S_max + KV_bytes/W`.
+#[must_use]
+pub fn decode_attention_seconds(
+    decode: &DecodeAttention,
+    ceilings: &Ceilings,
+    shape: &DecodeAttentionShape,
+) -> f64 {
+    let (batch, heads) = (shape.batch as f64, shape.kv_heads as f64);
+    let context = shape.context as f64;
+    let bytes = batch * context * heads * shape.kv_bytes_per_token_head;
+    decode.t0_us * 1e-6
+        + 1e-9 * (decode.per_seq_head_ns * batch * heads + decode.per_token_ns * context)
+        + bytes / decode.bandwidth.of(ceilings.bytes_per_s)
+}
+
+/// Causal attention of whole prompts, one layer on one rank, nothing cached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrefillAttentionShape {
+    /// Prompts.
+    pub batch: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// KV heads.
+    pub kv_heads: u64,
+    /// Width of a head.
+    pub head_dim: u64,
+    /// Tokens of each prompt.
+    pub tokens: u64,
+    /// Of one element of queries, keys, values and outputs.
+    pub element_bytes: f64,
+}
+
+/// Seconds of one layer's prefill attention: `o + F/(ec·PEAK) + bytes/(eb·BW)`.
+#[must_use]
+pub fn prefill_attention_seconds(
+    prefill: &PrefillAttention,
+    ceilings: &Ceilings,
+    shape: &PrefillAttentionShape,
+) -> f64 {
+    let (batch, tokens, width) = (shape.batch as f64, shape.tokens as f64, shape.head_dim as f64);
+    let flops = 4.0 * shape.heads as f64 * width * batch * tokens * (tokens + 1.0) / 2.0;
+    let heads = 2.0 * (shape.heads + shape.kv_heads) as f64;
+    let bytes = batch * tokens * width * shape.element_bytes * heads;
+    prefill.overhead_us * 1e-6
+        + flops / prefill.compute.of(ceilings.flops_per_s)
+        + bytes / prefill.bandwidth.of(ceilings.bytes_per_s)
 }
 
 /// Expected number of distinct experts that `tokens` tokens use: `E·(1 − (1 − k/E)^T)` (EP-1, uniform routing).

@@ -11,12 +11,13 @@ pub mod kernel;
 #[cfg(test)]
 mod latency_table;
 pub mod linear;
-mod operators;
+pub(crate) mod operators;
 #[cfg(test)]
 mod published_kernels;
 pub mod roofline;
 #[cfg(test)]
 mod testing;
+pub mod uncertainty;
 
 use crate::units::Picos;
 

@@ -136,6 +136,17 @@ const NVFP4_BYTES: f64 = 0.5625;
 /// Half a byte and a one-byte scale for 32 elements.
 const MXFP4_BYTES: f64 = 0.531_25;
 
+/// Bytes of one weight and one input activation as kernel tables of a format have them.
+pub(crate) fn table_widths(format: KernelFormat) -> (f64, f64) {
+    match format {
+        KernelFormat::Bf16 => (2.0, 2.0),
+        KernelFormat::Fp8 | KernelFormat::Int8 => (1.0, 1.0),
+        KernelFormat::Nvfp4 => (NVFP4_BYTES, NVFP4_BYTES),
+        KernelFormat::Mxfp4 => (MXFP4_BYTES, 2.0),
+        KernelFormat::Int4 => (0.5 + 2.5 / 128.0, 2.0),
+    }
+}
+
 /// The linear layers of the whole stack, LM head left out.
 pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -> Vec<Linear> {
     let format = quantized(shape, peaks);

@@ -1,10 +1,13 @@
 //! Shipped parameters against the published kernel timings that they were fitted to, as tests.
 //!
-//! A row counts if it was read from memory rather than from a warm cache and lies in the range of serving. The bars
+//! Rows of vLLM's kernels. A row counts if it was read from memory rather than from a warm cache and lies in the range of serving. The bars
 //! are the fit's own error with some slack: they catch a formula or a parameter that went astray, not the last percent.
 
 use super::calibration::{Calibration, KernelFormat, for_device};
-use super::kernel::{Ceilings, GemmShape, gemm_seconds};
+use super::kernel::{
+    Ceilings, DecodeAttentionShape, GemmShape, PrefillAttentionShape, decode_attention_seconds, gemm_seconds,
+    prefill_attention_seconds,
+};
 use super::testing::device;
 
 type Row = std::collections::HashMap<String, String>;
@@ -13,7 +16,8 @@ fn rows(file: &str, gpu: &str, keep: impl Fn(&Row) -> bool) -> Vec<Row> {
     let path = format!("{}/tests/data/kernels/{file}.csv", env!("CARGO_MANIFEST_DIR"));
     let mut reader = csv::Reader::from_path(path).unwrap();
     let rows = reader.deserialize().map(Result::unwrap);
-    rows.filter(|row: &Row| row["gpu"] == gpu && keep(row)).collect()
+    rows.filter(|row: &Row| row["gpu"] == gpu && row["fw"] == "vllm" && keep(row))
+        .collect()
 }
 
 fn number(row: &Row, key: &str) -> f64 {
@@ -97,21 +101,20 @@ fn decode_attention(gpu: &str, short: &str, kv_dtype: &str, bars: (f64, f64)) {
         "fp8" => (&attention.decode_fp8_kv, 1.0),
         _ => (&attention.decode, 2.0),
     };
-    let rate = decode.bandwidth.of(device(short).memory_bandwidth.0);
+    let device = device(short);
+    let ceilings = Ceilings::of(&device, device.peaks.bf16.0);
     demand(
         &format!("decode attention {kv_dtype} {short}"),
         &rows,
         bars,
         |row| {
-            let (batch, heads, context) = (
-                number(row, "batch"),
-                number(row, "kv_heads"),
-                number(row, "context"),
-            );
-            let bytes = batch * context * heads * 2.0 * 128.0 * width;
-            decode.t0_us
-                + 1e-3 * (decode.per_seq_head_ns * batch * heads + decode.per_token_ns * context)
-                + 1e6 * bytes / rate
+            let shape = DecodeAttentionShape {
+                batch: whole(row, "batch"),
+                kv_heads: whole(row, "kv_heads"),
+                context: whole(row, "context"),
+                kv_bytes_per_token_head: 2.0 * 128.0 * width,
+            };
+            1e6 * decode_attention_seconds(decode, &ceilings, &shape)
         },
     );
 }
@@ -131,20 +134,17 @@ fn prefill_attention(gpu: &str, short: &str, bars: (f64, f64)) {
     let rows = rows("attn_prefill", gpu, |row| row["kv_dtype"] == "bf16");
     let device = device(short);
     let prefill = calibration(short).attention.unwrap().prefill;
-    let (compute, bandwidth) = (
-        prefill.compute.of(device.peaks.bf16.0),
-        prefill.bandwidth.of(device.memory_bandwidth.0),
-    );
+    let ceilings = Ceilings::of(&device, device.peaks.bf16.0);
     demand(&format!("prefill attention {short}"), &rows, bars, |row| {
-        let (batch, heads, kv_heads) = (
-            number(row, "batch"),
-            number(row, "heads"),
-            number(row, "kv_heads"),
-        );
-        let tokens = number(row, "seqlen");
-        let flops = 4.0 * heads * 128.0 * batch * tokens * (tokens + 1.0) / 2.0;
-        let bytes = batch * tokens * 128.0 * 2.0 * (2.0 * heads + 2.0 * kv_heads);
-        prefill.overhead_us + 1e6 * (flops / compute + bytes / bandwidth)
+        let shape = PrefillAttentionShape {
+            batch: whole(row, "batch"),
+            heads: whole(row, "heads"),
+            kv_heads: whole(row, "kv_heads"),
+            head_dim: 128,
+            tokens: whole(row, "seqlen"),
+            element_bytes: 2.0,
+        };
+        1e6 * prefill_attention_seconds(&prefill, &ceilings, &shape)
     });
 }
 

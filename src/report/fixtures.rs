@@ -101,6 +101,7 @@ pub(super) fn knee_view() -> KneeView {
             ("decode".into(), Trust::Calibrated),
             ("prefill".into(), Trust::RooflineOnly),
         ],
+        model: None,
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
     }
 }
@@ -419,6 +420,7 @@ pub(super) fn meta() -> ResultMeta {
             ("decode".into(), Trust::Calibrated),
             ("prefill".into(), Trust::RooflineOnly),
         ],
+        model_interval: None,
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
         ignored: vec!["--served-model-name: no effect on timing".into()],
         utilisation: Some(Utilisation {

@@ -3,6 +3,7 @@
 use super::figures::{percent, significant, time};
 use super::views::{KneePoint, KneeView, Limit, Quantiles};
 use crate::analysis::knee::{Binding, Knee, Limiter, Point, Pressure, Statistic};
+use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 use crate::metrics::Metric;
 
@@ -21,6 +22,8 @@ pub struct KneeContext {
     pub assumptions: Vec<String>,
     /// Ctrl-C ended the search.
     pub is_interrupted: bool,
+    /// How far the knee may be off because the step time's parameters are.
+    pub model: Option<FigureInterval>,
 }
 
 impl KneeView {
@@ -34,6 +37,7 @@ impl KneeView {
             trust,
             mut assumptions,
             is_interrupted,
+            model,
         } = context;
         if !knee.converged && !is_interrupted {
             assumptions.push("the search ran out of runs: its intervals are wider than asked for".into());
@@ -49,6 +53,7 @@ impl KneeView {
             limited_by: limited_by(knee),
             trust,
             assumptions,
+            model,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
+pub mod calibrated;
 pub mod chart;
 pub mod compared;
 pub mod csv;
@@ -12,7 +13,7 @@ mod knee_view;
 pub mod md;
 mod sparkline;
 pub mod sweep;
-mod tables;
+pub(crate) mod tables;
 pub mod text;
 mod text_knee;
 mod text_latency;

@@ -3,20 +3,20 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
 
 /// A column's head and the side its cells lean to.
-pub(super) struct Column {
+pub(crate) struct Column {
     head: String,
     alignment: CellAlignment,
 }
 
 impl Column {
-    pub(super) fn left(head: &str) -> Column {
+    pub(crate) fn left(head: &str) -> Column {
         Column {
             head: head.into(),
             alignment: CellAlignment::Left,
         }
     }
 
-    pub(super) fn right(head: &str) -> Column {
+    pub(crate) fn right(head: &str) -> Column {
         Column {
             head: head.into(),
             alignment: CellAlignment::Right,
@@ -25,7 +25,7 @@ impl Column {
 }
 
 /// Lays out rows under heads, two spaces from the margin, each line ended by a newline.
-pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
     table_within(columns, rows, None)
 }
 
@@ -53,7 +53,7 @@ pub(super) fn table_within(columns: &[Column], rows: &[Vec<String>], width: Opti
 }
 
 /// A Markdown table; bars within cells are escaped.
-pub(super) fn markdown(columns: &[Column], rows: &[Vec<String>]) -> String {
+pub(crate) fn markdown(columns: &[Column], rows: &[Vec<String>]) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(
         columns

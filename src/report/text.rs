@@ -9,6 +9,7 @@ use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
+use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
 
 /// Longest line in columns.
@@ -173,7 +174,32 @@ fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
             .collect();
         listed(text, "trust", &[marks.join("   ")]);
     }
+    if let Some(model) = &meta.model_interval {
+        listed(text, "model ±", &[model_interval(model)]);
+    }
     assumed(text, &meta.assumptions);
+}
+
+/// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
+fn model_interval(model: &ModelInterval) -> String {
+    let figure = |figure: &FigureInterval| {
+        let (_, up) = figure.factors_90();
+        let name = match figure.name {
+            "mean_ttft_ms" => "TTFT mean",
+            "p99_ttft_ms" => "TTFT p99",
+            "mean_tpot_ms" => "TPOT",
+            "mean_e2el_ms" => "E2EL",
+            _ => "tok/s",
+        };
+        format!("{name} {}", percent(up - 1.0))
+    };
+    let figures: Vec<String> = model.figures.iter().map(figure).collect();
+    let tpot = model.figures.iter().find(|figure| figure.name == "mean_tpot_ms");
+    let worst = tpot.and_then(FigureInterval::worst);
+    let mostly = worst.map_or(String::new(), |component| {
+        format!(" (TPOT mostly by {})", component.name().replace('_', " "))
+    });
+    format!("{}, 90 %{mostly}", figures.join(" · "))
 }
 
 /// Values that nobody gave, in as few lines as they need.

@@ -5,6 +5,7 @@ use super::sparkline::sparkline;
 use super::tables::{Column, markdown, table};
 use super::views::{KneePoint, KneeView, Style, trust_mark, trust_word};
 use crate::analysis::{Estimate, Verdict};
+use crate::calibrate::interval::FigureInterval;
 
 /// Writes a knee search.
 #[must_use]
@@ -93,8 +94,20 @@ fn first_lines(view: &KneeView, style: Style) -> String {
     if !marks.is_empty() {
         super::text::listed(&mut text, "trust", &[marks.join("   ")]);
     }
+    if let Some(model) = &view.model {
+        text += &format!("  model ±     {}\n", model_interval(model));
+    }
     super::text::assumed(&mut text, &view.assumptions);
     text
+}
+
+/// What the parameters' uncertainty makes of the knee, sampling apart.
+fn model_interval(model: &FigureInterval) -> String {
+    let (_, up) = model.factors_90();
+    let mostly = model.worst().map_or(String::new(), |component| {
+        format!(", mostly by {}", component.name().replace('_', " "))
+    });
+    format!("knee {}, 90 %{mostly}", percent(up - 1.0))
 }
 
 fn cells(view: &KneeView) -> (Vec<Column>, Vec<Vec<String>>) {

@@ -5,6 +5,7 @@
 use jiff::civil::DateTime;
 
 use crate::analysis::{Estimate, Verdict};
+use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cost::Trust;
 
 /// How far a run came that was stopped before its end.
@@ -65,6 +66,8 @@ pub struct ResultMeta {
     pub version: String,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
+    /// How far the figures may be off because the step time's parameters are; `None` where it was not asked for.
+    pub model_interval: Option<ModelInterval>,
     /// Defaults and substitutions that the user did not write, as sentences.
     pub assumptions: Vec<String>,
     /// Flags that were accepted and have no effect, with the reason.
@@ -127,6 +130,8 @@ pub struct KneeView {
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
     pub assumptions: Vec<String>,
+    /// How far the knee may be off because the step time's parameters are; `None` where it was not asked for.
+    pub model: Option<FigureInterval>,
 }
 
 /// One simulated rate of a knee search.

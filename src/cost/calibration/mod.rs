@@ -5,14 +5,16 @@
 //! [`Calibration::parse`] and [`Calibration::to_toml`]. Left out: covariances between parameters.
 //! Law: parsing what was written gives the same calibration.
 
+mod evidence;
 mod read;
 mod registry;
 mod write;
 
 use std::collections::BTreeMap;
 
+pub use evidence::{BlockEvidence, Evidence, Input, RunEvidence};
 pub use read::{CalibrationError, Problem};
-pub use registry::{Chosen, for_device, shipped, shipped_names};
+pub use registry::{Chosen, for_device, prior, shipped, shipped_names};
 
 use super::Trust;
 
@@ -37,6 +39,8 @@ pub struct Calibration {
     pub host: BTreeMap<String, Host>,
     /// Factors on operators by name, for kernels that no roofline explains; 1 where absent.
     pub scale: BTreeMap<String, f64>,
+    /// What the numbers rest on, where `calibrate` found them.
+    pub evidence: Option<Evidence>,
 }
 
 impl Calibration {

@@ -18,11 +18,20 @@ macro_rules! shipped {
 
 shipped![
     "a100-pcie-80gb-vllm",
+    "a100-sxm-80gb-sglang",
+    "a100-sxm-80gb-trtllm",
     "a100-sxm-80gb-vllm",
+    "b200-sxm-180gb-sglang",
+    "b200-sxm-180gb-trtllm",
     "b200-sxm-180gb-vllm",
     "datasheet",
+    "h100-sxm-80gb-sglang",
+    "h100-sxm-80gb-trtllm",
     "h100-sxm-80gb-vllm",
+    "h200-sxm-141gb-sglang",
+    "h200-sxm-141gb-trtllm",
     "h200-sxm-141gb-vllm",
+    "l40s-48gb-trtllm",
     "l40s-48gb-vllm",
     "prior-ada",
     "prior-ampere",
@@ -60,8 +69,15 @@ pub fn shipped(name: &str) -> Option<Calibration> {
 pub fn for_device(device: &Device, engine: &str) -> Chosen {
     let base = prior(device.architecture);
     let id = device.id.to_lowercase();
-    let own = shipped(&format!("{id}-{engine}")).map(|own| (own, true));
-    let own = own.or_else(|| shipped(&format!("{id}-vllm")).map(|other| (other, false)));
+    let of_vllm = shipped(&format!("{id}-vllm"));
+    let own = match (shipped(&format!("{id}-{engine}")), &of_vllm) {
+        // What an engine's own tables lack, the same card's under vLLM tells better than another card's.
+        (Some(own), Some(other)) if engine != "vllm" => {
+            Some((own.over(&other.clone().distrusted(Trust::Prior)), true))
+        }
+        (Some(own), _) => Some((own, true)),
+        (None, _) => of_vllm.map(|other| (other, false)),
+    };
     match own {
         Some((own, same_engine)) => {
             let trust = own.provenance.source.trust();
@@ -101,7 +117,9 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
     }
 }
 
-fn prior(architecture: Architecture) -> Calibration {
+/// What is known of an architecture, every block filled: where a fit starts, and what it falls back to.
+#[must_use]
+pub fn prior(architecture: Architecture) -> Calibration {
     let name = match architecture {
         Architecture::Turing => Some("prior-turing"),
         Architecture::Ampere => Some("prior-ampere"),

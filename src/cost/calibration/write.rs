@@ -12,14 +12,17 @@ impl Calibration {
     /// The calibration as a file of schema 1, which [`Calibration::parse`] reads back unchanged.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        let mut file = Table::new();
-        file.insert("schema".to_owned(), Value::Integer(1));
-        file.insert("provenance".to_owned(), Value::Table(self.provenance_table()));
+        // One section after the other: a single table would put them in alphabetical order.
+        let mut file = String::from("schema = 1\n");
         let mut insert = |key: &str, value: Value, empty: bool| {
             if !empty {
-                file.insert(key.to_owned(), value);
+                let section = Table::from_iter([(key.to_owned(), value)]);
+                let text = toml::to_string(&section);
+                file += "\n";
+                file += &text.expect("a table of strings and numbers is always valid");
             }
         };
+        insert("provenance", Value::Table(self.provenance_table()), false);
         let gemm = KernelFormat::ALL
             .iter()
             .filter_map(|(format, name)| Some((*name, self.gemm.get(format)?)));
@@ -61,7 +64,10 @@ impl Calibration {
             .map(|(name, factor)| (name.as_str(), *factor))
             .collect();
         insert("scale", Value::Table(numbers(&scale)), scale.is_empty());
-        toml::to_string(&file).expect("a table of strings and numbers is always valid")
+        if let Some(evidence) = &self.evidence {
+            insert("evidence", evidence.to_value(), false);
+        }
+        file
     }
 
     fn provenance_table(&self) -> Table {

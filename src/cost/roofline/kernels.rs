@@ -8,7 +8,9 @@ use super::Placement;
 use crate::cost::Part;
 use crate::cost::Trust;
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
-use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, moe_seconds};
+use crate::cost::kernel::{
+    Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, moe_seconds, peak,
+};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
 use crate::hardware::{Device, Peaks};
 use crate::model::ModelShape;
@@ -70,15 +72,8 @@ impl Operators {
     }
 
     fn ceilings(&self, format: KernelFormat) -> Ceilings {
-        let bf16 = self.peaks.bf16;
-        let peak = match format {
-            KernelFormat::Bf16 | KernelFormat::Int4 | KernelFormat::Mxfp4 => bf16,
-            KernelFormat::Fp8 => self.peaks.fp8.unwrap_or(bf16),
-            KernelFormat::Int8 => self.peaks.int8.unwrap_or(bf16),
-            KernelFormat::Nvfp4 => self.peaks.fp4.unwrap_or(bf16),
-        };
         Ceilings {
-            flops_per_s: peak.0,
+            flops_per_s: peak(&self.peaks, format).0,
             ..self.ceilings
         }
     }

@@ -30,6 +30,9 @@ pub fn knee(view: &KneeView) -> String {
         trust.put(component, trust_word(*how).to_owned());
     }
     object.put("trust", Value::Object(trust));
+    if let Some(model) = &view.model {
+        object.put("model_interval", super::plimsoll::figure_interval(model));
+    }
     let assumptions = view.assumptions.iter().cloned().map(Value::Text).collect();
     object.put("assumptions", Value::List(assumptions));
     let points = view.points.iter().map(|at| Value::Object(point(at))).collect();

@@ -4,6 +4,7 @@ use super::super::views::{ResultMeta, trust_word, verdict_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use crate::analysis::{Estimate, RunResult};
+use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{LittleCheck, Occupancy, Summary};
 
 /// Percentiles of the steady state that are always written.
@@ -44,6 +45,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
                 .map(|(name, trust)| (name.as_str(), trust_word(*trust).into())),
         ),
     );
+    if let Some(model) = &meta.model_interval {
+        object.put("model_interval", model_interval(model));
+    }
     object.put("assumptions", meta.assumptions.clone());
     object.put("ignored", meta.ignored.clone());
     object.put(
@@ -63,6 +67,30 @@ fn named<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Object {
     for (name, value) in entries {
         object.put(name, value);
     }
+    object
+}
+
+/// Factors that each figure lies within with 90 % confidence, by the parameters' uncertainty alone, and σ by component.
+fn model_interval(model: &ModelInterval) -> Object {
+    named(
+        model
+            .figures
+            .iter()
+            .map(|one| (one.name, figure_interval(one).into())),
+    )
+}
+
+/// One figure of it.
+pub(super) fn figure_interval(figure: &FigureInterval) -> Object {
+    let (low, high) = figure.factors_90();
+    let mut object = Object::default();
+    object.put("factors_90", vec![low, high]);
+    object.put("sigma_ln", figure.sigma_ln);
+    let parts = figure.parts.iter();
+    object.put(
+        "sigma_ln_by_component",
+        named(parts.map(|(component, part)| (component.name(), (*part).into()))),
+    );
     object
 }
 

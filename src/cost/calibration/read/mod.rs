@@ -10,7 +10,9 @@ use std::fmt;
 
 use toml::{Table, Value};
 
-use super::{AllReduce, Calibration, Elementwise, GemmForm, Host, KernelFormat, OneShot, Provenance, Source};
+use super::{
+    AllReduce, Calibration, Elementwise, Evidence, GemmForm, Host, KernelFormat, OneShot, Provenance, Source,
+};
 use crate::cost::Trust;
 use crate::cost::operators::OPERATORS;
 use fields::{EFFICIENCY, Fields, NOT_NEGATIVE, POSITIVE};
@@ -135,6 +137,12 @@ fn read_file(name: &str, table: Table, problems: &mut Vec<Problem>) -> Calibrati
             "provenance",
             "is missing; say where the numbers come from".to_owned(),
         );
+    }
+    if let Some(value) = file.take("evidence") {
+        match Evidence::from_value(value) {
+            Ok(evidence) => calibration.evidence = Some(evidence),
+            Err(message) => file.problem("evidence", message),
+        }
     }
     let trust = calibration.provenance.source.trust();
     calibration.gemm = file.formats("gemm", |fields| read_gemm(fields, trust));

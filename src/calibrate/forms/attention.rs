@@ -1,0 +1,138 @@
+//! Attention: additive for decoding, so that a step stays affine in its KV tokens, and additive for prompts.
+
+use super::Form;
+use crate::calibrate::observation::Kernel;
+use crate::calibrate::solve::Parameter;
+use crate::cost::calibration::{Attention, Calibration, DecodeAttention, PrefillAttention, Rate, Residual};
+use crate::cost::kernel::{Ceilings, decode_attention_seconds, prefill_attention_seconds};
+use crate::hardware::Device;
+
+struct Decode {
+    is_fp8: bool,
+    ceilings: Ceilings,
+    parameters: Vec<Parameter>,
+    base: Attention,
+}
+
+pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<Box<dyn Form>> {
+    let Some(attention) = &base.attention else {
+        return Vec::new();
+    };
+    let prior = if is_fp8 {
+        &attention.decode_fp8_kv
+    } else {
+        &attention.decode
+    };
+    let ceilings = Ceilings::of(device, device.peaks.bf16.0);
+    let share = prior.bandwidth.of(ceilings.bytes_per_s) / ceilings.bytes_per_s;
+    let form = Decode {
+        is_fp8,
+        ceilings,
+        parameters: vec![
+            // Tables leave small caches out because they stay in L2, and with them what would show the floor: its
+            // prior is narrow.
+            Parameter::factor("t0_us", (1.0, 60.0), prior.t0_us, 0.1),
+            Parameter::term("per_seq_head_ns", (0.0, 80.0), prior.per_seq_head_ns, 8.0),
+            Parameter::term("per_token_ns", (0.0, 1.0), prior.per_token_ns, 0.05),
+            Parameter::factor("decode_eb", (0.3, 1.3), share, 0.2),
+        ],
+        base: attention.clone(),
+    };
+    vec![Box::new(form)]
+}
+
+impl Decode {
+    fn decode(values: &[f64]) -> DecodeAttention {
+        DecodeAttention {
+            t0_us: values[0],
+            per_seq_head_ns: values[1],
+            per_token_ns: values[2],
+            bandwidth: Rate::Share(values[3]),
+        }
+    }
+}
+
+impl Form for Decode {
+    fn label(&self) -> String {
+        String::new()
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
+        let Kernel::Decode(shape) = kernel else {
+            return f64::NAN;
+        };
+        decode_attention_seconds(&Self::decode(values), &self.ceilings, shape)
+    }
+
+    fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
+        let attention = into.attention.get_or_insert_with(|| self.base.clone());
+        let decode = Self::decode(values);
+        if self.is_fp8 {
+            attention.decode_fp8_kv = decode;
+        } else {
+            attention.decode = decode;
+        }
+    }
+}
+
+struct Prefill {
+    ceilings: Ceilings,
+    parameters: Vec<Parameter>,
+    base: Attention,
+}
+
+pub(super) fn prefill(device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+    let Some(attention) = &base.attention else {
+        return Vec::new();
+    };
+    let ceilings = Ceilings::of(device, device.peaks.bf16.0);
+    let prior = &attention.prefill;
+    let compute = prior.compute.of(ceilings.flops_per_s) / ceilings.flops_per_s;
+    let bandwidth = prior.bandwidth.of(ceilings.bytes_per_s) / ceilings.bytes_per_s;
+    let form = Prefill {
+        ceilings,
+        parameters: vec![
+            Parameter::factor("prefill_o_us", (1.0, 60.0), prior.overhead_us, 0.15),
+            Parameter::factor("prefill_ec", (0.1, 1.0), compute, 0.2),
+            Parameter::factor("prefill_eb", (0.05, 1.9), bandwidth, 0.4),
+        ],
+        base: attention.clone(),
+    };
+    vec![Box::new(form)]
+}
+
+impl Prefill {
+    fn prefill(values: &[f64]) -> PrefillAttention {
+        PrefillAttention {
+            overhead_us: values[0],
+            compute: Rate::Share(values[1]),
+            bandwidth: Rate::Share(values[2]),
+        }
+    }
+}
+
+impl Form for Prefill {
+    fn label(&self) -> String {
+        String::new()
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
+        let Kernel::Prefill(shape) = kernel else {
+            return f64::NAN;
+        };
+        prefill_attention_seconds(&Self::prefill(values), &self.ceilings, shape)
+    }
+
+    fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
+        let attention = into.attention.get_or_insert_with(|| self.base.clone());
+        attention.prefill = Self::prefill(values);
+    }
+}

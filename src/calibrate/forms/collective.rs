@@ -1,0 +1,78 @@
+//! All-reduce: one branch or two, of which the hold-out chooses. Two GPUs have one: both branches move the same bytes.
+
+use super::Form;
+use crate::calibrate::observation::Kernel;
+use crate::calibrate::solve::Parameter;
+use crate::cost::calibration::{AllReduce, Calibration, OneShot, Residual};
+use crate::cost::kernel::all_reduce_seconds;
+use crate::hardware::Device;
+
+struct Collective {
+    gpus: u32,
+    parameters: Vec<Parameter>,
+}
+
+/// Bus bandwidth of an all-reduce over the link's data rate in one direction.
+const SHARE_OF_LINK: f64 = 0.6;
+
+pub(super) fn forms(gpus: u32, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+    let link_gbs = device.nvlink.unwrap_or(device.pcie).0 / 1e9;
+    let known = base.allreduce.iter().find(|known| known.gpus == gpus);
+    let bus = known.map_or(SHARE_OF_LINK * link_gbs, |known| known.bus_gbs);
+    let floor = known.map_or(5.0, |known| known.overhead_us);
+    let one = vec![
+        Parameter::factor("o_us", (1.0, 200.0), floor, 0.5),
+        Parameter::factor("bus_gbs", (0.5, 2000.0), bus, 0.5),
+    ];
+    let form = |parameters: Vec<Parameter>| Box::new(Collective { gpus, parameters }) as Box<dyn Form>;
+    let mut all = vec![form(one.clone())];
+    if gpus > 2 {
+        let mut two = one;
+        two.push(Parameter::factor("one_shot_gbs", (0.5, 4000.0), 0.7 * bus, 0.5));
+        two.push(Parameter::term("two_shot_extra_us", (0.0, 60.0), 6.0, 4.0));
+        all.insert(0, form(two));
+    }
+    all
+}
+
+impl Collective {
+    fn link(&self, values: &[f64]) -> AllReduce {
+        AllReduce {
+            gpus: self.gpus,
+            overhead_us: values[0],
+            bus_gbs: values[1],
+            one_shot: values.get(2).map(|gbs| OneShot {
+                gbs: *gbs,
+                two_shot_extra_us: values[3],
+            }),
+            trust: crate::cost::Trust::Calibrated,
+        }
+    }
+}
+
+impl Form for Collective {
+    fn label(&self) -> String {
+        if self.parameters.len() > 2 {
+            "two branches".to_owned()
+        } else {
+            String::new()
+        }
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
+        let Kernel::AllReduce(bytes) = kernel else {
+            return f64::NAN;
+        };
+        all_reduce_seconds(&self.link(values), *bytes)
+    }
+
+    fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
+        into.allreduce.retain(|known| known.gpus != self.gpus);
+        into.allreduce.push(self.link(values));
+        into.allreduce.sort_by_key(|known| known.gpus);
+    }
+}

@@ -1,0 +1,79 @@
+//! Routed experts.
+
+use super::Form;
+use crate::calibrate::observation::Kernel;
+use crate::calibrate::solve::Parameter;
+use crate::cost::calibration::{Calibration, KernelFormat, Moe, Residual};
+use crate::cost::kernel::{Ceilings, moe_seconds, peak};
+use crate::hardware::Device;
+
+struct Experts {
+    format: KernelFormat,
+    ceilings: Ceilings,
+    parameters: Vec<Parameter>,
+}
+
+/// Between a maximum and a sum; the tables of experts say nothing of it that padding does not say, too.
+const PNORM: f64 = 3.0;
+
+pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+    let prior = base
+        .moe
+        .get(&format)
+        .or_else(|| base.moe.get(&KernelFormat::Bf16));
+    let Some(prior) = prior else {
+        return Vec::new();
+    };
+    let form = Experts {
+        format,
+        ceilings: Ceilings::of(device, peak(&device.peaks, format).0),
+        // Software decides more than hardware here: kernels of one format differ fivefold.
+        parameters: vec![
+            Parameter::factor("ec", (0.02, 1.2), prior.compute_efficiency, 0.6),
+            Parameter::factor("eb", (0.02, 1.3), prior.bandwidth_efficiency, 0.6),
+            Parameter::term("o_us", (0.0, 300.0), prior.overhead_us, 30.0),
+            Parameter::term("padding_rows", (0.0, 130.0), prior.padding_rows, 40.0),
+        ],
+    };
+    vec![Box::new(form)]
+}
+
+impl Experts {
+    fn moe(values: &[f64], residual: Residual) -> Moe {
+        Moe {
+            compute_efficiency: values[0],
+            bandwidth_efficiency: values[1],
+            overhead_us: values[2],
+            pnorm: PNORM,
+            padding_rows: values[3],
+            residual,
+            trust: crate::cost::Trust::Calibrated,
+        }
+    }
+}
+
+impl Form for Experts {
+    fn label(&self) -> String {
+        String::new()
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
+        let Kernel::Moe(shape) = kernel else {
+            return f64::NAN;
+        };
+        moe_seconds(
+            &Self::moe(values, Residual::default()),
+            &self.ceilings,
+            shape,
+            1.0,
+        )
+    }
+
+    fn store(&self, values: &[f64], residual: Residual, into: &mut Calibration) {
+        into.moe.insert(self.format, Self::moe(values, residual));
+    }
+}

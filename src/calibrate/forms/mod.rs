@@ -1,0 +1,40 @@
+//! The forms that are fitted: which parameters each has, what it predicts, where its values go.
+//!
+//! Every prediction is made by the functions of [`crate::cost::kernel`], the ones that a simulation uses; here are only
+//! the priors. A prior is centred on what is known of the architecture (the `prior-…` files); its width says by how
+//! much cards, engines and campaigns differ.
+
+mod attention;
+mod collective;
+mod experts;
+mod linear;
+
+use super::observation::{Block, Kernel};
+use super::solve::Parameter;
+use crate::cost::calibration::{Calibration, Residual};
+use crate::hardware::Device;
+
+/// One way to predict the kernels of a block.
+pub trait Form: Sync {
+    /// What sets this form apart from the block's others; empty where there is only one.
+    fn label(&self) -> String;
+    /// What is fitted.
+    fn parameters(&self) -> &[Parameter];
+    /// A kernel's time.
+    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64;
+    /// Writes the block.
+    fn store(&self, values: &[f64], residual: Residual, into: &mut Calibration);
+}
+
+/// The forms of a block, the preferred one first; none where the base lacks it.
+#[must_use]
+pub fn forms(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+    match block {
+        Block::Gemm(format) => linear::forms(format, device, base),
+        Block::Moe(format) => experts::forms(format, device, base),
+        Block::PrefillAttention => attention::prefill(device, base),
+        Block::DecodeAttention => attention::decode(device, base, false),
+        Block::DecodeAttentionFp8 => attention::decode(device, base, true),
+        Block::AllReduce(gpus) => collective::forms(gpus, device, base),
+    }
+}

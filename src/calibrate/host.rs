@@ -1,0 +1,440 @@
+//! The host's terms, by inverting the simulator itself: every trial simulates every run.
+//!
+//! Host terms belong to an engine and its CPUs rather than to a GPU, so runs on other cards count, too, each with its
+//! own card's kernels. A card without a kernel table of its own may have the bandwidth of a cousin's scaled by one
+//! factor. What cannot be told apart: a term added to every step from a slightly slower kernel (runs of several
+//! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
+//! one batch size.
+
+use rayon::prelude::*;
+
+use super::component::{Options, bias, intervals, percent, rounded, unidentified};
+use super::runs::{Figure, Run};
+use super::solve::{Parameter, Task};
+use crate::cost::calibration::{
+    BlockEvidence, Calibration, GemmForm, Host, KernelFormat, RunEvidence, for_device,
+};
+use crate::hardware::Device;
+use crate::rng::{Purpose, stream};
+use crate::stats::quantile;
+use rand::RngExt;
+use rand_distr::{Distribution, StandardNormal};
+
+/// Fitted terms of one engine's host.
+pub struct HostFit {
+    /// All terms, fitted and not.
+    pub host: Host,
+    /// Factor on the bandwidth of products, where it was sought.
+    pub bandwidth: Option<f64>,
+    /// How well they are known.
+    pub evidence: BlockEvidence,
+    /// Parameters that the runs do not decide.
+    pub unidentified: Vec<&'static str>,
+    /// Parameters that were fitted.
+    pub parameters: usize,
+    /// Measured and reproduced.
+    pub runs: Vec<RunEvidence>,
+    /// Without each family of runs in turn, its own error: median, in percent.
+    pub families: Vec<(String, f64)>,
+}
+
+/// What is known before: the device, its calibration with every block filled, and the engine.
+pub struct Known<'a> {
+    /// The device that the calibration is for.
+    pub device: &'a Device,
+    /// Its kernels.
+    pub calibration: &'a Calibration,
+    /// Whose host terms.
+    pub engine: &'a str,
+    /// Id of the card whose runs decide a factor on the bandwidth of products: the device, or a cousin that has the
+    /// same chip.
+    pub bandwidth_of: Option<&'a str>,
+}
+
+/// Expected error of a figure: runs repeat within 2 to 3 %.
+const RUN_SIGMA: f64 = 0.03;
+/// Draws of the host's terms: each of them simulates every run many times.
+const DRAWS: usize = 24;
+
+/// Fits the terms that the runs speak about; `None` without runs, or where the engine has no terms to start from.
+#[must_use]
+pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
+    let base = known.calibration.host.get(known.engine)?;
+    let parameters = parameters(runs, base, known.bandwidth_of.is_some());
+    if runs.is_empty() || parameters.is_empty() {
+        return None;
+    }
+    let trial = Trial {
+        base,
+        parameters: &parameters,
+        cards: runs.iter().map(|run| card(run, known)).collect(),
+        known,
+    };
+    let rows: Vec<usize> = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(index, run)| vec![index; run.measured.len()])
+        .collect();
+    let weights = weights(runs, &rows, known);
+    let values = invert(&trial, runs, &weights);
+    let values: Vec<f64> = values.into_iter().map(rounded).collect();
+    let draws = draws(&trial, runs, &rows, &weights, &values, options);
+    let errors = trial.errors(runs, &values);
+    let host = trial.host(&values);
+    Some(HostFit {
+        bandwidth: known.bandwidth_of.map(|_| values[values.len() - 1]),
+        evidence: BlockEvidence {
+            rows: rows.len() as u64,
+            shapes: runs.len() as u64,
+            residual_median_pct: percent(&errors, 0.5),
+            residual_p95_pct: percent(&errors, 0.95),
+            bias_pct: bias(&errors),
+            hold_out_median_pct: None,
+            hold_out_p95_pct: None,
+            sigma_ln: rounded(sigma(&parameters, &draws)),
+            interval_90: intervals(&parameters, &draws),
+        },
+        unidentified: unidentified(&parameters, &draws),
+        parameters: parameters.len(),
+        families: families(&trial, runs, &rows, &weights, &values),
+        runs: evidence(runs, &errors),
+        host,
+    })
+}
+
+/// Least relative uncertainty of the host's share: one CPU is not another.
+const HOST_SIGMA: f64 = 0.2;
+
+/// Which terms the runs speak about at all.
+fn parameters(runs: &[Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter> {
+    let mut all = Vec::new();
+    let has = |asynchronous: bool| runs.iter().any(|run| run.is_asynchronous() == asynchronous);
+    if has(false) {
+        all.push(Parameter::factor("step_us", (50.0, 5000.0), base.step_us, 0.3));
+        all.push(Parameter::factor(
+            "per_seq_us",
+            (1.0, 300.0),
+            base.per_seq_us,
+            0.5,
+        ));
+    }
+    if has(true) {
+        let (gap, per_seq) = (base.async_gap_us, base.async_gap_per_seq_us);
+        all.push(Parameter::factor("async_gap_us", (10.0, 3000.0), gap, 0.5));
+        all.push(Parameter::factor(
+            "async_gap_per_seq_us",
+            (0.5, 200.0),
+            per_seq,
+            0.5,
+        ));
+    }
+    let is_ttft = |run: &Run| run.measured.iter().any(|(figure, _)| *figure == Figure::TtftP50);
+    if runs.iter().any(is_ttft) {
+        all.push(Parameter::factor(
+            "request_ms",
+            (0.1, 200.0),
+            base.request_ms,
+            1.0,
+        ));
+    }
+    if fits_bandwidth {
+        all.push(Parameter::factor("bandwidth_factor", (0.7, 1.4), 1.0, 0.1));
+    }
+    all
+}
+
+/// A run's own card: this device's kernels, or the best that ship.
+fn card(run: &Run, known: &Known) -> (Calibration, bool) {
+    let id = run.resolved.device.id.as_str();
+    let own = id == known.device.id || known.bandwidth_of == Some(id);
+    let calibration = if own {
+        known.calibration.clone()
+    } else {
+        for_device(&run.resolved.device, known.engine).calibration
+    };
+    (calibration, own)
+}
+
+struct Trial<'a> {
+    base: &'a Host,
+    parameters: &'a [Parameter],
+    cards: Vec<(Calibration, bool)>,
+    known: &'a Known<'a>,
+}
+
+impl Trial<'_> {
+    fn host(&self, values: &[f64]) -> Host {
+        let mut host = self.base.clone();
+        for (parameter, value) in self.parameters.iter().zip(values) {
+            match parameter.name {
+                "step_us" => host.step_us = *value,
+                "per_seq_us" => host.per_seq_us = *value,
+                "async_gap_us" => host.async_gap_us = *value,
+                "async_gap_per_seq_us" => host.async_gap_per_seq_us = *value,
+                "request_ms" => host.request_ms = *value,
+                _ => {}
+            }
+        }
+        host
+    }
+
+    /// ln(predicted/measured) of every figure of every run.
+    fn errors(&self, runs: &[Run], values: &[f64]) -> Vec<f64> {
+        let host = self.host(values);
+        let errors: Vec<Vec<f64>> = runs
+            .par_iter()
+            .zip(&self.cards)
+            .map(|(run, (card, is_own))| {
+                let mut card = card.clone();
+                card.host.insert(self.known.engine.to_owned(), host.clone());
+                if *is_own && self.known.bandwidth_of.is_some() {
+                    scale_bandwidth(&mut card, values[values.len() - 1]);
+                }
+                let predicted = run.predict(&card);
+                let pairs = predicted.iter().zip(&run.measured);
+                pairs
+                    .map(|(predicted, (_, measured))| (predicted / measured).ln())
+                    .collect()
+            })
+            .collect();
+        errors.concat()
+    }
+}
+
+/// Gauss-Newton on the simulator: expand the errors around the best values so far, solve the expansion, go there, or
+/// half the way where that was too far. Steps of 5 % see through the grain of a simulation, which finer ones do not.
+fn invert(trial: &Trial, runs: &[Run], weights: &[f64]) -> Vec<f64> {
+    let parameters = trial.parameters;
+    let centred = vec![0.0; parameters.len()];
+    let mut best: Vec<f64> = parameters.iter().map(|parameter| parameter.prior).collect();
+    let cost_of = |values: &[f64], errors: Vec<f64>| {
+        let task = Task {
+            parameters,
+            errors: &|_| errors.clone(),
+            weights,
+            shifts: &centred,
+            sigma: RUN_SIGMA,
+        };
+        task.cost(values)
+    };
+    let mut expansion = Linear::new(trial, runs, &best);
+    let mut least = cost_of(&best, expansion.errors.clone());
+    for _ in 0..ROUNDS {
+        let task = Task {
+            parameters,
+            errors: &|values| expansion.errors(parameters, values),
+            weights,
+            shifts: &centred,
+            sigma: RUN_SIGMA,
+        };
+        let aim = task.solve(&[best.clone()]);
+        let towards = |share: f64| -> Vec<f64> {
+            let pairs = best.iter().zip(&aim);
+            pairs.map(|(from, to)| from * (to / from).powf(share)).collect()
+        };
+        let tried = [1.0, 0.5, 0.25].into_iter().find_map(|share| {
+            let values = towards(share);
+            let cost = cost_of(&values, trial.errors(runs, &values));
+            (cost < least).then_some((cost, values))
+        });
+        let Some((cost, values)) = tried else {
+            break;
+        };
+        let is_done = cost > ENOUGH * least;
+        (least, best) = (cost, values);
+        if is_done {
+            break;
+        }
+        expansion = Linear::new(trial, runs, &best);
+    }
+    best
+}
+
+/// Expansions at most, and the share of the cost below which another is not worth it.
+const ROUNDS: usize = 8;
+const ENOUGH: f64 = 0.999;
+
+/// Runs drawn with replacement and priors moved by their own width. One Gauss-Newton step from the best values stands
+/// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
+fn draws(
+    trial: &Trial,
+    runs: &[Run],
+    rows: &[usize],
+    counts: &[f64],
+    best: &[f64],
+    options: &Options,
+) -> Vec<Vec<f64>> {
+    let linear = Linear::new(trial, runs, best);
+    let one = |index: usize| {
+        let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
+        let mut times = vec![0.0; runs.len()];
+        for _ in 0..runs.len() {
+            times[stream.random_range(0..runs.len())] += 1.0;
+        }
+        let weights: Vec<f64> = rows
+            .iter()
+            .zip(counts)
+            .map(|(run, count)| count * times[*run])
+            .collect();
+        let shifts: Vec<f64> = (0..best.len())
+            .map(|_| StandardNormal.sample(&mut stream))
+            .collect();
+        let task = Task {
+            parameters: trial.parameters,
+            errors: &|values| linear.errors(trial.parameters, values),
+            weights: &weights,
+            shifts: &shifts,
+            sigma: RUN_SIGMA,
+        };
+        task.solve(&[best.to_vec()])
+    };
+    (0..DRAWS.max(options.draws)).map(one).collect()
+}
+
+/// The errors' first-order expansion in the scaled parameters.
+struct Linear {
+    at: Vec<f64>,
+    errors: Vec<f64>,
+    slopes: Vec<Vec<f64>>,
+}
+
+/// Step of the expansion, of a factor.
+const NUDGE: f64 = 0.05;
+
+impl Linear {
+    fn new(trial: &Trial, runs: &[Run], best: &[f64]) -> Linear {
+        let errors = trial.errors(runs, best);
+        let slope = |index: usize| {
+            let mut moved = best.to_vec();
+            moved[index] *= NUDGE.exp();
+            let there = trial.errors(runs, &moved);
+            there
+                .iter()
+                .zip(&errors)
+                .map(|(there, here)| (there - here) / NUDGE)
+                .collect()
+        };
+        Linear {
+            at: best.to_vec(),
+            slopes: (0..best.len()).map(slope).collect(),
+            errors,
+        }
+    }
+
+    fn errors(&self, parameters: &[Parameter], values: &[f64]) -> Vec<f64> {
+        let mut errors = self.errors.clone();
+        for ((parameter, slopes), (value, at)) in parameters
+            .iter()
+            .zip(&self.slopes)
+            .zip(values.iter().zip(&self.at))
+        {
+            let moved = parameter.scaled(*value) - parameter.scaled(*at);
+            for (error, slope) in errors.iter_mut().zip(slopes) {
+                *error += slope * moved;
+            }
+        }
+        errors
+    }
+}
+
+/// Figures of one family count as four at most: they share their set-up, and one with many rows must not outvote the
+/// rest. Runs on the card itself count more: its server's CPU is theirs.
+fn weights(runs: &[Run], rows: &[usize], known: &Known) -> Vec<f64> {
+    let weight = |run: &usize| {
+        let Run { family, resolved, .. } = &runs[*run];
+        let others = rows.iter().filter(|other| runs[**other].family == *family);
+        let shared = (FAMILY_WEIGHT / others.count() as f64).min(1.0);
+        if resolved.device.id == known.device.id {
+            OWN_WEIGHT * shared
+        } else {
+            shared
+        }
+    };
+    rows.iter().map(weight).collect()
+}
+
+const OWN_WEIGHT: f64 = 3.0;
+const FAMILY_WEIGHT: f64 = 4.0;
+
+/// Leaves each family of runs out in turn and says how wrong the rest would have it.
+fn families(trial: &Trial, runs: &[Run], rows: &[usize], counts: &[f64], best: &[f64]) -> Vec<(String, f64)> {
+    let mut names: Vec<String> = runs.iter().map(|run| run.family.clone()).collect();
+    names.dedup();
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    let linear = Linear::new(trial, runs, best);
+    let without = |name: &String| {
+        let is_in = |run: &usize| runs[*run].family == *name;
+        let weights: Vec<f64> = rows
+            .iter()
+            .zip(counts)
+            .map(|(run, count)| if is_in(run) { 0.0 } else { *count })
+            .collect();
+        let task = Task {
+            parameters: trial.parameters,
+            errors: &|values| linear.errors(trial.parameters, values),
+            weights: &weights,
+            shifts: &vec![0.0; best.len()],
+            sigma: RUN_SIGMA,
+        };
+        let values = task.solve(&[best.to_vec()]);
+        let errors = trial.errors(runs, &values);
+        let own: Vec<f64> = rows
+            .iter()
+            .zip(errors)
+            .filter(|(run, _)| is_in(run))
+            .map(|(_, error)| error)
+            .collect();
+        (name.clone(), percent(&own, 0.5))
+    };
+    names.iter().map(without).collect()
+}
+
+/// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.
+fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {
+    let width = |index: usize| {
+        let column: Vec<f64> = draws.iter().map(|draw| draw[index].ln()).collect();
+        let at = |p: f64| quantile(&column, p).unwrap_or(0.0);
+        (at(0.84) - at(0.16)) / 2.0
+    };
+    let widest = |names: [&str; 2]| {
+        let named = parameters
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| names.contains(&p.name));
+        named.map(|(index, _)| width(index)).reduce(f64::max)
+    };
+    let widest =
+        widest(["step_us", "per_seq_us"]).or_else(|| widest(["async_gap_us", "async_gap_per_seq_us"]));
+    widest.unwrap_or(HOST_SIGMA).max(HOST_SIGMA)
+}
+
+fn evidence(runs: &[Run], errors: &[f64]) -> Vec<RunEvidence> {
+    let figures = runs
+        .iter()
+        .flat_map(|run| run.measured.iter().map(move |figure| (run, figure)));
+    figures
+        .zip(errors)
+        .map(|((run, (figure, measured)), error)| RunEvidence {
+            run: run.label.clone(),
+            figure: figure.name().to_owned(),
+            measured: *measured,
+            predicted: rounded(measured * error.exp()),
+        })
+        .collect()
+}
+
+/// One factor on what reads weights. Caches are left: runs of small batches say little of them.
+pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
+    for format in [KernelFormat::Bf16, KernelFormat::Fp8, KernelFormat::Int8] {
+        if let Some(gemm) = calibration.gemm.get_mut(&format) {
+            match &mut gemm.form {
+                GemmForm::OccupancyPnorm(form) => {
+                    form.bandwidth_efficiency = rounded(form.bandwidth_efficiency * factor);
+                }
+                GemmForm::C5(form) => form.w_gbs *= factor,
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Parameters from measurements: kernel tables for the GPU's terms, end-to-end runs for the host's.
+//!
+//! The forms are those of [`crate::cost`]; here is only how their parameters are found ([`solve`]), how wide they are
+//! ([`component`]), and what would narrow them ([`next`]). Law: the same inputs, options and version give the same
+//! calibration to the last digit.
+
+pub mod component;
+pub mod forms;
+pub mod host;
+pub mod interval;
+pub mod next;
+pub mod observation;
+pub mod runs;
+pub mod serving;
+pub mod solve;
+pub mod tables;
+
+use std::collections::BTreeMap;
+
+use crate::cost::Trust;
+use crate::cost::calibration::{Calibration, Evidence, Input};
+use crate::hardware::Device;
+use component::{BlockFit, Options};
+use host::HostFit;
+use observation::{Block, Observation};
+use runs::Run;
+
+/// What is to be fitted.
+pub struct Request {
+    /// The GPU that the calibration is for.
+    pub device: Device,
+    /// Priors, and what is not fitted.
+    pub base: Calibration,
+    /// Kernels.
+    pub observations: Vec<Observation>,
+    /// Where they came from; `used` is filled in here.
+    pub inputs: Vec<Input>,
+    /// End-to-end runs, on this GPU or others.
+    pub runs: Vec<Run>,
+    /// Whose host terms the runs decide.
+    pub engine: String,
+    /// Id of the card whose runs decide a factor on the bandwidth of products: this one, or a cousin of the same chip.
+    pub bandwidth_of: Option<String>,
+    /// How to fit.
+    pub options: Options,
+    /// The command that does it again.
+    pub command: String,
+}
+
+/// A fit.
+pub struct Calibrated {
+    /// What was fitted, and nothing else.
+    pub calibration: Calibration,
+    /// Block by block.
+    pub blocks: Vec<BlockFit>,
+    /// The host's terms, where runs were given.
+    pub host: Option<HostFit>,
+    /// Parameters that were sought.
+    pub parameters: usize,
+}
+
+impl Calibrated {
+    /// Parameters that the measurements decide.
+    #[must_use]
+    pub fn identified(&self) -> usize {
+        let evidence = self.calibration.evidence.as_ref();
+        self.parameters - evidence.map_or(0, |evidence| evidence.unidentified.len())
+    }
+}
+
+/// Fits every block that has observations.
+#[must_use]
+pub fn calibrate(request: &Request) -> Calibrated {
+    let mut rows: BTreeMap<Block, Vec<&Observation>> = BTreeMap::new();
+    for observation in &request.observations {
+        rows.entry(observation.block).or_default().push(observation);
+    }
+    let fit = |(block, rows): (&Block, &Vec<&Observation>)| {
+        let forms = forms::forms(*block, &request.device, &request.base);
+        component::fit(*block, forms, rows, &request.options)
+    };
+    let blocks: Vec<BlockFit> = rows.iter().filter_map(fit).collect();
+    let mut calibration = Calibration::default();
+    for block in &blocks {
+        block.store(&mut calibration);
+    }
+    let known_calibration = calibration.clone().over(&request.base);
+    let known = host::Known {
+        device: &request.device,
+        calibration: &known_calibration,
+        engine: &request.engine,
+        bandwidth_of: request.bandwidth_of.as_deref(),
+    };
+    let host = host::fit(&request.runs, &known, &request.options);
+    let mut evidence = evidence(request, &blocks);
+    if let Some(fitted) = &host {
+        if let Some(factor) = fitted.bandwidth {
+            host::scale_bandwidth(&mut calibration, factor);
+        }
+        let mut own = fitted.host.clone();
+        // Terms from other cards' runs are another server's.
+        own.trust = if request.runs.iter().any(|run| is_own(run, request)) {
+            Trust::Calibrated
+        } else {
+            Trust::Prior
+        };
+        calibration.host.insert(request.engine.clone(), own);
+        add_host(&mut evidence, fitted, &request.engine);
+    }
+    calibration.evidence = Some(evidence);
+    let of_host = host.as_ref().map_or(0, |host| host.parameters);
+    Calibrated {
+        parameters: of_host + blocks.iter().map(|block| block.values.len()).sum::<usize>(),
+        calibration,
+        blocks,
+        host,
+    }
+}
+
+fn is_own(run: &Run, request: &Request) -> bool {
+    run.resolved.device.id == request.device.id
+}
+
+fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
+    let name = format!("host.{engine}");
+    for parameter in &fitted.unidentified {
+        evidence.unidentified.push(format!("{name}.{parameter}"));
+    }
+    if let Some(factor) = fitted.bandwidth {
+        evidence.remarks.push(format!(
+            "the bandwidth of products (eb) is the kernel table's times {factor:.3}, which end-to-end runs need"
+        ));
+    }
+    for (family, error) in &fitted.families {
+        evidence.remarks.push(format!(
+            "host terms fitted without {family} miss it by {error:.1} % in the median"
+        ));
+    }
+    evidence.blocks.insert(name, fitted.evidence.clone());
+    evidence.runs = fitted.runs.clone();
+}
+
+fn evidence(request: &Request, blocks: &[BlockFit]) -> Evidence {
+    let mut inputs = request.inputs.clone();
+    for observation in &request.observations {
+        if let Some(input) = inputs.get_mut(observation.input) {
+            input.used += 1;
+        }
+    }
+    for run in &request.runs {
+        if let Some(input) = inputs.get_mut(run.input) {
+            input.used += 1;
+        }
+    }
+    let names = |block: &BlockFit| {
+        let name = block.block.to_string();
+        let full = move |parameter: &&str| format!("{name}.{parameter}");
+        block.unidentified.iter().map(full).collect::<Vec<_>>()
+    };
+    Evidence {
+        command: request.command.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        hold_out: request.options.hold_out,
+        seed: request.options.seed,
+        unidentified: blocks.iter().flat_map(names).collect(),
+        next_measurement: next::measurement(blocks),
+        remarks: Vec::new(),
+        inputs,
+        blocks: blocks
+            .iter()
+            .map(|block| (block.block.to_string(), block.evidence.clone()))
+            .collect(),
+        runs: Vec::new(),
+    }
+}

@@ -1,0 +1,123 @@
+//! End-to-end measurements: a scenario that reproduces a run, and the figures that were measured.
+//!
+//! A run keeps everything but its step cost, which every trial of the host's terms makes anew.
+
+use crate::analysis::{Experiment, Precision, simulate};
+use crate::config::Resolved;
+use crate::cost::StepCost;
+use crate::cost::calibration::Calibration;
+use crate::cost::roofline::RooflineCost;
+use crate::metrics::{Records, SloLimits, Summary};
+use crate::sim::Frontend;
+use crate::units::Picos;
+
+/// A figure of a whole run, ramp and drain included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Median of send to last token.
+    E2elP50,
+    /// Median time to first token.
+    TtftP50,
+    /// Mean over requests of the time per token after the first.
+    TpotMean,
+    /// Mean gap between tokens.
+    ItlMean,
+    /// Requests completed in a second.
+    RequestThroughput,
+}
+
+impl Figure {
+    /// As files and reports spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::E2elP50 => "e2el_p50_ms",
+            Figure::TtftP50 => "ttft_p50_ms",
+            Figure::TpotMean => "tpot_mean_ms",
+            Figure::ItlMean => "itl_mean_ms",
+            Figure::RequestThroughput => "request_throughput",
+        }
+    }
+
+    fn of(self, summary: &Summary) -> f64 {
+        let ms = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| 1e3 * seconds);
+        match self {
+            Figure::E2elP50 => ms(summary.e2el.quantile_s(0.5)),
+            Figure::TtftP50 => ms(summary.ttft.quantile_s(0.5)),
+            Figure::TpotMean => ms(summary.tpot.mean_s()),
+            Figure::ItlMean => ms(summary.itl.mean_s()),
+            Figure::RequestThroughput => summary.completed as f64 / summary.duration_s,
+        }
+    }
+}
+
+/// One measured run.
+pub struct Run {
+    /// Which.
+    pub label: String,
+    /// Whose, on which card: figures of one family share their errors.
+    pub family: String,
+    /// Without a front end: the client called the engine in its own process.
+    pub is_offline: bool,
+    /// The scenario that reproduces it.
+    pub resolved: Resolved,
+    /// What was measured, in the figure's unit.
+    pub measured: Vec<(Figure, f64)>,
+    /// Which input it came from, by index.
+    pub input: usize,
+}
+
+impl Run {
+    /// Whether the host prepares a step while the GPU runs the one before.
+    #[must_use]
+    pub fn is_asynchronous(&self) -> bool {
+        self.resolved.placement.asynchronous
+    }
+
+    /// The figures under a calibration, not a number where a figure does not exist.
+    #[must_use]
+    pub fn predict(&self, calibration: &Calibration) -> Vec<f64> {
+        let Resolved {
+            device,
+            model,
+            placement,
+            ..
+        } = &self.resolved;
+        if RooflineCost::new(device, model, calibration, placement).is_err() {
+            return vec![f64::NAN; self.measured.len()];
+        }
+        let parts = (
+            device.clone(),
+            model.clone(),
+            calibration.clone(),
+            placement.clone(),
+        );
+        let mut scenario = self.resolved.scenario.clone();
+        scenario.cost = std::sync::Arc::new(move || {
+            let (device, model, calibration, placement) = &parts;
+            let cost = RooflineCost::new(device, model, calibration, placement);
+            Box::new(cost.expect("it was built from the same parts before")) as Box<dyn StepCost>
+        });
+        if self.is_offline {
+            scenario.frontend = Frontend::default();
+        } else if let Some(host) = calibration.host.get(&placement.engine) {
+            let seconds = |seconds: f64| Picos::from_seconds(seconds);
+            scenario.frontend = Frontend {
+                request_delay: seconds(host.request_ms * 1e-3),
+                per_prompt_token: seconds(host.per_prompt_token_us * 1e-6),
+                response_delay: seconds(host.response_ms * 1e-3),
+            };
+        }
+        let experiment = Experiment {
+            slo: SloLimits::default(),
+            records: Records::None,
+            precision: Precision::default(),
+            stops_when_precise: false,
+        };
+        let summary = simulate(&scenario, &experiment, |_| true).result.whole;
+        self.measured
+            .iter()
+            .map(|(figure, _)| figure.of(&summary))
+            .collect()
+    }
+}

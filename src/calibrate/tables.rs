@@ -1,0 +1,355 @@
+//! Kernel tables: CSV files in the columns of `tests/data/kernels`, told apart by their header.
+//!
+//! Rows of other GPUs and frameworks are passed over; rows of this one that cannot be used are counted with the
+//! reason. Traps: `l2_warm` rows were replayed from the cache and say nothing of memory; `above_peak_bw` rows are
+//! faster than the memory allows.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::observation::{Block, Kernel, Observation};
+use crate::cost::calibration::KernelFormat;
+use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
+use crate::cost::operators::table_widths;
+
+/// Whose rows to take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The `gpu` column, `h100_sxm`.
+    pub gpu: String,
+    /// The `fw` column: `vllm`, `sglang`, `trtllm`.
+    pub framework: String,
+}
+
+/// What a table gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Rows of the selection that can be fitted.
+    pub observations: Vec<Observation>,
+    /// Rows of the whole file.
+    pub rows: u64,
+    /// Rows of the selection that were left, by reason.
+    pub left: BTreeMap<String, u64>,
+}
+
+/// Why a table cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// The header is not one of the known ones.
+    #[error(
+        "{file} is no kernel table: its header has neither of the columns `n, k, m`, `context`, `seqlen`, `experts`, `elements`"
+    )]
+    Unknown {
+        /// The file.
+        file: String,
+    },
+    /// A row is broken.
+    #[error("{file}, line {line}: {message}")]
+    Row {
+        /// The file.
+        file: String,
+        /// From 1, the header's line.
+        line: u64,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// Reads the rows of a selection; `input` is remembered in each of them.
+///
+/// # Errors
+/// An unknown header or a row that lacks a number.
+pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Result<Table, TableError> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header: Vec<String> = reader
+        .headers()
+        .map(|header| header.iter().map(str::to_owned).collect())
+        .unwrap_or_default();
+    let has = |name: &str| header.iter().any(|column| column == name);
+    let row_of: fn(&Row) -> Read = if has("n") && has("k") && has("m") {
+        gemm
+    } else if has("context") && has("batch") {
+        decode
+    } else if has("seqlen") {
+        prefill
+    } else if has("experts") {
+        experts
+    } else if has("elements") {
+        all_reduce
+    } else {
+        return Err(TableError::Unknown {
+            file: file.to_owned(),
+        });
+    };
+    let framework_column = if has("fw") { "fw" } else { "impl" };
+    let mut table = Table::default();
+    for (index, row) in reader.deserialize::<Row>().enumerate() {
+        let line = index as u64 + 2;
+        let wrong = |message: String| TableError::Row {
+            file: file.to_owned(),
+            line,
+            message,
+        };
+        let row = row.map_err(|error| wrong(error.to_string()))?;
+        table.rows += 1;
+        if row.text("gpu") != selection.gpu || !is_framework(row.text(framework_column), &selection.framework)
+        {
+            continue;
+        }
+        match row_of(&row).map_err(wrong)? {
+            Ok((block, kernel, shape)) => {
+                let us = row.number("us").map_err(wrong)?;
+                if us <= 0.0 {
+                    return Err(wrong(format!("`us` is {us}; a time is above 0")));
+                }
+                table.observations.push(Observation {
+                    block,
+                    kernel,
+                    seconds: us * 1e-6,
+                    shape,
+                    input,
+                });
+            }
+            Err(reason) => *table.left.entry(reason).or_default() += 1,
+        }
+    }
+    prefer_balanced(&mut table);
+    Ok(table)
+}
+
+/// Collectives name their implementation: the one that a serving engine runs inside its CUDA graphs.
+fn is_framework(found: &str, asked: &str) -> bool {
+    found == asked
+        || match asked {
+            "vllm" => found == "vLLM_custom_graph",
+            "sglang" => found == "SGLang_CustomAllReduce_graph",
+            "trtllm" => found == "TRTLLM",
+            _ => false,
+        }
+}
+
+/// A row by column.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+struct Row(HashMap<String, String>);
+
+impl Row {
+    fn text(&self, key: &str) -> &str {
+        self.0.get(key).map_or("", String::as_str)
+    }
+
+    fn number(&self, key: &str) -> Result<f64, String> {
+        let text = self.text(key);
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.ok_or_else(|| format!("`{key}` is `{text}`, not a number"))
+    }
+
+    fn whole(&self, key: &str) -> Result<u64, String> {
+        let text = self.text(key);
+        text.parse()
+            .map_err(|_| format!("`{key}` is `{text}`, not a whole number"))
+    }
+}
+
+/// A kernel with the block and the shape that it belongs to; or why a row is left; or what is wrong with it.
+type Read = Result<Result<(Block, Kernel, String), String>, String>;
+
+fn gemm(row: &Row) -> Read {
+    let dtype = row.text("dtype");
+    let format = match dtype {
+        "int4_wo" => KernelFormat::Int4,
+        "awq" | "gptq" => {
+            return Ok(Err(format!(
+                "`{dtype}` tables are of kernels that vLLM no longer chooses (it converts to Marlin)"
+            )));
+        }
+        "int8_wo" => return Ok(Err("weight-only int8 is not modelled".to_owned())),
+        other => match format(other) {
+            Some(format) => format,
+            None => return Ok(Err(format!("the format `{other}` is not modelled"))),
+        },
+    };
+    let (weight_bytes, input_bytes) = table_widths(format);
+    let shape = GemmShape {
+        m: row.whole("m")?,
+        n: row.whole("n")?,
+        k: row.whole("k")?,
+        weight_bytes,
+        input_bytes,
+        output_bytes: 2.0,
+    };
+    if row.text("l2_warm") == "1" {
+        return Ok(Err("weights were replayed from the cache".to_owned()));
+    }
+    if shape.n < SMALLEST || shape.k < SMALLEST || shape.m > LARGEST_M {
+        return Ok(Err(format!(
+            "smaller than {SMALLEST} wide or more than {LARGEST_M} tokens: outside what serving runs"
+        )));
+    }
+    let name = format!("{} x {}", shape.n, shape.k);
+    Ok(Ok((Block::Gemm(format), Kernel::Gemm(shape), name)))
+}
+
+/// Narrower products run in their floor; longer ones throttle.
+const SMALLEST: u64 = 768;
+const LARGEST_M: u64 = 8192;
+
+fn decode(row: &Row) -> Read {
+    if row.text("l2_warm") == "1" {
+        return Ok(Err("the KV cache was replayed from L2".to_owned()));
+    }
+    if row.text("above_peak_bw") == "1" {
+        return Ok(Err("faster than the memory allows".to_owned()));
+    }
+    let (block, width) = match row.text("kv_dtype") {
+        "fp8" => (Block::DecodeAttentionFp8, 1.0),
+        "bf16" | "fp16" => (Block::DecodeAttention, 2.0),
+        other => return Ok(Err(format!("KV in `{other}` is not modelled"))),
+    };
+    let shape = DecodeAttentionShape {
+        batch: row.whole("batch")?,
+        kv_heads: row.whole("kv_heads")?,
+        context: row.whole("context")?,
+        kv_bytes_per_token_head: 2.0 * HEAD_DIM as f64 * width,
+    };
+    let name = format!("{} / {}", row.text("heads"), row.text("kv_heads"));
+    Ok(Ok((block, Kernel::Decode(shape), name)))
+}
+
+/// Of all tables.
+const HEAD_DIM: u64 = 128;
+
+fn prefill(row: &Row) -> Read {
+    if row.text("kv_dtype") != "bf16" || row.text("q_dtype") != "bf16" {
+        return Ok(Err("prefill with 8-bit queries or KV is not modelled".to_owned()));
+    }
+    let shape = PrefillAttentionShape {
+        batch: row.whole("batch")?,
+        heads: row.whole("heads")?,
+        kv_heads: row.whole("kv_heads")?,
+        head_dim: HEAD_DIM,
+        tokens: row.whole("seqlen")?,
+        element_bytes: 2.0,
+    };
+    let name = format!("{} / {}", shape.heads, shape.kv_heads);
+    Ok(Ok((Block::PrefillAttention, Kernel::Prefill(shape), name)))
+}
+
+fn experts(row: &Row) -> Read {
+    if row.text("ep") != "1" {
+        return Ok(Err("expert parallelism is not modelled".to_owned()));
+    }
+    let dtype = row.text("dtype");
+    let Some(format) = format(dtype) else {
+        return Ok(Err(format!("the format `{dtype}` is not modelled")));
+    };
+    let narrow = |value: u64, key: &str| {
+        u32::try_from(value).map_err(|_| format!("`{key}` is {value}, more than is possible"))
+    };
+    let inner = row.whole("inter")?.div_ceil(row.whole("tp")?.max(1));
+    let shape = MoeShape {
+        tokens: row.whole("tokens")?,
+        hidden: narrow(row.whole("hidden")?, "hidden")?,
+        intermediate: narrow(inner, "inter")?,
+        experts: narrow(row.whole("experts")?, "experts")?,
+        experts_per_token: narrow(row.whole("topk")?, "topk")?,
+        weight_bytes: table_widths(format).0,
+        activation_bytes: 2.0,
+    };
+    let dist = if row.text("dist") == "balanced" {
+        BALANCED
+    } else {
+        "skewed"
+    };
+    let name = format!("{dist}, {} tp {}", row.text("model"), row.text("tp"));
+    Ok(Ok((Block::Moe(format), Kernel::Moe(shape), name)))
+}
+
+const BALANCED: &str = "balanced";
+
+/// Skewed routing is left where balanced routing was measured, too: the form knows nothing of skew.
+fn prefer_balanced(table: &mut Table) {
+    let is_balanced = |row: &Observation| row.shape.starts_with(BALANCED);
+    let balanced: std::collections::BTreeSet<Block> = table
+        .observations
+        .iter()
+        .filter(|row| is_balanced(row))
+        .map(|row| row.block)
+        .collect();
+    let before = table.observations.len();
+    table
+        .observations
+        .retain(|row| !balanced.contains(&row.block) || is_balanced(row));
+    let left = (before - table.observations.len()) as u64;
+    if left > 0 {
+        table.left.insert("routing is skewed".to_owned(), left);
+    }
+}
+
+fn all_reduce(row: &Row) -> Read {
+    if row.text("op") != "all_reduce" {
+        return Ok(Err("only all-reduce is fitted".to_owned()));
+    }
+    let gpus = row.whole("gpus")?;
+    let Ok(gpus @ 2..=1024) = u32::try_from(gpus) else {
+        return Err(format!("`gpus` is {gpus}, not from 2 to 1024"));
+    };
+    let elements = row.whole("elements")?;
+    let name = elements.to_string();
+    // Elements of two bytes in every table.
+    Ok(Ok((
+        Block::AllReduce(gpus),
+        Kernel::AllReduce(2.0 * elements as f64),
+        name,
+    )))
+}
+
+fn format(dtype: &str) -> Option<KernelFormat> {
+    match dtype {
+        "bf16" | "fp16" => Some(KernelFormat::Bf16),
+        "fp8" => Some(KernelFormat::Fp8),
+        "int8" => Some(KernelFormat::Int8),
+        "nvfp4" => Some(KernelFormat::Nvfp4),
+        "w4a16_mxfp4" => Some(KernelFormat::Mxfp4),
+        "int4_wo" => Some(KernelFormat::Int4),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection() -> Selection {
+        Selection {
+            gpu: "x".to_owned(),
+            framework: "vllm".to_owned(),
+        }
+    }
+
+    #[test]
+    fn rows_of_others_are_passed_over_and_unusable_ones_counted() {
+        let text = "gpu,fw,ver,dtype,n,k,m,us,l2_warm\n\
+                    x,vllm,1,bf16,4096,4096,1,10,0\n\
+                    x,vllm,1,bf16,1024,1024,1,3,1\n\
+                    x,vllm,1,awq,4096,4096,1,10,0\n\
+                    y,vllm,1,bf16,4096,4096,1,10,0\n";
+        let table = read("t.csv", text, 0, &selection()).unwrap();
+        assert_eq!((table.rows, table.observations.len()), (4, 1));
+        assert_eq!(table.left.values().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn a_broken_row_is_located() {
+        let text = "gpu,fw,dtype,n,k,m,us,l2_warm\nx,vllm,bf16,4096,4096,one,10,0\n";
+        let error = read("t.csv", text, 0, &selection()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "t.csv, line 2: `m` is `one`, not a whole number"
+        );
+        let error = read("t.csv", "a,b\n1,2\n", 0, &selection()).unwrap_err();
+        assert!(
+            error.to_string().starts_with("t.csv is no kernel table"),
+            "{error}"
+        );
+    }
+}

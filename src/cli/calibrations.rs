@@ -1,0 +1,232 @@
+//! `plimsoll calibrations`: what ships, and how well each part of it is known.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::Exit;
+use crate::cost::Trust;
+use crate::cost::calibration::{Calibration, KernelFormat, shipped, shipped_names};
+use crate::report::tables::{Column, table};
+use crate::report::{trust_mark, trust_word};
+
+/// The calibrations that ship, and how well each is known.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll calibrations
+  plimsoll calibrations h100-sxm-80gb-vllm
+  plimsoll calibrations --format json")]
+pub struct Args {
+    /// One of them in full: every block with its error.
+    pub name: Option<String>,
+    /// text or json.
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A name that does not ship.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let named = match &args.name {
+        None => None,
+        Some(name) => Some(shipped(name).ok_or_else(|| {
+            let names: Vec<&str> = shipped_names().collect();
+            anyhow::anyhow!(
+                "`{name}` names no shipped calibration; shipped are {}",
+                names.join(", ")
+            )
+        })?),
+    };
+    let all: Vec<Calibration> = match named {
+        Some(one) => vec![one],
+        None => shipped_names().filter_map(shipped).collect(),
+    };
+    if args.format == "json" {
+        let list: Vec<Value> = all.iter().map(as_json).collect();
+        writeln!(out, "{:#}", json!({ "format_version": 1, "calibrations": list }))?;
+    } else if args.name.is_some() {
+        out.write_all(all.iter().map(in_full).collect::<String>().as_bytes())?;
+    } else {
+        out.write_all(list(&all).as_bytes())?;
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// One block of a calibration.
+struct Known {
+    name: String,
+    trust: Trust,
+    median_pct: Option<f64>,
+    p95_pct: Option<f64>,
+    hold_out_median_pct: Option<f64>,
+    sigma_ln: Option<f64>,
+    rows: Option<u64>,
+}
+
+fn blocks(calibration: &Calibration) -> Vec<Known> {
+    let evidence = |name: &str| calibration.evidence.as_ref()?.blocks.get(name).cloned();
+    let known = |name: String, trust: Trust, residual: (Option<f64>, Option<f64>)| {
+        let evidence = evidence(&name);
+        Known {
+            trust,
+            median_pct: evidence.as_ref().map(|e| e.residual_median_pct).or(residual.0),
+            p95_pct: evidence.as_ref().map(|e| e.residual_p95_pct).or(residual.1),
+            hold_out_median_pct: evidence.as_ref().and_then(|e| e.hold_out_median_pct),
+            sigma_ln: evidence.as_ref().map(|e| e.sigma_ln),
+            rows: evidence.as_ref().map(|e| e.rows),
+            name,
+        }
+    };
+    let mut all = Vec::new();
+    for (format, name) in KernelFormat::ALL {
+        if let Some(gemm) = calibration.gemm.get(&format) {
+            let residual = (gemm.residual.median_pct, gemm.residual.p95_pct);
+            all.push(known(format!("gemm.{name}"), gemm.trust, residual));
+        }
+    }
+    if let Some(attention) = &calibration.attention {
+        for part in ["decode", "fp8_kv", "prefill"] {
+            all.push(known(format!("attention.{part}"), attention.trust, (None, None)));
+        }
+    }
+    for (format, name) in KernelFormat::ALL {
+        if let Some(moe) = calibration.moe.get(&format) {
+            let residual = (moe.residual.median_pct, moe.residual.p95_pct);
+            all.push(known(format!("moe.{name}"), moe.trust, residual));
+        }
+    }
+    for link in &calibration.allreduce {
+        all.push(known(
+            format!("allreduce.{}", link.gpus),
+            link.trust,
+            (None, None),
+        ));
+    }
+    for (engine, host) in &calibration.host {
+        all.push(known(format!("host.{engine}"), host.trust, (None, None)));
+    }
+    all
+}
+
+fn list(all: &[Calibration]) -> String {
+    let is_fitted = |calibration: &&Calibration| calibration.evidence.is_some();
+    let fitted = all.iter().filter(is_fitted).count();
+    let mut text = format!(
+        "{} calibrations ship, {fitted} of them fitted to published measurements, the rest priors\n\n",
+        all.len()
+    );
+    let columns = [
+        Column::left("name"),
+        Column::left("date"),
+        Column::left("trust"),
+        Column::right("products %"),
+        Column::right("decode %"),
+        Column::right("prefill %"),
+        Column::right("host %"),
+        Column::left("from"),
+    ];
+    let row = |calibration: &Calibration| {
+        let blocks = blocks(calibration);
+        let error = |name: &str| {
+            let block = blocks.iter().find(|block| block.name.starts_with(name));
+            match block.map(|block| (block.median_pct, block.p95_pct)) {
+                Some((Some(median), Some(p95))) => format!("{median:.1} / {p95:.0}"),
+                _ => "–".to_owned(),
+            }
+        };
+        let trust = calibration.provenance.source.trust();
+        vec![
+            calibration.name.clone(),
+            calibration.provenance.date.clone(),
+            trust_mark(trust).to_owned() + " " + trust_word(trust),
+            error("gemm.bf16"),
+            error("attention.decode"),
+            error("attention.prefill"),
+            error("host."),
+            calibration.provenance.credit.clone(),
+        ]
+    };
+    text += &table(&columns, &all.iter().map(row).collect::<Vec<_>>());
+    text += "\n Errors: median / 95th percentile of the rows that were fitted, 16-bit kernels; `plimsoll calibrations NAME` \
+             shows all, and the error on held-out shapes.\n";
+    text
+}
+
+fn in_full(calibration: &Calibration) -> String {
+    let provenance = &calibration.provenance;
+    let trust = provenance.source.trust();
+    let mut text = format!(
+        "{}: {} {}, {}, {}\n",
+        calibration.name,
+        trust_mark(trust),
+        trust_word(trust),
+        provenance.date,
+        provenance.credit
+    );
+    if let Some(evidence) = &calibration.evidence {
+        if !evidence.unidentified.is_empty() {
+            text += &format!("not identified: {}\n", evidence.unidentified.join(", "));
+        }
+        if let Some(next) = &evidence.next_measurement {
+            text += &format!("next best measurement: {next}\n");
+        }
+    }
+    text.push('\n');
+    let columns = [
+        Column::left("block"),
+        Column::left("trust"),
+        Column::right("rows"),
+        Column::right("median %"),
+        Column::right("p95 %"),
+        Column::right("hold-out %"),
+        Column::right("σ of a step %"),
+    ];
+    let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.1}"));
+    let row = |block: &Known| {
+        vec![
+            block.name.clone(),
+            trust_word(block.trust).to_owned(),
+            block.rows.map_or("–".to_owned(), |rows| rows.to_string()),
+            number(block.median_pct),
+            number(block.p95_pct),
+            number(block.hold_out_median_pct),
+            number(block.sigma_ln.map(|sigma| 100.0 * sigma)),
+        ]
+    };
+    text += &table(&columns, &blocks(calibration).iter().map(row).collect::<Vec<_>>());
+    for note in &provenance.notes {
+        text += &format!(" note: {note}\n");
+    }
+    let evidence = calibration.evidence.as_ref();
+    for remark in evidence.map_or(&[][..], |evidence| &evidence.remarks) {
+        text += &format!(" note: {remark}\n");
+    }
+    text
+}
+
+fn as_json(calibration: &Calibration) -> Value {
+    let block = |block: &Known| {
+        json!({
+            "name": block.name,
+            "trust": trust_word(block.trust),
+            "rows": block.rows,
+            "residual_median_pct": block.median_pct,
+            "residual_p95_pct": block.p95_pct,
+            "hold_out_median_pct": block.hold_out_median_pct,
+            "sigma_ln": block.sigma_ln,
+        })
+    };
+    json!({
+        "name": calibration.name,
+        "gpu": calibration.provenance.gpu,
+        "date": calibration.provenance.date,
+        "credit": calibration.provenance.credit,
+        "notes": calibration.provenance.notes,
+        "trust": trust_word(calibration.provenance.source.trust()),
+        "blocks": blocks(calibration).iter().map(block).collect::<Vec<_>>(),
+        "evidence": calibration.evidence.as_ref().and_then(|evidence| serde_json::to_value(evidence).ok()),
+    })
+}

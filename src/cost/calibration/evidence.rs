@@ -1,0 +1,151 @@
+//! What a fitted calibration rests on: its command, its inputs, how wide its parameters are, how wrong it is.
+//!
+//! Nothing here enters a step's time; [`Calibration::sigmas`] turns it into the model's own uncertainty. The section
+//! `[evidence]` of a file mirrors these types, which is why they are serialised where other core types are not.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+/// How a calibration was fitted and how well.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// The command that fits it again.
+    pub command: String,
+    /// Version of this program.
+    pub version: String,
+    /// Share of the shapes that each round of the cross-validation held out.
+    pub hold_out: f64,
+    /// Seed of hold-out and intervals.
+    pub seed: u64,
+    /// `block.parameter` of every parameter whose interval is about as wide as what was believed before.
+    #[serde(default)]
+    pub unidentified: Vec<String>,
+    /// The measurement that would narrow predictions most, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_measurement: Option<String>,
+    /// What cannot be told apart, and what was left out.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// The files that were read.
+    #[serde(default)]
+    pub inputs: Vec<Input>,
+    /// Per fitted block, `gemm.bf16`, `attention.decode`, `host.vllm`.
+    #[serde(default)]
+    pub blocks: BTreeMap<String, BlockEvidence>,
+    /// End-to-end runs that were reproduced, one by one.
+    #[serde(default)]
+    pub runs: Vec<RunEvidence>,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Its name, without folders.
+    pub file: String,
+    /// CRC-32 of its bytes (IEEE 802.3), eight hexadecimal digits.
+    pub crc32: String,
+    /// Rows that it holds.
+    pub rows: u64,
+    /// Rows that were fitted to.
+    pub used: u64,
+}
+
+/// How well one block is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockEvidence {
+    /// Rows that were fitted to.
+    pub rows: u64,
+    /// Different shapes among them; hold-out and intervals take whole shapes.
+    pub shapes: u64,
+    /// Median relative error of the fit, in percent.
+    pub residual_median_pct: f64,
+    /// 95th percentile of it.
+    pub residual_p95_pct: f64,
+    /// Median signed error; positive: the model is too slow.
+    pub bias_pct: f64,
+    /// Median relative error on shapes that the fit had not seen; absent where there were too few to hold any out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_out_median_pct: Option<f64>,
+    /// 95th percentile of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_out_p95_pct: Option<f64>,
+    /// Standard deviation of ln(model/truth) of this block's whole time in a step: what averages out over a layer's
+    /// shapes is left out, what one card or campaign differs from another is counted.
+    pub sigma_ln: f64,
+    /// 90 % interval of every parameter.
+    #[serde(default)]
+    pub interval_90: BTreeMap<String, [f64; 2]>,
+}
+
+/// One end-to-end figure, measured and reproduced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunEvidence {
+    /// Which run.
+    pub run: String,
+    /// Which figure, `e2el_p50_ms`.
+    pub figure: String,
+    /// As published.
+    pub measured: f64,
+    /// By the fitted calibration.
+    pub predicted: f64,
+}
+
+impl RunEvidence {
+    /// Predicted over measured, less one.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.predicted / self.measured - 1.0
+    }
+}
+
+impl Evidence {
+    /// Reads the section; the message says what is wrong with it.
+    pub(super) fn from_value(value: Value) -> Result<Evidence, String> {
+        let evidence: Evidence = value
+            .try_into()
+            .map_err(|error: toml::de::Error| format!("is not understood: {}", error.message()))?;
+        let widths = evidence.blocks.iter().map(|(name, block)| (name, block.sigma_ln));
+        for (name, sigma) in widths {
+            if !(0.0..=2.0).contains(&sigma) {
+                return Err(format!("has blocks.{name}.sigma_ln = {sigma}, not from 0 to 2"));
+            }
+        }
+        Ok(evidence)
+    }
+
+    /// The section.
+    pub(super) fn to_value(&self) -> Value {
+        Value::try_from(self).expect("numbers, texts and lists of them are TOML")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Calibration, shipped};
+
+    #[test]
+    fn an_unknown_key_of_the_evidence_is_a_problem_with_a_place() {
+        let text = "schema = 1\n[provenance]\nsource = \"prior\"\n[evidence]\ncomand = \"x\"\n";
+        let error = Calibration::parse("x", text).unwrap_err().to_string();
+        assert!(error.contains("`evidence` is not understood"), "{error}");
+    }
+
+    #[test]
+    fn a_fitted_file_knows_its_inputs_and_errors() {
+        let evidence = shipped("h100-sxm-80gb-vllm").and_then(|c| c.evidence).unwrap();
+        assert!(
+            evidence
+                .inputs
+                .iter()
+                .any(|input| input.file == "gemm.csv" && input.used > 0)
+        );
+        assert!(evidence.blocks["gemm.bf16"].hold_out_median_pct.is_some());
+        assert!(evidence.runs.iter().all(|run| run.error().abs() < 0.2));
+    }
+}

@@ -1,0 +1,261 @@
+//! How far a step time may be off because its parameters are: per component, apart from any sampling.
+//!
+//! A component's error is one factor on all of its time, `exp(N(0, σ))`: shapes of one layer err together, and what
+//! averages out between them is already left out of σ ([`super::calibration::BlockEvidence::sigma_ln`]). Components
+//! are taken to err independently. Left out: what no component explains (thermal limits, other tenants).
+
+use super::Trust;
+use super::calibration::{Calibration, KernelFormat};
+use super::operators::{experts, linears};
+use super::roofline::Placement;
+use crate::hardware::Device;
+use crate::model::{Dtype, ModelShape};
+
+/// A part of a step whose time errs as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// Products with weights, LM head and router included.
+    Linear,
+    /// Attention of decoding sequences.
+    DecodeAttention,
+    /// Attention of chunks.
+    PrefillAttention,
+    /// Routed experts.
+    Experts,
+    /// Norms, activations, sampling.
+    Small,
+    /// Traffic between ranks.
+    Collectives,
+    /// What the engine's CPU adds.
+    Host,
+}
+
+impl Component {
+    /// In the order of a breakdown.
+    pub const ALL: [Component; 7] = [
+        Component::Linear,
+        Component::DecodeAttention,
+        Component::PrefillAttention,
+        Component::Experts,
+        Component::Small,
+        Component::Collectives,
+        Component::Host,
+    ];
+
+    /// For people and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Component::Linear => "linear",
+            Component::DecodeAttention => "decode_attention",
+            Component::PrefillAttention => "prefill_attention",
+            Component::Experts => "experts",
+            Component::Small => "elementwise",
+            Component::Collectives => "collectives",
+            Component::Host => "host",
+        }
+    }
+
+    fn operators(self) -> &'static [&'static str] {
+        match self {
+            Component::Linear => &[
+                "qkv_proj",
+                "o_proj",
+                "q_proj",
+                "qkv_a_proj",
+                "q_b_proj",
+                "kv_a_proj",
+                "kv_b_proj",
+                "gate_up_proj",
+                "up_proj",
+                "down_proj",
+                "router",
+                "shared_gate_up_proj",
+                "shared_down_proj",
+                "lm_head",
+            ],
+            Component::DecodeAttention => &["decode_attention"],
+            Component::PrefillAttention => &["prefill_attention"],
+            Component::Experts => &["experts"],
+            Component::Small => &["elementwise", "sampling"],
+            Component::Collectives => &["all_reduce", "logits_gather"],
+            Component::Host => &[],
+        }
+    }
+}
+
+impl Calibration {
+    /// The calibration under which one component takes `factor` times as long.
+    #[must_use]
+    pub fn scaled(&self, component: Component, factor: f64) -> Calibration {
+        let mut scaled = self.clone();
+        for operator in component.operators() {
+            *scaled.scale.entry((*operator).to_owned()).or_insert(1.0) *= factor;
+        }
+        if component == Component::Host {
+            for host in scaled.host.values_mut() {
+                for term in [
+                    &mut host.step_us,
+                    &mut host.per_seq_us,
+                    &mut host.async_gap_us,
+                    &mut host.async_gap_per_seq_us,
+                    &mut host.async_floor_us,
+                    &mut host.async_floor_per_seq_us,
+                    &mut host.request_ms,
+                    &mut host.response_ms,
+                ] {
+                    *term *= factor;
+                }
+            }
+        }
+        scaled
+    }
+
+    /// σ of ln(time) of every component that a step of this model has, in the order of [`Component::ALL`].
+    #[must_use]
+    pub fn sigmas(
+        &self,
+        device: &Device,
+        model: &ModelShape,
+        placement: &Placement,
+    ) -> Vec<(Component, f64)> {
+        let one = |component: Component| {
+            let sigma = self.sigma(component, device, model, placement)?;
+            Some((component, sigma))
+        };
+        Component::ALL.into_iter().filter_map(one).collect()
+    }
+
+    fn sigma(
+        &self,
+        component: Component,
+        device: &Device,
+        model: &ModelShape,
+        placement: &Placement,
+    ) -> Option<f64> {
+        let tp = placement.tensor_parallel;
+        let attention = |part: &str| {
+            let trust = self.attention.as_ref()?.trust;
+            Some(self.block_sigma(&format!("attention.{part}"), trust))
+        };
+        match component {
+            Component::Linear => {
+                let formats = linears(model, &device.peaks, tp);
+                let sigma = |format: KernelFormat| {
+                    let own = self.gemm.get(&format);
+                    let trust = own.map_or(Trust::Prior, |gemm| gemm.trust);
+                    self.block_sigma(&format!("gemm.{}", key(format)), trust)
+                };
+                formats
+                    .iter()
+                    .map(|linear| sigma(linear.format.kernel))
+                    .reduce(f64::max)
+            }
+            Component::Experts => {
+                let formats = experts(model, &device.peaks, tp);
+                let sigma = |format: KernelFormat| {
+                    let own = self.moe.get(&format);
+                    let trust = own.map_or(Trust::Prior, |moe| moe.trust);
+                    self.block_sigma(&format!("moe.{}", key(format)), trust)
+                };
+                formats
+                    .iter()
+                    .map(|experts| sigma(experts.format.kernel))
+                    .reduce(f64::max)
+            }
+            Component::DecodeAttention => attention(if placement.kv_dtype == Dtype::Fp8 {
+                "fp8_kv"
+            } else {
+                "decode"
+            }),
+            Component::PrefillAttention => attention("prefill"),
+            Component::Small => Some(without_evidence(self.elementwise.as_ref()?.trust)),
+            Component::Collectives => (tp > 1).then(|| {
+                let own = self.allreduce.iter().find(|link| link.gpus == tp);
+                let trust = own.map_or(Trust::Prior, |link| link.trust);
+                self.block_sigma(&format!("allreduce.{tp}"), trust)
+            }),
+            Component::Host => {
+                let engine = &placement.engine;
+                let host = self.host.get(engine).or_else(|| self.host.get("vllm"))?;
+                let name = format!("host.{engine}");
+                // What overlaps with the GPU was hardly ever fitted, and hosts differ by more than kernels do.
+                Some(if placement.asynchronous || host.trust >= Trust::Prior {
+                    UNKNOWN_HOST
+                } else {
+                    self.block_sigma(&name, host.trust)
+                })
+            }
+        }
+    }
+
+    /// By evidence where the block is the one that was fitted; by trust alone elsewhere.
+    fn block_sigma(&self, name: &str, trust: Trust) -> f64 {
+        let fitted = matches!(trust, Trust::Measured | Trust::Calibrated);
+        let evidence = self.evidence.as_ref().filter(|_| fitted);
+        let block = evidence.and_then(|evidence| evidence.blocks.get(name));
+        block.map_or_else(|| without_evidence(trust), |block| block.sigma_ln)
+    }
+}
+
+/// σ of a host whose terms were not measured.
+const UNKNOWN_HOST: f64 = 0.5;
+
+/// σ where no fit says it: a probe of this card; published fits without intervals; cards of the family (10 % in the
+/// median, 31 to 41 % at the 95th percentile); datasheets alone (27 to 82 % in the median).
+fn without_evidence(trust: Trust) -> f64 {
+    match trust {
+        Trust::Measured => 0.05,
+        Trust::Calibrated => 0.08,
+        Trust::Prior => 0.16,
+        Trust::RooflineOnly => 0.35,
+    }
+}
+
+fn key(format: KernelFormat) -> &'static str {
+    let known = KernelFormat::ALL.iter().find(|(known, _)| *known == format);
+    known.expect("ALL holds every format").1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::calibration::for_device;
+    use crate::cost::operators::OPERATORS;
+    use crate::cost::testing::{device, llama_8b, placement};
+
+    #[test]
+    fn every_operator_belongs_to_one_component() {
+        for operator in OPERATORS {
+            let owners = Component::ALL
+                .iter()
+                .filter(|c| c.operators().contains(&operator));
+            assert_eq!(owners.count(), 1, "{operator}");
+        }
+    }
+
+    #[test]
+    fn a_dense_model_on_one_gpu_has_no_experts_and_no_collectives() {
+        let device = device("h100");
+        let calibration = for_device(&device, "vllm").calibration;
+        let sigmas = calibration.sigmas(&device, &llama_8b(), &placement());
+        assert!(
+            sigmas
+                .iter()
+                .all(|(component, _)| !matches!(component, Component::Experts | Component::Collectives))
+        );
+        assert!(
+            sigmas.iter().all(|(_, sigma)| (0.01..0.6).contains(sigma)),
+            "{sigmas:?}"
+        );
+    }
+
+    #[test]
+    fn a_cousins_parameters_are_less_certain() {
+        let device = device("h100");
+        let own = for_device(&device, "vllm").calibration;
+        let cousins = own.clone().distrusted(Trust::Prior);
+        let linear = |c: &Calibration| c.sigmas(&device, &llama_8b(), &placement())[0].1;
+        assert!(linear(&cousins) > 1.5 * linear(&own));
+    }
+}

@@ -1,0 +1,163 @@
+//! A fit as text and JSON: how many parameters the data decide, how wrong the result is, what to measure next.
+
+use serde_json::{Value, json};
+
+use super::tables::{Column, table};
+use crate::calibrate::Calibrated;
+use crate::cost::calibration::Evidence;
+use crate::stats::quantile;
+
+/// Rows that were read and not fitted to, by file and reason.
+pub type Left = Vec<(String, String, u64)>;
+
+/// The first line: how many of how many, and how wrong.
+#[must_use]
+pub fn answer(gpu: &str, fitted: &Calibrated) -> String {
+    let pooled = |held_out: bool| {
+        let errors = fitted.blocks.iter().flat_map(|block| {
+            if held_out {
+                &block.held_out
+            } else {
+                &block.in_sample
+            }
+        });
+        let errors: Vec<f64> = errors.map(|error| 100.0 * (error.exp() - 1.0).abs()).collect();
+        quantile(&errors, 0.5)
+    };
+    let mut parts = vec![format!(
+        "{} of {} parameters fitted",
+        fitted.identified(),
+        fitted.parameters
+    )];
+    if let Some(median) = pooled(false) {
+        let unseen = pooled(true).map_or(String::new(), |median| format!(" (hold-out {median:.1} %)"));
+        parts.push(format!("kernels within {median:.1} % in the median{unseen}"));
+    }
+    if let Some(host) = &fitted.host {
+        let errors: Vec<f64> = host.runs.iter().map(|run| 100.0 * run.error().abs()).collect();
+        let median = quantile(&errors, 0.5).unwrap_or(0.0);
+        parts.push(format!("end-to-end runs within {median:.1} % (in sample)"));
+    }
+    format!("{gpu}: {}", parts.join(", "))
+}
+
+/// For people.
+#[must_use]
+pub fn text(gpu: &str, fitted: &Calibrated, left: &Left) -> String {
+    let mut text = answer(gpu, fitted);
+    let Some(evidence) = &fitted.calibration.evidence else {
+        return text + "\n";
+    };
+    if let Some(next) = &evidence.next_measurement {
+        text += &format!("\nnext best measurement: {next}");
+    }
+    if !evidence.unidentified.is_empty() {
+        let names = evidence.unidentified.join(", ");
+        text += &format!("\nnot identified (about as wide as the prior): {names}");
+    }
+    text += "\n\n";
+    text += &blocks(fitted, evidence);
+    if !evidence.runs.is_empty() {
+        text += "\n";
+        text += &runs(evidence);
+    }
+    if !evidence.remarks.is_empty() || !left.is_empty() {
+        text.push('\n');
+    }
+    for remark in &evidence.remarks {
+        text += &format!(" note: {remark}\n");
+    }
+    for (file, reason, rows) in left {
+        text += &format!(" left: {rows} rows of {file}: {reason}\n");
+    }
+    text
+}
+
+fn blocks(fitted: &Calibrated, evidence: &Evidence) -> String {
+    let columns = [
+        Column::left("block"),
+        Column::right("rows"),
+        Column::right("shapes"),
+        Column::right("median %"),
+        Column::right("p95 %"),
+        Column::right("bias %"),
+        Column::right("hold-out %"),
+        Column::left("parameters, 90 % interval"),
+    ];
+    let form = |name: &str| {
+        let block = fitted.blocks.iter().find(|block| block.block.to_string() == name);
+        block
+            .map(|block| block.form.label())
+            .filter(|label| !label.is_empty())
+    };
+    let row = |(name, block): (&String, &crate::cost::calibration::BlockEvidence)| {
+        let unseen = match (block.hold_out_median_pct, block.hold_out_p95_pct) {
+            (Some(median), Some(p95)) => format!("{median:.1} / {p95:.1}"),
+            _ => "–".to_owned(),
+        };
+        let interval = |(name, [low, high]): (&String, &[f64; 2])| {
+            format!("{name} {} to {}", figures(*low), figures(*high))
+        };
+        let mut parameters: Vec<String> = block.interval_90.iter().map(interval).collect();
+        parameters.extend(form(name));
+        vec![
+            name.clone(),
+            block.rows.to_string(),
+            block.shapes.to_string(),
+            format!("{:.1}", block.residual_median_pct),
+            format!("{:.1}", block.residual_p95_pct),
+            format!("{:+.1}", block.bias_pct),
+            unseen,
+            parameters.join("; "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = evidence.blocks.iter().map(row).collect();
+    table(&columns, &rows)
+}
+
+fn runs(evidence: &Evidence) -> String {
+    let columns = [
+        Column::left("run"),
+        Column::left("figure"),
+        Column::right("measured"),
+        Column::right("fitted"),
+        Column::right("error %"),
+    ];
+    let row = |run: &crate::cost::calibration::RunEvidence| {
+        vec![
+            run.run.clone(),
+            run.figure.clone(),
+            figures(run.measured),
+            figures(run.predicted),
+            format!("{:+.1}", 100.0 * run.error()),
+        ]
+    };
+    table(&columns, &evidence.runs.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Three significant figures.
+fn figures(value: f64) -> String {
+    super::figures::significant(value)
+}
+
+/// Everything, as one object.
+#[must_use]
+pub fn json(gpu: &str, fitted: &Calibrated, left: &Left, toml: &str) -> String {
+    let evidence = fitted.calibration.evidence.as_ref();
+    let evidence = evidence.and_then(|evidence| serde_json::to_value(evidence).ok());
+    let calibration = toml::from_str::<Value>(toml).unwrap_or(Value::Null);
+    let left = left
+        .iter()
+        .map(|(file, reason, rows)| json!({ "file": file, "reason": reason, "rows": rows }));
+    let object = json!({
+        "format_version": 1,
+        "gpu": gpu,
+        "answer": answer(gpu, fitted),
+        "parameters": fitted.parameters,
+        "identified": fitted.identified(),
+        "evidence": evidence,
+        "left": left.collect::<Vec<_>>(),
+        "calibration": calibration,
+    });
+    format!("{object:#}\n")
+}

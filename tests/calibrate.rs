@@ -1,0 +1,271 @@
+//! What `calibrate` finds in published tables and in synthetic ones, and what it says where they decide nothing.
+
+use std::process::Command;
+
+use plimsoll::calibrate::component::Options;
+use plimsoll::calibrate::observation::{Block, Kernel, Observation};
+use plimsoll::calibrate::tables::{self, Selection};
+use plimsoll::calibrate::{Calibrated, Request, calibrate};
+use plimsoll::cost::calibration::{self, Calibration, GemmForm, KernelFormat, shipped};
+use plimsoll::cost::kernel::{Ceilings, GemmShape, gemm_seconds};
+use plimsoll::hardware;
+
+fn request(gpu: &str, base: &str, observations: Vec<Observation>) -> Request {
+    let (device, _) = hardware::find(gpu).unwrap();
+    let prior = calibration::prior(device.architecture);
+    Request {
+        base: shipped(base).unwrap().over(&prior),
+        device,
+        observations,
+        inputs: Vec::new(),
+        runs: Vec::new(),
+        engine: "vllm".to_owned(),
+        bandwidth_of: None,
+        options: Options {
+            hold_out: 0.3,
+            seed: 0,
+            draws: 40,
+        },
+        command: String::new(),
+    }
+}
+
+fn table(name: &str, gpu: &str) -> Vec<Observation> {
+    let path = format!("{}/tests/data/kernels/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let selection = Selection {
+        gpu: gpu.to_owned(),
+        framework: "vllm".to_owned(),
+    };
+    tables::read(name, &text, 0, &selection).unwrap().observations
+}
+
+/// Demands a median and a 95th percentile, in percent, of the fit and of shapes that it had not seen.
+fn demand(fitted: &Calibrated, block: &str, fit: (f64, f64), unseen: (f64, f64)) {
+    let known = &fitted.calibration.evidence.as_ref().unwrap().blocks[block];
+    let (median, p95) = (known.residual_median_pct, known.residual_p95_pct);
+    assert!(median <= fit.0 && p95 <= fit.1, "{block}: {median} / {p95}");
+    let (median, p95) = (
+        known.hold_out_median_pct.unwrap(),
+        known.hold_out_p95_pct.unwrap(),
+    );
+    assert!(
+        median <= unseen.0 && p95 <= unseen.1,
+        "{block}, unseen: {median} / {p95}"
+    );
+}
+
+#[test]
+fn published_tables_are_fitted_and_unseen_shapes_predicted() {
+    for (gpu, key, base) in [
+        ("H100-SXM-80GB", "h100_sxm", "prior-hopper"),
+        ("H200-SXM-141GB", "h200_sxm", "prior-hopper"),
+        ("B200-SXM-180GB", "b200_sxm", "prior-blackwell"),
+    ] {
+        let tables = ["gemm", "attn_decode", "attn_prefill"];
+        let observations = tables.iter().flat_map(|name| table(name, key)).collect();
+        let fitted = calibrate(&request(gpu, base, observations));
+        demand(&fitted, "gemm.bf16", (5.6, 16.0), (6.5, 16.0));
+        demand(&fitted, "attention.decode", (5.0, 20.0), (5.0, 24.0));
+        demand(&fitted, "attention.prefill", (6.0, 21.0), (7.0, 22.0));
+    }
+}
+
+/// GEMMs of a card whose parameters are known, 2 % up and down by turns.
+fn synthetic(truth: &Calibration, sizes: &[u64]) -> Vec<Observation> {
+    let (device, _) = hardware::find("H100-SXM-80GB").unwrap();
+    let gemm = &truth.gemm[&KernelFormat::Bf16];
+    let ceilings = Ceilings::of(&device, device.peaks.bf16.0);
+    let layers = [
+        (4096, 4096),
+        (6144, 4096),
+        (28_672, 4096),
+        (4096, 14_336),
+        (8192, 8192),
+    ];
+    let mut rows = Vec::new();
+    for (n, k) in layers {
+        for m in sizes {
+            let shape = GemmShape {
+                m: *m,
+                n,
+                k,
+                weight_bytes: 2.0,
+                input_bytes: 2.0,
+                output_bytes: 2.0,
+            };
+            let off = if rows.len() % 2 == 0 { 1.02 } else { 0.98 };
+            rows.push(Observation {
+                block: Block::Gemm(KernelFormat::Bf16),
+                kernel: Kernel::Gemm(shape),
+                seconds: off * gemm_seconds(gemm, &ceilings, &shape, 1.0),
+                shape: format!("{n} x {k}"),
+                input: 0,
+            });
+        }
+    }
+    rows
+}
+
+/// The prior's card, but faster: less of the peak, more of the bandwidth.
+fn another_card() -> Calibration {
+    let mut truth = shipped("prior-hopper").unwrap();
+    if let GemmForm::OccupancyPnorm(form) = &mut truth.gemm.get_mut(&KernelFormat::Bf16).unwrap().form {
+        form.compute_efficiency = 0.65;
+        form.bandwidth_efficiency = 0.95;
+    }
+    truth
+}
+
+fn efficiencies(fitted: &Calibrated) -> (f64, f64) {
+    match &fitted.calibration.gemm[&KernelFormat::Bf16].form {
+        GemmForm::OccupancyPnorm(form) => (form.compute_efficiency, form.bandwidth_efficiency),
+        GemmForm::C5(_) => panic!("calibrate fits the occupancy p-norm"),
+    }
+}
+
+#[test]
+fn known_parameters_are_found_again_and_lie_in_their_intervals() {
+    let rows = synthetic(&another_card(), &[1, 16, 64, 256, 1024, 4096]);
+    let fitted = calibrate(&request("H100-SXM-80GB", "prior-hopper", rows));
+    let (compute, bandwidth) = efficiencies(&fitted);
+    assert!((compute / 0.65 - 1.0).abs() < 0.03, "{compute}");
+    assert!((bandwidth / 0.95 - 1.0).abs() < 0.03, "{bandwidth}");
+    let evidence = fitted.calibration.evidence.as_ref().unwrap();
+    let intervals = &evidence.blocks["gemm.bf16"].interval_90;
+    for (name, truth) in [("ec", 0.65), ("eb", 0.95)] {
+        let [low, high] = intervals[name];
+        assert!(
+            low * 0.99 < truth && truth < high * 1.01,
+            "{name}: {low} to {high}"
+        );
+    }
+}
+
+#[test]
+fn what_was_not_measured_keeps_its_prior_and_is_said_to() {
+    let rows = synthetic(&another_card(), &[1, 2]);
+    let fitted = calibrate(&request("H100-SXM-80GB", "prior-hopper", rows));
+    let (compute, bandwidth) = efficiencies(&fitted);
+    assert!(
+        (compute / 0.8 - 1.0).abs() < 0.05,
+        "the prior's 0.8, not {compute}"
+    );
+    assert!((bandwidth / 0.95 - 1.0).abs() < 0.05, "{bandwidth}");
+    let evidence = fitted.calibration.evidence.as_ref().unwrap();
+    let unidentified = &evidence.unidentified;
+    assert!(
+        unidentified.contains(&"gemm.bf16.ec".to_owned()),
+        "{unidentified:?}"
+    );
+    assert!(
+        !unidentified.contains(&"gemm.bf16.eb".to_owned()),
+        "{unidentified:?}"
+    );
+    // One row of tokens says nothing of thousands, and that is what to measure.
+    let next = evidence.next_measurement.as_deref().unwrap();
+    let tokens: u64 = next
+        .split(", m ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next())
+        .and_then(|number| number.parse().ok())
+        .unwrap();
+    assert!(tokens >= 256, "{next}");
+}
+
+#[test]
+fn the_same_rows_give_the_same_file() {
+    let fit = || {
+        let rows = synthetic(&another_card(), &[1, 64, 1024]);
+        calibrate(&request("H100-SXM-80GB", "prior-hopper", rows)).calibration
+    };
+    let text = fit().to_toml();
+    assert_eq!(text, fit().to_toml());
+    let mut read = Calibration::parse("again", &text).unwrap();
+    read.name = String::new();
+    assert_eq!(read, fit());
+}
+
+fn plimsoll(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(arguments)
+        .env("SOURCE_DATE_EPOCH", "0")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code().unwrap(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_file_that_calibrate_writes_is_one_that_run_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    let (file, gemm) = (
+        file.to_str().unwrap(),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernels/gemm.csv"),
+    );
+    let fit = [
+        "calibrate",
+        gemm,
+        "--gpu",
+        "H100-SXM-80GB",
+        "--draws",
+        "10",
+        "-o",
+        file,
+    ];
+    let (code, out, error) = plimsoll(&fit);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.starts_with("H100-SXM-80GB: "), "{out}");
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 4 --input-len 512 --output-len 64 \
+                --num-prompts 200 --format json --calibration";
+    let mut run: Vec<&str> = line.split_whitespace().collect();
+    run.push(file);
+    let (code, out, error) = plimsoll(&run);
+    assert_eq!(code, 0, "{error}");
+    let result: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["plimsoll"]["scenario"]["calibration"], "own");
+    let factors = &result["plimsoll"]["model_interval"]["mean_tpot_ms"]["factors_90"];
+    let (low, high) = (factors[0].as_f64().unwrap(), factors[1].as_f64().unwrap());
+    assert!(
+        0.6 < low && low < 1.0 && 1.0 < high && high < 1.6,
+        "{low} to {high}"
+    );
+}
+
+#[test]
+fn what_ships_is_listed_with_its_errors() {
+    let (code, out, error) = plimsoll(&["calibrations"]);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.lines().next().unwrap().contains("calibrations ship"), "{out}");
+    let h100 = out
+        .lines()
+        .find(|line| line.contains("h100-sxm-80gb-vllm"))
+        .unwrap();
+    assert!(h100.contains("calibrated") && h100.contains(" / "), "{h100}");
+    let (code, out, _) = plimsoll(&["calibrations", "h100-sxm-80gb-vllm", "--format", "json"]);
+    assert_eq!(code, 0);
+    let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let evidence = &listed["calibrations"][0]["evidence"];
+    assert!(
+        evidence["command"]
+            .as_str()
+            .unwrap()
+            .starts_with("plimsoll calibrate")
+    );
+    assert!(evidence["next_measurement"].is_string());
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("other.csv");
+    std::fs::write(&file, "a,b\n1,2\n").unwrap();
+    let (code, _, error) = plimsoll(&["calibrate", file.to_str().unwrap(), "--gpu", "h100"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("is no kernel table"), "{error}");
+}
