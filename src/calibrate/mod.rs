@@ -132,7 +132,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     }
     if let Some(factor) = fitted.bandwidth {
         evidence.remarks.push(format!(
-            "the bandwidth of products (eb) is the kernel table's times {factor:.3}, which end-to-end runs need"
+            "the bandwidth of products (eb) is the kernel table's times {factor:.3}, which end-to-end runs need; residuals are against the table without it"
         ));
     }
     for (family, error) in &fitted.families {
