@@ -238,6 +238,32 @@ fn a_file_that_calibrate_writes_is_one_that_run_takes() {
 }
 
 #[test]
+fn latencies_of_a_fixed_batch_decide_the_host_and_a_bandwidth() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.toml");
+    let course = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/calibrations/measured/course_tables.json"
+    );
+    let line = format!(
+        "calibrate {course} --gpu l40s --base prior-ada --runs-on l40s --fit-bandwidth --draws 10 -o"
+    );
+    let mut fit: Vec<&str> = line.split_whitespace().collect();
+    fit.push(file.to_str().unwrap());
+    let (code, out, error) = plimsoll(&fit);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("for the host, a closed loop"), "{out}");
+    let fitted = Calibration::parse("own", &std::fs::read_to_string(&file).unwrap()).unwrap();
+    let evidence = fitted.evidence.as_ref().unwrap();
+    assert_eq!(evidence.runs.len(), 4);
+    assert!(evidence.runs.iter().all(|run| run.error().abs() < 0.04), "{out}");
+    let [low, high] = evidence.blocks["host.vllm"].interval_90["bandwidth_factor"];
+    assert!(0.9 < low && high < 1.15, "{low} to {high}");
+    // The factor is in the file: products would otherwise keep the base's bandwidth.
+    assert!(fitted.gemm.contains_key(&KernelFormat::Bf16));
+}
+
+#[test]
 fn what_ships_is_listed_with_its_errors() {
     let (code, out, error) = plimsoll(&["calibrations"]);
     assert_eq!(code, 0, "{error}");

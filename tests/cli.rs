@@ -62,7 +62,10 @@ fn a_promise_that_is_not_kept_exits_with_3() {
     let desk = Desk::new();
     let printed = desk.expect(3, "knee quickstart --slo p99_ttft_ms<=1");
     assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
-    desk.expect(3, &format!("{SMALL} --goodput ttft:1"));
+    // Too few requests would leave the promise undecided.
+    let longer = SMALL.replace("--num-prompts 200", "--num-prompts 2000");
+    assert_ne!(longer, SMALL);
+    desk.expect(3, &format!("{longer} --goodput ttft:1"));
     let printed = desk.expect(3, "fit meta-llama/Llama-3.1-70B-Instruct --gpu h100");
     assert!(printed.contains("DOES NOT FIT"), "{printed}");
 }

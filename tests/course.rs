@@ -6,7 +6,7 @@ use plimsoll::report::compared::Comparison;
 
 /// Error that the week 1 rows may have; reached: 9.7 % at worst, 3.8 % in the median.
 const SERVING: f64 = 0.15;
-/// Error that rows which fitted the calibration may have; reached: 4.5 %.
+/// Error that rows which fitted the calibration may have; reached: 4.7 %.
 const FITTED: f64 = 0.05;
 
 /// Error that offline throughput may have: its answers' longest one decides and is unknown; reached: 35.7 % at worst.

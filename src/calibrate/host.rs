@@ -34,6 +34,10 @@ pub struct HostFit {
     pub parameters: usize,
     /// Measured and reproduced.
     pub runs: Vec<RunEvidence>,
+    /// The terms as they might as well be, by parameter in the order of `names`.
+    pub draws: Vec<Vec<f64>>,
+    /// Names of the parameters.
+    pub names: Vec<&'static str>,
     /// Without each family of runs in turn, its own error: median, in percent.
     pub families: Vec<(String, f64)>,
 }
@@ -95,6 +99,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             interval_90: intervals(&parameters, &draws),
         },
         unidentified: unidentified(&parameters, &draws),
+        names: parameters.iter().map(|parameter| parameter.name).collect(),
+        draws,
         parameters: parameters.len(),
         families: families(&trial, runs, &rows, &weights, &values),
         runs: evidence(runs, &errors),

@@ -95,6 +95,10 @@ pub fn calibrate(request: &Request) -> Calibrated {
     let mut evidence = evidence(request, &blocks);
     if let Some(fitted) = &host {
         if let Some(factor) = fitted.bandwidth {
+            if calibration.gemm.is_empty() {
+                // Without a table of its own the card keeps the base's products, at the base's trust.
+                calibration.gemm = known_calibration.gemm.clone();
+            }
             host::scale_bandwidth(&mut calibration, factor);
         }
         let mut own = fitted.host.clone();
@@ -128,7 +132,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     }
     if let Some(factor) = fitted.bandwidth {
         evidence.remarks.push(format!(
-            "the bandwidth of products (eb) is the kernel table's times {factor:.3}, which end-to-end runs need"
+            "the bandwidth of products (eb) is the kernel table's times {factor:.3}, which end-to-end runs need; residuals are against the table without it"
         ));
     }
     for (family, error) in &fitted.families {
@@ -136,6 +140,9 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
             "host terms fitted without {family} miss it by {error:.1} % in the median"
         ));
     }
+    let next = evidence.next_measurement.take().into_iter();
+    let all: Vec<String> = next.chain(next::run(fitted)).collect();
+    evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));
     evidence.blocks.insert(name, fitted.evidence.clone());
     evidence.runs = fitted.runs.clone();
 }

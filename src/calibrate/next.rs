@@ -5,6 +5,7 @@
 //! own error cannot resolve. Left out: what a measurement costs.
 
 use super::component::BlockFit;
+use super::host::HostFit;
 use super::observation::{Block, Kernel};
 use crate::cost::calibration::KernelFormat;
 use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
@@ -31,6 +32,38 @@ pub fn measurement(blocks: &[BlockFit]) -> Option<String> {
     }
     best.map(|(_, words)| words)
 }
+
+/// The end-to-end run whose host share the draws disagree most about, in words. The host's time of a step is
+/// `step + per_seq·batch`, synchronous, or `gap + gap_per_seq·batch`.
+#[must_use]
+pub fn run(host: &HostFit) -> Option<String> {
+    let kinds = [
+        ("step_us", "per_seq_us", "without"),
+        ("async_gap_us", "async_gap_per_seq_us", "with"),
+    ];
+    let mut best: Option<(f64, String)> = None;
+    for (step, per_seq, kind) in kinds {
+        let index = |name: &str| host.names.iter().position(|known| *known == name);
+        let (Some(step), Some(per_seq)) = (index(step), index(per_seq)) else {
+            continue;
+        };
+        for batch in RUN_BATCHES {
+            let share = host.draws.iter().map(|draw| draw[step] + draw[per_seq] * batch);
+            let spread = crate::stats::Running::from_iter(share).variance().sqrt();
+            if best.as_ref().is_none_or(|(most, _)| spread > *most) {
+                let words = format!(
+                    "for the host, a closed loop at --max-concurrency {batch} {kind} asynchronous scheduling: it adds \
+                     a time to each step that is known within ±{spread:.0} µs only"
+                );
+                best = Some((spread, words));
+            }
+        }
+    }
+    best.map(|(_, words)| words)
+}
+
+/// Batches that serving runs at.
+const RUN_BATCHES: [f64; 4] = [1.0, 16.0, 64.0, 128.0];
 
 /// Standard deviation of ln(prediction) over the draws.
 #[must_use]

@@ -15,12 +15,13 @@ use super::disk::Disk;
 use super::terminal::Terminal;
 use super::{clock, files, inputs};
 use crate::calibrate::component::Options;
+use crate::calibrate::observation::Block;
 use crate::calibrate::runs::{Figure, Run};
 use crate::calibrate::tables::Selection;
 use crate::calibrate::{Calibrated, Request, calibrate, serving, tables};
 use crate::config::{Document, axes, files as config_files, resolve};
 use crate::cost::Trust;
-use crate::cost::calibration::{self, Calibration, Input, Source};
+use crate::cost::calibration::{self, Calibration, Input, KernelFormat, Source};
 use crate::hardware::Device;
 use crate::report::calibrated::{self, Left};
 
@@ -353,7 +354,16 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     provenance.credit = args.credit.clone().unwrap_or_else(credit);
     provenance.notes = args.note.clone();
     let trust = provenance.source.trust();
-    calibration.gemm.values_mut().for_each(|gemm| gemm.trust = trust);
+    let fitted = |block: Block| {
+        let evidence = calibration.evidence.as_ref();
+        evidence.is_some_and(|evidence| evidence.blocks.contains_key(&block.to_string()))
+    };
+    let formats = KernelFormat::ALL.map(|(format, _)| format);
+    for format in formats.into_iter().filter(|format| fitted(Block::Gemm(*format))) {
+        if let Some(gemm) = calibration.gemm.get_mut(&format) {
+            gemm.trust = trust;
+        }
+    }
     calibration.moe.values_mut().for_each(|moe| moe.trust = trust);
     calibration
         .allreduce
