@@ -26,6 +26,7 @@ pub mod engine;
 pub mod sim;
 
 pub mod metrics;
+pub mod results;
 
 pub mod analysis;
 

@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["facts", "kv"],
     &["engine"],
     &["sim"],
-    &["metrics"],
+    &["metrics", "results"],
     &["analysis"],
     &["config", "conform"],
     &["sweep"],
