@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["sim"],
     &["metrics", "results"],
-    &["analysis"],
+    &["analysis", "audit"],
     &["config", "conform"],
     &["sweep"],
     &["report"],

@@ -3,9 +3,11 @@
 //! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
 //! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
+pub mod audit;
 mod clock;
 pub mod conform;
 pub mod course;
+pub mod diff;
 pub mod disk;
 pub mod figures;
 mod files;
@@ -74,6 +76,7 @@ impl From<Exit> for ExitCode {
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
   plimsoll sweep course-week1
+  plimsoll audit results.json                          could this measurement be true?
 
 Exit codes: 0 done, 1 failure, 2 wrong arguments or file, 3 promise not kept or nothing feasible,
 4 no steady state where one was asked for, 130 interrupted.")]
@@ -117,6 +120,10 @@ pub enum Command {
     Knee(Box<knee::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),
+    /// Is a benchmark's result physically and statistically possible?
+    Audit(audit::Args),
+    /// What moved between two results, and why?
+    Diff(diff::Args),
     /// Are the schedules the engine's own? Replays recordings of it
     Conform(conform::Args),
     /// Predictions beside the measurements of a course's labs
@@ -215,6 +222,8 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Run(args) => run::run(args, out, terminal),
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
+        Command::Audit(args) => audit::run(args, out, terminal),
+        Command::Diff(args) => diff::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out),

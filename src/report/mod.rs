@@ -3,9 +3,11 @@
 //! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
+pub mod audited;
 pub mod chart;
 pub mod compared;
 pub mod csv;
+pub mod diffed;
 pub mod figures;
 pub mod json;
 mod knee_view;
