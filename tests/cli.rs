@@ -274,3 +274,34 @@ fn a_prediction_passes_its_own_audit_and_does_not_differ_from_itself() {
     );
     desk.expect(2, "diff first.json missing.json");
 }
+
+#[test]
+fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
+    let desk = Desk::new();
+    let table = fixture("results/table.csv");
+    let json = desk.expect(0, &format!("validate {table} --format json --chart errors.svg"));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["overall"]["rows"], &json["overall"]["modelled"]),
+        (&3.into(), &3.into())
+    );
+    assert!(
+        json["families"]["fam"]["figures"]["throughput"]["median_error"]
+            .as_f64()
+            .unwrap()
+            < 0.5
+    );
+    assert!(
+        std::fs::read_to_string(desk.path().join("errors.svg"))
+            .unwrap()
+            .starts_with("<svg")
+    );
+    assert!(
+        desk.expect(0, &format!("validate {table} --scenarios"))
+            .contains("[workload.lengths.fixed]")
+    );
+    desk.expect(
+        2,
+        &format!("validate {}", fixture("results/vllm_all_failed.json.missing")),
+    );
+}

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["metrics", "results"],
     &["analysis", "audit"],
     &["config", "conform"],
-    &["sweep"],
+    &["sweep", "validate"],
     &["report"],
     &["cli"],
 ];

@@ -24,6 +24,7 @@ pub mod schema;
 pub mod sweep;
 pub mod terminal;
 pub mod trace;
+pub mod validate;
 mod why;
 
 use std::io::Write;
@@ -128,6 +129,8 @@ pub enum Command {
     Conform(conform::Args),
     /// Predictions beside the measurements of a course's labs
     Course(course::Args),
+    /// How far are predictions from published measurements?
+    Validate(validate::Args),
     /// Describe, convert or fit a request trace
     Trace(trace::Args),
     /// List, show or add GPUs
@@ -224,6 +227,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Audit(args) => audit::run(args, out, terminal),
         Command::Diff(args) => diff::run(args, out, terminal),
+        Command::Validate(args) => validate::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out),

@@ -18,6 +18,7 @@ mod tables;
 pub mod text;
 mod text_knee;
 mod text_latency;
+pub mod validated;
 mod views;
 
 pub use knee_view::KneeContext;
