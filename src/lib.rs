@@ -3,7 +3,8 @@
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
-//! [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`], [`calibrate`] → [`report`] → [`cli`].
+//! [`sim`] → [`metrics`], [`results`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
+//! [`validate`] → [`report`] → [`cli`].
 
 pub mod ids;
 pub mod nearest;
@@ -26,8 +27,10 @@ pub mod engine;
 pub mod sim;
 
 pub mod metrics;
+pub mod results;
 
 pub mod analysis;
+pub mod audit;
 
 pub mod config;
 
@@ -35,6 +38,7 @@ pub mod conform;
 
 pub mod calibrate;
 pub mod sweep;
+pub mod validate;
 
 pub mod report;
 

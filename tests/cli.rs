@@ -322,3 +322,81 @@ fn every_command_explains_itself() {
         "run no-such-model --gpu h100 --request-rate 1 --input-len 8 --output-len 8",
     );
 }
+
+#[test]
+fn an_audit_answers_first_and_its_exit_code_says_whether_something_was_found() {
+    let desk = Desk::new();
+    let printed = desk.expect(1, &format!("audit {}", fixture("results/course_tables.json")));
+    let first = printed.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "25 of 45 rows cannot be what their column names say; 7 more are doubtful"
+    );
+    let clean = desk.expect(0, &format!("audit {} --gpu h100", fixture("results/vllm.json")));
+    assert_eq!(clean, "nothing speaks against the result\n");
+    // What a file lacks can be given: 16 were asked for and 8 were there.
+    desk.expect(
+        1,
+        &format!(
+            "audit {} --max-concurrency 2 --request-rate inf",
+            fixture("results/aiperf_console.txt")
+        ),
+    );
+    let json = desk.expect(
+        1,
+        &format!("audit {} --format json", fixture("results/vllm_all_failed.json")),
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["files"][0]["rows"][0]["findings"][0]["check"], "failures");
+    desk.expect(2, &format!("audit {}", fixture("kernels")));
+}
+
+#[test]
+fn a_prediction_passes_its_own_audit_and_does_not_differ_from_itself() {
+    let desk = Desk::new();
+    desk.expect(0, &format!("{SMALL} --format json -o first.json"));
+    desk.expect(
+        0,
+        &format!("{SMALL} --max-num-seqs 2 --format json -o second.json"),
+    );
+    desk.expect(0, "audit first.json");
+    let same = desk.expect(0, "diff first.json first.json --tolerance 0");
+    assert_eq!(same.lines().next(), Some("nothing moved by more than chance"));
+    let other = desk.expect(1, "diff first.json second.json --tolerance 5");
+    assert!(
+        other.lines().next().unwrap().contains("than predicted"),
+        "{other}"
+    );
+    desk.expect(2, "diff first.json missing.json");
+}
+
+#[test]
+fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
+    let desk = Desk::new();
+    let table = fixture("results/table.csv");
+    let json = desk.expect(0, &format!("validate {table} --format json --chart errors.svg"));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["overall"]["rows"], &json["overall"]["modelled"]),
+        (&3.into(), &3.into())
+    );
+    assert!(
+        json["families"]["fam"]["figures"]["throughput"]["median_error"]
+            .as_f64()
+            .unwrap()
+            < 0.5
+    );
+    assert!(
+        std::fs::read_to_string(desk.path().join("errors.svg"))
+            .unwrap()
+            .starts_with("<svg")
+    );
+    assert!(
+        desk.expect(0, &format!("validate {table} --scenarios"))
+            .contains("[workload.lengths.fixed]")
+    );
+    desk.expect(
+        2,
+        &format!("validate {}", fixture("results/vllm_all_failed.json.missing")),
+    );
+}

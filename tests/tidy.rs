@@ -11,10 +11,10 @@ const LAYERS: &[&[&str]] = &[
     &["facts", "kv"],
     &["engine"],
     &["sim"],
-    &["metrics"],
-    &["analysis"],
+    &["metrics", "results"],
+    &["analysis", "audit"],
     &["config", "conform"],
-    &["sweep", "calibrate"],
+    &["sweep", "calibrate", "validate"],
     &["report"],
     &["cli"],
 ];

@@ -3,12 +3,14 @@
 //! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
 //! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
+pub mod audit;
 pub mod calibrate;
 pub mod calibrations;
 mod cells;
 mod clock;
 pub mod conform;
 pub mod course;
+pub mod diff;
 pub mod disk;
 pub mod figures;
 mod files;
@@ -26,6 +28,7 @@ pub mod schema;
 pub mod sweep;
 pub mod terminal;
 pub mod trace;
+pub mod validate;
 mod why;
 
 use std::io::Write;
@@ -78,6 +81,7 @@ impl From<Exit> for ExitCode {
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
   plimsoll sweep course-week1
+  plimsoll audit results.json                          could this measurement be true?
 
 Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the
 model does not fit, 4 no steady state where one was asked for, 130 interrupted (what was finished is printed and marked).")]
@@ -125,10 +129,16 @@ pub enum Command {
     Calibrate(calibrate::Args),
     /// What calibrations ship, and how well is each known?
     Calibrations(calibrations::Args),
+    /// Is a benchmark's result physically and statistically possible?
+    Audit(audit::Args),
+    /// What moved between two results, and why?
+    Diff(diff::Args),
     /// Are the schedules the engine's own? Replays recordings of it
     Conform(conform::Args),
     /// Predictions beside the measurements of a course's labs
     Course(course::Args),
+    /// How far are predictions from published measurements?
+    Validate(validate::Args),
     /// Describe, convert or fit a request trace
     Trace(trace::Args),
     /// List, show or add GPUs
@@ -254,6 +264,9 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Calibrate(args) => calibrate::run(args, out, terminal),
         Command::Calibrations(args) => calibrations::run(args, out),
+        Command::Audit(args) => audit::run(args, out, terminal),
+        Command::Diff(args) => diff::run(args, out, terminal),
+        Command::Validate(args) => validate::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),

@@ -3,10 +3,12 @@
 //! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
+pub mod audited;
 pub mod calibrated;
 pub mod chart;
 pub mod compared;
 pub mod csv;
+pub mod diffed;
 pub mod figures;
 pub mod json;
 mod knee_view;
@@ -17,6 +19,7 @@ pub(crate) mod tables;
 pub mod text;
 mod text_knee;
 mod text_latency;
+pub mod validated;
 mod views;
 
 pub use figures::counted;

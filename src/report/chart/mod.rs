@@ -14,6 +14,7 @@ mod png;
 mod roofline;
 mod scene;
 mod timeline;
+mod validation;
 
 pub use distribution::latency_distribution;
 pub use knee::knee;
@@ -21,6 +22,7 @@ pub use little::little;
 pub use roofline::{Phase, RooflineStep, RooflineView, roofline, roofline_steps};
 pub use scene::Picture;
 pub use timeline::timeline;
+pub use validation::{Scatter, validation};
 
 #[cfg(test)]
 mod tests {

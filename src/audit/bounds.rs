@@ -1,0 +1,180 @@
+//! Physics: a token needs every weight that it uses read once, and a prompt its operations, at the datasheet's peaks.
+//!
+//! Williams 2009, roofline. Attention, activations, KV reads, launches and communication are left out, so every bound is
+//! below what any engine does. The peaks are dense.
+
+use super::case::{Case, show};
+use super::finding::{Check, Finding, Severity, time};
+
+/// A datasheet's bandwidth and a clock may be off by this much.
+const TOLERANCE: f64 = 0.03;
+
+pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
+    decode(case, found);
+    whole(case, found);
+    first_token(case, found);
+    prompts(case, found);
+}
+
+/// `tpot ≥ weights / (ranks · bandwidth)`, unless one step makes several tokens.
+fn decode(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let Some(floor) = case.decode_floor_s() else {
+        return;
+    };
+    let row = case.row;
+    let step = [
+        ("mean tpot", row.tpot.mean),
+        ("median tpot", row.tpot.median),
+        ("mean itl", row.itl.mean),
+    ];
+    let too_fast = |(_, value): &&(&str, Option<f64>)| {
+        value.is_some_and(|value| value > 0.0 && value < floor * (1.0 - TOLERANCE))
+    };
+    let halved = found.iter().any(|finding| finding.check == Check::ItlAddsUp);
+    let Some((name, Some(value))) = step.iter().find(|step| too_fast(step)) else {
+        return;
+    };
+    if *name == "mean itl" && halved {
+        return;
+    }
+    let shown = format!(
+        "{}: {} of weights a token at {} takes {}, {name} is {}",
+        case.machine_name(),
+        weights(case),
+        bandwidth(case),
+        time(floor),
+        time(*value)
+    );
+    if row.setup.speculates() {
+        let claim = "tokens come faster than steps can: speculation accepts several a step";
+        let shown = format!("{shown}: at least {:.1} tokens a step", floor / value);
+        found.push(Finding::new(Severity::Note, Check::DecodeBound, claim).shown(shown));
+        return;
+    }
+    let claim = format!("{name} is shorter than reading the weights once");
+    let rerun = "check the number of GPUs, the precision, speculation, and whether empty chunks were counted";
+    found.push(
+        Finding::new(Severity::Impossible, Check::DecodeBound, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+/// A whole answer needs its prompt computed and every further token's weights read.
+fn whole(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let stats = case.e2el_stats();
+    let known = stats.mean.zip(case.output_tokens()).zip(case.decode_floor_s());
+    let Some(((measured, tokens), step)) = known else {
+        return;
+    };
+    let floor = (tokens - 1.0) * step;
+    if measured < floor * (1.0 - TOLERANCE) && !case.row.setup.speculates() {
+        let claim = "the answer is shorter than reading the weights for its tokens";
+        let shown = format!(
+            "{}: {} tokens × {} = {}, e2el is {}",
+            case.machine_name(),
+            show(tokens - 1.0),
+            time(step),
+            time(floor),
+            time(measured)
+        );
+        let rerun = "check answer lengths (an early end of text), GPUs and precision";
+        found.push(
+            Finding::new(Severity::Impossible, Check::DecodeBound, claim)
+                .shown(shown)
+                .rerun(rerun),
+        );
+    }
+}
+
+/// A first token needs its own prompt computed.
+fn first_token(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let known = case
+        .ttft()
+        .zip(case.row.setup.input_tokens)
+        .zip(case.token_floor_s());
+    let Some(((ttft, tokens), per_token)) = known else {
+        return;
+    };
+    // Of prompts that vary only the mean is bounded by the mean prompt.
+    let value = if case.has_fixed_lengths() {
+        ttft.mean.or(ttft.median)
+    } else {
+        ttft.mean
+    };
+    let floor = tokens * per_token;
+    let Some(value) = value.filter(|value| *value > 0.0 && *value < floor * (1.0 - TOLERANCE)) else {
+        return;
+    };
+    let cached = 1.0 - value / floor;
+    let claim =
+        "the first token comes faster than the peak computes the prompt: prompts were in the prefix cache";
+    let shown = format!(
+        "{}: {} tokens at the dense peak take {}, ttft is {}; at least {:.0} % were not computed",
+        case.machine_name(),
+        show(tokens),
+        time(floor),
+        time(value),
+        100.0 * cached
+    );
+    let rerun = "send prompts that differ from their first token, or restart the server between runs";
+    found.push(
+        Finding::new(Severity::Impossible, Check::PrefillBound, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+/// All tokens of the run at the peak take no longer than the run.
+fn prompts(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let Some(per_token) = case.token_floor_s() else {
+        return;
+    };
+    let outcome = &case.row.outcome;
+    let both = case
+        .row
+        .setup
+        .input_tokens
+        .zip(case.output_tokens())
+        .zip(case.throughput());
+    let rate = outcome
+        .total_throughput
+        .or_else(|| both.map(|((input, output), rate)| rate.value * (input + output)))
+        .or(outcome.input_throughput);
+    let Some(rate) = rate else { return };
+    let share = rate * per_token;
+    if share <= 1.0 + TOLERANCE {
+        return;
+    }
+    let claim =
+        "more tokens a second than the peak computes: prompts were in the prefix cache, or counted twice";
+    let shown = format!(
+        "{}: {} tok/s is {:.0} % of the {} tok/s at the dense peak",
+        case.machine_name(),
+        show(rate),
+        100.0 * share,
+        show(1.0 / per_token)
+    );
+    let rerun = "send prompts that differ from their first token, or report the prefix cache's hit rate";
+    found.push(
+        Finding::new(Severity::Impossible, Check::PrefillBound, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+fn weights(case: &Case<'_>) -> String {
+    let bytes = case
+        .model
+        .as_ref()
+        .map_or(0, |model| model.streamed_bytes(case.tensor_parallel).0);
+    format!("{} GB", show(bytes as f64 / 1e9))
+}
+
+fn bandwidth(case: &Case<'_>) -> String {
+    let rate = case
+        .device
+        .as_ref()
+        .map_or(0.0, |device| device.memory_bandwidth.0);
+    format!("{} TB/s", show(rate / 1e12))
+}

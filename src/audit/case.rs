@@ -1,0 +1,326 @@
+//! A row with what follows from it: each figure with how it was come by and how exactly it is known.
+
+use crate::hardware::{self, Device};
+use crate::model::{self, ModelShape, Quantization};
+use crate::results::{Load, Measured, Stats};
+
+/// What a row ran on.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// The GPU.
+    pub device: Option<Device>,
+    /// The model, in the precision that was run.
+    pub model: Option<ModelShape>,
+    /// GPUs, each with a share of the weights.
+    pub tensor_parallel: Option<u32>,
+    /// All GPUs.
+    pub n_gpus: Option<u32>,
+}
+
+/// A figure that is known within a relative slack.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Figure {
+    pub(super) value: f64,
+    /// Relative half-width of what it may be: from printed digits, or from the way it was derived.
+    pub(super) slack: f64,
+    /// How it was come by, with numbers.
+    pub(super) how: String,
+}
+
+impl Figure {
+    fn of(value: f64, how: &str) -> Figure {
+        Figure {
+            value,
+            slack: printed_slack(value),
+            how: how.to_owned(),
+        }
+    }
+
+    /// The least that it may be.
+    pub(super) fn low(&self) -> f64 {
+        self.value * (1.0 - self.slack).max(0.0)
+    }
+}
+
+/// Half of the last digit that a number is written with, relative to it: 21 may be 20.5 to 21.5, 0.13 may be 0.125. Whole
+/// numbers are written to the last one: 400 is not 350 to 450.
+pub(super) fn printed_slack(value: f64) -> f64 {
+    half_digit(value).min(0.5 / value.abs())
+}
+
+/// The same for a time in seconds, which tools print in milliseconds.
+pub(super) fn printed_time_slack(seconds: f64) -> f64 {
+    half_digit(seconds).min(0.0005 / seconds.abs())
+}
+
+fn half_digit(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    // Twelve digits: a division by 1000 leaves noise in the sixteenth, and files are not written with more.
+    let text = format!("{:.11e}", value.abs());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let decimals = mantissa
+        .trim_end_matches('0')
+        .split('.')
+        .nth(1)
+        .map_or(0, str::len) as i32;
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    0.5 * 10f64.powi(exponent - decimals) / value.abs()
+}
+
+/// A row and what follows from it.
+#[derive(Clone, Debug)]
+pub(super) struct Case<'a> {
+    pub(super) row: &'a Measured,
+    pub(super) device: Option<Device>,
+    pub(super) model: Option<ModelShape>,
+    pub(super) tensor_parallel: u32,
+    pub(super) n_gpus: u32,
+    /// The tokens of the answer behind a column that is no time to first token.
+    pub(super) answer_in_ttft: Option<f64>,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(row: &'a Measured, known: Option<&Machine>) -> Case<'a> {
+        let setup = &row.setup;
+        let device = known.and_then(|known| known.device.clone()).or_else(|| {
+            // `A100-PCIe-80GB (NVLink pair)`: what stands in brackets is a remark.
+            let name = setup.gpu.as_deref()?.split('(').next()?.trim().to_owned();
+            hardware::find(&name).ok().map(|(device, _)| device)
+        });
+        let model = known.and_then(|known| known.model.clone()).or_else(|| {
+            let (model, _) = model::find(setup.model.as_deref()?).ok()?;
+            stored_as(model, setup.precision.as_deref())
+        });
+        let given = known.and_then(|known| known.tensor_parallel);
+        let gpus = known.and_then(|known| known.n_gpus).or(setup.n_gpus);
+        let tensor_parallel = given.or(setup.tensor_parallel).or(gpus).unwrap_or(1).max(1);
+        Case {
+            row,
+            device,
+            model,
+            tensor_parallel,
+            n_gpus: gpus.unwrap_or(tensor_parallel).max(1),
+            answer_in_ttft: None,
+        }
+    }
+
+    pub(super) fn output_tokens(&self) -> Option<f64> {
+        self.answer_in_ttft
+            .or(self.row.setup.output_tokens)
+            .filter(|tokens| *tokens >= 1.0)
+    }
+
+    pub(super) fn has_fixed_lengths(&self) -> bool {
+        self.answer_in_ttft.is_some() || self.row.setup.has_fixed_lengths == Some(true)
+    }
+
+    /// Requests that were answered, or sent where only that is known.
+    pub(super) fn requests(&self) -> Option<f64> {
+        let setup = &self.row.setup;
+        let number = self.row.outcome.completed.or(setup.num_prompts)?;
+        (number > 0).then_some(number as f64)
+    }
+
+    /// Time to first token, unless that column is something else.
+    pub(super) fn ttft(&self) -> Option<&'a Stats> {
+        (self.answer_in_ttft.is_none() && !self.row.ttft.is_empty()).then_some(&self.row.ttft)
+    }
+
+    /// The statistics of the whole answer, wherever they stand.
+    pub(super) fn e2el_stats(&self) -> &'a Stats {
+        if self.answer_in_ttft.is_some() {
+            &self.row.ttft
+        } else {
+            &self.row.e2el
+        }
+    }
+
+    /// Answers per second: as reported, else from counts, else from tokens, the first that is exact enough.
+    pub(super) fn throughput(&self) -> Option<Figure> {
+        const EXACT_ENOUGH: f64 = 0.01;
+        let outcome = &self.row.outcome;
+        let ratio = |of: Option<f64>, by: Option<f64>, slack: f64, how: &str| {
+            let (of, by) = (of?, by.filter(|by| *by > 0.0)?);
+            Some(Figure {
+                value: of / by,
+                slack,
+                how: format!("{how} = {} / {}", show(of), show(by)),
+            })
+        };
+        let slack = |value: Option<f64>| value.map_or(0.0, printed_slack);
+        let (tokens, answers) = (self.output_tokens(), outcome.completed.map(|count| count as f64));
+        let of_tokens = slack(outcome.output_throughput) + slack(tokens);
+        let candidates = [
+            outcome
+                .request_throughput
+                .map(|rate| Figure::of(rate, "request throughput")),
+            ratio(
+                answers,
+                outcome.duration_s,
+                slack(outcome.duration_s),
+                "answers / duration",
+            ),
+            ratio(
+                outcome.output_throughput,
+                tokens,
+                of_tokens,
+                "output tok/s / tokens an answer",
+            ),
+        ];
+        let known = candidates
+            .into_iter()
+            .flatten()
+            .filter(|figure| figure.value > 0.0);
+        known.min_by(|a, b| a.slack.max(EXACT_ENOUGH).total_cmp(&b.slack.max(EXACT_ENOUGH)))
+    }
+
+    /// First send to last answer, s.
+    pub(super) fn duration(&self) -> Option<f64> {
+        self.row
+            .outcome
+            .duration_s
+            .or_else(|| Some(self.requests()? / self.throughput()?.value))
+    }
+
+    /// Mean of send to last token, s; from its parts where it was not measured.
+    pub(super) fn e2el(&self) -> Option<Figure> {
+        let stats = self.e2el_stats();
+        if let Some(mean) = stats.mean {
+            let slack = printed_time_slack(mean);
+            return Some(Figure {
+                slack,
+                ..Figure::of(mean, "mean e2el")
+            });
+        }
+        if let Some(median) = stats.median {
+            let slack = printed_time_slack(median) + 0.05;
+            return Some(Figure {
+                slack,
+                ..Figure::of(median, "median e2el")
+            });
+        }
+        self.sum_of_parts()
+    }
+
+    /// `ttft + (n − 1) · tpot`, exact for means where all answers have one length.
+    fn sum_of_parts(&self) -> Option<Figure> {
+        let (ttft, tokens) = (self.ttft()?, self.output_tokens()?);
+        let (first, step, means) = match (ttft.mean, self.row.tpot.mean) {
+            (Some(first), Some(step)) => (first, step, true),
+            _ => (ttft.centre()?, self.row.tpot.centre()?, false),
+        };
+        let value = first + (tokens - 1.0) * step;
+        let printed = printed_time_slack(step).max(printed_time_slack(first)) + printed_slack(tokens);
+        // A mean over requests weighs a short answer, whose few tokens waited long, as much as a long one.
+        let derived = if self.has_fixed_lengths() && means {
+            0.02
+        } else {
+            0.25
+        };
+        let how = format!(
+            "ttft + {} × tpot = {}",
+            show(tokens - 1.0),
+            super::finding::time(value)
+        );
+        Some(Figure {
+            value,
+            slack: printed + derived,
+            how,
+        })
+    }
+
+    /// Little's law: `L = X · W`.
+    pub(super) fn in_flight(&self) -> Option<Figure> {
+        let (rate, whole) = (self.throughput()?, self.e2el()?);
+        Some(Figure {
+            value: rate.value * whole.value,
+            slack: rate.slack + whole.slack,
+            how: format!("{}/s × {}", show(rate.value), super::finding::time(whole.value)),
+        })
+    }
+
+    /// The least time of a decode step, s: every weight that one token needs is read once, over the ranks.
+    pub(super) fn decode_floor_s(&self) -> Option<f64> {
+        let (device, model) = (self.device.as_ref()?, self.model.as_ref()?);
+        Some((model.streamed_bytes(self.tensor_parallel) / device.memory_bandwidth).0)
+    }
+
+    /// The least time of one prompt token at the dense peak of all GPUs, s.
+    pub(super) fn token_floor_s(&self) -> Option<f64> {
+        let (device, model) = (self.device.as_ref()?, self.model.as_ref()?);
+        Some(model.linear_flops_per_token().0 / (self.peak_flops(device, model) * f64::from(self.n_gpus)))
+    }
+
+    /// The fastest units that weights of this storage can be multiplied on.
+    fn peak_flops(&self, device: &Device, model: &ModelShape) -> f64 {
+        let peaks = &device.peaks;
+        let fastest = |more: &[Option<crate::units::FlopsPerSec>]| {
+            more.iter()
+                .flatten()
+                .fold(peaks.bf16.0, |best, rate| best.max(rate.0))
+        };
+        match model.quantization {
+            Quantization::None => peaks.bf16.0,
+            Quantization::Fp8 => fastest(&[peaks.fp8]),
+            Quantization::Int8 | Quantization::Int4 { .. } => fastest(&[peaks.int8, peaks.fp8]),
+            Quantization::Mxfp4 | Quantization::Nvfp4 => fastest(&[peaks.fp8, peaks.fp4]),
+        }
+    }
+
+    /// `Llama-3.1-8B on 2 × H100-SXM-80GB`, for arithmetic.
+    pub(super) fn machine_name(&self) -> String {
+        let model = self
+            .model
+            .as_ref()
+            .map_or("?", |model| model.name.rsplit('/').next().unwrap_or("?"));
+        let device = self.device.as_ref().map_or("?", |device| device.id.as_str());
+        match self.n_gpus {
+            1 => format!("{model} on {device}"),
+            gpus => format!("{model} on {gpus} × {device}"),
+        }
+    }
+
+    /// The longest that sending all requests at a rate takes, s: arrivals at random end within three deviations.
+    pub(super) fn sending_s(&self, rate: f64) -> Option<f64> {
+        let requests = self.requests()?;
+        Some(requests / rate * (1.0 + 3.0 / requests.sqrt()))
+    }
+
+    /// How requests were sent.
+    pub(super) fn load(&self) -> Load {
+        self.row.setup.load
+    }
+}
+
+/// The model in the precision that a row names; `None` for one that cannot be told, since a bound would be a guess.
+fn stored_as(model: ModelShape, precision: Option<&str>) -> Option<ModelShape> {
+    // `bf16+kv-fp8`, `fp8 (gemm fp8, moe fp8)`: what follows is not about the weights' width.
+    let Some(word) = precision.and_then(|text| text.split(['+', '(']).next()) else {
+        return Some(model);
+    };
+    let word = word.trim().to_lowercase();
+    let is = |part: &str| word.contains(part);
+    let quantization = if is("int4") || is("awq") || (is("gptq") && !is("int8")) {
+        Quantization::Int4 { group_size: 128 }
+    } else if is("fp4") {
+        match model.quantization {
+            Quantization::Mxfp4 => Quantization::Mxfp4,
+            _ => Quantization::Nvfp4,
+        }
+    } else if is("fp8") {
+        Quantization::Fp8
+    } else if is("int8") {
+        Quantization::Int8
+    } else if is("bf16") || is("fp16") || is("float16") || is("half") {
+        Quantization::None
+    } else {
+        return None;
+    };
+    Some(model.with_quantization(quantization))
+}
+
+pub(super) fn show(value: f64) -> String {
+    super::finding::plain(value)
+}

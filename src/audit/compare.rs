@@ -1,0 +1,499 @@
+//! Two results beside each other: what moved, by how much, whether that is more than chance, and the likely cause.
+//!
+//! A cause is a pattern in the moves, tried in an order: not the same run, not the same definition, a client's limit, a
+//! constant time in every step, a factor on every step, a constant or a factor on the prompt, the tail of the queue. Left
+//! out: what no two files can tell apart; then nothing is named. Law: two equal results have no move and no cause.
+
+use super::case::Case;
+use super::finding::{plain, time};
+use crate::results::{Load, Measured, Stats};
+
+/// A move smaller than this is not spoken of, whatever the samples.
+const LEAST: f64 = 0.01;
+/// Half-width of a 95 % interval in deviations.
+const DEVIATIONS: f64 = 1.96;
+/// Two moves that agree this closely are one.
+const ALIKE: f64 = 0.35;
+
+/// A figure in both results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moved {
+    /// `median ttft`, `output throughput` …
+    pub name: String,
+    /// In the first result; seconds for times.
+    pub predicted: f64,
+    /// In the second.
+    pub measured: f64,
+    /// What chance alone moves it by, relative, 95 %; `None` where the files do not tell.
+    pub noise: Option<f64>,
+    /// Whether it is a time.
+    pub is_time: bool,
+}
+
+impl Moved {
+    /// Measured over predicted, less one.
+    #[must_use]
+    pub fn change(&self) -> f64 {
+        self.measured / self.predicted - 1.0
+    }
+
+    /// Whether it moved by more than chance, as far as that is known.
+    #[must_use]
+    pub fn is_real(&self) -> bool {
+        self.change().abs() > self.noise.unwrap_or(0.0).max(LEAST)
+    }
+}
+
+/// Why figures moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// `host-overhead`, `bandwidth`, `queueing` …; names are stable.
+    pub kind: &'static str,
+    /// In words, with the numbers that show it.
+    pub words: String,
+}
+
+/// One run against another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Places of both in their files.
+    pub places: (String, String),
+    /// Every figure that both have.
+    pub figures: Vec<Moved>,
+    /// What explains the moves, the surest first; empty where nothing moved or no pattern fits.
+    pub causes: Vec<Cause>,
+}
+
+impl Comparison {
+    /// A figure by its name.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<&Moved> {
+        self.figures.iter().find(|figure| figure.name == name)
+    }
+
+    /// The figure that moved most, of those that moved more than chance.
+    #[must_use]
+    pub fn largest(&self) -> Option<&Moved> {
+        let real = self.figures.iter().filter(|figure| figure.is_real());
+        real.max_by(|a, b| a.change().abs().total_cmp(&b.change().abs()))
+    }
+}
+
+/// Pairs rows of two files: a single row with a single row, else rows that were run alike. Rows without a partner come
+/// back by place.
+#[must_use]
+pub fn pairs<'a>(
+    predicted: &'a [Measured],
+    measured: &'a [Measured],
+) -> (Vec<(&'a Measured, &'a Measured)>, Vec<String>) {
+    if let ([one], [other]) = (predicted, measured) {
+        return (vec![(one, other)], Vec::new());
+    }
+    let mut taken = vec![false; measured.len()];
+    let (mut found, mut alone) = (Vec::new(), Vec::new());
+    for row in predicted {
+        let partner = (0..measured.len()).find(|at| !taken[*at] && run_alike(row, &measured[*at]));
+        match partner {
+            Some(at) => {
+                taken[at] = true;
+                found.push((row, &measured[at]));
+            }
+            None => alone.push(format!("predicted {} ({})", row.place, row.setup.load)),
+        }
+    }
+    let rest = measured.iter().zip(&taken).filter(|(_, taken)| !**taken);
+    alone.extend(rest.map(|(row, _)| format!("measured {} ({})", row.place, row.setup.load)));
+    (found, alone)
+}
+
+/// The same load, and nothing known that differs.
+fn run_alike(one: &Measured, other: &Measured) -> bool {
+    let (a, b) = (&one.setup, &other.setup);
+    let differ = |x: &Option<String>, y: &Option<String>| matches!((x, y), (Some(x), Some(y)) if x != y);
+    let lengths = |x: Option<f64>, y: Option<f64>| x.zip(y).is_none_or(|(x, y)| (x / y - 1.0).abs() < 0.2);
+    a.load == b.load
+        && !differ(&a.gpu, &b.gpu)
+        && (a.family.is_empty() || b.family.is_empty() || a.family == b.family)
+        && lengths(a.input_tokens, b.input_tokens)
+        && lengths(a.output_tokens, b.output_tokens)
+}
+
+/// Compares one run with another.
+#[must_use]
+pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
+    let mut comparison = Comparison {
+        places: (predicted.place.clone(), measured.place.clone()),
+        figures: figures(predicted, measured),
+        causes: Vec::new(),
+    };
+    comparison.causes = causes(predicted, measured, &comparison);
+    comparison
+}
+
+fn figures(predicted: &Measured, measured: &Measured) -> Vec<Moved> {
+    let mut found = Vec::new();
+    let (a, b) = (&predicted.outcome, &measured.outcome);
+    let counts = [predicted, measured].map(|row| row.outcome.completed.or(row.setup.num_prompts));
+    let rates = [
+        ("request throughput", a.request_throughput, b.request_throughput),
+        ("output throughput", a.output_throughput, b.output_throughput),
+        ("total throughput", a.total_throughput, b.total_throughput),
+    ];
+    for (name, one, other) in rates {
+        push(
+            &mut found,
+            name.to_owned(),
+            one,
+            other,
+            throughput_noise(predicted, counts),
+            false,
+        );
+    }
+    for ((name, one), (_, other)) in predicted.latencies().into_iter().zip(measured.latencies()) {
+        push(
+            &mut found,
+            format!("mean {name}"),
+            one.mean,
+            other.mean,
+            mean_noise(one, other, counts),
+            true,
+        );
+        push(
+            &mut found,
+            format!("median {name}"),
+            one.median,
+            other.median,
+            None,
+            true,
+        );
+        for percent in [90.0, 95.0, 99.0] {
+            let (one, other) = (one.percentile(percent), other.percentile(percent));
+            push(&mut found, format!("p{percent} {name}"), one, other, None, true);
+        }
+    }
+    found
+}
+
+fn push(
+    found: &mut Vec<Moved>,
+    name: String,
+    one: Option<f64>,
+    other: Option<f64>,
+    noise: Option<f64>,
+    is_time: bool,
+) {
+    let both = one
+        .filter(|value| *value > 0.0)
+        .zip(other.filter(|value| *value >= 0.0));
+    if let Some((predicted, measured)) = both {
+        found.push(Moved {
+            name,
+            predicted,
+            measured,
+            noise,
+            is_time,
+        });
+    }
+}
+
+/// Two means of n requests each differ by chance by their standard errors together. Requests of one run share its
+/// queue, so this is a lower bound.
+fn mean_noise(one: &Stats, other: &Stats, counts: [Option<u64>; 2]) -> Option<f64> {
+    let share = |stats: &Stats, count: Option<u64>| {
+        let count = stats.samples.or(count).filter(|count| *count > 1)?;
+        Some((stats.std? / stats.mean.filter(|mean| *mean > 0.0)?).powi(2) / count as f64)
+    };
+    let (one, other) = (share(one, counts[0]), share(other, counts[1]));
+    if one.is_none() && other.is_none() {
+        return None;
+    }
+    Some(DEVIATIONS * (one.unwrap_or(0.0) + other.unwrap_or(0.0)).sqrt())
+}
+
+/// Arrivals at random: n of them take n/λ within 1/√n. The closed loops and bursts have no such noise.
+fn throughput_noise(predicted: &Measured, counts: [Option<u64>; 2]) -> Option<f64> {
+    let Load::Open { .. } = predicted.setup.load else {
+        return None;
+    };
+    let share = |count: Option<u64>| count.filter(|count| *count > 0).map(|count| 1.0 / count as f64);
+    Some(DEVIATIONS * (share(counts[0])? + share(counts[1])?).sqrt())
+}
+
+fn causes(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Vec<Cause> {
+    if comparison.largest().is_none() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    found.extend(other_run(predicted, measured));
+    found.extend(other_definition(predicted, measured));
+    if found.iter().any(|cause| cause.kind == "definition") {
+        return found;
+    }
+    found.extend(client_limit(predicted, measured));
+    found.extend(steps(predicted, measured, comparison));
+    found.extend(first_token(predicted, measured, comparison));
+    found.extend(throughput(comparison));
+    found
+}
+
+/// Loads or lengths that differ explain more than any model of a server.
+fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
+    let (a, b) = (&predicted.setup, &measured.setup);
+    let mut found = Vec::new();
+    if a.load != b.load && a.load != Load::Unknown && b.load != Load::Unknown {
+        found.push(Cause {
+            kind: "load",
+            words: format!("not the same load: {} against {}", a.load, b.load),
+        });
+    }
+    let step = predicted.tpot.centre().unwrap_or(0.0);
+    for (what, one, other, cost) in [
+        ("prompts", a.input_tokens, b.input_tokens, None),
+        ("answers", a.output_tokens, b.output_tokens, Some(step)),
+    ] {
+        let Some((one, other)) = one
+            .zip(other)
+            .filter(|(one, other)| (other / one - 1.0).abs() > 0.02)
+        else {
+            continue;
+        };
+        let more = cost.filter(|step| *step > 0.0).map_or(String::new(), |step| {
+            format!(", {} of e2el each", time(((other - one) * step).abs()))
+        });
+        let words = format!(
+            "{what} differ: {} against {} tokens{more}",
+            plain(one),
+            plain(other)
+        );
+        found.push(Cause {
+            kind: "lengths",
+            words,
+        });
+    }
+    found
+}
+
+/// A column that agrees with another one of the prediction is that other thing.
+fn other_definition(predicted: &Measured, measured: &Measured) -> Option<Cause> {
+    let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.1;
+    let centre = |stats: &Stats| stats.centre().filter(|value| *value > 0.0);
+    let (first, whole) = (centre(&predicted.ttft), centre(&predicted.e2el));
+    let definition = |words: String| {
+        Some(Cause {
+            kind: "definition",
+            words,
+        })
+    };
+    if let (Some(first), Some(whole), Some(measured)) = (first, whole, centre(&measured.ttft))
+        && near(measured, whole)
+        && measured > 2.0 * first
+    {
+        return definition(format!(
+            "the measured ttft {} is the predicted e2el {}: the column is the whole answer",
+            time(measured),
+            time(whole)
+        ));
+    }
+    let (step, gap) = (centre(&predicted.tpot), centre(&measured.itl));
+    if let (Some(step), Some(gap), Some(own)) = (step, gap, centre(&measured.tpot))
+        && near(own, step)
+        && near(2.0 * gap, step)
+    {
+        let words = "the measured itl is half of its own tpot: empty chunks are counted beside every token";
+        return definition(words.to_owned());
+    }
+    let with_first = whole
+        .zip(predicted.setup.output_tokens)
+        .map(|(whole, tokens)| whole / tokens);
+    if let (Some(step), Some(with_first), Some(own)) = (step, with_first, centre(&measured.tpot))
+        && (own / with_first - 1.0).abs() < 0.02
+        && with_first > 1.1 * step
+    {
+        let words = format!(
+            "the measured tpot {} is latency over tokens: it counts the first token",
+            time(own)
+        );
+        return definition(words);
+    }
+    None
+}
+
+/// Fewer in flight than predicted, and slower: the client kept requests back.
+fn client_limit(predicted: &Measured, measured: &Measured) -> Option<Cause> {
+    let open = matches!(measured.setup.load, Load::Open { .. } | Load::Burst);
+    let (one, other) = (Case::new(predicted, None), Case::new(measured, None));
+    let (expected, is) = (one.in_flight()?, other.in_flight()?);
+    let rates = one.throughput()?.value / other.throughput()?.value;
+    let fewer = is.value * (1.0 + is.slack) < 0.8 * expected.low();
+    (open && fewer && rates > 1.05).then(|| Cause {
+        kind: "client-limit",
+        words: format!(
+            "{} in flight ({}) where {} were predicted, at lower throughput: a limit of the client",
+            plain(is.value),
+            is.how,
+            plain(expected.value)
+        ),
+    })
+}
+
+/// Two or more quantiles of one latency: did all move by one time, or by one factor?
+enum Shape {
+    Shift(f64),
+    Scale(f64),
+    Tail,
+    Mixed,
+}
+
+fn shape(predicted: &Stats, measured: &Stats) -> Option<Shape> {
+    let low = predicted.median.zip(measured.median)?;
+    let top = [99.0, 95.0, 90.0];
+    let high = top
+        .iter()
+        .find_map(|percent| predicted.percentile(*percent).zip(measured.percentile(*percent)))?;
+    let (shift_low, shift_high) = (low.1 - low.0, high.1 - high.0);
+    let (scale_low, scale_high) = (low.1 / low.0, high.1 / high.0);
+    if (scale_low - 1.0).abs() < 0.03 && (scale_high - 1.0).abs() > 0.15 {
+        return Some(Shape::Tail);
+    }
+    // A shift and a factor cannot be told apart where the quantiles lie close together.
+    if high.0 < 1.15 * low.0 || shift_low == 0.0 {
+        return Some(Shape::Mixed);
+    }
+    let by_shift = (shift_high / shift_low - 1.0).abs();
+    let by_scale = ((scale_high - 1.0) / (scale_low - 1.0) - 1.0).abs();
+    Some(match (by_shift < ALIKE, by_scale < ALIKE) {
+        (true, _) if by_shift <= by_scale => Shape::Shift(shift_low),
+        (_, true) => Shape::Scale(scale_low),
+        _ => Shape::Mixed,
+    })
+}
+
+/// What every decode step takes more or less.
+fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
+    let moved = |name: &str| {
+        ["median", "mean"]
+            .iter()
+            .find_map(|of| comparison.figure(&format!("{of} {name}")))
+    };
+    let step = moved("itl")
+        .or_else(|| moved("tpot"))
+        .filter(|step| step.is_real())?;
+    let by = step.measured - step.predicted;
+    let (more, sign) = if by > 0.0 {
+        ("more", "slower")
+    } else {
+        ("less", "faster")
+    };
+    let of_gaps = shape(&predicted.itl, &measured.itl).or_else(|| shape(&predicted.tpot, &measured.tpot));
+    Some(match of_gaps {
+        Some(Shape::Shift(shift)) => Cause {
+            kind: "host-overhead",
+            words: format!(
+                "every step takes {} {more}, at the median as in the tail: time of the host (scheduler, sampling, \
+                 detokenisation, graphs), not of a kernel",
+                time(shift.abs())
+            ),
+        },
+        Some(Shape::Scale(factor)) => Cause {
+            kind: "bandwidth",
+            words: format!(
+                "every step is {factor:.2} times as long, at the median as in the tail: memory bandwidth, clocks, \
+                 precision or the number of GPUs"
+            ),
+        },
+        Some(Shape::Tail) => Cause {
+            kind: "step-tail",
+            words: "gaps agree at the median and not in the tail: prompts in the same steps (token budget, chunks), or \
+                    stalls of the host"
+                .to_owned(),
+        },
+        _ => Cause {
+            kind: "step-time",
+            words: format!(
+                "steps are {:.0} % {sign} ({} {more}): host overhead or bandwidth; runs at two batch sizes would tell \
+                 which",
+                100.0 * step.change().abs(),
+                time(by.abs())
+            ),
+        },
+    })
+}
+
+/// What the first token takes more or less, beyond a step.
+fn first_token(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
+    let median = comparison
+        .figure("median ttft")
+        .or_else(|| comparison.figure("mean ttft"))?;
+    let tail = comparison
+        .figure("p99 ttft")
+        .or_else(|| comparison.figure("p95 ttft"));
+    let tail = tail.or_else(|| comparison.figure("p90 ttft"));
+    let tail_change = tail.map_or(0.0, Moved::change);
+    if tail_change.abs() > 0.2 && tail_change.abs() > 2.0 * median.change().abs() {
+        let tail = tail?;
+        let how = if tail_change > 0.0 { "longer" } else { "shorter" };
+        return Some(Cause {
+            kind: "queueing",
+            words: format!(
+                "{} is {} ({} against {}) while {} moved by {:+.0} %: the queue, that is burstier arrivals, other \
+                 admission (token budget, `max_num_seqs`) or a load nearer to saturation",
+                tail.name,
+                how,
+                time(tail.measured),
+                time(tail.predicted),
+                median.name,
+                100.0 * median.change()
+            ),
+        });
+    }
+    if !median.is_real() {
+        return None;
+    }
+    let by = median.measured - median.predicted;
+    let more = if by > 0.0 { "more" } else { "less" };
+    Some(match shape(&predicted.ttft, &measured.ttft) {
+        Some(Shape::Shift(shift)) => Cause {
+            kind: "front-end",
+            words: format!(
+                "the first token takes {} {more}, at the median as in the tail: tokenisation, HTTP and the front end",
+                time(shift.abs())
+            ),
+        },
+        Some(Shape::Scale(factor)) => Cause {
+            kind: "prefill",
+            words: format!(
+                "the first token takes {factor:.2} times as long, at the median as in the tail: prompt computation, or \
+                 prefix cache hits"
+            ),
+        },
+        _ => Cause {
+            kind: "first-token",
+            words: format!(
+                "the first token takes {} {more}: front end, prompt computation or queueing",
+                time(by.abs())
+            ),
+        },
+    })
+}
+
+/// Throughput alone: latencies agree, so the run's edges do not.
+fn throughput(comparison: &Comparison) -> Option<Cause> {
+    let rate = comparison
+        .figure("request throughput")
+        .or_else(|| comparison.figure("output throughput"))?;
+    let times_moved = comparison
+        .figures
+        .iter()
+        .any(|figure| figure.is_time && figure.is_real());
+    (rate.is_real() && !times_moved).then(|| Cause {
+        kind: "run-edges",
+        words: format!(
+            "{} moved by {:+.0} % and no latency did: another length of run, ramp, drain, failed requests or idle time",
+            rate.name,
+            100.0 * rate.change()
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests;

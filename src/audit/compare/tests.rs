@@ -1,0 +1,120 @@
+//! Each pattern of moves has its cause, and equal results have none.
+
+use super::*;
+use crate::results::Tool;
+
+fn run() -> Measured {
+    let mut row = Measured::new(Tool::VllmBench, "");
+    row.setup.load = Load::Open { rate: 10.0 };
+    (row.setup.input_tokens, row.setup.output_tokens) = (Some(512.0), Some(128.0));
+    row.outcome.completed = Some(2000);
+    row.outcome.request_throughput = Some(9.9);
+    row.outcome.output_throughput = Some(1267.0);
+    let stats = |mean: f64, median: f64, p99: f64, std: f64| Stats {
+        mean: Some(mean),
+        median: Some(median),
+        std: Some(std),
+        percentiles: vec![(99.0, p99)],
+        ..Stats::default()
+    };
+    row.ttft = stats(0.040, 0.036, 0.090, 0.015);
+    row.tpot = stats(0.0081, 0.0080, 0.0098, 0.0006);
+    row.itl = stats(0.0081, 0.0078, 0.0150, 0.0020);
+    row.e2el = stats(1.069, 1.05, 1.30, 0.09);
+    row
+}
+
+fn causes_after(change: impl FnOnce(&mut Measured)) -> String {
+    let mut measured = run();
+    change(&mut measured);
+    let kinds: Vec<&str> = compare(&run(), &measured)
+        .causes
+        .iter()
+        .map(|cause| cause.kind)
+        .collect();
+    kinds.join(" ")
+}
+
+fn moved(stats: &mut Stats, of: impl Fn(f64) -> f64) {
+    (stats.mean, stats.median) = (stats.mean.map(&of), stats.median.map(&of));
+    stats
+        .percentiles
+        .iter_mut()
+        .for_each(|(_, value)| *value = of(*value));
+}
+
+#[test]
+fn equal_results_have_no_cause() {
+    assert_eq!(causes_after(|_| {}), "");
+    assert!(compare(&run(), &run()).largest().is_none());
+}
+
+#[test]
+fn patterns_have_their_causes() {
+    assert_eq!(
+        causes_after(|row| moved(&mut row.itl, |gap| gap + 0.001)),
+        "host-overhead"
+    );
+    assert_eq!(
+        causes_after(|row| moved(&mut row.itl, |gap| gap * 1.2)),
+        "bandwidth"
+    );
+    assert_eq!(causes_after(|row| row.itl.percentiles = vec![(99.0, 0.03)]), "");
+    assert_eq!(
+        causes_after(|row| row.ttft.percentiles = vec![(99.0, 0.4)]),
+        "queueing"
+    );
+    assert_eq!(
+        causes_after(|row| moved(&mut row.ttft, |ttft| ttft + 0.012)),
+        "front-end"
+    );
+    assert_eq!(
+        causes_after(|row| moved(&mut row.ttft, |ttft| ttft * 1.5)),
+        "prefill"
+    );
+    assert_eq!(
+        causes_after(|row| row.outcome.request_throughput = Some(8.0)),
+        "run-edges"
+    );
+    assert_eq!(causes_after(|row| moved(&mut row.ttft, |_| 1.06)), "definition");
+    assert_eq!(
+        causes_after(|row| moved(&mut row.itl, |gap| gap / 2.0)),
+        "definition"
+    );
+    let longer = |row: &mut Measured| {
+        row.setup.output_tokens = Some(160.0);
+        moved(&mut row.e2el, |whole| whole * 1.25);
+    };
+    assert_eq!(causes_after(longer), "lengths");
+    let limited = |row: &mut Measured| {
+        (row.outcome.request_throughput, row.outcome.output_throughput) = (Some(5.01), Some(641.0));
+        row.setup.load = Load::Open { rate: 10.0 };
+    };
+    assert!(causes_after(limited).starts_with("client-limit"));
+}
+
+#[test]
+fn chance_is_told_from_a_move() {
+    let mut measured = run();
+    moved(&mut measured.ttft, |ttft| ttft * 1.015);
+    let comparison = compare(&run(), &measured);
+    let mean = comparison.figure("mean ttft").unwrap();
+    // 1.96 · 0.375 · √(2 / 2000).
+    assert!((mean.noise.unwrap() - 0.0232).abs() < 1e-3);
+    assert!(!mean.is_real());
+    let rate = comparison.figure("request throughput").unwrap();
+    assert!((rate.noise.unwrap() - 1.96 * (2.0f64 / 2000.0).sqrt()).abs() < 1e-12);
+}
+
+#[test]
+fn rows_pair_by_load_and_the_rest_are_named() {
+    let of = |rate: f64| {
+        let mut row = run();
+        (row.setup.load, row.place) = (Load::Open { rate }, format!("rate {rate}"));
+        row
+    };
+    let (predicted, measured) = ([of(1.0), of(4.0)], [of(4.0), of(2.0)]);
+    let (pairs, alone) = pairs(&predicted, &measured);
+    assert_eq!(pairs.len(), 1);
+    assert_eq!(alone, ["predicted rate 1 (1 req/s)", "measured rate 2 (2 req/s)"]);
+}

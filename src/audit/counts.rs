@@ -1,0 +1,200 @@
+//! Counting: requests, tokens, seconds and their ratios must agree within the digits that were printed.
+
+use super::case::{Case, printed_slack, show};
+use super::finding::{Check, Finding, Severity, time};
+
+/// What two ways of counting may differ by, beyond their digits: warm-up requests, a clock read a little later.
+const TOLERANCE: f64 = 0.02;
+
+pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
+    failures(case, found);
+    requests(case, found);
+    tokens(case, found);
+    in_flight(case, found);
+}
+
+/// Figures are of answered requests; those that were not answered are often the slow ones.
+fn failures(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let outcome = &case.row.outcome;
+    if outcome.completed == Some(0) {
+        let claim = "no request was answered: zeros stand for what was not measured";
+        let sent = outcome.failed.or(case.row.setup.num_prompts).unwrap_or(0);
+        let finding = Finding::new(Severity::Impossible, Check::Failures, claim);
+        found.push(
+            finding
+                .shown(format!("0 of {sent} requests"))
+                .rerun("read the client's errors and run again"),
+        );
+        return;
+    }
+    let Some((failed, completed)) = outcome.failed.filter(|failed| *failed > 0).zip(outcome.completed) else {
+        return;
+    };
+    let share = failed as f64 / (failed + completed) as f64;
+    let severity = if share > 0.05 {
+        Severity::Doubtful
+    } else {
+        Severity::Note
+    };
+    let shown = format!(
+        "{failed} of {} requests failed, {:.1} %",
+        failed + completed,
+        100.0 * share
+    );
+    let claim = "requests failed: latencies and throughput are those of the others";
+    let rerun = "find out why they failed; a timeout takes the slowest requests out of every percentile";
+    found.push(
+        Finding::new(severity, Check::Failures, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+/// `X · D = N`. A tool whose duration is the time of sending may miss it by the time of the last answers.
+fn requests(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let outcome = &case.row.outcome;
+    let known = outcome
+        .request_throughput
+        .zip(outcome.duration_s)
+        .zip(case.requests());
+    let Some(((rate, duration), requests)) = known else {
+        return;
+    };
+    if rate <= 0.0 || duration <= 0.0 {
+        return;
+    }
+    let answered = rate * duration;
+    let slack = TOLERANCE + printed_slack(rate) + printed_slack(duration);
+    if (answered / requests - 1.0).abs() <= slack {
+        return;
+    }
+    let drain = requests / rate - duration;
+    let slowest = case.e2el_stats().max.or(case.e2el_stats().percentile(99.0));
+    if drain > 0.0 && slowest.is_some_and(|slowest| drain <= 1.2 * slowest) {
+        let claim = "the duration is the time of sending: throughput counts the last answers too";
+        let shown = format!(
+            "{} requests / {}/s = {}, {} after sending ended and within the slowest answer",
+            show(requests),
+            show(rate),
+            time(requests / rate),
+            time(drain)
+        );
+        found.push(Finding::new(Severity::Note, Check::CountsAgree, claim).shown(shown));
+        return;
+    }
+    let sent = case.row.outcome.completed.is_none();
+    let (severity, claim) = if sent && answered < requests {
+        (
+            Severity::Doubtful,
+            "not every request was answered, or throughput is not over the whole run",
+        )
+    } else {
+        (
+            Severity::Impossible,
+            "request throughput, duration and number of requests contradict each other",
+        )
+    };
+    let shown = format!(
+        "{}/s × {} = {} requests, not {}",
+        show(rate),
+        time(duration),
+        show(answered),
+        show(requests)
+    );
+    let rerun = "count failed requests, and take throughput as answers over first send to last answer";
+    found.push(
+        Finding::new(severity, Check::CountsAgree, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+/// Output tok/s is `X · n`; total tok/s adds the prompts.
+fn tokens(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let (outcome, setup) = (&case.row.outcome, &case.row.setup);
+    // Requests per second must come from requests, else this would compare a number with itself.
+    let rate = outcome.request_throughput.or_else(|| {
+        let answers = outcome.completed? as f64;
+        Some(answers / outcome.duration_s.filter(|duration| *duration > 0.0)?)
+    });
+    let (Some(rate), Some(output)) = (rate.filter(|rate| *rate > 0.0), setup.output_tokens) else {
+        return;
+    };
+    let agrees = |is: f64, expected: f64, parts: &[f64]| {
+        let printed: f64 = parts.iter().chain([&is]).map(|part| printed_slack(*part)).sum();
+        (is / expected - 1.0).abs() <= TOLERANCE + printed
+    };
+    if let Some(is) = outcome.output_throughput.filter(|is| *is > 0.0) {
+        let expected = rate * output;
+        let both = setup.input_tokens.map(|input| rate * (input + output));
+        let counts_prompts = both.is_some_and(|both| agrees(is, both, &[rate]));
+        if !agrees(is, expected, &[rate, output]) {
+            let shown = format!(
+                "{}/s × {} tokens = {} tok/s, not {}",
+                show(rate),
+                show(output),
+                show(expected),
+                show(is)
+            );
+            found.push(if counts_prompts {
+                let claim = "output throughput counts prompt tokens";
+                let rerun = "quote output tokens alone; prompt tokens are not generated";
+                let shown = format!("{shown}; with prompts {} tok/s", show(both.unwrap_or_default()));
+                Finding::new(Severity::Impossible, Check::PromptTokensCounted, claim)
+                    .shown(shown)
+                    .rerun(rerun)
+            } else {
+                let claim = "output throughput, request throughput and answer length contradict each other";
+                let rerun = "count the tokens that the server reports, over first send to last answer";
+                Finding::new(contradiction(case), Check::CountsAgree, claim)
+                    .shown(shown)
+                    .rerun(rerun)
+            });
+        }
+    }
+    let expected = setup.input_tokens.map(|input| rate * (input + output));
+    if let Some((is, expected)) = outcome.total_throughput.zip(expected)
+        && !agrees(is, expected, &[rate, output])
+    {
+        let claim = "total throughput is not prompt and output tokens per second";
+        let shown = format!(
+            "{}/s × (prompt + answer) = {} tok/s, not {}",
+            show(rate),
+            show(expected),
+            show(is)
+        );
+        found.push(Finding::new(contradiction(case), Check::CountsAgree, claim).shown(shown));
+    }
+}
+
+/// Lengths in a table are often nominal; in a tool's own file they are counted.
+fn contradiction(case: &Case<'_>) -> Severity {
+    let counted = case.row.outcome.output_tokens.is_some() && case.row.outcome.completed.is_some();
+    if counted {
+        Severity::Impossible
+    } else {
+        Severity::Doubtful
+    }
+}
+
+/// A tool that reports its mean concurrency must agree with Little's law.
+fn in_flight(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let reported = case
+        .row
+        .outcome
+        .mean_in_flight
+        .filter(|reported| *reported >= 0.5);
+    let (Some(reported), Some(little), Some(_)) = (reported, case.in_flight(), case.row.e2el.mean) else {
+        return;
+    };
+    if (little.value / reported - 1.0).abs() > 0.05 + little.slack + printed_slack(reported) {
+        let claim = "the reported mean concurrency is not throughput × latency";
+        let shown = format!(
+            "{} = {} in flight, reported {}",
+            little.how,
+            show(little.value),
+            show(reported)
+        );
+        found.push(Finding::new(Severity::Doubtful, Check::CountsAgree, claim).shown(shown));
+    }
+}

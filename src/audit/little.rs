@@ -1,0 +1,223 @@
+//! Little's law against the way in which requests were sent.
+//!
+//! `L = X · W` holds of any run that starts and ends empty. A client that keeps C in flight cannot show more than C. A
+//! client without a limit cannot show less than its own arrivals make: where it does, something held requests back.
+
+use super::case::{Case, Figure, show};
+use super::finding::{Check, Finding, Severity, time};
+use crate::results::Load;
+
+const HELD_BACK: &str = "find the limit (client connections, `--max-concurrency`, a semaphore, a proxy) and raise it, \
+    or report the run as a closed loop of that many clients";
+
+/// Requests below which neither their rate nor their end says much.
+pub(super) const FEW: f64 = 20.0;
+
+pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let limit = case.row.setup.max_concurrency;
+    if let (Some(limit), Some(in_flight)) = (limit, case.in_flight()) {
+        above_the_limit(case, limit as f64, &in_flight, found);
+        if matches!(case.load(), Load::Closed { .. }) {
+            below_the_limit(case, limit as f64, &in_flight, found);
+        }
+    }
+    match case.load() {
+        Load::Burst => burst_in_waves(case, found),
+        Load::Open { rate } => {
+            // A limit that is stated is no hidden one.
+            match stated_limit(case, rate) {
+                Some(finding) => found.push(finding),
+                None => held_back(case, rate, found),
+            }
+        }
+        _ => {}
+    }
+}
+
+fn above_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut Vec<Finding>) {
+    let excess = in_flight.low() / limit - 1.0;
+    if excess <= 0.05 {
+        return;
+    }
+    // Without a measured latency the excess is that of an estimate.
+    let measured = case.row.e2el.mean.is_some() || case.has_fixed_lengths();
+    let severity = if excess > 0.15 && measured {
+        Severity::Impossible
+    } else {
+        Severity::Doubtful
+    };
+    let claim = "more requests in flight than the limit allows";
+    let shown = format!(
+        "Little: {} = {} in flight, limit {}",
+        in_flight.how,
+        show(in_flight.value),
+        show(limit)
+    );
+    let rerun =
+        "take throughput and latency over the same requests; latency starts when the limit lets a request go";
+    found.push(
+        Finding::new(severity, Check::AboveTheLimit, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+fn below_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut Vec<Finding>) {
+    let high = in_flight.value * (1.0 + in_flight.slack);
+    if high >= 0.75 * limit {
+        return;
+    }
+    let shown = format!(
+        "Little: {} = {} in flight, limit {}",
+        in_flight.how,
+        show(in_flight.value),
+        show(limit)
+    );
+    let few = case.requests().filter(|requests| *requests < 4.0 * limit);
+    let (severity, claim) = match few {
+        Some(requests) if requests < limit => (
+            Severity::Note,
+            format!(
+                "{} requests never reach a limit of {}",
+                show(requests),
+                show(limit)
+            ),
+        ),
+        Some(requests) => {
+            let waves = show(requests / limit);
+            (
+                Severity::Note,
+                format!("{waves} waves of requests: ramp and drain are most of the run"),
+            )
+        }
+        None => (
+            Severity::Doubtful,
+            "the client did not keep its limit in flight".to_owned(),
+        ),
+    };
+    let rerun = "send at least ten times the limit, from a client that is not busy itself";
+    found.push(
+        Finding::new(severity, Check::BelowTheLimit, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+/// A rate and a limit together: where the limit is full and the rate not reached, clients wait before the clock starts.
+fn stated_limit(case: &Case<'_>, rate: f64) -> Option<Finding> {
+    let (limit, in_flight) = (case.row.setup.max_concurrency?, case.in_flight()?);
+    let throughput = case.throughput().filter(|answered| answered.value < 0.9 * rate)?;
+    case.requests().filter(|requests| *requests >= FEW)?;
+    if in_flight.value < 0.9 * limit as f64 {
+        return None;
+    }
+    let claim = "a closed loop under the name of a rate: the client's limit is full, and waiting for it is in no latency";
+    let shown = format!(
+        "Little: {} = {} in flight, limit {limit}; {}/s answered of {}/s asked for",
+        in_flight.how,
+        show(in_flight.value),
+        show(throughput.value),
+        show(rate)
+    );
+    let rerun = "lower the rate, raise the limit, or report the run as a closed loop of that many clients";
+    let finding = Finding::new(Severity::Doubtful, Check::Overload, claim);
+    Some(finding.shown(shown).rerun(rerun))
+}
+
+/// All at once: everyone is sent at 0, so nobody is answered after the longest answer.
+fn burst_in_waves(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let (Some(requests), Some(duration)) = (case.requests().filter(|n| *n >= FEW), case.duration()) else {
+        return;
+    };
+    let stats = case.e2el_stats();
+    let (Some(in_flight), true) = (case.in_flight(), !stats.is_empty()) else {
+        return;
+    };
+    let (longest, name, ratio) = match (stats.max, stats.percentile(99.0), stats.centre()) {
+        (Some(max), ..) => (max, "longest", 1.25),
+        (_, Some(p99), _) if case.has_fixed_lengths() || requests >= 500.0 => (p99, "p99", 1.5),
+        (_, _, Some(centre)) if case.has_fixed_lengths() => (centre, "median", 3.0),
+        _ => return,
+    };
+    if longest <= 0.0 || duration <= ratio * longest {
+        return;
+    }
+    let waves = (duration / stats.centre().unwrap_or(longest)).round().max(2.0);
+    let claim =
+        "not all at once: an unstated limit let requests go a few at a time, so the plateau is the client";
+    let shown = format!(
+        "{name} e2el {} but the run took {}: {} requests in {waves} waves of {}; Little: {} = {} in flight{}",
+        time(longest),
+        time(duration),
+        show(requests),
+        show((requests / waves).ceil()),
+        in_flight.how,
+        show(in_flight.value),
+        likely_limit(requests, waves)
+    );
+    found.push(
+        Finding::new(Severity::Impossible, Check::HiddenLimit, claim)
+            .shown(shown)
+            .rerun(HELD_BACK),
+    );
+}
+
+/// Limits that make `requests` go in `waves`, and the round number among them.
+pub(super) fn likely_limit(requests: f64, waves: f64) -> String {
+    let low = (requests / waves).ceil();
+    let high = ((requests / (waves - 1.0)).ceil() - 1.0).max(low);
+    let round = (0..16)
+        .map(|power| f64::from(1 << power))
+        .find(|size| (low..=high).contains(size));
+    let round = round.map_or(String::new(), |size| format!(", {} among them", show(size)));
+    format!(
+        " (any limit from {} to {} does that{round})",
+        show(low),
+        show(high)
+    )
+}
+
+/// Open loop slower than its rate: with all requests sent by N/λ and the last answer at N/X, the mean answer takes
+/// `(N/X − N/λ) / 2` for a server of steady speed, since that is the area between arrivals and departures over N.
+/// Arrivals at random end at N/λ within three deviations, each N/λ/√N.
+fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
+    let known = case
+        .requests()
+        .zip(case.throughput())
+        .zip(case.e2el())
+        .zip(case.in_flight());
+    let Some((((requests, throughput), whole), in_flight)) = known else {
+        return;
+    };
+    let Some(sending) = case.sending_s(rate).filter(|_| rate > 0.0 && requests >= FEW) else {
+        return;
+    };
+    let rest = requests / throughput.value - sending;
+    if throughput.value >= 0.95 * rate || rest <= 0.0 {
+        return;
+    }
+    let longest = case.e2el_stats().max.or(case.e2el_stats().percentile(99.0));
+    let outlasts = longest.map_or(rest > 8.0 * whole.value, |longest| rest > 2.0 * longest);
+    if !outlasts || whole.value * (1.0 + whole.slack) >= 0.75 * rest / 2.0 {
+        return;
+    }
+    let claim = "not an open loop: an unstated limit held requests back, so the plateau is the client";
+    let shown = format!(
+        "{} sent at {}/s (within {}) and answered at {}/s leave {} of backlog, a mean e2el of {}; measured {}; Little: \
+         {} = {} in flight",
+        show(requests),
+        show(rate),
+        time(sending),
+        show(throughput.value),
+        time(rest),
+        time(rest / 2.0),
+        time(whole.value),
+        in_flight.how,
+        show(in_flight.value)
+    );
+    found.push(
+        Finding::new(Severity::Impossible, Check::HiddenLimit, claim)
+            .shown(shown)
+            .rerun(HELD_BACK),
+    );
+}

@@ -1,0 +1,85 @@
+//! Is a benchmark's result physically and statistically possible? Arithmetic on the numbers alone.
+//!
+//! Four kinds of law. *Counting*: tokens, requests, seconds and their ratios. *Queueing*: Little's law and what it makes
+//! of a limit on requests in flight. *Statistics*: order of percentiles, Markov's and Cantelli's inequalities, samples.
+//! *Physics*: weights over bandwidth, operations over the dense peak. What breaks a law is [`Severity::Impossible`];
+//! what needs an unlikely story is [`Severity::Doubtful`]; what a reader must know and breaks nothing is a note.
+//! Left out: whether a possible number is right. Law: a sound result has no finding above a note.
+
+mod bounds;
+mod case;
+pub mod compare;
+mod counts;
+mod finding;
+mod identities;
+mod length;
+mod little;
+mod percentiles;
+mod requests;
+mod table;
+
+pub use case::Machine;
+pub use finding::{Check, Finding, Severity};
+
+use crate::results::Measured;
+use case::Case;
+
+/// What is known beside the file.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Overrides GPU, model and their number.
+    pub machine: Option<Machine>,
+}
+
+/// A result and what was found in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AuditedRow {
+    /// Where it stands, see [`Measured::place`].
+    pub place: String,
+    /// Mean requests in flight by Little's law, where throughput and latency are known.
+    pub in_flight: Option<f64>,
+    /// What was found, worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl AuditedRow {
+    /// The worst that was found.
+    #[must_use]
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+}
+
+/// Audits the rows of one file, each by itself and all against each other.
+#[must_use]
+pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
+    let mut cases: Vec<Case<'_>> = rows
+        .iter()
+        .map(|row| Case::new(row, known.machine.as_ref()))
+        .collect();
+    // A time to first token that is the whole answer changes what every other column means, so it is looked for first.
+    let mut found = table::first_token_is_the_answer(&mut cases);
+    for (case, found) in cases.iter().zip(&mut found) {
+        counts::check(case, found);
+        identities::check(case, found);
+        percentiles::check(case.row, found);
+        bounds::check(case, found);
+        little::check(case, found);
+        length::check(case, found);
+        requests::check(case.row, found);
+    }
+    table::check(&cases, &mut found);
+    let audited = |(case, mut findings): (&Case<'_>, Vec<Finding>)| {
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let in_flight = case.in_flight().map(|known| known.value);
+        AuditedRow {
+            place: case.row.place.clone(),
+            in_flight,
+            findings,
+        }
+    };
+    cases.iter().zip(found).map(audited).collect()
+}
+
+#[cfg(test)]
+mod tests;

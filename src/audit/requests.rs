@@ -1,0 +1,142 @@
+//! What every request tells: sums, who was sent when another ended, a slow start, a growing queue.
+
+use super::case::show;
+use super::finding::{Check, Finding, Severity, time};
+use crate::results::{Load, Measured, RequestTimes, Stats};
+
+/// A request that is sent within this time after another ended was waiting for it.
+const RIGHT_AFTER_S: f64 = 0.005;
+/// Requests below which nothing is said of their order.
+const ENOUGH: usize = 20;
+
+pub(super) fn check(row: &Measured, found: &mut Vec<Finding>) {
+    if row.requests.is_empty() {
+        return;
+    }
+    sums(row, found);
+    let mut timed: Vec<(f64, &RequestTimes)> = row
+        .requests
+        .iter()
+        .filter_map(|request| Some((request.start_s?, request)))
+        .collect();
+    timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if timed.len() < ENOUGH {
+        return;
+    }
+    warm_up(&timed, found);
+    growth(row, &timed, found);
+    sent_at_an_end(row, &timed, found);
+}
+
+/// The totals are the sums, and the means are the means.
+fn sums(row: &Measured, found: &mut Vec<Finding>) {
+    let tokens: f64 = row.requests.iter().map(|request| request.output_tokens).sum();
+    let counted = row.outcome.output_tokens.filter(|counted| *counted > 0.0);
+    let mut unequal = |what: &str, stated: f64, own: f64, unit: fn(f64) -> String| {
+        if (own / stated - 1.0).abs() > 0.02 {
+            let claim = format!("{what} is not that of the requests in the same file");
+            let shown = format!("stated {}, from the requests {}", unit(stated), unit(own));
+            found.push(Finding::new(Severity::Impossible, Check::CountsAgree, claim).shown(shown));
+        }
+    };
+    if let Some(counted) = counted {
+        unequal("the sum of output tokens", counted, tokens, show);
+    }
+    let first: Vec<f64> = row.requests.iter().map(|request| request.ttft_s).collect();
+    if let Some((stated, own)) = row
+        .ttft
+        .mean
+        .zip(Stats::of(&first, &[]).mean)
+        .filter(|(stated, _)| *stated > 0.0)
+    {
+        unequal("mean ttft", stated, own, time);
+    }
+}
+
+fn mean(requests: &[(f64, &RequestTimes)]) -> f64 {
+    requests.iter().map(|(_, request)| request.ttft_s).sum::<f64>() / requests.len().max(1) as f64
+}
+
+/// The first few requests wait for compilation, graphs and connections.
+fn warm_up(timed: &[(f64, &RequestTimes)], found: &mut Vec<Finding>) {
+    let few = (timed.len() / 20).clamp(1, 5);
+    let (first, rest) = timed.split_at(few);
+    let (first, rest) = (mean(first), mean(rest));
+    if first > 3.0 * rest && first - rest > 0.05 {
+        let claim = format!("the first {few} requests waited longer: the server was not warm");
+        let shown = format!("mean ttft {} against {} of the others", time(first), time(rest));
+        let rerun = "send warm-up requests before the run (`--num-warmups`)";
+        found.push(
+            Finding::new(Severity::Note, Check::WarmUp, claim)
+                .shown(shown)
+                .rerun(rerun),
+        );
+    }
+}
+
+/// An open loop whose waits grow from its first third to its last has no steady state.
+fn growth(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Vec<Finding>) {
+    let third = timed.len() / 3;
+    let (first, last) = (mean(&timed[..third]), mean(&timed[timed.len() - third..]));
+    let known = found.iter().any(|finding| finding.check == Check::Overload);
+    if matches!(row.setup.load, Load::Open { .. }) && !known && last > 4.0 * first && last > 0.5 {
+        let claim = "ttft grows as the run goes on: the queue grows, and percentiles measure its length";
+        let shown = format!(
+            "mean ttft {} in the first third, {} in the last",
+            time(first),
+            time(last)
+        );
+        let rerun = "lower the rate until ttft stays, or send for longer to show that it does";
+        found.push(
+            Finding::new(Severity::Doubtful, Check::Overload, claim)
+                .shown(shown)
+                .rerun(rerun),
+        );
+    }
+}
+
+/// In an open loop nobody waits for another's end; where most do, a limit sent them.
+fn sent_at_an_end(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Vec<Finding>) {
+    let mut ends: Vec<f64> = timed
+        .iter()
+        .map(|(start, request)| start + request.e2el_s)
+        .collect();
+    ends.sort_by(f64::total_cmp);
+    let most = most_in_flight(timed, &ends);
+    let later = &timed[most.min(timed.len())..];
+    let unlimited =
+        row.setup.max_concurrency.is_none() && matches!(row.setup.load, Load::Open { .. } | Load::Burst);
+    if !unlimited || later.len() < ENOUGH {
+        return;
+    }
+    let after = |start: f64| {
+        let at = ends.partition_point(|end| *end <= start);
+        at > 0 && start - ends[at - 1] <= RIGHT_AFTER_S
+    };
+    let share = later.iter().filter(|(start, _)| after(*start)).count() as f64 / later.len() as f64;
+    // As many ends fall into such a moment by chance as come in it on average.
+    let span = timed.last().map_or(0.0, |(start, _)| start - timed[0].0);
+    let chance = 1.0 - (-RIGHT_AFTER_S * timed.len() as f64 / span.max(1e-9)).exp();
+    if share > 0.8 && chance < 0.4 {
+        let claim = format!("not an open loop: requests are sent when others end, {most} at a time");
+        let shown = format!(
+            "{:.0} % of sends follow an answer within {}; by chance {:.0} % would",
+            100.0 * share,
+            time(RIGHT_AFTER_S),
+            100.0 * chance
+        );
+        let rerun = "raise the client's limit, or report the run as a closed loop of that many clients";
+        found.push(
+            Finding::new(Severity::Impossible, Check::HiddenLimit, claim)
+                .shown(shown)
+                .rerun(rerun),
+        );
+    }
+}
+
+fn most_in_flight(timed: &[(f64, &RequestTimes)], ends: &[f64]) -> usize {
+    let in_flight = |(index, (start, _)): (usize, &(f64, &RequestTimes))| {
+        (index + 1).saturating_sub(ends.partition_point(|end| end <= start))
+    };
+    timed.iter().enumerate().map(in_flight).max().unwrap_or(0)
+}

@@ -1,0 +1,191 @@
+//! `plimsoll audit`: is a benchmark's result physically and statistically possible?
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use super::Exit;
+use super::files;
+use super::inputs;
+use super::terminal::Terminal;
+use crate::audit::{self, Known, Machine};
+use crate::report::audited::{self, Audited};
+use crate::results::{self, Load, Measured, ResultFile};
+
+/// Is this benchmark physically and statistically possible?
+///
+/// Reads results of vllm bench serve, SGLang, AIPerf, GenAI-Perf, GuideLLM, llmperf, inference-perf, InferenceX,
+/// trtllm-bench and Plimsoll, printed blocks, and CSV tables with a row a run. Checks Little's law against the limit on
+/// requests in flight, definitions of the latencies, tokens against seconds, percentiles against their samples, and
+/// every time against weights over bandwidth and operations over the dense peak. IMPOSSIBLE breaks a law; DOUBTFUL needs
+/// an unlikely story; notes say how to read a figure.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  plimsoll audit results.json
+  plimsoll audit bench.log --gpu h100 --model meta-llama/Llama-3.1-8B-Instruct --max-concurrency 64
+  plimsoll audit published.csv --format json
+  plimsoll audit 'stage_0.json' 'stage_1.json' --notes
+
+What a file lacks can be given; physical bounds need GPU, model and the number of GPUs (one unless said).
+
+Exit codes: 0 nothing impossible or doubtful, 1 something found, 2 a file cannot be read.")]
+pub struct Args {
+    /// Results; `-` reads standard input. Rows of one file are compared with each other.
+    #[arg(value_name = "RESULT", required = true)]
+    pub files: Vec<String>,
+    /// What is known beside the files.
+    #[command(flatten)]
+    pub known: KnownArgs,
+    /// Show notes too, and what was read as what.
+    #[arg(long)]
+    pub notes: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Write it into this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<String>,
+}
+
+/// How an audit is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// Everything, as one object.
+    Json,
+}
+
+/// What is known beside the file. A value that a file has stays, but for GPU and model.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What the file lacks")]
+pub struct KnownArgs {
+    /// GPU that served, a name or a profile.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+    /// Model that was served, an id or a config.json.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// GPUs that share the weights.
+    #[arg(long, alias = "tp", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tensor_parallel_size: Option<u32>,
+    /// All GPUs of the server.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub n_gpus: Option<u32>,
+    /// The client's limit on requests in flight.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_concurrency: Option<u64>,
+    /// Requests per second that were sent; `inf` for all at once.
+    #[arg(long, value_name = "RATE")]
+    pub request_rate: Option<f64>,
+    /// Requests that were sent.
+    #[arg(long, value_name = "N")]
+    pub num_prompts: Option<u64>,
+    /// Mean prompt, tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub input_len: Option<f64>,
+    /// Mean answer, tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub output_len: Option<f64>,
+}
+
+impl KnownArgs {
+    /// Puts what is given where a row has nothing.
+    fn fill(&self, row: &mut Measured) {
+        let setup = &mut row.setup;
+        setup.max_concurrency = setup.max_concurrency.or(self.max_concurrency);
+        setup.num_prompts = setup.num_prompts.or(self.num_prompts);
+        setup.input_tokens = setup.input_tokens.or(self.input_len);
+        setup.output_tokens = setup.output_tokens.or(self.output_len);
+        match (setup.load, self.request_rate, setup.max_concurrency) {
+            (Load::Unknown, Some(rate), _) if rate.is_finite() => setup.load = Load::Open { rate },
+            (Load::Unknown, rate, None) if rate.is_some() => setup.load = Load::Burst,
+            (Load::Unknown | Load::Burst, _, Some(clients)) => setup.load = Load::Closed { clients },
+            _ => {}
+        }
+    }
+
+    fn machine(&self) -> anyhow::Result<Machine> {
+        let device = self
+            .gpu
+            .as_deref()
+            .map(inputs::device)
+            .transpose()?
+            .map(|(device, _)| device);
+        let model = self
+            .model
+            .as_deref()
+            .map(inputs::model)
+            .transpose()?
+            .map(|(model, _)| model);
+        Ok(Machine {
+            device,
+            model,
+            tensor_parallel: self.tensor_parallel_size,
+            n_gpus: self.n_gpus,
+        })
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// An unknown GPU or model, or a result that cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let known = Known {
+        machine: Some(args.known.machine()?),
+    };
+    let mut audited = Vec::new();
+    let mut unreadable = false;
+    for name in &args.files {
+        match read(name) {
+            Ok(mut file) => {
+                file.rows.iter_mut().for_each(|row| args.known.fill(row));
+                let rows = audit::audit(&file.rows, &known);
+                audited.push(Audited { file, rows });
+            }
+            Err(error) => {
+                terminal.error(&error);
+                unreadable = true;
+            }
+        }
+    }
+    if !audited.is_empty() {
+        let text = match args.format {
+            Format::Text => audited::text(&audited, args.notes),
+            Format::Json => audited::json(&audited),
+        };
+        files::put(&text, args.output.as_deref(), out)?;
+    }
+    let counts = audited::counts(&audited);
+    let exit = if unreadable {
+        Exit::BadInput
+    } else if counts.impossible + counts.doubtful > 0 {
+        Exit::Failure
+    } else {
+        Exit::Ok
+    };
+    Ok(exit.into())
+}
+
+/// Reads a result from a file or from standard input.
+///
+/// # Errors
+/// A file that cannot be opened, or that is no result.
+pub(super) fn read(name: &str) -> anyhow::Result<ResultFile> {
+    use anyhow::Context;
+    let (bytes, shown) = if name == "-" {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
+            .context("cannot read standard input")?;
+        (bytes, "standard input")
+    } else {
+        (
+            std::fs::read(Path::new(name)).with_context(|| format!("cannot read {name}"))?,
+            name,
+        )
+    };
+    Ok(results::read(&bytes, shown)?)
+}

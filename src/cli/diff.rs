@@ -1,0 +1,87 @@
+//! `plimsoll diff`: what moved between two results, and why.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use super::Exit;
+use super::audit::{Format, read};
+use super::files;
+use super::terminal::Terminal;
+use crate::audit::compare;
+use crate::report::diffed;
+
+/// What moved between a prediction and a measurement, or any two results, and the likely cause.
+///
+/// Each file may be the result of any tool that `plimsoll audit` reads. Figures are compared by one definition; a move
+/// is set against what chance alone would do where the files give counts and deviations. Causes are named by their
+/// pattern: a constant time in every step (host), a factor on every step (bandwidth), the tail of ttft (queueing), a
+/// client's limit, other lengths, another definition.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  plimsoll run Qwen/Qwen3-8B --gpu h100 --request-rate 10 --input-len 512 --output-len 128 --format json -o predicted.json
+  plimsoll diff predicted.json measured.json
+  plimsoll diff predicted.json measured.json --tolerance 10      fails where a figure moved by more than 10 %
+  plimsoll diff monday.json tuesday.json --format json
+
+Files with several runs are paired by load, lengths and GPU; rows without a partner are named.
+
+Exit codes: 0 compared, 1 a figure moved by more than --tolerance, 2 a file cannot be read or no rows pair.")]
+pub struct Args {
+    /// The prediction, or the result to compare with.
+    pub predicted: String,
+    /// The measurement.
+    pub measured: String,
+    /// Largest move allowed, in per cent, beyond chance.
+    #[arg(long, value_name = "PERCENT")]
+    pub tolerance: Option<f64>,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Write it into this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file that is no result, or a result that cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let (predicted, measured) = match (read(&args.predicted), read(&args.measured)) {
+        (Ok(predicted), Ok(measured)) => (predicted, measured),
+        (predicted, measured) => {
+            [predicted.err(), measured.err()]
+                .iter()
+                .flatten()
+                .for_each(|error| terminal.error(error));
+            return Ok(Exit::BadInput.into());
+        }
+    };
+    let (pairs, alone) = compare::pairs(&predicted.rows, &measured.rows);
+    if pairs.is_empty() {
+        let what = "no run of one file is like a run of the other (load, lengths, GPU)";
+        terminal.error(&anyhow::anyhow!("{what}: {}", alone.join("; ")));
+        return Ok(Exit::BadInput.into());
+    }
+    let compared: Vec<compare::Comparison> = pairs
+        .iter()
+        .map(|(one, other)| compare::compare(one, other))
+        .collect();
+    let text = match args.format {
+        Format::Text => diffed::text(&compared, &alone),
+        Format::Json => diffed::json(&compared, &alone),
+    };
+    files::put(&text, args.output.as_deref(), out)?;
+    let beyond = |tolerance: f64| {
+        let figures = compared.iter().flat_map(|one| &one.figures);
+        figures
+            .filter(|figure| figure.is_real())
+            .any(|figure| 100.0 * figure.change().abs() > tolerance)
+    };
+    Ok(if args.tolerance.is_some_and(beyond) {
+        Exit::Failure
+    } else {
+        Exit::Ok
+    }
+    .into())
+}

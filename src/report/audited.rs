@@ -1,0 +1,289 @@
+//! An audit as text and as JSON: the answer first, then each finding once with the rows that it holds for.
+
+use serde_json::{Value, json};
+
+use crate::audit::{AuditedRow, Finding, Severity};
+use crate::results::ResultFile;
+
+/// Version of the JSON; grows when a key changes its meaning.
+pub const FORMAT_VERSION: u64 = 1;
+/// Rows whose arithmetic is shown for one finding; the rest are named.
+const ROWS_SHOWN: usize = 4;
+/// Rows that are named after those.
+const ROWS_NAMED: usize = 9;
+
+/// A file and what was found in each of its rows.
+#[derive(Clone, Debug)]
+pub struct Audited {
+    /// The file.
+    pub file: ResultFile,
+    /// As many as the file has rows.
+    pub rows: Vec<AuditedRow>,
+}
+
+/// How many rows are how bad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All rows.
+    pub rows: usize,
+    /// Rows with something impossible.
+    pub impossible: usize,
+    /// Rows with something doubtful and nothing worse.
+    pub doubtful: usize,
+    /// Notes on all rows.
+    pub notes: usize,
+}
+
+/// Counts the rows of files.
+#[must_use]
+pub fn counts(files: &[Audited]) -> Counts {
+    let mut counts = Counts::default();
+    for row in files.iter().flat_map(|file| &file.rows) {
+        counts.rows += 1;
+        match row.worst() {
+            Some(Severity::Impossible) => counts.impossible += 1,
+            Some(Severity::Doubtful) => counts.doubtful += 1,
+            _ => {}
+        }
+        counts.notes += row
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Note)
+            .count();
+    }
+    counts
+}
+
+/// The answer in one line.
+#[must_use]
+pub fn answer(counts: Counts) -> String {
+    let rows = |number: usize| match (number, counts.rows) {
+        (1, 1) => "the result".to_owned(),
+        (number, all) if number == all => format!("all {all} rows"),
+        (number, all) => format!("{number} of {all} rows"),
+    };
+    let verb = |number: usize, one: &str, many: &str| {
+        if number == 1 {
+            one.to_owned()
+        } else {
+            many.to_owned()
+        }
+    };
+    match counts {
+        Counts {
+            impossible: 0,
+            doubtful: 0,
+            rows: 1,
+            ..
+        } => "nothing speaks against the result".to_owned(),
+        Counts {
+            impossible: 0,
+            doubtful: 0,
+            rows,
+            ..
+        } => format!("nothing speaks against any of {rows} rows"),
+        Counts {
+            impossible: 0,
+            doubtful,
+            ..
+        } => {
+            format!(
+                "{} {} doubtful; nothing is impossible",
+                rows(doubtful),
+                verb(doubtful, "is", "are")
+            )
+        }
+        Counts {
+            impossible, doubtful, ..
+        } => {
+            let more = match doubtful {
+                0 => String::new(),
+                doubtful => format!("; {doubtful} more {} doubtful", verb(doubtful, "is", "are")),
+            };
+            format!("{} cannot be what their column names say{more}", rows(impossible)).replace(
+                "the result cannot be what their column names say",
+                "the result cannot be what its column names say",
+            )
+        }
+    }
+}
+
+/// The audit for people. Notes are counted unless they are asked for.
+#[must_use]
+pub fn text(files: &[Audited], with_notes: bool) -> String {
+    let counts = counts(files);
+    let mut lines = vec![answer(counts)];
+    for file in files {
+        file_text(file, with_notes, &mut lines);
+    }
+    if counts.notes > 0 && !with_notes {
+        lines.push(String::new());
+        let what = if counts.notes == 1 {
+            "1 note"
+        } else {
+            &format!("{} notes", counts.notes)
+        };
+        lines.push(format!("{what} on how to read figures: --notes shows them"));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn file_text(file: &Audited, with_notes: bool, lines: &mut Vec<String>) {
+    let shown = |finding: &Finding| with_notes || finding.severity > Severity::Note;
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (row, measured) in file.rows.iter().zip(&file.file.rows) {
+        let gpu = measured.setup.gpu.as_deref().unwrap_or_default();
+        for finding in row.findings.iter().filter(|finding| shown(finding)) {
+            let same = |group: &&mut Group<'_>| {
+                group.finding.check == finding.check
+                    && group.finding.severity == finding.severity
+                    && group.finding.rerun == finding.rerun
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => group.rows.push((row, finding, gpu)),
+                None => groups.push(Group {
+                    finding,
+                    rows: vec![(row, finding, gpu)],
+                }),
+            }
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.finding.severity));
+    let tool = file.file.rows.first().map_or("", |row| row.tool.name());
+    if !groups.is_empty() {
+        lines.push(String::new());
+        lines.push(format!("{} ({tool})", file.file.name));
+    }
+    groups.iter().for_each(|group| group.text(lines));
+    if with_notes {
+        for row in &file.file.rows {
+            let place = if row.place.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", row.place)
+            };
+            lines.extend(row.taken.iter().map(|taken| format!("  read   {place}{taken}")));
+            lines.extend(
+                row.left
+                    .iter()
+                    .map(|left| format!("  left   {place}{} {}", left.what, left.why)),
+            );
+        }
+    }
+}
+
+/// A finding and all rows that it was made for, each with its GPU.
+struct Group<'a> {
+    finding: &'a Finding,
+    rows: Vec<(&'a AuditedRow, &'a Finding, &'a str)>,
+}
+
+impl Group<'_> {
+    fn text(&self, lines: &mut Vec<String>) {
+        let finding = self.finding;
+        let one_claim = self.rows.iter().all(|(_, other, _)| other.claim == finding.claim);
+        let severity = finding.severity.name().to_uppercase();
+        let number = match self.rows.len() {
+            1 => String::new(),
+            number => format!(" ({number} rows)"),
+        };
+        let head = if one_claim {
+            finding.claim.clone()
+        } else {
+            finding.check.name().replace('-', " ")
+        };
+        lines.push(format!(
+            "  {severity:<10} {head}{number}  [{}]",
+            finding.check.name()
+        ));
+        let shown = self.telling();
+        for (row, finding, _) in shown.iter().map(|at| &self.rows[*at]) {
+            let place = match row.place.as_str() {
+                "" => String::new(),
+                place => format!("{place}: "),
+            };
+            let claim = match one_claim {
+                true => String::new(),
+                false => format!("{}; ", finding.claim),
+            };
+            lines.push(format!("    {place}{claim}{}", finding.arithmetic));
+        }
+        let rest = (0..self.rows.len()).filter(|at| !shown.contains(at));
+        let names: Vec<&str> = rest.map(|at| self.rows[at].0.place.as_str()).collect();
+        if !names.is_empty() {
+            let more = match names.len().saturating_sub(ROWS_NAMED) {
+                0 => String::new(),
+                more => format!("; {more} more"),
+            };
+            let named = names.len().min(ROWS_NAMED);
+            lines.push(format!("    and {}{more}", names[..named].join("; ")));
+        }
+        if !finding.rerun.is_empty() {
+            lines.push(format!("    rerun: {}", finding.rerun));
+        }
+    }
+
+    /// The rows whose arithmetic is shown: of each GPU the last one, where a table's load is largest, then the first.
+    fn telling(&self) -> Vec<usize> {
+        let mut chosen: Vec<usize> = Vec::new();
+        for at in (0..self.rows.len()).rev() {
+            let seen = chosen.iter().any(|other| self.rows[*other].2 == self.rows[at].2);
+            if !seen && chosen.len() < ROWS_SHOWN {
+                chosen.push(at);
+            }
+        }
+        let rest = (0..self.rows.len()).filter(|at| !chosen.contains(at));
+        let fill: Vec<usize> = rest.take(ROWS_SHOWN - chosen.len()).collect();
+        chosen.extend(fill);
+        chosen.sort_unstable();
+        chosen
+    }
+}
+
+/// The audit as one object.
+#[must_use]
+pub fn json(files: &[Audited]) -> String {
+    let counts = counts(files);
+    let files: Vec<Value> = files.iter().map(file_json).collect();
+    let object = json!({
+        "format_version": FORMAT_VERSION,
+        "answer": answer(counts),
+        "rows": counts.rows,
+        "impossible": counts.impossible,
+        "doubtful": counts.doubtful,
+        "notes": counts.notes,
+        "files": files,
+    });
+    format!("{object:#}\n")
+}
+
+fn file_json(file: &Audited) -> Value {
+    let rows = file.rows.iter().zip(&file.file.rows).map(|(row, measured)| {
+        let findings: Vec<Value> = row.findings.iter().map(finding_json).collect();
+        let left: Vec<Value> = measured
+            .left
+            .iter()
+            .map(|left| json!({"what": left.what, "why": left.why}))
+            .collect();
+        json!({
+            "place": row.place,
+            "tool": measured.tool.name(),
+            "worst": row.worst().map(Severity::name),
+            "in_flight": row.in_flight,
+            "findings": findings,
+            "taken": measured.taken,
+            "left": left,
+        })
+    });
+    json!({"name": file.file.name, "rows": rows.collect::<Vec<Value>>()})
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    json!({
+        "severity": finding.severity.name(),
+        "check": finding.check.name(),
+        "claim": finding.claim,
+        "arithmetic": finding.arithmetic,
+        "rerun": finding.rerun,
+    })
+}

@@ -1,0 +1,246 @@
+//! How far predictions are from measurements: by family and overall, as text, JSON, CSV and a chart.
+
+use serde_json::{Value, json};
+
+use super::chart::{Picture, Scatter, validation};
+use super::figures::significant;
+use super::tables::{Column, table};
+use crate::validate::{Figure, FigureScore, Outcome, Row, Score};
+
+/// Version of the JSON; grows when a key changes its meaning.
+pub const FORMAT_VERSION: u64 = 1;
+/// Reasons that text shows for a family.
+const REASONS_SHOWN: usize = 4;
+
+/// The answer in one line.
+#[must_use]
+pub fn answer(overall: &Score) -> String {
+    let medians = medians(overall);
+    if medians.is_empty() {
+        return format!("none of {} rows can be modelled", overall.rows);
+    }
+    format!(
+        "median error over {} of {} rows, families weighted equally: {medians}",
+        overall.modelled, overall.rows
+    )
+}
+
+fn medians(score: &Score) -> String {
+    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(one.median_error));
+    score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{} %", significant(100.0 * fraction))
+}
+
+fn signed(fraction: f64) -> String {
+    format!(
+        "{}{} %",
+        if fraction < 0.0 { "−" } else { "+" },
+        significant(100.0 * fraction.abs())
+    )
+}
+
+/// The scores for people.
+#[must_use]
+pub fn text(families: &[Score], overall: &Score) -> String {
+    let mut columns = vec![Column::left("family"), Column::right("rows")];
+    columns.extend(
+        Figure::ALL
+            .iter()
+            .map(|figure| Column::right(&format!("{} median / p90 / bias", figure.name()))),
+    );
+    let cells = |score: &Score| {
+        let mark = if score.is_calibration { " [calibrate]" } else { "" };
+        let mut cells = vec![
+            format!("{}{mark}", score.name),
+            format!("{}/{}", score.modelled, score.rows),
+        ];
+        cells.extend(Figure::ALL.iter().map(|figure| {
+            let found = score.figures.iter().find(|one| one.figure == *figure);
+            found.map_or("-".to_owned(), |one| {
+                format!(
+                    "{} / {} / {}",
+                    percent(one.median_error),
+                    percent(one.p90_error),
+                    signed(one.bias)
+                )
+            })
+        }));
+        cells
+    };
+    let rows: Vec<Vec<String>> = families.iter().chain([overall]).map(cells).collect();
+    let mut text = format!("{}\n\n{}", answer(overall), table(&columns, &rows));
+    let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
+    if reasons > 0 {
+        text.push_str(&format!("\nnot modelled, {reasons} rows\n"));
+        for (reason, number) in &overall.reasons {
+            text.push_str(&format!("  {number:>4}  {reason}\n"));
+        }
+    }
+    let assumed =
+        "\nrows of families marked [calibrate] fitted the calibration; no model interval is known yet\n";
+    text.push_str(assumed);
+    for score in families.iter().filter(|score| score.modelled == 0) {
+        let why: Vec<&str> = score
+            .reasons
+            .iter()
+            .take(REASONS_SHOWN)
+            .map(|(reason, _)| reason.as_str())
+            .collect();
+        text.push_str(&format!("{}: {}\n", score.name, why.join("; ")));
+    }
+    text
+}
+
+/// The scores and every row as one object.
+#[must_use]
+pub fn json(families: &[Score], overall: &Score, rows: &[Row]) -> String {
+    let by_name: serde_json::Map<String, Value> = families
+        .iter()
+        .map(|score| (score.name.clone(), score_json(score)))
+        .collect();
+    let rows: Vec<Value> = rows.iter().map(row_json).collect();
+    let object = json!({
+        "format_version": FORMAT_VERSION,
+        "answer": answer(overall),
+        "overall": score_json(overall),
+        "families": by_name,
+        "rows": rows,
+    });
+    format!("{object:#}\n")
+}
+
+fn score_json(score: &Score) -> Value {
+    let figures: serde_json::Map<String, Value> = score
+        .figures
+        .iter()
+        .map(|one| (one.figure.name().to_owned(), figure_json(one)))
+        .collect();
+    let reasons: serde_json::Map<String, Value> = score
+        .reasons
+        .iter()
+        .map(|(reason, number)| (reason.clone(), json!(number)))
+        .collect();
+    json!({
+        "rows": score.rows,
+        "modelled": score.modelled,
+        "is_calibration": score.is_calibration,
+        "figures": figures,
+        "inside_90": Value::Null,
+        "not_modelled": reasons,
+    })
+}
+
+fn figure_json(score: &FigureScore) -> Value {
+    json!({
+        "rows": score.rows,
+        "median_error": score.median_error,
+        "p90_error": score.p90_error,
+        "bias": score.bias,
+    })
+}
+
+fn row_json(row: &Row) -> Value {
+    match &row.outcome {
+        Outcome::NotModelled(reason) => {
+            json!({"place": row.place, "family": row.family, "use": row.suggested_use, "not_modelled": reason})
+        }
+        Outcome::Predicted { figures, assumptions } => {
+            let figures: Vec<Value> = figures
+                .iter()
+                .map(|one| {
+                    json!({"name": one.name, "measured": one.measured, "predicted": one.predicted, "error": one.error()})
+                })
+                .collect();
+            json!({"place": row.place, "family": row.family, "use": row.suggested_use, "figures": figures,
+                "assumptions": assumptions})
+        }
+    }
+}
+
+/// A line for every figure of every row, and one for each row that was not modelled.
+#[must_use]
+pub fn csv(rows: &[Row]) -> String {
+    let quoted = |text: &str| {
+        if text.contains([',', '"', '\n']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
+    };
+    let mut lines = vec!["row,family,use,figure,measured,predicted,error,not_modelled".to_owned()];
+    for row in rows {
+        let start = format!(
+            "{},{},{}",
+            quoted(&row.place),
+            quoted(&row.family),
+            quoted(&row.suggested_use)
+        );
+        match &row.outcome {
+            Outcome::NotModelled(reason) => lines.push(format!("{start},,,,,{}", quoted(reason))),
+            Outcome::Predicted { figures, .. } => lines.extend(figures.iter().map(|one| {
+                format!(
+                    "{start},{},{},{},{},",
+                    one.name,
+                    one.measured,
+                    one.predicted,
+                    one.error()
+                )
+            })),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Predicted against measured, a panel a figure.
+#[must_use]
+pub fn chart(overall: &Score, rows: &[Row]) -> Picture {
+    let scatter = |figure: &Figure| {
+        let is_time = *figure != Figure::Throughput;
+        let of = |row: &Row| -> Vec<(f64, f64, bool)> {
+            let Outcome::Predicted { figures, .. } = &row.outcome else {
+                return Vec::new();
+            };
+            let unit = if is_time { 1e-3 } else { 1.0 };
+            let of_it = figures
+                .iter()
+                .filter(|one| one.figure == *figure && one.measured > 0.0 && one.predicted > 0.0);
+            of_it
+                .map(|one| {
+                    (
+                        one.measured * unit,
+                        one.predicted * unit,
+                        row.suggested_use == "calibrate",
+                    )
+                })
+                .collect()
+        };
+        Scatter {
+            name: figure.name().to_owned(),
+            is_time,
+            points: rows.iter().flat_map(of).collect(),
+        }
+    };
+    let scatters: Vec<Scatter> = Figure::ALL.iter().map(scatter).collect();
+    let subject = format!(
+        "{} of {} published rows; the diagonal is right. Median errors, families weighted equally: {}",
+        overall.modelled,
+        overall.rows,
+        medians(overall)
+    );
+    let best = overall
+        .figures
+        .iter()
+        .find(|score| score.figure == Figure::Tpot)
+        .or(overall.figures.first());
+    let title = best.map_or("No row can be modelled".to_owned(), |score| {
+        format!(
+            "Half of all {} predictions are within {}",
+            score.figure.name(),
+            percent(score.median_error)
+        )
+    });
+    validation(&title, &subject, &scatters)
+}

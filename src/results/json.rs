@@ -1,0 +1,313 @@
+//! JSON as benchmark tools write it: several documents in one file, bare `Infinity` and `NaN`, numbers as strings.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::error::Problems;
+use super::measured::Stats;
+
+/// Larger counts of anything are mistakes, and their sums could overflow.
+const COUNT_MAX: f64 = 1e15;
+
+/// Every JSON document of a text with the line on which it begins. What is not JSON is told with its line and column.
+pub(super) fn documents(text: &str, problems: &Problems) -> Vec<(usize, Value)> {
+    let text = quote_bare_numbers(text);
+    let mut found = Vec::new();
+    let mut stream = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let (mut line, mut seen) = (1, 0);
+    loop {
+        let rest = &text[stream.byte_offset()..];
+        let start = stream.byte_offset() + (rest.len() - rest.trim_start().len());
+        line += text[seen..start].bytes().filter(|byte| *byte == b'\n').count();
+        seen = start;
+        match stream.next() {
+            Some(Ok(value)) => found.push((line, value)),
+            Some(Err(error)) => {
+                let place = format!("line {}, column {}", error.line(), error.column());
+                problems.push(place, format!("is not JSON: {}", reason(&error)));
+                return found;
+            }
+            None => return found,
+        }
+    }
+}
+
+/// The parser's words without its own position.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+/// Puts `Infinity`, `-Infinity` and `NaN` between quotes where they stand outside of strings. Python writes them bare.
+fn quote_bare_numbers(text: &str) -> Cow<'_, str> {
+    if !["Infinity", "NaN"].iter().any(|word| text.contains(word)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', 'I', 'N', '-']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let word = ["Infinity", "-Infinity", "NaN"]
+            .iter()
+            .find(|word| rest.starts_with(**word));
+        let length = match word {
+            Some(word) => {
+                out.extend(["\"", word, "\""]);
+                rest = &rest[word.len()..];
+                continue;
+            }
+            None if rest.starts_with('"') => string_length(rest),
+            None => 1,
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// Bytes of the string that a text begins with, both quotes included; all of the text where it does not end.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// An object of a file that is read key by key; what is wrong with a key is told with its place.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a> {
+    place: &'a str,
+    map: &'a Map<String, Value>,
+    problems: &'a Problems,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(place: &'a str, map: &'a Map<String, Value>, problems: &'a Problems) -> Fields<'a> {
+        Fields { place, map, problems }
+    }
+
+    /// Another object of the same file.
+    pub(super) fn within<'b>(&self, place: &'b str, map: &'b Map<String, Value>) -> Fields<'b>
+    where
+        'a: 'b,
+    {
+        Fields {
+            place,
+            map,
+            problems: self.problems,
+        }
+    }
+
+    /// The object itself, to look into without demanding anything of it.
+    pub(super) fn own(&self) -> &'a Map<String, Value> {
+        self.map
+    }
+
+    pub(super) fn problem(&self, key: &str, what: impl Into<String>) {
+        let place = match self.place {
+            "" => format!("`{key}`"),
+            place => format!("{place}: `{key}`"),
+        };
+        self.problems.push(place, what);
+    }
+
+    /// A value that is there and not null.
+    pub(super) fn value(&self, key: &str) -> Option<&'a Value> {
+        self.map.get(key).filter(|value| !value.is_null())
+    }
+
+    /// A number that is not negative; strings that hold one count, `NaN` is nothing.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        let value = self.value(key)?;
+        let number = match value {
+            Value::String(text) => text.trim().parse::<f64>().ok(),
+            other => other.as_f64(),
+        };
+        match number {
+            Some(number) if number.is_nan() => None,
+            Some(number) if number >= 0.0 && number.is_finite() => Some(number),
+            Some(number) => {
+                self.problem(
+                    key,
+                    format!("{number} must be a finite number that is not negative"),
+                );
+                None
+            }
+            None => {
+                self.problem(key, format!("must be a number, not {}", kind(value)));
+                None
+            }
+        }
+    }
+
+    /// A whole number.
+    pub(super) fn count(&self, key: &str) -> Option<u64> {
+        let number = self.number(key)?;
+        if number.fract() != 0.0 || number > COUNT_MAX {
+            self.problem(key, format!("{number} must be a whole number"));
+            return None;
+        }
+        Some(number as u64)
+    }
+
+    /// A text; other simple values as they are written.
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        match self.value(key)? {
+            Value::String(text) if text.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// A rate of requests, which may be infinite: `"inf"`, `Infinity`.
+    pub(super) fn rate(&self, key: &str) -> Option<f64> {
+        match self.value(key) {
+            Some(Value::String(text)) if ["inf", "infinity"].contains(&text.to_lowercase().as_str()) => {
+                Some(f64::INFINITY)
+            }
+            _ => self.number(key),
+        }
+    }
+
+    /// An object.
+    pub(super) fn object(&self, key: &str) -> Option<Fields<'a>> {
+        match self.value(key)? {
+            Value::Object(map) => Some(Fields { map, ..*self }),
+            other => {
+                self.problem(key, format!("must be an object, not {}", kind(other)));
+                None
+            }
+        }
+    }
+
+    /// An object at the end of a path of keys; nothing where one of them is missing.
+    pub(super) fn at(&self, path: &[&str]) -> Option<Fields<'a>> {
+        path.iter().try_fold(*self, |fields, key| fields.object(key))
+    }
+
+    /// A list.
+    pub(super) fn list(&self, key: &str) -> Option<&'a [Value]> {
+        match self.value(key)? {
+            Value::Array(list) => Some(list),
+            other => {
+                self.problem(key, format!("must be a list, not {}", kind(other)));
+                None
+            }
+        }
+    }
+
+    /// A list of numbers that are not negative.
+    pub(super) fn numbers(&self, key: &str) -> Option<Vec<f64>> {
+        let list = self.list(key)?;
+        let numbers: Vec<f64> = list.iter().filter_map(plain_number).collect();
+        if numbers.len() < list.len() {
+            let wrong = list.len() - numbers.len();
+            self.problem(
+                key,
+                format!("{wrong} of {} values are no numbers of at least 0", list.len()),
+            );
+            return None;
+        }
+        Some(numbers)
+    }
+
+    /// Statistics whose keys are `prefix` + `mean`, `median`, `p99` … + `suffix`, in units of `seconds`.
+    pub(super) fn stats(&self, prefix: &str, suffix: &str, seconds: f64) -> Stats {
+        let scaled = |name: &str| {
+            let key = format!("{prefix}{name}{suffix}");
+            self.number(&key).map(|number| number / seconds)
+        };
+        let first = |names: &[&str]| names.iter().find_map(|name| scaled(name));
+        let mut stats = Stats {
+            mean: first(&["mean", "avg"]),
+            median: first(&["median", "p50"]),
+            std: first(&["std", "std_dev", "stddev"]),
+            min: scaled("min"),
+            max: scaled("max"),
+            ..Stats::default()
+        };
+        for key in self.map.keys() {
+            let name = key.strip_prefix(prefix).and_then(|key| key.strip_suffix(suffix));
+            let Some(name) = name else { continue };
+            if let Some((percent, value)) = percent(name).and_then(|percent| Some((percent, scaled(name)?))) {
+                stats.put_percentile(percent, value);
+            }
+        }
+        stats
+    }
+}
+
+/// The percentile that a key such as `p99`, `p99.9` or GuideLLM's `p999` names.
+fn percent(name: &str) -> Option<f64> {
+    let digits = name.strip_prefix('p')?;
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    // GuideLLM writes `p001` for 0.1 and `p999` for 99.9.
+    let value = match digits {
+        "001" => 0.1,
+        "999" => 99.9,
+        digits => digits.parse::<f64>().ok()?,
+    };
+    (0.0..=100.0).contains(&value).then_some(value)
+}
+
+/// A count that a tool wrote as any number; nothing where it is too large to be one.
+pub(super) fn whole(number: f64) -> Option<u64> {
+    (0.0..=COUNT_MAX).contains(&number).then(|| number.round() as u64)
+}
+
+/// A JSON number that is finite and not negative.
+pub(super) fn plain_number(value: &Value) -> Option<f64> {
+    value
+        .as_f64()
+        .filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_infinity_is_read_and_words_in_strings_stay() {
+        let problems = Problems::default();
+        let text =
+            "{\"a\": Infinity, \"b\": -Infinity}\n{\"c\": \"NaN \\\" Infinity\", \"d\": NaN, \"e\": -3}";
+        let found = documents(text, &problems);
+        assert!(problems.is_empty());
+        assert_eq!(found[0].1["a"], "Infinity");
+        assert_eq!(found[1].1["c"], "NaN \" Infinity");
+        assert_eq!((found[0].0, found[1].0), (1, 2));
+        assert_eq!(found[1].1["e"], -3);
+    }
+
+    #[test]
+    fn percentile_keys_are_told_from_other_names() {
+        assert_eq!(percent("p99"), Some(99.0));
+        assert_eq!(percent("p99.9"), Some(99.9));
+        assert_eq!(percent("p999"), Some(99.9));
+        assert_eq!(percent("pdf"), None);
+        assert_eq!(percent("p101"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! Results of serving benchmarks, as every tool writes them, read into one type with one meaning for each figure.
+//!
+//! Readers take bytes; only the shell opens files. What a file is, is told by its content. Each reader knows its tool's
+//! definitions: what a figure means there is made what it means here ([`Measured`]), or left out with the reason
+//! ([`Left`]); nothing is renamed in silence. What is wrong with a file is told all at once, with its place.
+//! Left out: server-side metrics, energy, text of answers. Law: no input makes a reader panic, and what a reader takes
+//! is finite and not negative.
+
+mod aiperf;
+mod block;
+mod console;
+mod course;
+mod error;
+mod guidellm;
+mod inference_perf;
+mod inferencex;
+mod json;
+mod llmperf;
+mod measured;
+mod recognise;
+mod sglang;
+mod table;
+mod trtllm;
+mod vllm;
+
+pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
+pub use measured::{Left, Load, Measured, Outcome, RequestTimes, ResultFile, Setup, Stats, Tool};
+
+use error::Problems;
+
+/// Reads a result file; `name` is for messages.
+///
+/// # Errors
+/// All that is wrong with it, or what was looked for where it is the result of no known tool.
+///
+/// ```
+/// let text = br#"{"backend": "vllm", "request_rate": "inf", "max_concurrency": 8, "duration": 10.0, "completed": 100,
+///     "total_input_tokens": 51200, "total_output_tokens": 12800, "mean_ttft_ms": 40.0, "mean_tpot_ms": 5.9}"#;
+/// let file = plimsoll::results::read(text, "result.json").unwrap();
+/// assert_eq!(file.rows[0].ttft.mean, Some(0.040));
+/// assert_eq!(file.rows[0].setup.output_tokens, Some(128.0));
+/// ```
+pub fn read(bytes: &[u8], name: &str) -> Result<ResultFile, ReadError> {
+    let problems = Problems::default();
+    let rows = recognise::read(bytes, &problems);
+    if rows.is_empty() && problems.is_empty() {
+        problems.push("the file", "holds no result of any run");
+    }
+    problems.into_result(ResultFile {
+        name: name.to_owned(),
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests;

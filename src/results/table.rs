@@ -1,0 +1,308 @@
+//! CSV tables with one run a row, columns named after figures and units: `ttft_mean_ms`, `output_tok_s`, `isl_mean` …
+//!
+//! Any subset of the columns will do, in any order, in these names or in those of vLLM's JSON (`mean_ttft_ms`,
+//! `output_throughput`); columns that are not known are left out and named. Latencies are taken as their columns say:
+//! whether they can be that is for an audit.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::error::Problems;
+use super::measured::{Load, Measured, Stats, Tool};
+use super::vllm;
+
+const MEASURES: [&str; 4] = ["ttft_", "tpot_", "itl_", "e2e_"];
+const RATES: [&str; 4] = ["req_throughput", "output_tok_s", "total_tok_s", "duration_s"];
+const KNOWN: [&str; 31] = [
+    "request_rate",
+    "max_concurrency",
+    "id",
+    "source",
+    "source_path",
+    "date",
+    "engine",
+    "version",
+    "gpu",
+    "n_gpus",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "model",
+    "precision",
+    "kv_cache_dtype",
+    "workload",
+    "isl_mean",
+    "osl_mean",
+    "num_prompts",
+    "rate_or_concurrency_kind",
+    "value",
+    "flags",
+    "notes",
+    "confidence",
+    "confidence_reason",
+    "family",
+    "suggested_use",
+    "completed",
+    "failed",
+];
+
+/// Whether the first line names a figure that a benchmark has.
+pub(super) fn is_table(text: &str) -> bool {
+    let header = text.lines().next().unwrap_or_default();
+    let columns = || header.split(',').map(|name| name.trim().trim_matches('"'));
+    columns().count() > 1 && columns().any(|name| is_figure(&canonical(name)))
+}
+
+/// The column that a name of vLLM's JSON means; that client puts the statistic first.
+fn canonical(name: &str) -> Cow<'_, str> {
+    const OTHER_NAMES: [(&str, &str); 12] = [
+        ("request_throughput", "req_throughput"),
+        ("output_throughput", "output_tok_s"),
+        ("total_token_throughput", "total_tok_s"),
+        ("total_throughput", "total_tok_s"),
+        ("duration", "duration_s"),
+        ("model_id", "model"),
+        ("backend", "engine"),
+        ("tensor_parallel_size", "tp"),
+        ("concurrency", "max_concurrency"),
+        ("request_rate_req_s", "request_rate"),
+        ("input_len", "isl_mean"),
+        ("output_len", "osl_mean"),
+    ];
+    if let Some((_, known)) = OTHER_NAMES.iter().find(|(other, _)| *other == name) {
+        return Cow::Borrowed(known);
+    }
+    let parts = name.strip_suffix("_ms").and_then(|rest| rest.split_once('_'));
+    match parts {
+        Some((statistic, metric @ ("ttft" | "tpot" | "itl" | "e2el"))) => {
+            let statistic = if statistic == "median" { "p50" } else { statistic };
+            let metric = if metric == "e2el" { "e2e" } else { metric };
+            Cow::Owned(format!("{metric}_{statistic}_ms"))
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
+fn is_figure(name: &str) -> bool {
+    RATES.contains(&name) || (MEASURES.iter().any(|start| name.starts_with(start)) && name.ends_with("_ms"))
+}
+
+pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
+    let Ok(headers) = reader.headers().cloned() else {
+        problems.push("line 1", "is no header of a CSV table");
+        return Vec::new();
+    };
+    let headers: Vec<Cow<'_, str>> = headers.iter().map(canonical).collect();
+    for (at, name) in headers.iter().enumerate() {
+        if headers[..at].contains(name) {
+            problems.push(
+                "line 1",
+                format!("two columns are `{name}`, in whatever spelling"),
+            );
+        }
+    }
+    let headers: Vec<&str> = headers.iter().map(|name| &**name).collect();
+    let unknown: Vec<&str> = headers
+        .iter()
+        .copied()
+        .filter(|name| !is_figure(name) && !KNOWN.contains(name))
+        .collect();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                let line = error.position().map_or(0, csv::Position::line);
+                problems.push(format!("line {line}"), "cannot be read as CSV");
+                continue;
+            }
+        };
+        let line = record.position().map_or(0, csv::Position::line);
+        if record.len() != headers.len() {
+            let what = format!("has {} cells, the header has {}", record.len(), headers.len());
+            problems.push(format!("line {line}"), what);
+            continue;
+        }
+        let cells: BTreeMap<&str, &str> = headers.iter().copied().zip(record.iter()).collect();
+        let mut row = Cells {
+            line,
+            cells: &cells,
+            problems,
+        }
+        .row();
+        for name in unknown
+            .iter()
+            .filter(|name| cells.get(*name).is_some_and(|cell| !cell.is_empty()))
+        {
+            row.leave(name, "is no column that is known");
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// One row by column name.
+struct Cells<'a> {
+    line: u64,
+    cells: &'a BTreeMap<&'a str, &'a str>,
+    problems: &'a Problems,
+}
+
+impl Cells<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        let cell = self.cells.get(name).filter(|cell| !cell.is_empty())?;
+        Some((*cell).to_owned())
+    }
+
+    fn problem(&self, name: &str, what: String) {
+        self.problems.push(format!("line {}: `{name}`", self.line), what);
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        let text = self.text(name)?;
+        let number = text
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite() && *number >= 0.0);
+        if number.is_none() {
+            self.problem(name, format!("`{text}` must be a number of at least 0"));
+        }
+        number
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        let number = self.number(name)?;
+        if number.fract() != 0.0 || number > 1e15 {
+            self.problem(name, format!("{number} must be a whole number"));
+            return None;
+        }
+        Some(number as u64)
+    }
+
+    fn ranks(&self, name: &str) -> Option<u32> {
+        self.count(name).and_then(|count| u32::try_from(count).ok())
+    }
+
+    fn row(&self) -> Measured {
+        let place = self
+            .text("id")
+            .map_or(format!("line {}", self.line), |id| format!("row {id}"));
+        let mut row = Measured::new(Tool::Table, place);
+        let text = |name: &str| self.text(name).unwrap_or_default();
+        let setup = &mut row.setup;
+        setup.gpu = self.text("gpu");
+        setup.n_gpus = self.ranks("n_gpus");
+        setup.tensor_parallel = self.ranks("tp");
+        setup.pipeline_parallel = self.ranks("pp");
+        setup.data_parallel = self.ranks("dp");
+        setup.expert_parallel = self.ranks("ep");
+        setup.engine = self.text("engine");
+        setup.engine_version = self.text("version");
+        setup.model = self.text("model");
+        setup.precision = self.text("precision");
+        setup.kv_cache_dtype = self.text("kv_cache_dtype");
+        setup.num_prompts = self.count("num_prompts");
+        setup.input_tokens = self.number("isl_mean");
+        setup.output_tokens = self.number("osl_mean");
+        (setup.workload, setup.flags, setup.notes) = (text("workload"), text("flags"), text("notes"));
+        (setup.family, setup.suggested_use) = (text("family"), text("suggested_use"));
+        setup.confidence = text("confidence");
+        if let Some(reason) = self.text("confidence_reason") {
+            setup.notes = format!("{}; {reason}", setup.notes);
+        }
+        setup.load = self.load();
+        setup.trace = self.text("value").filter(|_| setup.load == Load::Trace);
+        setup.max_concurrency = match setup.load {
+            Load::Closed { clients } => Some(clients),
+            _ if self.text("rate_or_concurrency_kind").is_none() => self.count("max_concurrency"),
+            _ => None,
+        };
+        setup.has_fixed_lengths = fixed_lengths(&setup.workload);
+        self.outcome(&mut row);
+        [row.ttft, row.tpot, row.itl, row.e2el] = MEASURES.map(|start| self.stats(start));
+        row
+    }
+
+    fn outcome(&self, row: &mut Measured) {
+        let outcome = &mut row.outcome;
+        outcome.duration_s = self.number("duration_s");
+        outcome.request_throughput = self.number("req_throughput");
+        outcome.output_throughput = self.number("output_tok_s");
+        outcome.total_throughput = self.number("total_tok_s");
+        outcome.failed = self.count("failed");
+        // A table of runs names the requests that were sent; that they were answered is what its throughput tells.
+        outcome.completed = self.count("completed");
+    }
+
+    fn load(&self) -> Load {
+        let Some(kind) = self.text("rate_or_concurrency_kind") else {
+            let is_infinite = self
+                .text("request_rate")
+                .is_some_and(|rate| rate.starts_with("inf"));
+            let rate = if is_infinite {
+                Some(f64::INFINITY)
+            } else {
+                self.number("request_rate")
+            };
+            return vllm::load(rate, self.count("max_concurrency"));
+        };
+        let clients = || self.count("value");
+        match kind.as_str() {
+            "request_rate_rps" | "request_rate" => self
+                .number("value")
+                .map_or(Load::Unknown, |rate| Load::Open { rate }),
+            "max_concurrency" | "concurrency" | "clients" => {
+                clients().map_or(Load::Unknown, |clients| Load::Closed { clients })
+            }
+            "static_batch" => clients().map_or(Load::Unknown, |batch| Load::StaticBatch { batch }),
+            "burst_all_at_once" => Load::Burst,
+            "trace_replay" => Load::Trace,
+            other if other.starts_with("offline") => Load::Offline,
+            other => {
+                let known = "request_rate_rps, max_concurrency, concurrency, clients, burst_all_at_once, offline_*, \
+                    static_batch or trace_replay";
+                self.problem("rate_or_concurrency_kind", format!("`{other}` must be {known}"));
+                Load::Unknown
+            }
+        }
+    }
+
+    fn stats(&self, start: &str) -> Stats {
+        let mut stats = Stats::default();
+        for name in self.cells.keys().filter(|name| is_figure(name)) {
+            let Some(statistic) = name.strip_prefix(start).and_then(|rest| rest.strip_suffix("_ms")) else {
+                continue;
+            };
+            let Some(seconds) = self.number(name).map(|number| number / 1e3) else {
+                continue;
+            };
+            match statistic {
+                "mean" => stats.mean = Some(seconds),
+                "std" => stats.std = Some(seconds),
+                "min" => stats.min = Some(seconds),
+                "max" => stats.max = Some(seconds),
+                other => {
+                    if let Some(percent) = other.strip_prefix('p').and_then(|digits| digits.parse().ok()) {
+                        stats.put_percentile(percent, seconds);
+                    }
+                }
+            }
+        }
+        stats
+    }
+}
+
+/// What the words of a workload say about lengths: `random isl=… osl=…` is fixed, data sets and ranges are not.
+fn fixed_lengths(workload: &str) -> Option<bool> {
+    let varies = ["sharegpt", "range_ratio", "<=", "shared_prefix", "multi-turn"];
+    let lower = workload.to_lowercase();
+    if varies.iter().any(|word| lower.contains(word)) {
+        return Some(false);
+    }
+    (lower.contains("isl=") && lower.contains("osl=")).then_some(true)
+}

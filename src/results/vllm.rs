@@ -1,0 +1,184 @@
+//! `vllm bench serve --save-result`, of 2024 to 2026: one object, appended objects, a sweep's summary; and Plimsoll's
+//! own superset of it.
+//!
+//! Definitions are the ones of this crate (vLLM 0.33 `calculate_metrics`, B-7 to B-12). Milliseconds in statistics,
+//! seconds in per-request lists. Where no request was answered the client writes zeros; they are no measurements.
+
+use super::json::{Fields, plain_number};
+use super::measured::{Load, Measured, RequestTimes, Setup, Stats, Tool};
+
+pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
+    let ours = fields.value("plimsoll").is_some();
+    let mut row = Measured::new(if ours { Tool::Plimsoll } else { Tool::VllmBench }, place);
+    row.setup = setup(fields);
+    totals(fields, &mut row);
+    if row.outcome.completed == Some(0) {
+        row.leave(
+            "latencies",
+            "no request was answered, and the client writes 0 for what it did not measure",
+        );
+        return row;
+    }
+    for (name, stats) in [("ttft", 0), ("tpot", 1), ("itl", 2), ("e2el", 3)] {
+        let found = fields.stats("", &format!("_{name}_ms"), 1e3);
+        *[&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el][stats] = found;
+    }
+    row.ttft.samples = row.outcome.completed;
+    row.e2el.samples = row.outcome.completed;
+    per_request(fields, &mut row);
+    if let Some(scenario) = fields.at(&["plimsoll", "scenario"]) {
+        row.setup.gpu = scenario.text("gpu");
+        row.setup.n_gpus = scenario
+            .count("gpus_per_replica")
+            .and_then(|gpus| u32::try_from(gpus).ok());
+        row.setup.engine = scenario.text("engine");
+    }
+    row.complete()
+}
+
+/// What the client was asked for. Keys with GPUs and engines are not the client's: people add them as `--metadata`.
+fn setup(fields: &Fields<'_>) -> Setup {
+    let max_concurrency = fields.count("max_concurrency");
+    let metadata = |names: &[&str]| names.iter().find_map(|name| fields.text(name));
+    Setup {
+        gpu: metadata(&["gpu", "gpu_type", "accelerator"]),
+        model: fields.text("model_id"),
+        engine: fields.text("backend").or(fields.text("endpoint_type")),
+        load: load(fields.rate("request_rate"), max_concurrency),
+        max_concurrency,
+        num_prompts: fields.count("num_prompts"),
+        tensor_parallel: metadata(&["tensor_parallel_size", "tp"]).and_then(|text| text.parse().ok()),
+        flags: flags(fields),
+        ..Setup::default()
+    }
+}
+
+/// The label, and that a speculative decoder ran where the server's counters tell.
+fn flags(fields: &Fields<'_>) -> String {
+    let label = fields.text("label").unwrap_or_default();
+    match fields.number("spec_decode_acceptance_length") {
+        Some(length) => format!("{label} speculative acceptance_length={length}"),
+        None => label,
+    }
+}
+
+/// A rate without end is a burst, or a closed loop where the client limits what is in flight.
+pub(super) fn load(rate: Option<f64>, max_concurrency: Option<u64>) -> Load {
+    match (rate, max_concurrency) {
+        (Some(rate), _) if rate.is_finite() => Load::Open { rate },
+        (_, Some(clients)) => Load::Closed { clients },
+        (Some(_), None) => Load::Burst,
+        (None, None) => Load::Unknown,
+    }
+}
+
+fn totals(fields: &Fields<'_>, row: &mut Measured) {
+    let outcome = &mut row.outcome;
+    outcome.completed = fields.count("completed");
+    outcome.failed = fields.count("failed");
+    outcome.duration_s = fields.number("duration");
+    if fields.value("duration").is_none() {
+        fields.problem(
+            "duration",
+            "is missing: seconds from the first send to the last answer",
+        );
+    }
+    outcome.input_tokens = fields.number("total_input_tokens");
+    outcome.output_tokens = fields.number("total_output_tokens");
+    outcome.request_throughput = fields.number("request_throughput");
+    outcome.output_throughput = fields.number("output_throughput");
+    outcome.total_throughput = fields.number("total_token_throughput");
+    outcome.peak_in_flight = fields.number("max_concurrent_requests");
+    if outcome.peak_in_flight.is_some() {
+        let why =
+            "counts every request that touches a second, so it can exceed the limit on requests in flight";
+        row.taken.push(format!("max_concurrent_requests {why}"));
+    }
+}
+
+/// The lists of `--save-detailed`. They are taken where they hold every request that was answered.
+fn per_request(fields: &Fields<'_>, row: &mut Measured) {
+    if fields.value("ttfts").is_none() || fields.value("output_lens").is_none() {
+        return;
+    }
+    let (Some(ttfts), Some(lengths)) = (fields.numbers("ttfts"), fields.numbers("output_lens")) else {
+        return;
+    };
+    let optional = |key: &str| fields.value(key).and_then(|_| fields.numbers(key));
+    let (inputs, starts, latencies) = (
+        optional("input_lens"),
+        optional("start_times"),
+        optional("latencies"),
+    );
+    let gaps: Vec<Vec<f64>> = fields.value("itls").map_or_else(Vec::new, |_| {
+        let lists = fields.list("itls").unwrap_or_default();
+        let gaps = |list: &serde_json::Value| {
+            list.as_array()
+                .map_or(Vec::new(), |gaps| gaps.iter().filter_map(plain_number).collect())
+        };
+        lists.iter().map(gaps).collect()
+    });
+    let at = |list: &Option<Vec<f64>>, index: usize| list.as_ref().and_then(|list| list.get(index).copied());
+    let of = |(index, (ttft, length)): (usize, (&f64, &f64))| {
+        let gaps = gaps.get(index).cloned().unwrap_or_default();
+        RequestTimes {
+            start_s: at(&starts, index),
+            ttft_s: *ttft,
+            e2el_s: at(&latencies, index).unwrap_or_else(|| ttft + gaps.iter().sum::<f64>()),
+            itls_s: gaps,
+            input_tokens: at(&inputs, index),
+            output_tokens: *length,
+        }
+    };
+    let all: Vec<RequestTimes> = ttfts.iter().zip(&lengths).enumerate().map(of).collect();
+    // A request that failed has neither a first token nor an answer.
+    let answered: Vec<RequestTimes> = all
+        .into_iter()
+        .filter(|request| request.output_tokens > 0.0)
+        .collect();
+    if row
+        .outcome
+        .completed
+        .is_some_and(|completed| completed != answered.len() as u64)
+    {
+        let why = format!(
+            "they hold {} of {} answered requests: a part would not be the run",
+            answered.len(),
+            row.outcome.completed.unwrap_or(0)
+        );
+        row.leave("per-request lists", &why);
+        return;
+    }
+    take_requests(row, answered);
+}
+
+/// Takes requests and the statistics that the file itself lacks.
+pub(super) fn take_requests(row: &mut Measured, requests: Vec<RequestTimes>) {
+    const PERCENTS: [f64; 3] = [90.0, 95.0, 99.0];
+    let fill = |stats: &mut Stats, values: Vec<f64>| {
+        if stats.is_empty() {
+            *stats = Stats::of(&values, &PERCENTS);
+            stats.derived = Some("computed from the requests");
+        }
+    };
+    fill(
+        &mut row.ttft,
+        requests.iter().map(|request| request.ttft_s).collect(),
+    );
+    fill(
+        &mut row.e2el,
+        requests.iter().map(|request| request.e2el_s).collect(),
+    );
+    fill(
+        &mut row.tpot,
+        requests.iter().filter_map(RequestTimes::tpot_s).collect(),
+    );
+    fill(
+        &mut row.itl,
+        requests
+            .iter()
+            .flat_map(|request| request.itls_s.iter().copied())
+            .collect(),
+    );
+    row.requests = requests;
+}

@@ -1,0 +1,551 @@
+//! From a row of a table to a scenario, in the words of a scenario file, with all that had to be assumed.
+
+use std::fmt::Write as _;
+
+use crate::results::{Load, Measured, Setup};
+
+/// Requests for each client of a closed loop whose number of prompts is not known: ten waves.
+const WAVES: u64 = 10;
+/// Largest number of requests that is simulated where the row does not say how many.
+const UNKNOWN_REQUESTS: u64 = 2000;
+/// Spread of the logarithm of ShareGPT's lengths, and the longest prompt and answer that `vllm bench serve` keeps.
+const SHAREGPT_SIGMA: f64 = 1.0;
+const SHAREGPT_MAX: (u64, u64) = (1024, 2000);
+
+/// A run to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// A scenario file.
+    pub scenario: String,
+    /// What the row does not say and the scenario must.
+    pub assumptions: Vec<String>,
+}
+
+impl Plan {
+    /// The same run with a context of a power of two that holds four mean requests.
+    #[must_use]
+    pub fn with_context(&self, row: &Measured) -> Plan {
+        let mean = row.setup.input_tokens.unwrap_or(512.0) + row.setup.output_tokens.unwrap_or(512.0);
+        let context = ((4.0 * mean) as u64).clamp(1, 1 << 24).next_power_of_two();
+        let mut assumptions = self.assumptions.clone();
+        assumptions.push(format!(
+            "the model's whole context does not fit: max_model_len {context}"
+        ));
+        let engine = format!("\n[engine]\nmax_model_len = {context}");
+        let scenario = self.scenario.replacen("\n[engine]", &engine, 1);
+        Plan {
+            scenario,
+            assumptions,
+        }
+    }
+}
+
+/// The scenario that a row describes. `trace` finds the path of a recorded trace by the name that a row gives it.
+///
+/// # Errors
+/// Why the row cannot be modelled, as one sentence.
+pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, String> {
+    let setup = &row.setup;
+    let model = setup.model.as_deref().ok_or("the row does not name its model")?;
+    let gpu = setup.gpu.as_deref().ok_or("the row does not name its GPU")?;
+    if setup.speculates() {
+        return Err("speculative decoding is not modelled".to_owned());
+    }
+    let mut draft = Draft {
+        row,
+        text: String::new(),
+        assumptions: Vec::new(),
+    };
+    draft.line("[model]");
+    draft.entry("name", &quoted(shipped_name(model)));
+    draft.precision()?;
+    draft.line("\n[cluster]");
+    draft.entry("gpu", &quoted(gpu.split('(').next().unwrap_or(gpu).trim()));
+    draft.ranks();
+    draft.engine()?;
+    draft.workload(trace)?;
+    Ok(Plan {
+        scenario: draft.text,
+        assumptions: draft.assumptions,
+    })
+}
+
+/// The shipped id that a name in another case means.
+fn shipped_name(name: &str) -> &str {
+    crate::model::names()
+        .find(|known| known.eq_ignore_ascii_case(name))
+        .unwrap_or(name)
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+/// A scenario as far as it is written.
+struct Draft<'a> {
+    row: &'a Measured,
+    text: String,
+    assumptions: Vec<String>,
+}
+
+impl Draft<'_> {
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    fn entry(&mut self, key: &str, value: &str) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    fn assume(&mut self, what: impl Into<String>) {
+        self.assumptions.push(what.into());
+    }
+
+    /// `bf16`, `fp8 (gemm fp8, moe fp8)`, `awq-marlin`, `bf16+kv-fp8` …
+    fn precision(&mut self) -> Result<(), String> {
+        let setup = &self.row.setup;
+        let written = setup.precision.clone().unwrap_or_default();
+        let word = written
+            .split(['+', '('])
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_lowercase();
+        let native = setup
+            .model
+            .as_deref()
+            .is_some_and(|model| model.to_lowercase().contains("gpt-oss"));
+        let quantization = match word.as_str() {
+            "" | "bf16" | "bfloat16" | "fp16/bf16" => None,
+            "fp16" | "half" => {
+                self.entry("dtype", "\"float16\"");
+                None
+            }
+            "mxfp4" | "fp4" if native => None,
+            "fp8" | "fp8-static" | "fp8-dynamic" => Some("fp8"),
+            "awq" | "awq-marlin" => Some("awq"),
+            "gptq-marlin-int4" | "int4-w4a16" | "gptq" => Some("gptq"),
+            "gptq-int8" | "int8" => Some("int8"),
+            "nvfp4" | "fp4" => Some("nvfp4"),
+            other => return Err(format!("the precision `{other}` is not modelled")),
+        };
+        if let Some(quantization) = quantization {
+            self.entry("quantization", &quoted(quantization));
+        }
+        let cache = self
+            .row
+            .setup
+            .kv_cache_dtype
+            .clone()
+            .unwrap_or_default()
+            .to_lowercase();
+        let cache = if written.contains("kv-fp8") {
+            "fp8".to_owned()
+        } else {
+            cache
+        };
+        match cache.as_str() {
+            "" | "auto" | "bf16" | "bfloat16" => {}
+            "fp8" => self.entry("kv_cache_dtype", "\"fp8\""),
+            other => return Err(format!("the KV cache type `{other}` is not modelled")),
+        }
+        Ok(())
+    }
+
+    fn ranks(&mut self) {
+        let setup = &self.row.setup;
+        let all = [
+            ("tensor_parallel_size", setup.tensor_parallel.or(setup.n_gpus)),
+            ("pipeline_parallel_size", setup.pipeline_parallel),
+            ("data_parallel_size", setup.data_parallel),
+        ];
+        for (key, ranks) in all {
+            if let Some(ranks) = ranks.filter(|ranks| *ranks > 1) {
+                self.entry(key, &ranks.to_string());
+            }
+        }
+    }
+
+    fn engine(&mut self) -> Result<(), String> {
+        let setup = &self.row.setup;
+        let engine = setup.engine.clone().ok_or("the row does not name its engine")?;
+        let fork = ["fork", "plugin"]
+            .iter()
+            .any(|word| engine.to_lowercase().contains(word));
+        if fork {
+            return Err(format!("the engine `{engine}` is not modelled"));
+        }
+        let version = setup
+            .engine_version
+            .as_deref()
+            .and_then(|version| version.split_whitespace().next());
+        let version = version.map(|version| version.trim_start_matches('v').to_owned());
+        self.line("\n[engine]");
+        match version {
+            Some(version) => self.entry("profile", &quoted(&format!("{engine}@{version}"))),
+            None => {
+                self.assume(format!("the version of {engine} is not said: the newest profile"));
+                self.entry("profile", &quoted(&engine));
+            }
+        }
+        for (key, value) in server_flags(&self.row.setup.flags) {
+            self.entry(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn workload(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+        self.line("\n[workload]\nseed = 0");
+        let setup = &self.row.setup;
+        if setup.load == Load::Trace {
+            return self.replay(trace);
+        }
+        let requests = match (setup.num_prompts, setup.load) {
+            (Some(requests), _) if requests > 0 => requests,
+            (_, Load::Closed { clients }) => {
+                let requests = (clients * WAVES).clamp(20, UNKNOWN_REQUESTS.max(clients));
+                self.assume(format!("the number of requests is not said: {requests}"));
+                requests
+            }
+            (_, Load::StaticBatch { batch }) => batch,
+            _ => {
+                self.assume(format!("the number of requests is not said: {UNKNOWN_REQUESTS}"));
+                UNKNOWN_REQUESTS
+            }
+        };
+        self.entry("num_prompts", &requests.to_string());
+        self.arrivals()?;
+        self.lengths()
+    }
+
+    fn replay(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+        let name = self
+            .row
+            .setup
+            .trace
+            .clone()
+            .ok_or("the row does not name its trace")?;
+        let path = trace(&name).ok_or_else(|| format!("the trace `{name}` is not at hand (--traces DIR)"))?;
+        self.line("\n[workload.arrivals.trace]");
+        self.entry("path", &quoted(&path));
+        Ok(())
+    }
+
+    fn arrivals(&mut self) -> Result<(), String> {
+        let setup = &self.row.setup;
+        let mut limit = setup.max_concurrency;
+        match setup.load {
+            Load::Open { rate } => {
+                let text = format!("{} {} {}", setup.workload, setup.flags, setup.notes).to_lowercase();
+                let constant = text.contains("constant-rate") || text.contains("inference-perf");
+                self.line(if constant {
+                    "\n[workload.arrivals.constant]"
+                } else {
+                    "\n[workload.arrivals.poisson]"
+                });
+                self.entry("request_rate", &format!("{rate:?}"));
+                limit = limit.or_else(|| stated_limit(&setup.notes));
+            }
+            Load::Closed { .. } | Load::Burst | Load::Offline => {
+                self.line("\n[workload.arrivals.all_at_once]")
+            }
+            Load::StaticBatch { .. } => {
+                self.assume("a static batch is sent all at once to an engine that batches continuously");
+                self.line("\n[workload.arrivals.all_at_once]");
+            }
+            Load::Trace | Load::Unknown => {
+                return Err("the row does not say how requests were sent".to_owned());
+            }
+        }
+        if let Some(limit) = limit {
+            self.line("\n[workload.client]");
+            self.entry("max_concurrency", &limit.to_string());
+        }
+        Ok(())
+    }
+
+    fn lengths(&mut self) -> Result<(), String> {
+        let setup = &self.row.setup;
+        let workload = setup.workload.to_lowercase();
+        let input = setup.input_tokens.or_else(|| stated_total(setup, "input ~"));
+        let output = setup.output_tokens.or_else(|| stated_total(setup, "output ~"));
+        let input = input.ok_or("the row does not say how long prompts are")?;
+        let output = match (output, setup.load) {
+            (Some(output), _) => output,
+            (None, Load::StaticBatch { .. }) => 1.0,
+            (None, _) => return Err("the row does not say how long answers are".to_owned()),
+        };
+        let whole = |tokens: f64| (tokens.round() as u64).max(1).to_string();
+        if workload.contains("sharegpt") {
+            self.assume(format!(
+                "ShareGPT's lengths are lognormal around the row's means, σ = {SHAREGPT_SIGMA}"
+            ));
+            self.line("\n[workload.lengths.lognormal]");
+            self.entry("input", &lognormal(input, SHAREGPT_MAX.0));
+            self.entry("output", &lognormal(output, SHAREGPT_MAX.1));
+            return Ok(());
+        }
+        if let Some(ratio) = after(&workload, "range_ratio=") {
+            self.line("\n[workload.lengths.random_sglang]");
+            self.entry(
+                "input_len",
+                &whole(after(&workload, "isl=").unwrap_or(2.0 * input / (1.0 + ratio))),
+            );
+            self.entry(
+                "output_len",
+                &whole(after(&workload, "osl=").unwrap_or(2.0 * output / (1.0 + ratio))),
+            );
+            self.entry("range_ratio", &format!("{ratio:?}"));
+            return Ok(());
+        }
+        if workload.contains("<=") {
+            self.assume("lengths are uniform from 1 to twice the row's means");
+            self.line("\n[workload.lengths.random_sglang]");
+            self.entry("input_len", &whole(2.0 * input));
+            self.entry("output_len", &whole(2.0 * output));
+            return Ok(());
+        }
+        let shared = self.shared(input);
+        self.line("\n[workload.lengths.fixed]");
+        self.entry("input_len", &whole(input - shared));
+        self.entry("output_len", &whole(output));
+        if shared > 0.0 {
+            self.line("\n[workload.prefix.groups]\ncount = 1");
+            self.entry("prefix_len", &whole(shared));
+        }
+        Ok(())
+    }
+
+    /// Tokens of a prompt that the row's notes say were in the prefix cache, in whole blocks of 16.
+    fn shared(&mut self, input: f64) -> f64 {
+        let notes = &self.row.setup.notes;
+        let share = notes.split("about ").skip(1).find_map(|rest| {
+            let (number, rest) = rest.split_once(" %")?;
+            rest.contains("cache hits").then(|| number.parse::<f64>().ok())?
+        });
+        let Some(share) = share.filter(|share| (0.0..100.0).contains(share)) else {
+            return 0.0;
+        };
+        let tokens = (input * share / 100.0 / 16.0).floor() * 16.0;
+        self.assume(format!(
+            "{tokens} tokens of every prompt are one shared prefix, as many as the notes say were cached"
+        ));
+        tokens.min(input - 1.0).max(0.0)
+    }
+}
+
+/// A lognormal length of a mean: the median is `mean / exp(σ² / 2)`.
+fn lognormal(mean: f64, max: u64) -> String {
+    let median = mean / (SHAREGPT_SIGMA * SHAREGPT_SIGMA / 2.0).exp();
+    format!("{{ median = {median:?}, sigma = {SHAREGPT_SIGMA:?}, max = {max} }}")
+}
+
+/// The number that follows a word.
+fn after(text: &str, word: &str) -> Option<f64> {
+    let rest = text.split(word).nth(1)?;
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
+    rest[..end].trim_end_matches('.').parse().ok()
+}
+
+/// `input ~217k tokens` of all requests: tokens of one.
+fn stated_total(setup: &Setup, word: &str) -> Option<f64> {
+    let total = after(&setup.notes, word)?;
+    let rest = setup.notes.split(word).nth(1)?;
+    let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let total = if unit.starts_with('k') {
+        1000.0 * total
+    } else {
+        total
+    };
+    let requests = setup.num_prompts.filter(|requests| *requests > 0)?;
+    Some(total / requests as f64)
+}
+
+/// `44 workers x 10 = 440 requests in flight`.
+fn stated_limit(notes: &str) -> Option<u64> {
+    let words: Vec<&str> = notes
+        .split(|c: char| c.is_whitespace() || c == ',' || c == ';')
+        .collect();
+    let at = words
+        .windows(3)
+        .position(|three| three == ["requests", "in", "flight"])?;
+    words.get(at.checked_sub(1)?)?.parse().ok()
+}
+
+/// Engine keys in the two ways in which tables write them: `--max-num-seqs=128`, `max_num_seqs=128`.
+fn server_flags(flags: &str) -> Vec<(String, String)> {
+    const NUMBERS: [&str; 6] = [
+        "max_model_len",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "gpu_memory_utilization",
+        "block_size",
+        "long_prefill_token_threshold",
+    ];
+    const SWITCHES: [&str; 4] = [
+        "enable_prefix_caching",
+        "enable_chunked_prefill",
+        "enforce_eager",
+        "async_scheduling",
+    ];
+    let words: Vec<&str> = flags.split_whitespace().collect();
+    let mut found: Vec<(String, String)> = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (*word, words.get(at + 1).copied()),
+        };
+        let key = name.trim_start_matches('-').replace('-', "_");
+        let key = if key == "gpu_mem_util" {
+            "gpu_memory_utilization".to_owned()
+        } else {
+            key
+        };
+        let (switch, on) = key
+            .strip_prefix("no_")
+            .map_or((key.as_str(), true), |switch| (switch, false));
+        if SWITCHES.contains(&switch) && name.starts_with("--") {
+            found.push((switch.to_owned(), on.to_string()));
+        } else if NUMBERS.contains(&key.as_str()) && value.is_some_and(|value| value.parse::<f64>().is_ok()) {
+            found.push((key, value.unwrap_or_default().to_owned()));
+        }
+    }
+    if flags.contains("prefix caching on") {
+        found.push(("enable_prefix_caching".to_owned(), "true".to_owned()));
+    }
+    found.dedup_by(|a, b| a.0 == b.0);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Tool;
+
+    fn row(load: Load) -> Measured {
+        let mut row = Measured::new(Tool::Table, "row a");
+        row.setup.model = Some("Meta-Llama/Llama-3.1-8B-Instruct".into());
+        row.setup.gpu = Some("A100-PCIe-80GB (NVLink pair)".into());
+        row.setup.engine = Some("vllm".into());
+        row.setup.engine_version = Some("v0.11.0 (a remark)".into());
+        row.setup.load = load;
+        row.setup.num_prompts = Some(60);
+        (row.setup.input_tokens, row.setup.output_tokens) = (Some(204.1), Some(63.0));
+        row
+    }
+
+    fn planned(row: &Measured) -> Plan {
+        let plan = plan(row, &|_| None).unwrap();
+        toml::from_str::<toml::Table>(&plan.scenario).unwrap();
+        plan
+    }
+
+    #[test]
+    fn an_open_loop_keeps_its_flags_its_law_and_the_limit_of_its_client() {
+        let mut row = row(Load::Open { rate: 31.4 });
+        row.setup.workload = "inference-perf shared_prefix: system 128 + question 64".into();
+        row.setup.notes = "client caps 44 workers x 10 = 440 requests in flight, so it plateaus".into();
+        row.setup.flags =
+            "--gpu_memory_utilization=0.9 --max-model-len=512 --no-enable-prefix-caching".into();
+        (row.setup.tensor_parallel, row.setup.precision) = (Some(2), Some("fp8 (gemm fp8, moe fp8)".into()));
+        insta::assert_snapshot!(planned(&row).scenario, @r#"
+        [model]
+        name = "meta-llama/Llama-3.1-8B-Instruct"
+        quantization = "fp8"
+
+        [cluster]
+        gpu = "A100-PCIe-80GB"
+        tensor_parallel_size = 2
+
+        [engine]
+        profile = "vllm@0.11.0"
+        gpu_memory_utilization = 0.9
+        max_model_len = 512
+        enable_prefix_caching = false
+
+        [workload]
+        seed = 0
+        num_prompts = 60
+
+        [workload.arrivals.constant]
+        request_rate = 31.4
+
+        [workload.client]
+        max_concurrency = 440
+
+        [workload.lengths.fixed]
+        input_len = 204
+        output_len = 63
+        "#);
+    }
+
+    #[test]
+    fn closed_loops_bursts_and_lengths_have_their_own_words() {
+        let text = |load: Load, workload: &str| {
+            let mut row = row(load);
+            row.setup.workload = workload.into();
+            if let Load::Closed { clients } = load {
+                row.setup.max_concurrency = Some(clients);
+            }
+            planned(&row).scenario
+        };
+        let closed = text(
+            Load::Closed { clients: 8 },
+            "random isl=1024 osl=8192 range_ratio=0.8",
+        );
+        assert!(closed.contains("[workload.arrivals.all_at_once]\n\n[workload.client]\nmax_concurrency = 8"));
+        assert!(closed.contains(
+            "[workload.lengths.random_sglang]\ninput_len = 1024\noutput_len = 8192\nrange_ratio = 0.8"
+        ));
+        assert!(text(Load::Burst, "random isl<=1000 osl<=1000").contains("input_len = 408"));
+        assert!(text(Load::Burst, "ShareGPT").contains("[workload.lengths.lognormal]"));
+        assert!(text(Load::StaticBatch { batch: 4 }, "").contains("all_at_once"));
+    }
+
+    #[test]
+    fn what_cannot_be_modelled_is_said() {
+        let reason = |change: &dyn Fn(&mut Measured)| {
+            let mut row = row(Load::Burst);
+            change(&mut row);
+            plan(&row, &|_| None).unwrap_err()
+        };
+        assert_eq!(
+            reason(&|row| row.setup.flags = "--speculative-algorithm EAGLE3".into()),
+            "speculative decoding is not modelled"
+        );
+        assert_eq!(
+            reason(&|row| row.setup.precision = Some("int3".into())),
+            "the precision `int3` is not modelled"
+        );
+        assert_eq!(
+            reason(&|row| row.setup.output_tokens = None),
+            "the row does not say how long answers are"
+        );
+        assert!(
+            reason(&|row| row.setup.engine = Some("sarathi-serve (vLLM fork)".into()))
+                .contains("not modelled")
+        );
+        let trace =
+            |row: &mut Measured| (row.setup.load, row.setup.trace) = (Load::Trace, Some("a.jsonl".into()));
+        assert_eq!(
+            reason(&trace),
+            "the trace `a.jsonl` is not at hand (--traces DIR)"
+        );
+    }
+
+    #[test]
+    fn prompts_that_were_cached_share_a_prefix() {
+        let mut row = row(Load::Open { rate: 5.0 });
+        row.setup.notes = "prefix caching is on: about 98 % of prompt tokens are cache hits".into();
+        row.setup.input_tokens = Some(591.6);
+        let scenario = planned(&row).scenario;
+        assert!(
+            scenario.contains("input_len = 16\n") && scenario.contains("prefix_len = 576"),
+            "{scenario}"
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! A row's run, simulated, beside what was measured.
+
+use super::plan::Plan;
+use crate::analysis::{Experiment, Precision, simulate};
+use crate::config::{Diagnostic, Document, Files, resolve};
+use crate::metrics::{Distribution, Records, SloLimits, Summary};
+use crate::results::{Measured, Stats};
+
+/// Token throughput further than this from requests times length is no token throughput; requests a second are often
+/// printed with two digits.
+const MISCOUNTED: f64 = 0.1;
+
+/// What a figure is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    /// Time to first token.
+    Ttft,
+    /// Time per output token after the first, or gaps where only those were measured.
+    Tpot,
+    /// Send to last token.
+    E2el,
+    /// Tokens or requests per second.
+    Throughput,
+}
+
+impl Figure {
+    /// All of them, in the order of reports.
+    pub const ALL: [Figure; 4] = [Figure::Ttft, Figure::Tpot, Figure::E2el, Figure::Throughput];
+
+    /// As JSON has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::Ttft => "ttft",
+            Figure::Tpot => "tpot",
+            Figure::E2el => "e2el",
+            Figure::Throughput => "throughput",
+        }
+    }
+}
+
+/// One figure, measured and predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Which.
+    pub figure: Figure,
+    /// The statistic, as JSON has it: `mean_ttft_ms`, `output_tok_s`.
+    pub name: String,
+    /// As published, in the unit of the name.
+    pub measured: f64,
+    /// As simulated.
+    pub predicted: f64,
+}
+
+impl Compared {
+    /// `predicted / measured − 1`.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.predicted / self.measured - 1.0
+    }
+}
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was simulated.
+    Predicted {
+        /// Its figures.
+        figures: Vec<Compared>,
+        /// What had to be assumed.
+        assumptions: Vec<String>,
+    },
+    /// It was not, and why.
+    NotModelled(String),
+}
+
+/// A row and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its place in the table.
+    pub place: String,
+    /// The family that it is counted with.
+    pub family: String,
+    /// `calibrate` or `validate`; empty where the table does not say.
+    pub suggested_use: String,
+    /// The prediction or the reason.
+    pub outcome: Outcome,
+}
+
+/// Simulates a row's plan and compares every figure that the row has.
+#[must_use]
+pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files) -> Row {
+    let outcome = match plan.and_then(|plan| run_or_shorten(row, plan, files)) {
+        Ok((summary, assumptions)) => {
+            let figures = compare(row, &summary);
+            if figures.is_empty() {
+                Outcome::NotModelled("the row has no figure that is predicted".to_owned())
+            } else {
+                Outcome::Predicted { figures, assumptions }
+            }
+        }
+        Err(reason) => Outcome::NotModelled(reason),
+    };
+    Row {
+        place: row.place.clone(),
+        family: row.setup.family.clone(),
+        suggested_use: row.setup.suggested_use.clone(),
+        outcome,
+    }
+}
+
+/// Runs a plan. A server whose model's whole context does not fit was started with a shorter one, whatever the row says.
+fn run_or_shorten(row: &Measured, plan: Plan, files: &dyn Files) -> Result<(Summary, Vec<String>), String> {
+    match run(&plan, files) {
+        Ok(summary) => Ok((summary, plan.assumptions)),
+        Err(reason)
+            if reason.starts_with("does not fit: one request")
+                && !plan.scenario.contains("max_model_len") =>
+        {
+            let shorter = plan.with_context(row);
+            let summary = run(&shorter, files).map_err(|_| reason)?;
+            Ok((summary, shorter.assumptions))
+        }
+        Err(reason) => Err(reason),
+    }
+}
+
+/// A problem as one sentence: what is wrong, and why where the place says it.
+fn reason(problem: &Diagnostic) -> String {
+    match problem.label.as_str() {
+        "" => problem.message.clone(),
+        why => format!("{}: {why}", problem.message),
+    }
+}
+
+fn run(plan: &Plan, files: &dyn Files) -> Result<Summary, String> {
+    let document = Document::parse("row.toml", &plan.scenario).map_err(|problem| problem.message)?;
+    let resolved = resolve(document, files).map_err(|problems| {
+        let first = problems.0.first();
+        first.map_or("the row makes no valid scenario".to_owned(), reason)
+    })?;
+    let experiment = Experiment {
+        slo: SloLimits::default(),
+        records: Records::None,
+        precision: Precision::default(),
+        stops_when_precise: false,
+    };
+    let outcome = simulate(&resolved.scenario, &experiment, |_| true);
+    if outcome.is_livelocked || outcome.result.whole.completed == 0 {
+        return Err("no request of the simulated run was answered".to_owned());
+    }
+    Ok(outcome.result.whole)
+}
+
+/// Means where the row has them, else medians; gaps only where the row has no time per token.
+fn compare(row: &Measured, summary: &Summary) -> Vec<Compared> {
+    let steps = if row.tpot.centre().is_some() {
+        ("tpot", &row.tpot, &summary.tpot)
+    } else {
+        ("itl", &row.itl, &summary.itl)
+    };
+    let times = [
+        (Figure::Ttft, ("ttft", &row.ttft, &summary.ttft)),
+        (Figure::Tpot, steps),
+        (Figure::E2el, ("e2el", &row.e2el, &summary.e2el)),
+    ];
+    let mut found: Vec<Compared> = times
+        .into_iter()
+        .filter_map(|(figure, (name, of, is))| time(figure, name, of, is))
+        .collect();
+    found.extend(throughput(row, summary));
+    found
+}
+
+fn time(figure: Figure, name: &str, measured: &Stats, predicted: &Distribution) -> Option<Compared> {
+    let (statistic, measured, predicted) = match measured.mean {
+        Some(mean) => ("mean", mean, predicted.mean_s()?),
+        None => ("median", measured.median?, predicted.quantile_s(0.5)?),
+    };
+    (measured > 0.0).then(|| Compared {
+        figure,
+        name: format!("{statistic}_{name}_ms"),
+        measured: measured * 1e3,
+        predicted: predicted * 1e3,
+    })
+}
+
+/// Output tokens, else all tokens, else requests, per second of the whole run. Tokens that are not requests times their
+/// length were counted wrongly by the tool; then requests are what was measured.
+fn throughput(row: &Measured, summary: &Summary) -> Option<Compared> {
+    let outcome = &row.outcome;
+    let known = outcome
+        .output_throughput
+        .zip(outcome.request_throughput)
+        .zip(row.setup.output_tokens);
+    let miscounted = known
+        .is_some_and(|((tokens, requests), length)| (tokens / (requests * length) - 1.0).abs() > MISCOUNTED);
+    let tokens = |rate: Option<f64>| rate.filter(|_| !miscounted);
+    let rates = [
+        (
+            "output_tok_s",
+            tokens(outcome.output_throughput),
+            summary.output_tokens,
+        ),
+        (
+            "total_tok_s",
+            tokens(outcome.total_throughput),
+            summary.input_tokens + summary.output_tokens,
+        ),
+        ("req_s", outcome.request_throughput, summary.completed),
+    ];
+    let (name, measured, counted) = rates
+        .into_iter()
+        .find_map(|(name, rate, counted)| Some((name, rate.filter(|rate| *rate > 0.0)?, counted)))?;
+    (summary.duration_s > 0.0).then(|| Compared {
+        figure: Figure::Throughput,
+        name: name.to_owned(),
+        measured,
+        predicted: counted as f64 / summary.duration_s,
+    })
+}

@@ -1,0 +1,191 @@
+//! Errors of many rows in few numbers: by family, and overall with every family weighing the same.
+
+use std::collections::BTreeMap;
+
+use super::predict::{Figure, Outcome, Row};
+
+/// How far off one figure is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureScore {
+    /// Which.
+    pub figure: Figure,
+    /// Rows that have it.
+    pub rows: usize,
+    /// Median of |error|.
+    pub median_error: f64,
+    /// 90th percentile of |error|.
+    pub p90_error: f64,
+    /// Median of the error with its sign.
+    pub bias: f64,
+}
+
+/// How far off a family is, or all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Score {
+    /// The family; `overall` for all.
+    pub name: String,
+    /// Its rows.
+    pub rows: usize,
+    /// Of them, those that were simulated.
+    pub modelled: usize,
+    /// Whether its rows fitted a calibration.
+    pub is_calibration: bool,
+    /// By figure, those that some row has.
+    pub figures: Vec<FigureScore>,
+    /// Why rows were not simulated, and how many for each reason, most first.
+    pub reasons: Vec<(String, usize)>,
+}
+
+/// Scores every family in order of name, then all together.
+#[must_use]
+pub fn scores(rows: &[Row]) -> (Vec<Score>, Score) {
+    let mut families: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        families.entry(&row.family).or_default().push(row);
+    }
+    let of = |(name, rows): (&&str, &Vec<&Row>)| score(name, rows, &|_| 1.0);
+    let each: Vec<Score> = families.iter().map(of).collect();
+    let all: Vec<&Row> = rows.iter().collect();
+    let weight = |row: &Row| {
+        1.0 / families[row.family.as_str()]
+            .iter()
+            .filter(|other| is_predicted(other))
+            .count()
+            .max(1) as f64
+    };
+    (each, score("overall", &all, &weight))
+}
+
+fn is_predicted(row: &Row) -> bool {
+    matches!(row.outcome, Outcome::Predicted { .. })
+}
+
+fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows {
+        if let Outcome::NotModelled(reason) = &row.outcome {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    let mut reasons: Vec<(String, usize)> = reasons
+        .into_iter()
+        .map(|(reason, n)| (reason.to_owned(), n))
+        .collect();
+    reasons.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    Score {
+        name: name.to_owned(),
+        rows: rows.len(),
+        modelled: rows.iter().filter(|row| is_predicted(row)).count(),
+        is_calibration: !rows.is_empty() && rows.iter().all(|row| row.suggested_use == "calibrate"),
+        figures: Figure::ALL
+            .iter()
+            .filter_map(|figure| figure_score(*figure, rows, weight))
+            .collect(),
+        reasons,
+    }
+}
+
+fn figure_score(figure: Figure, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Option<FigureScore> {
+    let mut errors: Vec<(f64, f64)> = Vec::new();
+    for row in rows {
+        let Outcome::Predicted { figures, .. } = &row.outcome else {
+            continue;
+        };
+        let of_it = figures.iter().filter(|compared| compared.figure == figure);
+        errors.extend(of_it.map(|compared| (compared.error(), weight(row))));
+    }
+    let absolute: Vec<(f64, f64)> = errors
+        .iter()
+        .map(|(error, weight)| (error.abs(), *weight))
+        .collect();
+    Some(FigureScore {
+        figure,
+        rows: errors.len(),
+        median_error: quantile(&absolute, 0.5)?,
+        p90_error: quantile(&absolute, 0.9)?,
+        bias: quantile(&errors, 0.5)?,
+    })
+}
+
+/// The quantile of weighted values, interpolated between the middles of their weights (Hazen's for equal ones).
+fn quantile(values: &[(f64, f64)], p: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let last = sorted.last()?.0;
+    let target = p * sorted.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut below = 0.0;
+    let mut before: Option<(f64, f64)> = None;
+    for (value, weight) in sorted {
+        let middle = below + weight / 2.0;
+        if middle >= target {
+            return Some(before.map_or(value, |(low, from)| {
+                low + (value - low) * ((target - from) / (middle - from))
+            }));
+        }
+        before = Some((value, middle));
+        below += weight;
+    }
+    Some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::predict::Compared;
+    use super::*;
+    use crate::stats;
+
+    fn row(family: &str, error: f64) -> Row {
+        let figure = Compared {
+            figure: Figure::Tpot,
+            name: "mean_tpot_ms".into(),
+            measured: 10.0,
+            predicted: 10.0 * (1.0 + error),
+        };
+        Row {
+            place: String::new(),
+            family: family.into(),
+            suggested_use: "validate".into(),
+            outcome: Outcome::Predicted {
+                figures: vec![figure],
+                assumptions: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn families_weigh_the_same_whatever_their_size() {
+        let mut rows: Vec<Row> = (0..99).map(|_| row("large", 0.5)).collect();
+        rows.extend([row("small", -0.1), row("other", -0.1)]);
+        let (families, overall) = scores(&rows);
+        assert_eq!(families.len(), 3);
+        let tpot = &overall.figures[0];
+        assert!(tpot.median_error < 0.2 && tpot.bias < 0.0, "{tpot:?}");
+        assert_eq!(tpot.rows, 101);
+    }
+
+    #[test]
+    fn rows_that_are_not_modelled_are_counted_with_the_reason() {
+        let mut rows = vec![row("a", 0.1), row("a", 0.2), row("a", 0.3)];
+        rows[0].outcome = Outcome::NotModelled("no shape".into());
+        let (families, _) = scores(&rows);
+        assert_eq!((families[0].rows, families[0].modelled), (3, 2));
+        assert_eq!(families[0].reasons, [("no shape".to_owned(), 1)]);
+        assert!((families[0].figures[0].median_error - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn weighted_quantiles_are_medians_and_extremes_of_equal_weights() {
+        for values in [vec![5.0, 1.0, 4.0, 2.0, 8.0, 3.0], vec![5.0, 1.0, 4.0], vec![7.0]] {
+            let weighted: Vec<(f64, f64)> = values.iter().map(|value| (*value, 0.25)).collect();
+            for p in [0.0, 0.5, 1.0] {
+                let (is, plain) = (
+                    quantile(&weighted, p).unwrap(),
+                    stats::quantile(&values, p).unwrap(),
+                );
+                assert!((is - plain).abs() < 1e-9, "{p}: {is} {plain}");
+            }
+        }
+        assert_eq!(quantile(&[(1.0, 3.0), (9.0, 1.0)], 0.3), Some(1.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}
