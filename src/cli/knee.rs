@@ -11,7 +11,7 @@ use super::run::read;
 use super::terminal::Terminal;
 use super::{files, interrupt, present, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
-use crate::analysis::{LoadKind, Outcome, Precision, simulate};
+use crate::analysis::{LoadKind, Outcome, Precision, Verdict, simulate};
 use crate::calibrate::interval::{FigureInterval, knee_interval};
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
@@ -200,7 +200,12 @@ fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Optio
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
         let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
-        Point::of(rate, &outcome.result, objective).is_within()
+        // The same traffic at every rate: a verdict on each run would only add its own noise.
+        if objective.is_empty() {
+            outcome.result.verdict != Verdict::Unstable
+        } else {
+            objective.holds_over(&outcome.result.whole)
+        }
     };
     let found = knee.within_slo.as_ref()?;
     Some(knee_interval(resolved, found.value, &meets))

@@ -80,7 +80,9 @@ impl Objective {
         }
     }
 
-    fn holds_over(&self, summary: &Summary) -> bool {
+    /// Whether all of it holds over a stretch of a run, whatever the run is judged to be.
+    #[must_use]
+    pub fn holds_over(&self, summary: &Summary) -> bool {
         let is_attained = self.attainment.is_none_or(|asked| {
             let good = summary.good.unwrap_or(0) as f64;
             good / summary.completed.max(1) as f64 >= asked
