@@ -1,4 +1,9 @@
 //! Flags of `vllm serve` and `vllm bench serve` that have no field of their own, each with what becomes of it and why.
+//!
+//! Those that come one by one are here, with the values that change nothing; `families` lists those of one subject that
+//! share a reason. Together with the flags that clap knows they are all that vLLM 0.33 has.
+
+mod families;
 
 /// What a flag without a field of its own does to a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +31,28 @@ const OFFLOAD: &str = "KV offloading is not modelled yet";
 const LORA: &str = "LoRA adapters are not modelled";
 const SAMPLING: &str = "sampling does not change the time of a step here";
 const CLIENT: &str = "there is no connection to make";
+const IMAGES: &str = "prompts are text tokens";
+const CONTEXT_PARALLEL: &str = "context parallelism is not modelled yet";
+const MICROBATCHES: &str = "overlapped micro-batches are not modelled yet";
+const TRACE_FIELDS: &str = "the fields of a trace are named as Mooncake names them";
+const SONNET: &str =
+    "sonnet has its usual lengths here; for others use --dataset-name random with --random-prefix-len";
 
 use Effect::{Ignored, NotModelled};
 use Takes::{Many, Nothing, One};
+use families::FAMILIES;
+
+/// Finds a flag by its name in kebab case.
+pub(super) fn find(name: &str) -> Option<(Takes, Effect)> {
+    let alone = KNOWN.iter().find(|(known, ..)| *known == name);
+    let in_family = || FAMILIES.iter().find(|(.., names)| names.contains(&name));
+    alone
+        .map(|&(_, takes, effect)| (takes, effect))
+        .or_else(|| in_family().map(|&(takes, effect, _)| (takes, effect)))
+}
 
 /// Flags of `vllm serve` and `vllm bench serve` that have no field of their own.
-pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
+const KNOWN: &[(&str, Takes, Effect)] = &[
     ("host", One, Ignored(SERVER)),
     ("port", One, Ignored(SERVER)),
     ("uds", One, Ignored(SERVER)),
@@ -73,13 +94,9 @@ pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
     ("logprobs-mode", One, Ignored(SAMPLING)),
     ("guided-decoding-backend", One, Ignored(SAMPLING)),
     ("structured-outputs-config", One, Ignored(SAMPLING)),
-    ("limit-mm-per-prompt", One, Ignored("prompts are text tokens")),
-    ("mm-processor-kwargs", One, Ignored("prompts are text tokens")),
-    (
-        "allowed-local-media-path",
-        One,
-        Ignored("prompts are text tokens"),
-    ),
+    ("limit-mm-per-prompt", One, Ignored(IMAGES)),
+    ("mm-processor-kwargs", One, Ignored(IMAGES)),
+    ("allowed-local-media-path", One, Ignored(IMAGES)),
     ("trust-remote-code", Nothing, Ignored(LOADING)),
     ("load-format", One, Ignored(LOADING)),
     ("download-dir", One, Ignored(LOADING)),
@@ -237,7 +254,165 @@ pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
         Ignored("it matters with --data-parallel-size only"),
     ),
     ("additional-config", One, Ignored("it is read by plug-ins")),
+    (
+        "nnodes",
+        One,
+        NotModelled("1", "engines of several nodes are not modelled yet"),
+    ),
+    (
+        "node-rank",
+        One,
+        NotModelled("0", "engines of several nodes are not modelled yet"),
+    ),
+    (
+        "headless",
+        Nothing,
+        NotModelled("false", "engines of several nodes are not modelled yet"),
+    ),
+    (
+        "decode-context-parallel-size",
+        One,
+        NotModelled("1", CONTEXT_PARALLEL),
+    ),
+    (
+        "prefill-context-parallel-size",
+        One,
+        NotModelled("1", CONTEXT_PARALLEL),
+    ),
+    ("ubatch-size", One, NotModelled("0", MICROBATCHES)),
+    ("enable-dbo", Nothing, NotModelled("false", MICROBATCHES)),
+    (
+        "enable-eplb",
+        Nothing,
+        NotModelled("false", "expert parallelism is not modelled yet"),
+    ),
+    (
+        "enable-elastic-ep",
+        Nothing,
+        NotModelled("false", "expert parallelism is not modelled yet"),
+    ),
+    (
+        "enable-hc-sp",
+        Nothing,
+        NotModelled("false", "sequence parallelism is not modelled yet"),
+    ),
+    (
+        "offload-group-size",
+        One,
+        NotModelled("0", "weights offloaded to the host are not modelled yet"),
+    ),
+    (
+        "scheduler-cls",
+        One,
+        NotModelled(
+            "",
+            "a scheduler of one's own is not modelled: the rules here are vLLM's",
+        ),
+    ),
+    (
+        "disable-hybrid-kv-cache-manager",
+        Nothing,
+        NotModelled(
+            "false",
+            "layers with a window free the KV cache that slid out of it; keeping it is not modelled",
+        ),
+    ),
+    (
+        "kv-cache-dtype-skip-layers",
+        Many,
+        NotModelled("", "all layers keep their KV cache in one format here"),
+    ),
+    (
+        "kv-sharing-fast-prefill",
+        Nothing,
+        NotModelled("false", "layers that share a KV cache are not modelled"),
+    ),
+    (
+        "prefix-cache-retention-interval",
+        One,
+        NotModelled("0", "other checkpoints of sliding windows are not modelled yet"),
+    ),
+    (
+        "prefix-match-unit",
+        One,
+        NotModelled("", "prefixes are found block by block here"),
+    ),
+    (
+        "quantization-config",
+        One,
+        NotModelled(
+            "",
+            "write it as quantization_config into the config.json and give its path",
+        ),
+    ),
+    (
+        "model-class-overrides",
+        One,
+        NotModelled(
+            "",
+            "changed model shapes: write the config.json and give its path",
+        ),
+    ),
+    (
+        "diffusion-config",
+        One,
+        NotModelled("", "diffusion models are not modelled"),
+    ),
+    (
+        "engram-config",
+        One,
+        NotModelled("", "embeddings kept by the host are not modelled"),
+    ),
+    (
+        "mm-encoder-only",
+        Nothing,
+        NotModelled("false", "an instance that generates nothing is not modelled"),
+    ),
+    (
+        "config",
+        One,
+        NotModelled(
+            "",
+            "a file of flags is not read: paste its flags, or write a scenario",
+        ),
+    ),
     // vllm bench serve
+    (
+        "timed-trace-chunk-hash-size",
+        One,
+        NotModelled("512", "a hash of a trace stands for 512 tokens, as in Mooncake's"),
+    ),
+    (
+        "timed-trace-sec-multiplier",
+        One,
+        NotModelled(
+            "0.001",
+            "a trace's timestamps are milliseconds, as in Mooncake's; --time-scale stretches them",
+        ),
+    ),
+    (
+        "timed-trace-label-timestamp",
+        One,
+        NotModelled("timestamp", TRACE_FIELDS),
+    ),
+    (
+        "timed-trace-label-input-length",
+        One,
+        NotModelled("input_length", TRACE_FIELDS),
+    ),
+    (
+        "timed-trace-label-output-length",
+        One,
+        NotModelled("output_length", TRACE_FIELDS),
+    ),
+    (
+        "timed-trace-label-hash-ids",
+        One,
+        NotModelled("hash_ids", TRACE_FIELDS),
+    ),
+    ("sonnet-input-len", One, NotModelled("550", SONNET)),
+    ("sonnet-output-len", One, NotModelled("150", SONNET)),
+    ("sonnet-prefix-len", One, NotModelled("200", SONNET)),
     ("backend", One, Ignored(CLIENT)),
     ("endpoint-type", One, Ignored(CLIENT)),
     ("base-url", One, Ignored(CLIENT)),
@@ -318,7 +493,7 @@ pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
     (
         "plot-timeline",
         Nothing,
-        Ignored("use --format or plimsoll timeline"),
+        Ignored("--charts FOLDER draws the run over time"),
     ),
     (
         "timeline-itl-thresholds",
