@@ -8,7 +8,7 @@ use super::files::{self, Files};
 use super::formats;
 use super::judge::{Judge, Provenance};
 use super::machine;
-use super::raw::RawCluster;
+use super::raw::{RawCluster, RawScenario};
 use super::report::{self, Report};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
@@ -81,20 +81,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     document.remove("sweep");
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
-    let seed = match raw.workload.seed {
-        Some(seed) => {
-            judge.given("workload.seed", seed);
-            seed.0
-        }
-        None => {
-            judge.assume(
-                "workload.seed",
-                0i64,
-                Source::Assumption("the first seed".to_string()),
-            );
-            0
-        }
-    };
+    let seed = seed(&mut judge, &raw);
     let mut model = machine::model(&mut judge, &raw.model, files);
     let device = machine::device(&mut judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
@@ -113,15 +100,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     };
     let context = workload::typical_context(&spec);
-    if let Prefix::Sessions {
-        turns, fixed_turns, ..
-    } = spec.prefix
-    {
-        let each = if fixed_turns { "each" } else { "each on average" };
-        judge.notes.push(format!(
-            "the arrival rate is of conversations, which send {turns} requests {each}"
-        ));
-    }
+    judge.notes.extend(sessions_note(&spec.prefix));
     let machine = machine::build(
         &mut judge,
         &raw,
@@ -166,6 +145,34 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         notes: judge.notes,
         document: judge.document,
     })
+}
+
+fn seed(judge: &mut Judge, raw: &RawScenario) -> u64 {
+    let key = "workload.seed";
+    match raw.workload.seed {
+        Some(seed) => {
+            judge.given(key, seed);
+            seed.0
+        }
+        None => {
+            judge.assume(key, 0i64, Source::Assumption("the first seed".to_string()));
+            0
+        }
+    }
+}
+
+/// With sessions, a rate is of conversations.
+fn sessions_note(prefix: &Prefix) -> Option<String> {
+    let Prefix::Sessions {
+        turns, fixed_turns, ..
+    } = prefix
+    else {
+        return None;
+    };
+    let each = if *fixed_turns { "each" } else { "each on average" };
+    Some(format!(
+        "the arrival rate is of conversations, which send {turns} requests {each}"
+    ))
 }
 
 /// Puts the workload that the scenario starts from below it.
