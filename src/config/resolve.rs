@@ -90,6 +90,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let tensor_parallel = layout(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
     let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
+    if let (Some(model), Some(device)) = (&model, &device) {
+        formats::check_version(&mut judge, &engine.profile, model, device);
+    }
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);

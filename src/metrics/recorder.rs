@@ -421,6 +421,8 @@ impl Tally<Distribution> {
 mod tests {
     use super::super::single_server::{self, Server};
     use super::*;
+    use crate::cost::StepLoad;
+    use crate::metrics::{Fleet, LittleAudit, SloLimits};
     use proptest::prelude::*;
 
     fn recorder(records: Records) -> Recorder {

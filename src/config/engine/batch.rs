@@ -137,11 +137,15 @@ fn default_batch_sizes(
     };
     let mut tokens = row.max_num_batched_tokens * doubled;
     let mut seqs = row.max_num_seqs * doubled;
-    if !chunked {
-        tokens = tokens.max(u64::from(max_model_len));
-    }
-    if let Some(given) = raw.max_num_seqs {
-        tokens = tokens.min(given.0.saturating_mul(u64::from(max_model_len)).max(1));
+    let longest = u64::from(max_model_len);
+    if profile.startup.budget_keeps_default {
+        if !chunked {
+            tokens = tokens.max(longest);
+        }
+        let most = raw.max_num_seqs.map_or(seqs, |given| given.0);
+        tokens = tokens.min(most.saturating_mul(longest).max(1));
+    } else if !chunked {
+        tokens = longest;
     }
     if let Some(given) = raw.max_num_batched_tokens {
         seqs = seqs.min(given.0.max(1));
