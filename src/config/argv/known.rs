@@ -374,4 +374,9 @@ const SERVE: &[(&str, Takes, Effect)] = &[
             "a file of flags is not read: paste its flags, or write a scenario",
         ),
     ),
+    (
+        "swa-bounded-replay",
+        Nothing,
+        Ignored("it is for DeepSeek-V4.1 only"),
+    ),
 ];
