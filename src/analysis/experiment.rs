@@ -40,74 +40,99 @@ pub struct Outcome {
 const STRIDE: u64 = 1 << 16;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
-pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl FnMut(u64) -> bool) -> Outcome {
+pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
     let traffic = Generator::new(&scenario.workload, scenario.seed);
     let cost = (scenario.cost)();
     let mut simulation = Simulation::new(scenario.engine.clone(), cost, scenario.frontend, traffic);
-    let fleet = Fleet {
-        replicas: scenario.replicas,
-        kv_blocks: simulation.total_blocks(),
-        block_size: scenario.engine.block_size,
-    };
-    let options = RecorderOptions {
-        fleet,
+    let mut recorder = Recorder::new(RecorderOptions {
+        fleet: Fleet {
+            replicas: scenario.replicas,
+            kv_blocks: simulation.total_blocks(),
+            block_size: scenario.engine.block_size,
+        },
         slo: experiment.slo,
         records: experiment.records,
-    };
-    let mut recorder = Recorder::new(options);
+    });
     let kind = LoadKind::of(&scenario.workload);
-    let mut target = if experiment.stops_when_precise {
-        experiment.precision.min_requests
-    } else {
-        u64::MAX
+    let end = advance(&mut simulation, &mut recorder, experiment, kind, go_on);
+    let load = load(kind, &simulation);
+    let seen = recorder.finish(simulation.now());
+    let mut result = judge(seen, load, &experiment.precision);
+    result.reasons.extend(gave_up(&result, experiment));
+    Outcome {
+        result,
+        counts: simulation.counts(),
+        is_interrupted: end == End::Interrupted,
+        is_livelocked: end == End::Livelocked,
+        clock_ended: simulation.traffic().clock_exhausted(),
+    }
+}
+
+/// Why a run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The traffic ended, or the precision was reached.
+    Regular,
+    /// The caller had enough.
+    Interrupted,
+    /// Sequences preempt each other for ever.
+    Livelocked,
+}
+
+/// Simulates until the traffic ends, the caller stops it or the precision is reached.
+fn advance(
+    simulation: &mut Simulation<Generator>,
+    recorder: &mut Recorder,
+    experiment: &Experiment,
+    kind: LoadKind,
+    mut go_on: impl FnMut(u64) -> bool,
+) -> End {
+    let mut target = match experiment.stops_when_precise {
+        true => experiment.precision.min_requests,
+        false => u64::MAX,
     };
-    let load = |simulation: &Simulation<Generator>| Load {
-        kind,
-        output_tokens: simulation.traffic().mean_output_tokens(),
-    };
-    let (mut is_interrupted, mut is_livelocked) = (false, false);
     loop {
-        let ended = simulation.counts().ended;
         let until = Until {
-            ended: target.min(ended + STRIDE),
+            ended: target.min(simulation.counts().ended + STRIDE),
             time: Picos::MAX,
         };
-        let pause = simulation.advance(until, &mut recorder);
-        let ended = simulation.counts().ended;
-        if matches!(pause, Pause::Drained | Pause::Livelock) {
-            is_livelocked = pause == Pause::Livelock;
-            break;
+        match simulation.advance(until, recorder) {
+            Pause::Drained => return End::Regular,
+            Pause::Livelock => return End::Livelocked,
+            _ => {}
         }
+        let ended = simulation.counts().ended;
         if !go_on(ended) {
-            is_interrupted = true;
-            break;
+            return End::Interrupted;
         }
         if ended >= target {
-            match decide(&recorder, load(&simulation), &experiment.precision) {
+            match decide(recorder, load(kind, simulation), &experiment.precision) {
                 Decision::Continue(more) => target = ended + more,
-                Decision::Stop(_) => break,
+                Decision::Stop(_) => return End::Regular,
             }
         }
     }
-    let load = load(&simulation);
-    let seen = recorder.finish(simulation.now());
-    let mut result = judge(seen, load, &experiment.precision);
+}
+
+fn load(kind: LoadKind, simulation: &Simulation<Generator>) -> Load {
+    Load {
+        kind,
+        output_tokens: simulation.traffic().mean_output_tokens(),
+    }
+}
+
+/// What to say of a run that reached its longest length before its precision.
+fn gave_up(result: &RunResult, experiment: &Experiment) -> Option<String> {
     let Precision {
         relative,
         max_requests,
         ..
     } = experiment.precision;
-    if experiment.stops_when_precise && result.whole.sent >= max_requests && result.steady.is_some() {
-        result.reasons.push(format!(
+    let is_longest = result.whole.sent >= max_requests && result.steady.is_some();
+    (experiment.stops_when_precise && is_longest).then(|| {
+        format!(
             "{max_requests} requests did not bring every mean latency within {} %; give --num-prompts for more",
             relative * 100.0
-        ));
-    }
-    Outcome {
-        result,
-        counts: simulation.counts(),
-        is_interrupted,
-        is_livelocked,
-        clock_ended: simulation.traffic().clock_exhausted(),
-    }
+        )
+    })
 }

@@ -5,11 +5,11 @@ use crate::metrics::{LittleAudit, RequestRecord, SeriesPoint, Summary};
 /// What a run is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The queue returns to the same level again and again: figures are properties of the system.
+    /// The number in the system returns to the same level again and again: figures are properties of the system.
     Stable,
     /// So near to saturation that no affordable run gives the asked precision.
     Critical,
-    /// The queue grows: any latency is a function of how long one ran.
+    /// Requests pile up, waiting or in the batch: any latency is a function of how long one ran.
     Unstable,
     /// Not enough requests to tell.
     TooShort,

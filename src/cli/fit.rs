@@ -1,22 +1,23 @@
 //! `plimsoll fit`: does it fit, how many tokens of KV cache, and what the datasheet allows at most.
 
+mod arithmetic;
+mod json;
+mod text;
+
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use anyhow::{Context, bail, ensure};
 
-use super::figures::{grouped, plain, short, with_unit};
 use super::inputs;
 use crate::config::scalar::Count;
 use crate::config::{AskedFormats, Diagnostic, Diagnostics, FormatProblem, check_formats, kv_note};
-use crate::engine::ceilings::{Ceilings, ceilings};
-use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
+use crate::engine::memory::{MemoryOptions, plan};
 use crate::hardware::Device;
-use crate::model::{
-    Attention, ModelShape, Quantization, parse_dtype, parse_kv_cache_dtype, parse_quantization,
-};
-use crate::quantity::{format_flops, format_rate, parse_bytes};
+use crate::model::{ModelShape, parse_dtype, parse_kv_cache_dtype, parse_quantization};
+use crate::quantity::parse_bytes;
+use json::{does_not_fit_json, fits_json};
+use text::write_text;
 
 /// Exit code of "no feasible configuration".
 const NOT_FEASIBLE: u8 = 3;
@@ -121,65 +122,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
 
 fn question(args: &Args) -> anyhow::Result<Question> {
     let (device, mut notes) = inputs::device(&args.gpu)?;
-    let (mut model, model_notes) = inputs::model(&args.model)?;
+    let (model, model_notes) = inputs::model(&args.model)?;
     notes.extend(model_notes);
-    if let Some(dtype) = parse_dtype(&args.dtype)? {
-        model = model.with_dtype(dtype);
-    }
-    if let Some(word) = &args.quantization {
-        model = model.with_quantization(parse_quantization(word)?);
-    }
-    let asked = AskedFormats {
-        dtype: args.dtype != "auto",
-        quantization: args.quantization.is_some(),
-    };
-    let found = check_formats(asked, &mut model, &device);
-    let problems: Vec<Diagnostic> = found.problems.iter().map(refused).collect();
-    if !problems.is_empty() {
-        return Err(Diagnostics(problems).into());
-    }
-    notes.extend(found.notes);
-    let defaults = MemoryOptions::vllm_defaults(&device, &model);
-    let utilization = args
-        .gpu_memory_utilization
-        .unwrap_or(defaults.gpu_memory_utilization);
-    if !(utilization > 0.0 && utilization <= 1.0) {
-        bail!(
-            "`--gpu-memory-utilization` must lie above 0 and at most 1; {utilization} does not (92 % is 0.92)"
-        );
-    }
-    let options = MemoryOptions {
-        tensor_parallel: args.tensor_parallel_size,
-        pipeline_parallel: args.pipeline_parallel_size,
-        gpu_memory_utilization: utilization,
-        kv_dtype: parse_kv_cache_dtype(&args.kv_cache_dtype)?.unwrap_or(model.dtype),
-        block_size: args.block_size.unwrap_or(defaults.block_size),
-        max_num_batched_tokens: args
-            .max_num_batched_tokens
-            .unwrap_or(defaults.max_num_batched_tokens),
-        max_num_seqs: args.max_num_seqs.unwrap_or(defaults.max_num_seqs),
-        max_model_len: args.max_model_len.unwrap_or(defaults.max_model_len),
-        enforce_eager: args.enforce_eager,
-        kv_cache_memory_bytes: args
-            .kv_cache_memory_bytes
-            .as_deref()
-            .map(pool_bytes)
-            .transpose()?,
-        num_gpu_blocks_override: args.num_gpu_blocks_override,
-        ..defaults
-    };
+    let model = in_formats(args, model, &device, &mut notes)?;
+    let options = options(args, &device, &model)?;
     notes.extend(kv_note(options.kv_dtype, &device));
-    if options.max_model_len > model.max_position {
-        bail!(
-            "`--max-model-len {}` is longer than the model allows: its context is {} tokens",
-            options.max_model_len,
-            model.max_position
-        );
-    }
-    let (stages, layers) = (options.pipeline_parallel, model.layer_count());
-    if stages > layers {
-        bail!("`--pipeline-parallel-size {stages}`: the model has only {layers} layers to share");
-    }
+    let stages = options.pipeline_parallel;
     if stages > 1 {
         notes.push(format!(
             "{stages} stages: the fullest one is counted, roughly; run, knee and sweep do not model stages yet"
@@ -192,6 +140,72 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         options,
         notes,
     })
+}
+
+/// The model in the formats that are asked for, which the GPU must have.
+fn in_formats(
+    args: &Args,
+    mut model: ModelShape,
+    device: &Device,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<ModelShape> {
+    if let Some(dtype) = parse_dtype(&args.dtype)? {
+        model = model.with_dtype(dtype);
+    }
+    if let Some(word) = &args.quantization {
+        model = model.with_quantization(parse_quantization(word)?);
+    }
+    let asked = AskedFormats {
+        dtype: args.dtype != "auto",
+        quantization: args.quantization.is_some(),
+    };
+    let found = check_formats(asked, &mut model, device);
+    let problems: Vec<Diagnostic> = found.problems.iter().map(refused).collect();
+    if !problems.is_empty() {
+        return Err(Diagnostics(problems).into());
+    }
+    notes.extend(found.notes);
+    Ok(model)
+}
+
+/// The flags over vLLM's defaults, checked against the model.
+fn options(args: &Args, device: &Device, model: &ModelShape) -> anyhow::Result<MemoryOptions> {
+    let defaults = MemoryOptions::vllm_defaults(device, model);
+    let pool = args.kv_cache_memory_bytes.as_deref().map(pool_bytes);
+    let options = MemoryOptions {
+        tensor_parallel: args.tensor_parallel_size,
+        pipeline_parallel: args.pipeline_parallel_size,
+        gpu_memory_utilization: args
+            .gpu_memory_utilization
+            .unwrap_or(defaults.gpu_memory_utilization),
+        kv_dtype: parse_kv_cache_dtype(&args.kv_cache_dtype)?.unwrap_or(model.dtype),
+        block_size: args.block_size.unwrap_or(defaults.block_size),
+        max_num_batched_tokens: args
+            .max_num_batched_tokens
+            .unwrap_or(defaults.max_num_batched_tokens),
+        max_num_seqs: args.max_num_seqs.unwrap_or(defaults.max_num_seqs),
+        max_model_len: args.max_model_len.unwrap_or(defaults.max_model_len),
+        enforce_eager: args.enforce_eager,
+        kv_cache_memory_bytes: pool.transpose()?,
+        num_gpu_blocks_override: args.num_gpu_blocks_override,
+        ..defaults
+    };
+    let share = options.gpu_memory_utilization;
+    ensure!(
+        share > 0.0 && share <= 1.0,
+        "`--gpu-memory-utilization` must lie above 0 and at most 1; {share} does not (92 % is 0.92)"
+    );
+    ensure!(
+        options.max_model_len <= model.max_position,
+        "`--max-model-len {}` is longer than the model allows: its context is {} tokens",
+        options.max_model_len,
+        model.max_position
+    );
+    let (stages, layers) = (options.pipeline_parallel, model.layer_count());
+    if stages > layers {
+        bail!("`--pipeline-parallel-size {stages}`: the model has only {layers} layers to share");
+    }
+    Ok(options)
 }
 
 /// A format that is refused, by the flag that asks for it.
@@ -216,112 +230,6 @@ fn pool_bytes(text: &str) -> anyhow::Result<crate::units::Bytes> {
         .map(crate::units::Bytes)
         .or_else(|_| parse_bytes(text));
     bytes.context("`--kv-cache-memory-bytes`")
-}
-
-fn write_text(out: &mut dyn Write, question: &Question, plan: &MemoryPlan, why: bool) -> anyhow::Result<()> {
-    let Question {
-        device,
-        model,
-        options,
-        ..
-    } = question;
-    let ceilings = ceilings(device, model, options.tensor_parallel);
-    let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
-    writeln!(
-        out,
-        " FITS          weights {:.1} GiB · runtime ~{:.1} · KV pool {:.1} GiB = {} tokens in {} blocks ({})",
-        plan.weights.gib(),
-        runtime.gib(),
-        plan.kv_pool.gib(),
-        short(plan.tokens() as f64),
-        grouped(u64::from(plan.num_gpu_blocks)),
-        kv_per_token(model, options),
-    )?;
-    let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
-    writeln!(
-        out,
-        " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical",
-        requests(plan.concurrency(options.max_model_len)),
-        grouped(u64::from(options.max_model_len)),
-        grouped(plan.concurrency(typical)),
-        grouped(u64::from(typical)),
-    )?;
-    writeln!(
-        out,
-        " ceilings      prefill ≤ {} tok/s (compute roof)  |  decode bs=1 ≤ {} tok/s (memory roof)  |  ridge point {:.0} tokens/step",
-        short(ceilings.prefill_tokens_per_s),
-        short(ceilings.decode_tokens_per_s),
-        ceilings.ridge_tokens,
-    )?;
-    if why {
-        write_arithmetic(out, question, plan, &ceilings)?;
-    } else {
-        writeln!(
-            out,
-            " why           below ~{:.0} tokens per step the GPU waits for memory; above it, for math   [--why for the arithmetic]",
-            ceilings.ridge_tokens
-        )?;
-    }
-    if !question.assumed.is_empty() {
-        writeln!(
-            out,
-            " assumed       vLLM 0.33 defaults {}",
-            question.assumed.join(" ")
-        )?;
-    }
-    writeln!(
-        out,
-        " estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start"
-    )?;
-    for note in &question.notes {
-        writeln!(out, " note          {note}")?;
-    }
-    Ok(())
-}
-
-/// `128 KiB/token: 32 layers × 8 KV heads × 128 × 2 × bfloat16`.
-fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
-    let tp = options.tensor_parallel;
-    let bytes = model.kv_bytes_per_token(options.kv_dtype, tp);
-    let dtype = options.kv_dtype.name();
-    let terms: Vec<String> = model
-        .layers
-        .iter()
-        .map(|group| match group.attention {
-            Attention::Grouped {
-                kv_heads,
-                head_dim,
-                window,
-                ..
-            } => {
-                let window = window.map_or(String::new(), |window| {
-                    format!(" (window {})", grouped(u64::from(window)))
-                });
-                let heads = (kv_heads / tp).max(1);
-                format!(
-                    "{} layers{window} × {heads} KV heads × {head_dim} × 2",
-                    group.count
-                )
-            }
-            Attention::Latent {
-                kv_rank, rope_dim, ..
-            } => {
-                format!("{} layers × ({kv_rank} + {rope_dim}) latent", group.count)
-            }
-        })
-        .collect();
-    format!(
-        "{} KiB/token: {}, {dtype}",
-        plain(bytes.0 as f64 / 1024.0),
-        terms.join(" + ")
-    )
-}
-
-fn requests(count: u64) -> String {
-    match count {
-        1 => "1 request".to_string(),
-        _ => format!("{} requests", grouped(count)),
-    }
 }
 
 /// The flags that were not given, with the values of vLLM 0.33.
@@ -358,252 +266,11 @@ fn assumed(args: &Args, options: &MemoryOptions) -> Vec<String> {
     open.map(|(flag, _, value)| format!("--{flag} {value}")).collect()
 }
 
-/// Every line is `what   arithmetic = result`.
-fn write_arithmetic(
-    out: &mut dyn Write,
-    question: &Question,
-    plan: &MemoryPlan,
-    ceilings: &Ceilings,
-) -> anyhow::Result<()> {
-    let lines = memory_lines(question, plan)
-        .into_iter()
-        .chain(request_lines(question, plan))
-        .chain(roof_lines(question, ceilings));
-    for (what, arithmetic) in lines {
-        writeln!(out, "   {what:<18} {arithmetic}")?;
-    }
-    Ok(())
-}
-
-fn memory_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
-    let Question {
-        device,
-        model,
-        options,
-        ..
-    } = question;
-    let tp = options.tensor_parallel;
-    let estimate = plan.estimates;
-    let mut lines = vec![(
-        "  memory",
-        format!(
-            "{:.1} GiB that {} offers × {} = {:.2} GiB",
-            device.memory.gib(),
-            device.id,
-            options.gpu_memory_utilization,
-            plan.requested.gib()
-        ),
-    )];
-    let of_ranks = if tp > 1 { format!("/{tp}") } else { String::new() };
-    let shared = if tp * options.pipeline_parallel > 1 {
-        ", this GPU's share"
-    } else {
-        ""
-    };
-    lines.push((
-        "- weights",
-        format!(
-            "{} parameters, {} linear layers, {} rest{shared} = {:.2} GiB",
-            grouped(model.parameters()),
-            storage(model),
-            model.dtype.name(),
-            plan.weights.gib()
-        ),
-    ));
-    lines.push((
-        "- activations",
-        format!(
-            "{} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
-            grouped(u64::from(options.max_num_batched_tokens)),
-            model.dtype.bytes(),
-            grouped(model.widest_intermediate()),
-            grouped(u64::from(model.hidden_size)),
-            grouped(u64::from(
-                options.max_num_seqs.min(options.max_num_batched_tokens)
-            )),
-            grouped(u64::from(model.vocab_size)),
-            estimate.activations.gib()
-        ),
-    ));
-    let graphs = if options.enforce_eager {
-        "none, eager"
-    } else {
-        "19.2 MiB a layer"
-    };
-    lines.push((
-        "- CUDA graphs",
-        format!("{graphs} = {:.2} GiB   estimate", estimate.cuda_graphs.gib()),
-    ));
-    lines.push((
-        "- runtime",
-        format!(
-            "buffers and workspaces = {:.2} GiB   estimate",
-            estimate.runtime.gib()
-        ),
-    ));
-    let given = if options.kv_cache_memory_bytes.is_some() {
-        "as given"
-    } else {
-        "the rest"
-    };
-    lines.push(("= KV pool", format!("{given} = {:.2} GiB", plan.kv_pool.gib())));
-    lines
-}
-
-fn storage(model: &ModelShape) -> String {
-    match model.quantization {
-        Quantization::None => model.dtype.name().to_string(),
-        quantization => quantization.name(),
-    }
-}
-
-fn request_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
-    let options = &question.options;
-    let blocks = |tokens: u32| {
-        let blocks = plain(plan.blocks_of_request(tokens));
-        format!(
-            "{} tokens take {blocks} blocks: {} ÷ {blocks} = {}",
-            grouped(u64::from(tokens)),
-            grouped(u64::from(plan.num_gpu_blocks)),
-            requests(plan.concurrency(tokens))
-        )
-    };
-    let mut lines = vec![
-        ("  KV per token", kv_per_token(&question.model, options)),
-        (
-            "  KV blocks",
-            format!(
-                "{} B ÷ ({} tokens × {} B) = {} blocks = {} tokens",
-                grouped(plan.kv_pool.0),
-                plan.block_size,
-                grouped(plan.layout.block_bytes.0 / u64::from(plan.block_size)),
-                grouped(u64::from(plan.num_gpu_blocks)),
-                grouped(plan.tokens())
-            ),
-        ),
-        ("  worst case", blocks(options.max_model_len)),
-        ("  typical", blocks(TYPICAL_PROMPT + TYPICAL_OUTPUT)),
-    ];
-    if plan.layout.groups > 1 {
-        let groups = format!(
-            "{} groups of layers are allocated apart (vLLM counts {} blocks of one group); \
-             layers with a window free what slid out of it",
-            plan.layout.groups,
-            grouped(u64::from(plan.num_gpu_blocks) * u64::from(plan.layout.groups))
-        );
-        lines.push(("  windows", groups));
-    }
-    lines
-}
-
-fn roof_lines(question: &Question, ceilings: &Ceilings) -> Vec<(&'static str, String)> {
-    let bandwidth = question.device.memory_bandwidth;
-    let tp = question.options.tensor_parallel;
-    vec![
-        (
-            "  prefill roof",
-            format!(
-                "{tp} × {} ÷ {} a token = {} tok/s",
-                format_flops(ceilings.peak),
-                with_unit(ceilings.flops_per_token.0, "FLOP"),
-                short(ceilings.prefill_tokens_per_s)
-            ),
-        ),
-        (
-            "  decode roof",
-            format!(
-                "{} ÷ {} of weights read a step = {} tok/s for one sequence",
-                format_rate(bandwidth),
-                with_unit(ceilings.streamed.0 as f64, "B"),
-                short(ceilings.decode_tokens_per_s)
-            ),
-        ),
-        (
-            "  ridge point",
-            format!(
-                "({} of layers ÷ {}) ÷ ({} ÷ {}) = {:.0} tokens",
-                with_unit(ceilings.layer_weights.0 as f64, "B"),
-                format_rate(bandwidth),
-                with_unit(ceilings.flops_per_token.0, "FLOP"),
-                format_flops(ceilings.peak),
-                ceilings.ridge_tokens
-            ),
-        ),
-    ]
-}
-
-fn question_json(question: &Question) -> Value {
-    let options = &question.options;
-    json!({
-        "model": question.model.name,
-        "gpu": question.device.id,
-        "tensor_parallel_size": options.tensor_parallel,
-        "pipeline_parallel_size": options.pipeline_parallel,
-        "gpu_memory_utilization": options.gpu_memory_utilization,
-        "dtype": question.model.dtype.name(),
-        "quantization": question.model.quantization.name(),
-        "kv_cache_dtype": options.kv_dtype.name(),
-        "block_size": options.block_size,
-        "max_model_len": options.max_model_len,
-        "max_num_seqs": options.max_num_seqs,
-        "max_num_batched_tokens": options.max_num_batched_tokens,
-        "enforce_eager": options.enforce_eager,
-        "kv_bytes_per_token": question.model.kv_bytes_per_token(options.kv_dtype, options.tensor_parallel).0,
-        "parameters": question.model.parameters(),
-        "active_parameters": question.model.active_parameters(),
-        "assumed": question.assumed,
-        "notes": question.notes,
-    })
-}
-
-fn fits_json(question: &Question, plan: &MemoryPlan) -> Value {
-    let options = &question.options;
-    let ceilings = ceilings(&question.device, &question.model, options.tensor_parallel);
-    let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
-    json!({
-        "version": 1,
-        "fits": true,
-        "scenario": question_json(question),
-        "memory_bytes": question.device.memory.0,
-        "requested_bytes": plan.requested.0,
-        "weight_bytes": plan.weights.0,
-        "activation_bytes": plan.estimates.activations.0,
-        "cuda_graph_bytes": plan.estimates.cuda_graphs.0,
-        "runtime_bytes": plan.estimates.runtime.0,
-        "estimated": ["activation_bytes", "cuda_graph_bytes", "runtime_bytes"],
-        "kv_pool_bytes": plan.kv_pool.0,
-        "kv_block_bytes": plan.layout.block_bytes.0,
-        "kv_cache_groups": plan.layout.groups,
-        "num_gpu_blocks": plan.num_gpu_blocks,
-        "kv_tokens": plan.tokens(),
-        "max_concurrency": plan.concurrency(options.max_model_len),
-        "typical_tokens": typical,
-        "typical_concurrency": plan.concurrency(typical),
-        "prefill_ceiling_tok_s": ceilings.prefill_tokens_per_s,
-        "decode_ceiling_tok_s": ceilings.decode_tokens_per_s,
-        "ridge_tokens": ceilings.ridge_tokens,
-    })
-}
-
-fn does_not_fit_json(question: &Question, error: &DoesNotFit) -> Value {
-    let remedies: Vec<Value> = error
-        .remedies
-        .iter()
-        .map(|remedy| json!({"flags": remedy.flags, "kv_tokens": remedy.tokens}))
-        .collect();
-    json!({
-        "version": 1,
-        "fits": false,
-        "scenario": question_json(question),
-        "reason": error.to_string(),
-        "remedies": remedies,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use serde_json::Value;
 
     #[derive(Parser)]
     struct Cli {

@@ -10,13 +10,15 @@ mod known;
 use super::diagnostic::{Diagnostic, Place};
 use known::Effect::{Ignored, NotModelled};
 use known::Takes::{Many, Nothing, One};
-use known::{Effect, KNOWN, Takes};
+use known::{Effect, Takes};
 
 /// vLLM's short forms.
-const SHORT: [(&str, &str); 8] = [
+const SHORT: [(&str, &str); 10] = [
     ("-tp", "--tensor-parallel-size"),
     ("-pp", "--pipeline-parallel-size"),
     ("-dp", "--data-parallel-size"),
+    ("-dcp", "--decode-context-parallel-size"),
+    ("-pcp", "--prefill-context-parallel-size"),
     ("-ep", "--enable-expert-parallel"),
     ("-q", "--quantization"),
     ("-sc", "--speculative-config"),
@@ -25,7 +27,9 @@ const SHORT: [(&str, &str); 8] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 3] = [
+const ALIASES: [(&str, &str); 5] = [
+    ("--custom-output-len", "--output-len"),
+    ("--device-memory-utilization", "--gpu-memory-utilization"),
     ("--prefix-len", "--random-prefix-len"),
     ("--cuda-graph-sizes", "--cudagraph-capture-sizes"),
     ("--dataset", "--dataset-path"),
@@ -99,14 +103,21 @@ pub fn normalise(args: &[String]) -> Normalised {
             );
             continue;
         }
-        if let Some((_, takes, effect)) = KNOWN.iter().find(|(known, ..)| *known == name) {
-            let values = take_values(&args[at..], *takes, value.is_some());
+        if let Some((takes, effect)) = known::find(&name) {
+            let values = take_values(&args[at..], takes, value.is_some());
             at += values.len();
-            out.drop_flag(
-                &name,
-                value.as_deref().or(values.first().map(String::as_str)),
-                *effect,
-            );
+            let value = value.as_deref().or(values.first().map(String::as_str));
+            out.drop_flag(&name, value, effect);
+            continue;
+        }
+        // Every switch of vLLM has its `--no-X`, which asks for what is done anyway.
+        let switched_off = name.strip_prefix("no-").and_then(known::find);
+        if let Some((Nothing, effect)) = switched_off {
+            let reason = match effect {
+                Ignored(reason) => reason,
+                NotModelled(..) => "it is off in any case",
+            };
+            out.drop_flag(&name, None, Ignored(reason));
             continue;
         }
         // `--enable-chunked-prefill false`, as people write it.
@@ -222,6 +233,20 @@ mod tests {
         check("--served-model-name a b --max-num-seqs 4", "--max-num-seqs 4");
         let args = ["--temperature".to_string(), "0".to_string()];
         assert!(normalise(&args).ignored[0].starts_with("--temperature has no effect"));
+    }
+
+    #[test]
+    fn a_switch_may_be_negated_where_its_being_off_is_what_is_simulated() {
+        check(
+            "--no-enable-expert-parallel --no-log-error-stack -q fp8",
+            "--quantization fp8",
+        );
+        check("--device-memory-utilization 0.8", "--gpu-memory-utilization 0.8");
+        let args = ["--no-enable-dbo".to_string()];
+        assert_eq!(
+            normalise(&args).ignored,
+            ["--no-enable-dbo has no effect: it is off in any case"]
+        );
     }
 
     #[test]

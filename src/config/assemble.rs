@@ -28,80 +28,117 @@ pub const QUICKSTART: &str = "quickstart";
 /// Every flag that cannot be understood, or the file's first syntax error.
 pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
     let mut notes = Vec::new();
-    let mut document = scenario(flags, files, &mut notes)?;
-    let mut problems = Vec::new();
-    if let Some(target) = flags.target.as_deref().filter(|target| !is_scenario(target)) {
-        document.set("model.name", toml::Value::from(target), "MODEL");
+    let document = scenario(flags, files, &mut notes)?;
+    let mut layers = Layers {
+        document,
+        notes,
+        problems: Vec::new(),
+    };
+    layers.positional(flags);
+    if let Some(command) = &flags.serve_cmd {
+        layers.serve_cmd(command);
+    }
+    let bench = flags.bench_cmd.as_deref();
+    let results = bench.and_then(|command| layers.bench_cmd(command));
+    let is_vllm_client = match flags.traffic.client {
+        Some(client) => client == ClientKind::Vllm,
+        None => results.is_some(),
+    };
+    layers.flags(flags);
+    if is_vllm_client {
+        flags::vllm_client_defaults(&mut layers.document);
+    }
+    if !layers.problems.is_empty() {
+        return Err(Diagnostics(layers.problems));
+    }
+    Ok(Assembled {
+        document: layers.document,
+        results: results.unwrap_or_default(),
+        notes: layers.notes,
+    })
+}
+
+/// A document that layers are put upon, the lowest first.
+struct Layers {
+    document: Document,
+    notes: Vec<String>,
+    problems: Vec<Diagnostic>,
+}
+
+impl Layers {
+    /// A positional that names no scenario is the model.
+    fn positional(&mut self, flags: &ScenarioFlags) {
+        let Some(target) = flags.target.as_deref().filter(|target| !is_scenario(target)) else {
+            return;
+        };
+        self.document
+            .set("model.name", toml::Value::from(target), "MODEL");
         if flags.model.is_some() {
-            problems.push(
+            self.problems.push(
                 Diagnostic::new(format!("`{target}` and `--model` both name the model")).help("keep one"),
             );
         }
     }
-    if let Some(command) = &flags.serve_cmd {
-        match pasted::serve(command) {
-            Ok((parsed, ignored)) => {
-                notes.extend(ignored);
-                let target = parsed.target.clone().or_else(|| parsed.model.clone());
-                if let Some(model) = target {
-                    document.set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
-                }
-                problems.extend(flags::apply_serve(
-                    &mut document,
-                    &ScenarioFlags {
-                        model: None,
-                        ..parsed
-                    },
-                    "--serve-cmd ",
-                ));
-            }
-            Err(wrong) => problems.extend(wrong),
+
+    fn serve_cmd(&mut self, command: &str) {
+        let (parsed, ignored) = match pasted::serve(command) {
+            Ok(parsed) => parsed,
+            Err(wrong) => return self.problems.extend(wrong),
+        };
+        self.notes.extend(ignored);
+        if let Some(model) = parsed.target.clone().or_else(|| parsed.model.clone()) {
+            self.document
+                .set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
         }
+        let server = ScenarioFlags {
+            model: None,
+            ..parsed
+        };
+        let wrong = flags::apply_serve(&mut self.document, &server, "--serve-cmd ");
+        self.problems.extend(wrong);
     }
-    let mut is_vllm_client = flags.traffic.client == Some(ClientKind::Vllm);
-    let mut results = ResultFlags::default();
-    if let Some(command) = &flags.bench_cmd {
-        match pasted::bench(command) {
-            Ok(bench) => {
-                notes.extend(bench.ignored);
-                if let (Some(model), None) = (bench.model, document.get("model.name")) {
-                    document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
-                }
-                let traffic = TrafficFlags {
-                    client: bench.traffic.client.or(Some(ClientKind::Vllm)),
-                    ..bench.traffic
-                };
-                notes.extend(overlooked::lengths(&traffic, "--bench-cmd "));
-                problems.extend(flags::apply_traffic(&mut document, &traffic, "--bench-cmd "));
-                problems.extend(flags::apply_slo(&mut document, &bench.slo, "--bench-cmd "));
-                problems.extend(apply_report(&mut document, &bench.results, "--bench-cmd "));
-                report::vllm_defaults(&mut document);
-                results = bench.results;
-                is_vllm_client = flags.traffic.client != Some(ClientKind::Plain);
+
+    /// What the command says about its result; `None` if it is not understood.
+    fn bench_cmd(&mut self, command: &str) -> Option<ResultFlags> {
+        let bench = match pasted::bench(command) {
+            Ok(bench) => bench,
+            Err(wrong) => {
+                self.problems.extend(wrong);
+                return None;
             }
-            Err(wrong) => problems.extend(wrong),
+        };
+        let from = "--bench-cmd ";
+        let document = &mut self.document;
+        self.notes.extend(bench.ignored);
+        if let (Some(model), None) = (bench.model, document.get("model.name")) {
+            document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
         }
+        let traffic = TrafficFlags {
+            client: bench.traffic.client.or(Some(ClientKind::Vllm)),
+            ..bench.traffic
+        };
+        self.notes.extend(overlooked::lengths(&traffic, from));
+        self.problems
+            .extend(flags::apply_traffic(document, &traffic, from));
+        self.problems.extend(flags::apply_slo(document, &bench.slo, from));
+        self.problems.extend(apply_report(document, &bench.results, from));
+        report::vllm_defaults(document);
+        Some(bench.results)
     }
-    let pasted: Vec<_> = ["--serve-cmd ", "--bench-cmd "]
-        .iter()
-        .flat_map(|command| document.set_by(command))
-        .collect();
-    notes.extend(overlooked::lengths(&flags.traffic, ""));
-    problems.extend(flags::apply_serve(&mut document, flags, ""));
-    problems.extend(flags::apply_traffic(&mut document, &flags.traffic, ""));
-    problems.extend(flags::apply_slo(&mut document, &flags.slo, ""));
-    notes.extend(overlooked::overridden(&document, pasted));
-    if is_vllm_client {
-        flags::vllm_client_defaults(&mut document);
-    }
-    if problems.is_empty() {
-        Ok(Assembled {
-            document,
-            results,
-            notes,
-        })
-    } else {
-        Err(Diagnostics(problems))
+
+    /// The command line's own flags, which replace what pasted commands said.
+    fn flags(&mut self, flags: &ScenarioFlags) {
+        let pasted: Vec<_> = ["--serve-cmd ", "--bench-cmd "]
+            .iter()
+            .flat_map(|command| self.document.set_by(command))
+            .collect();
+        let document = &mut self.document;
+        self.notes.extend(overlooked::lengths(&flags.traffic, ""));
+        self.problems.extend(flags::apply_serve(document, flags, ""));
+        self.problems
+            .extend(flags::apply_traffic(document, &flags.traffic, ""));
+        self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
+        self.notes.extend(overlooked::overridden(document, pasted));
     }
 }
 

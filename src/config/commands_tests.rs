@@ -310,11 +310,41 @@ fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
         ("--gpu a100-sxm-80gb --quantization fp8", "has no fp8 units"),
         ("--gpu h100 --quantization mxfp4", "mxfp4 stores experts"),
         ("--gpu h100 --dtype float32", "timed at the 16-bit rate"),
+        (
+            "--gpu t4 --quantization fp8",
+            "weights are stored so and computed in 16 bits",
+        ),
+        (
+            "--gpu t4 --quantization fp8 --engine vllm@0.11",
+            "fp8 needs 8.0 in vllm@0.11",
+        ),
     ] {
         let told = on(flags);
         assert!(told.contains(part), "{flags}: {told}");
     }
     assert!(!on("--gpu t4 --dtype float16").contains("bfloat16"));
+    let told = said(&format!(
+        "openai/gpt-oss-20b --gpu t4 --tensor-parallel-size 4 {TRAFFIC}"
+    ));
+    assert!(told.contains("mxfp4 needs 8.0"), "{told}");
+}
+
+#[test]
+fn the_budget_of_a_step_is_what_each_version_derives() {
+    let short = "--max-model-len 4096 --no-enable-chunked-prefill";
+    let budget = |flags: &str| {
+        let line = format!("{TRAFFIC} --gpu h100-sxm --model meta-llama/Llama-3.1-8B-Instruct {flags}");
+        resolve_line(&line)
+            .unwrap()
+            .scenario
+            .engine
+            .max_num_batched_tokens
+    };
+    assert_eq!(budget(&format!("--engine vllm@0.33 {short}")), 8192);
+    assert_eq!(budget(&format!("--engine vllm@0.11 {short}")), 4096);
+    let few = "--max-model-len 4096 --max-num-seqs 1";
+    assert_eq!(budget(&format!("--engine vllm@0.33 {few}")), 4096);
+    assert_eq!(budget(&format!("--engine vllm@0.11 {few}")), 8192);
 }
 
 #[test]

@@ -1,5 +1,11 @@
 //! The engine's flags: given, by profile, or derived as the engine itself derives them at start-up.
 
+mod batch;
+
+use std::fmt::Display;
+
+use batch::batch;
+
 use super::document::Source;
 use super::judge::Judge;
 use super::profile::{self, Profile};
@@ -69,98 +75,46 @@ pub(super) fn resolve(
 ) -> EngineFlags {
     let profile = profile(judge, raw);
     refuse_gone(judge, raw, &profile);
-    let by_profile = || Source::Profile(profile.profile.clone());
-    let defaults = &profile.defaults;
-    let max_model_len = max_model_len(judge, raw, model_len);
-    let chunked = judge.take(
-        "engine.enable_chunked_prefill",
-        raw.enable_chunked_prefill,
-        defaults.enable_chunked_prefill,
-        by_profile(),
-    );
-    let caching = judge.take(
-        "engine.enable_prefix_caching",
-        raw.enable_prefix_caching,
-        defaults.enable_prefix_caching,
-        by_profile(),
-    );
-    let (max_num_batched_tokens, max_num_seqs) =
-        batch_sizes(judge, raw, &profile, device, max_model_len, chunked);
-    let budget = lower(
-        judge,
-        "engine.max_num_scheduled_tokens",
-        raw.max_num_scheduled_tokens,
-        max_num_batched_tokens,
-    );
-    let running = lower(
-        judge,
-        "engine.max_num_active_seqs",
-        raw.max_num_active_seqs,
-        max_num_seqs,
-    );
+    let batch = batch(judge, raw, &profile, device, model_len);
     let block_size = block_size(judge, raw, &profile);
-    let threshold = judge.count(
-        "engine.long_prefill_token_threshold",
-        raw.long_prefill_token_threshold,
-        (0, TOKENS_MAX),
-        defaults.long_prefill_token_threshold,
-        by_profile(),
-    );
-    let interval = judge.count(
-        "engine.prefill_schedule_interval",
-        raw.prefill_schedule_interval,
-        (1, 1 << 20),
-        defaults.prefill_schedule_interval,
-        by_profile(),
-    );
+    let (threshold, interval) = prefill_limits(judge, raw, &profile);
     check_stream_interval(judge, raw, &profile);
-    let utilization = judge.take(
-        "engine.gpu_memory_utilization",
-        raw.gpu_memory_utilization,
-        defaults.gpu_memory_utilization,
-        by_profile(),
-    );
-    judge.fraction("engine.gpu_memory_utilization", utilization, false, true);
-    let watermark = judge.take(
-        "engine.watermark",
-        raw.watermark,
-        defaults.watermark,
-        by_profile(),
-    );
-    judge.fraction("engine.watermark", watermark, true, false);
-    let reserve = judge.take(
+    let (utilization, watermark) = memory_shares(judge, raw, &profile);
+    let defaults = &profile.defaults;
+    let reserve = take(
+        judge,
+        &profile,
         "engine.scheduler_reserve_full_isl",
         raw.scheduler_reserve_full_isl,
         defaults.scheduler_reserve_full_isl,
-        by_profile(),
     );
-    let asynchronous = judge.take(
+    let asynchronous = take(
+        judge,
+        &profile,
         "engine.async_scheduling",
         raw.async_scheduling,
         defaults.async_scheduling,
-        by_profile(),
     );
     let policy = policy(judge, raw, &profile);
     let graph_mode = graph_mode(judge, raw, &profile);
-    let capture_sizes = capture_sizes(judge, raw, &profile, device, max_num_seqs, max_num_batched_tokens);
+    let capture_sizes = capture_sizes(judge, raw, &profile, device, batch.seqs, batch.tokens);
     let max_num_queued_reqs = raw
         .max_num_queued_reqs
         .map(|limit| judge.required("engine.max_num_queued_reqs", limit, (1, TOKENS_MAX)));
-    let kv_cache_memory_bytes = raw.kv_cache_memory_bytes.map(|bytes| bytes.0);
     let blocks = raw
         .num_gpu_blocks_override
         .map(|blocks| judge.required("engine.num_gpu_blocks_override", blocks, (2, TOKENS_MAX)));
     let config = EngineConfig {
         profile: profile.profile.clone(),
-        max_model_len,
-        max_num_seqs: running,
-        max_num_batched_tokens: budget,
-        enable_chunked_prefill: chunked,
+        max_model_len: batch.max_model_len,
+        max_num_seqs: batch.running,
+        max_num_batched_tokens: batch.budget,
+        enable_chunked_prefill: batch.chunked,
         long_prefill_token_threshold: threshold,
         policy,
         block_size,
         num_gpu_blocks: 0,
-        enable_prefix_caching: caching,
+        enable_prefix_caching: batch.caching,
         watermark_blocks: 0,
         prefill_schedule_interval: interval,
         queue_depth: if asynchronous { 2 } else { 1 },
@@ -170,10 +124,10 @@ pub(super) fn resolve(
     };
     EngineFlags {
         config,
-        max_num_seqs,
-        max_num_batched_tokens,
+        max_num_seqs: batch.seqs,
+        max_num_batched_tokens: batch.tokens,
         gpu_memory_utilization: utilization,
-        kv_cache_memory_bytes,
+        kv_cache_memory_bytes: raw.kv_cache_memory_bytes.map(|bytes| bytes.0),
         num_gpu_blocks_override: blocks,
         watermark,
         graph_mode,
@@ -181,6 +135,49 @@ pub(super) fn resolve(
         asynchronous,
         profile,
     }
+}
+
+/// What is given, or the profile's default.
+fn take<T: Clone + Display + Into<toml::Value>>(
+    judge: &mut Judge,
+    profile: &Profile,
+    key: &str,
+    given: Option<T>,
+    default: T,
+) -> T {
+    judge.take(key, given, default, Source::Profile(profile.profile.clone()))
+}
+
+/// `long_prefill_token_threshold` and `prefill_schedule_interval`.
+fn prefill_limits(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (u32, u32) {
+    let source = || Source::Profile(profile.profile.clone());
+    let threshold = judge.count(
+        "engine.long_prefill_token_threshold",
+        raw.long_prefill_token_threshold,
+        (0, TOKENS_MAX),
+        profile.defaults.long_prefill_token_threshold,
+        source(),
+    );
+    let interval = judge.count(
+        "engine.prefill_schedule_interval",
+        raw.prefill_schedule_interval,
+        (1, 1 << 20),
+        profile.defaults.prefill_schedule_interval,
+        source(),
+    );
+    (threshold, interval)
+}
+
+/// `gpu_memory_utilization` and `watermark`, both shares.
+fn memory_shares(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (f64, f64) {
+    let key = "engine.gpu_memory_utilization";
+    let default = profile.defaults.gpu_memory_utilization;
+    let utilization = take(judge, profile, key, raw.gpu_memory_utilization, default);
+    judge.fraction(key, utilization, false, true);
+    let key = "engine.watermark";
+    let watermark = take(judge, profile, key, raw.watermark, profile.defaults.watermark);
+    judge.fraction(key, watermark, true, false);
+    (utilization, watermark)
 }
 
 fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> u32 {
@@ -238,112 +235,6 @@ fn refuse_gone(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
                 why.clone(),
             );
         }
-    }
-}
-
-fn max_model_len(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> u32 {
-    let key = "engine.max_model_len";
-    let allowed = model_len.unwrap_or(u32::MAX >> 2);
-    let source = Source::Assumption("what the model allows".to_string());
-    let most = (1 << 30) - 1;
-    let value = match (raw.max_model_len, model_len) {
-        (None, None) => return allowed,
-        _ => judge.count(key, raw.max_model_len, (2, most), u64::from(allowed), source),
-    };
-    if value > allowed && raw.max_model_len.is_some() {
-        let label = format!("the model's context is {allowed} tokens");
-        judge.wrong_help(
-            key,
-            "is longer than the model allows",
-            label,
-            format!("write at most {allowed}"),
-        );
-    }
-    value
-}
-
-/// `max_num_batched_tokens` and `max_num_seqs` as vLLM's start-up derives and checks them (1.15).
-fn batch_sizes(
-    judge: &mut Judge,
-    raw: &RawEngine,
-    profile: &Profile,
-    device: Option<&Device>,
-    max_model_len: u32,
-    chunked: bool,
-) -> (u32, u32) {
-    let (tokens_key, seqs_key) = ("engine.max_num_batched_tokens", "engine.max_num_seqs");
-    let row = device.map_or_else(
-        || {
-            profile
-                .batch
-                .last()
-                .expect("profiles have rows, which a test checks")
-        },
-        |device| profile.batch_for(device),
-    );
-    let doubled = match raw.performance_mode {
-        Some(RawPerformanceMode::Throughput) => 2,
-        _ => 1,
-    };
-    if let Some(mode) = raw.performance_mode {
-        judge.given("engine.performance_mode", format!("{mode:?}").to_lowercase());
-    }
-    let on = device.map_or(String::new(), |device| format!(" on {}", device.id));
-    let mut default_tokens = row.max_num_batched_tokens * doubled;
-    let mut default_seqs = row.max_num_seqs * doubled;
-    if !chunked {
-        default_tokens = default_tokens.max(u64::from(max_model_len));
-    }
-    if let Some(seqs) = raw.max_num_seqs {
-        default_tokens = default_tokens.min(seqs.0.saturating_mul(u64::from(max_model_len)).max(1));
-    }
-    if let Some(tokens) = raw.max_num_batched_tokens {
-        default_seqs = default_seqs.min(tokens.0.max(1));
-    }
-    let source = || Source::Profile(format!("{}{on}", profile.profile));
-    let tokens = judge.count(
-        tokens_key,
-        raw.max_num_batched_tokens,
-        (1, TOKENS_MAX),
-        default_tokens,
-        source(),
-    );
-    let seqs = judge.count(
-        seqs_key,
-        raw.max_num_seqs,
-        (1, TOKENS_MAX),
-        default_seqs.min(u64::from(tokens)),
-        source(),
-    );
-    if !chunked && tokens < max_model_len {
-        let label = format!("{tokens} tokens, but prompts may have {max_model_len}");
-        let help = format!(
-            "write {max_model_len} or more, a smaller max_model_len, or enable_chunked_prefill = true"
-        );
-        judge.wrong_help(
-            tokens_key,
-            "must hold the longest prompt when chunked prefill is off",
-            label,
-            help,
-        );
-    }
-    if tokens < seqs {
-        let label = format!("{tokens} is less than max_num_seqs = {seqs}");
-        judge.wrong_help(
-            tokens_key,
-            "must be at least max_num_seqs",
-            label,
-            format!("write at least {seqs}, or a smaller max_num_seqs"),
-        );
-    }
-    (tokens, seqs)
-}
-
-/// A second limit that may only lower the first.
-fn lower(judge: &mut Judge, key: &str, given: Option<super::scalar::Count>, first: u32) -> u32 {
-    match given {
-        Some(limit) => judge.required(key, limit, (1, u64::from(first))),
-        None => first,
     }
 }
 

@@ -4,6 +4,7 @@
 //! units of its own is computed in a wider one, and a note says so.
 
 use super::judge::Judge;
+use super::profile::Profile;
 use super::raw::{RawDtype, RawModel};
 use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, Mlp, ModelShape, Quantization};
@@ -67,6 +68,22 @@ pub(super) fn check(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, d
     judge.notes.extend(notes);
 }
 
+/// Tells a judge which formats this version of the engine refuses on the GPU.
+pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelShape, device: &Device) {
+    let is_turing = device.architecture == Architecture::Turing;
+    if is_turing && model.quantization == Quantization::Fp8 && !profile.startup.fp8_on_turing {
+        judge.wrong_help(
+            "model.quantization",
+            "is a format that the engine does not run on this GPU",
+            format!(
+                "{} is of compute capability 7.5, and fp8 needs 8.0 in {}",
+                device.id, profile.profile
+            ),
+            "a newer profile runs it",
+        );
+    }
+}
+
 /// Turing has no bfloat16: vLLM refuses it where it is asked for and takes float16 where it is not.
 fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape, device: &Device) {
     if model.dtype == Dtype::Bf16 && device.architecture == Architecture::Turing {
@@ -93,6 +110,7 @@ fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape
     }
 }
 
+/// What vLLM's `get_min_capability` refuses (mxfp4 before Ampere), and what its kernels widen to 16 bits.
 fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelShape, device: &Device) {
     let peaks = &device.peaks;
     let has_experts = model
@@ -107,6 +125,15 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
                 problem: "has no effect on this model",
                 label: "mxfp4 stores experts, and it has none".to_string(),
                 help: "leave it out, or write fp8, awq or nvfp4",
+            });
+            return;
+        }
+        Quantization::Mxfp4 if device.architecture == Architecture::Turing => {
+            found.problems.push(FormatProblem {
+                key: "model.quantization",
+                problem: "is a format that the engine does not run on this GPU",
+                label: format!("{} is of compute capability 7.5, and mxfp4 needs 8.0", device.id),
+                help: "give a newer GPU, or a checkpoint in another format",
             });
             return;
         }

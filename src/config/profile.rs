@@ -40,6 +40,8 @@ pub struct Profile {
     pub defaults: Defaults,
     /// Batch sizes by device memory, first match.
     pub batch: Vec<BatchRow>,
+    /// What else start-up derives and refuses.
+    pub startup: Startup,
     /// Which batch sizes are captured.
     pub graphs: GraphRule,
     /// Behaviours.
@@ -82,6 +84,18 @@ pub struct BatchRow {
     pub max_num_batched_tokens: u64,
     /// Most running sequences.
     pub max_num_seqs: u64,
+}
+
+/// What start-up derives and refuses, where versions differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Startup {
+    /// A budget that nobody gave is at least the default without chunked prefill and at most
+    /// `max_num_seqs * max_model_len` (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`); else it is
+    /// `max_model_len` without chunked prefill and the default with it (`EngineArgs._set_default_args`).
+    pub budget_keeps_default: bool,
+    /// fp8 weights run on Turing, expanded to 16 bits (`Fp8Config.get_min_capability`).
+    pub fp8_on_turing: bool,
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).

@@ -8,7 +8,7 @@ use super::files::{self, Files};
 use super::formats;
 use super::judge::{Judge, Provenance};
 use super::machine;
-use super::raw::RawCluster;
+use super::raw::{RawCluster, RawScenario};
 use super::report::{self, Report};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
@@ -84,20 +84,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     document.remove("sweep");
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
-    let seed = match raw.workload.seed {
-        Some(seed) => {
-            judge.given("workload.seed", seed);
-            seed.0
-        }
-        None => {
-            judge.assume(
-                "workload.seed",
-                0i64,
-                Source::Assumption("the first seed".to_string()),
-            );
-            0
-        }
-    };
+    let seed = seed(&mut judge, &raw);
     let mut model = machine::model(&mut judge, &raw.model, files);
     let device = machine::device(&mut judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
@@ -106,6 +93,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let tensor_parallel = layout(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
     let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
+    if let (Some(model), Some(device)) = (&model, &device) {
+        formats::check_version(&mut judge, &engine.profile, model, device);
+    }
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
@@ -116,15 +106,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     };
     let context = workload::typical_context(&spec);
-    if let Prefix::Sessions {
-        turns, fixed_turns, ..
-    } = spec.prefix
-    {
-        let each = if fixed_turns { "each" } else { "each on average" };
-        judge.notes.push(format!(
-            "the arrival rate is of conversations, which send {turns} requests {each}"
-        ));
-    }
+    judge.notes.extend(sessions_note(&spec.prefix));
     let machine = machine::build(
         &mut judge,
         &raw,
@@ -170,6 +152,34 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         notes: judge.notes,
         document: judge.document,
     })
+}
+
+fn seed(judge: &mut Judge, raw: &RawScenario) -> u64 {
+    let key = "workload.seed";
+    match raw.workload.seed {
+        Some(seed) => {
+            judge.given(key, seed);
+            seed.0
+        }
+        None => {
+            judge.assume(key, 0i64, Source::Assumption("the first seed".to_string()));
+            0
+        }
+    }
+}
+
+/// With sessions, a rate is of conversations.
+fn sessions_note(prefix: &Prefix) -> Option<String> {
+    let Prefix::Sessions {
+        turns, fixed_turns, ..
+    } = prefix
+    else {
+        return None;
+    };
+    let each = if *fixed_turns { "each" } else { "each on average" };
+    Some(format!(
+        "the arrival rate is of conversations, which send {turns} requests {each}"
+    ))
 }
 
 /// Puts the workload that the scenario starts from below it.

@@ -13,6 +13,8 @@ mod distribution;
 mod in_flight;
 mod leap;
 mod moments;
+mod observation;
+mod options;
 mod packed;
 mod recorder;
 mod samples;
@@ -24,6 +26,8 @@ mod stretch;
 mod summary;
 
 pub use distribution::Distribution;
-pub use recorder::{Observation, Recorder, RecorderOptions, Records, Sending, SloLimits};
+pub use observation::{Observation, Sending};
+pub use options::{RecorderOptions, Records, SloLimits};
+pub use recorder::Recorder;
 pub use stretch::{Fleet, Metric, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};

@@ -8,81 +8,23 @@
 //! about; an arrival comes before anything else about its request. Requests that left are told once, by
 //! [`Fact::Ended`] (a refused one by [`Fact::Rejected`], with or without an ending after it).
 
-use super::LittleAudit;
 use super::audit::Audit;
 use super::batches::Batches;
 use super::detail::Detail;
 use super::distribution::Distribution;
 use super::in_flight::{InFlight, Place};
 use super::leap::Ends;
+use super::observation::{Observation, Sending};
+use super::options::{RecorderOptions, Records};
 use super::packed::Packed;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
-use super::stretch::{Counts, Fleet, Metric, Peaks, Stretch, Tally, Work};
-use super::summary::{RequestRecord, SeriesPoint, Summary};
-use crate::cost::StepLoad;
+use super::stretch::{Counts, Metric, Peaks, Stretch, Tally, Work};
+use super::summary::SeriesPoint;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
-
-/// Limits that a request must meet to count as good; all must hold (B-13).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SloLimits {
-    /// Most time to first token.
-    pub ttft: Option<Picos>,
-    /// Most mean time per output token.
-    pub tpot: Option<Picos>,
-    /// Most time from send to last token.
-    pub e2el: Option<Picos>,
-}
-
-impl SloLimits {
-    /// Whether any limit is set.
-    #[must_use]
-    pub fn any(&self) -> bool {
-        self.ttft.is_some() || self.tpot.is_some() || self.e2el.is_some()
-    }
-
-    fn hold(&self, ttft: Picos, tpot: Picos, e2el: Picos) -> bool {
-        let within = |value: Picos, limit: Option<Picos>| limit.is_none_or(|limit| value <= limit);
-        within(ttft, self.ttft) && within(tpot, self.tpot) && within(e2el, self.e2el)
-    }
-}
-
-/// Which per-request records to keep. They cost memory in proportion to the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Records {
-    /// None.
-    #[default]
-    None,
-    /// One for each request.
-    Requests,
-    /// One for each request, with all its token gaps.
-    WithItls,
-}
-
-/// What a [`Recorder`] needs to know.
-#[derive(Clone, Copy, Debug)]
-pub struct RecorderOptions {
-    /// The machines.
-    pub fleet: Fleet,
-    /// Goodput limits.
-    pub slo: SloLimits,
-    /// Records to keep.
-    pub records: Records,
-}
-
-/// When requests were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sending {
-    /// When the first one was.
-    pub first: Picos,
-    /// When the last one was.
-    pub last: Picos,
-    /// When the last one would have been without a limit on requests in flight: nothing new came after that.
-    pub last_wished: Picos,
-}
 
 /// Collects a run.
 #[derive(Clone, Debug)]
@@ -102,53 +44,6 @@ pub struct Recorder {
     samples: Samples,
     audit: Audit,
     detail: Option<Detail>,
-}
-
-/// A finished run as it was seen, before anyone judges it.
-#[derive(Clone, Debug)]
-pub struct Observation {
-    /// Closed batches, then what came after the last; consecutive and complete.
-    pub stretches: Vec<Stretch>,
-    /// How many of the stretches are whole batches.
-    pub whole_batches: usize,
-    /// The machines.
-    pub fleet: Fleet,
-    /// Goodput limits.
-    pub slo: SloLimits,
-    /// When requests were sent: what follows is drain.
-    pub sending: Sending,
-    /// The end of the run: the last answer if it drained.
-    pub end: Picos,
-    /// All of it.
-    pub whole: Summary,
-    /// Little's law over all of it.
-    pub little: LittleAudit,
-    /// Broken conservation laws.
-    pub violations: Vec<String>,
-    /// State over time.
-    pub series: Vec<SeriesPoint>,
-    /// A sample of the steps: (load, seconds, how many like it).
-    pub sampled_steps: Vec<(StepLoad, f64, u64)>,
-    /// Per-request records, when asked for, in order of leaving.
-    pub records: Option<Vec<RequestRecord>>,
-}
-
-impl Observation {
-    /// The averages over consecutive stretches; `None` for an empty range.
-    #[must_use]
-    pub fn summary_of(&self, stretches: std::ops::Range<usize>) -> Option<Summary> {
-        let inside = |upto: &[Stretch]| {
-            upto.iter().map(Stretch::sent).sum::<u64>() - upto.iter().map(Stretch::ended).sum::<u64>()
-        };
-        let joined = Stretch::joined(self.stretches.get(stretches.clone())?)?;
-        let inside = inside(&self.stretches[..stretches.end]);
-        Some(joined.summary(
-            &self.fleet,
-            inside,
-            self.whole.max_output_tokens_per_s as u64,
-            self.slo.any(),
-        ))
-    }
 }
 
 impl Recorder {
@@ -526,6 +421,8 @@ impl Tally<Distribution> {
 mod tests {
     use super::super::single_server::{self, Server};
     use super::*;
+    use crate::cost::StepLoad;
+    use crate::metrics::{Fleet, LittleAudit, SloLimits};
     use proptest::prelude::*;
 
     fn recorder(records: Records) -> Recorder {

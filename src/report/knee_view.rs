@@ -103,7 +103,7 @@ fn limited_by(knee: &Knee) -> Option<String> {
         ),
         (None, Some(binding)) => binds(&binding, limiter, &pressure),
         (None, None) => format!(
-            "saturation: the queue grows before any promise is seen to break (the engine is busy {} of the time)",
+            "saturation: the backlog grows before any promise is seen to break (the engine is busy {} of the time)",
             percent(pressure.busy)
         ),
     };

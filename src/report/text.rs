@@ -83,7 +83,7 @@ fn served(result: &RunResult, meta: &ResultMeta) -> String {
         Verdict::Stable => format!("stable {load}: {}", headline(result)),
         Verdict::Critical => format!("CRITICAL {load}: {}", headline(result)),
         Verdict::Unstable => format!(
-            "UNSTABLE {load}: queue grows {} req/s; no steady-state latency exists",
+            "UNSTABLE {load}: backlog grows {} req/s; no steady-state latency exists",
             significant(result.growth_per_s)
         ),
         Verdict::TooShort => {
@@ -427,7 +427,7 @@ mod tests {
         let mut critical = fixtures::stable_run();
         critical.verdict = Verdict::Critical;
         assert_snapshot!(first(&critical, &meta), @"CRITICAL at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms ±7.95 %, TPOT p50 7.25 ms, 1,280 tok/s out");
-        assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists");
+        assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: backlog grows 0.400 req/s; no steady-state latency exists");
         assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused");
         let mut crowded = fixtures::stable_run();
         crowded.whole.rejected = 9_000;
@@ -484,7 +484,7 @@ mod tests {
     #[test]
     fn an_unstable_run_says_what_its_figures_are_worth() {
         assert_snapshot!(run(&fixtures::unstable_run(), &fixtures::meta(), Style::default()), @r"
-        UNSTABLE at 10.0 req/s: queue grows 0.400 req/s; no steady-state latency exists
+        UNSTABLE at 10.0 req/s: backlog grows 0.400 req/s; no steady-state latency exists
           why         the number in the system grew in 19 of 20 windows
           ignored     --served-model-name: no effect on timing
           trust       ●●○ decode calibrated   ●○○ prefill roofline only

@@ -152,7 +152,10 @@ fn row(point: &KneePoint, at_knee: bool) -> Vec<String> {
 
 fn state(point: &KneePoint, at_knee: bool) -> String {
     match point.verdict {
-        Verdict::Unstable => format!("UNSTABLE: queue grows {} req/s", significant(point.growth_per_s)),
+        Verdict::Unstable => format!(
+            "UNSTABLE: backlog grows {} req/s",
+            significant(point.growth_per_s)
+        ),
         Verdict::Critical => match point.p99_ttft {
             Some(interval) => format!(
                 "critical: ±{}",
@@ -195,7 +198,7 @@ mod tests {
             22.0  99.6 %   78.0 ms   362 ms   15.9 ms  27.0 ms     45.0  11.2 %  stable
           ▶ 24.2  99.0 %    112 ms   498 ms   18.8 ms  33.1 ms     60.0  15.0 %  stable, SLO knee
             26.0  75.8 %    340 ms   2.10 s   24.1 ms  41.7 ms     74.0  18.5 %  critical: ±33.3 %
-            28.0       –         –        –         –        –        –       –  UNSTABLE: queue grows 0.400 req/s
+            28.0       –         –        –         –        –        –       –  UNSTABLE: backlog grows 0.400 req/s
 
           p99 TTFT │                                                      ┊  ▃▆█
              (log) │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▁▁▂▂▃▄▅████┄┄┄┄ SLO 500 ms
@@ -219,7 +222,7 @@ mod tests {
           assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
 
           req/s  attain  TTFT p50  p99  TPOT p50  p99  running  KV  state
-           28.0       –         –    –         –    –        –   –  UNSTABLE: queue grows 0.400 req/s
+           28.0       –         –    –         –    –        –   –  UNSTABLE: backlog grows 0.400 req/s
         ");
         view.points.clear();
         assert_snapshot!(answer(&view), @"NO RATE meets the SLO");

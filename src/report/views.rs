@@ -116,7 +116,7 @@ pub struct KneeView {
     pub points: Vec<KneePoint>,
     /// Highest rate that meets the objectives, requests per second; `None` where none does.
     pub knee: Option<Estimate>,
-    /// Rate above which the queue grows without bound, requests per second.
+    /// Rate above which requests pile up without bound, waiting or in the batch, requests per second.
     pub saturation: Option<Estimate>,
     /// The objectives.
     pub limits: Vec<Limit>,

@@ -37,7 +37,7 @@ impl Default for SearchOptions {
 pub struct Knee {
     /// The highest rate within the objective; `None` if no rate tried was.
     pub within_slo: Option<Estimate>,
-    /// The rate above which the queue grows; `None` if no rate tried overloaded the system.
+    /// The rate above which requests pile up, waiting or in the batch; `None` if no rate tried overloaded the system.
     pub saturation: Option<Estimate>,
     /// The hardest-pressed resource at the knee, where the points know their pressure.
     pub limiter: Option<Limiter>,

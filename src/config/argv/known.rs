@@ -1,4 +1,10 @@
 //! Flags of `vllm serve` and `vllm bench serve` that have no field of their own, each with what becomes of it and why.
+//!
+//! Those that come one by one are here, with the values that change nothing; `families` lists those of one subject that
+//! share a reason. Together with the flags that clap knows they are all that vLLM 0.33 has.
+
+mod bench;
+mod families;
 
 /// What a flag without a field of its own does to a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +31,26 @@ const SPECULATION: &str = "speculative decoding is not modelled yet";
 const OFFLOAD: &str = "KV offloading is not modelled yet";
 const LORA: &str = "LoRA adapters are not modelled";
 const SAMPLING: &str = "sampling does not change the time of a step here";
-const CLIENT: &str = "there is no connection to make";
+const IMAGES: &str = "prompts are text tokens";
+const CONTEXT_PARALLEL: &str = "context parallelism is not modelled yet";
+const MICROBATCHES: &str = "overlapped micro-batches are not modelled yet";
 
 use Effect::{Ignored, NotModelled};
 use Takes::{Many, Nothing, One};
+use bench::BENCH;
+use families::FAMILIES;
 
-/// Flags of `vllm serve` and `vllm bench serve` that have no field of their own.
-pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
+/// Finds a flag by its name in kebab case.
+pub(super) fn find(name: &str) -> Option<(Takes, Effect)> {
+    let alone = SERVE.iter().chain(BENCH).find(|(known, ..)| *known == name);
+    let in_family = || FAMILIES.iter().find(|(.., names)| names.contains(&name));
+    alone
+        .map(|&(_, takes, effect)| (takes, effect))
+        .or_else(|| in_family().map(|&(takes, effect, _)| (takes, effect)))
+}
+
+/// Flags of `vllm serve` that have no field of their own.
+const SERVE: &[(&str, Takes, Effect)] = &[
     ("host", One, Ignored(SERVER)),
     ("port", One, Ignored(SERVER)),
     ("uds", One, Ignored(SERVER)),
@@ -73,13 +92,9 @@ pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
     ("logprobs-mode", One, Ignored(SAMPLING)),
     ("guided-decoding-backend", One, Ignored(SAMPLING)),
     ("structured-outputs-config", One, Ignored(SAMPLING)),
-    ("limit-mm-per-prompt", One, Ignored("prompts are text tokens")),
-    ("mm-processor-kwargs", One, Ignored("prompts are text tokens")),
-    (
-        "allowed-local-media-path",
-        One,
-        Ignored("prompts are text tokens"),
-    ),
+    ("limit-mm-per-prompt", One, Ignored(IMAGES)),
+    ("mm-processor-kwargs", One, Ignored(IMAGES)),
+    ("allowed-local-media-path", One, Ignored(IMAGES)),
     ("trust-remote-code", Nothing, Ignored(LOADING)),
     ("load-format", One, Ignored(LOADING)),
     ("download-dir", One, Ignored(LOADING)),
@@ -237,106 +252,131 @@ pub(super) const KNOWN: &[(&str, Takes, Effect)] = &[
         Ignored("it matters with --data-parallel-size only"),
     ),
     ("additional-config", One, Ignored("it is read by plug-ins")),
-    // vllm bench serve
-    ("backend", One, Ignored(CLIENT)),
-    ("endpoint-type", One, Ignored(CLIENT)),
-    ("base-url", One, Ignored(CLIENT)),
-    ("endpoint", One, Ignored(CLIENT)),
-    ("header", Many, Ignored(CLIENT)),
-    ("insecure", Nothing, Ignored(CLIENT)),
     (
-        "ready-check-timeout-sec",
+        "nnodes",
         One,
-        Ignored("the simulated server is ready at once"),
+        NotModelled("1", "engines of several nodes are not modelled yet"),
     ),
-    ("request-id-prefix", One, Ignored("a name changes nothing")),
     (
-        "disable-tqdm",
-        Nothing,
-        Ignored("it changes the client's screen only"),
-    ),
-    ("profile", Nothing, Ignored("there is nothing to profile")),
-    (
-        "num-warmups",
+        "node-rank",
         One,
-        NotModelled(
-            "0",
-            "warm-up requests are not sent: the simulated server has nothing to warm, but their prompt would be in the prefix cache",
-        ),
+        NotModelled("0", "engines of several nodes are not modelled yet"),
     ),
     (
-        "probe-request-rate",
+        "headless",
+        Nothing,
+        NotModelled("false", "engines of several nodes are not modelled yet"),
+    ),
+    (
+        "decode-context-parallel-size",
         One,
-        NotModelled("0", "probe requests are not modelled"),
-    ),
-    ("logprobs", One, Ignored(SAMPLING)),
-    ("top-p", One, Ignored(SAMPLING)),
-    ("top-k", One, Ignored(SAMPLING)),
-    ("min-p", One, Ignored(SAMPLING)),
-    ("temperature", One, Ignored(SAMPLING)),
-    ("frequency-penalty", One, Ignored(SAMPLING)),
-    ("presence-penalty", One, Ignored(SAMPLING)),
-    ("repetition-penalty", One, Ignored(SAMPLING)),
-    (
-        "use-beam-search",
-        Nothing,
-        NotModelled("false", "beam search is not modelled"),
+        NotModelled("1", CONTEXT_PARALLEL),
     ),
     (
-        "ignore-eos",
-        Nothing,
-        Ignored("outputs have the asked length unless [workload.endings] says otherwise"),
-    ),
-    ("extra-body", One, Ignored(SAMPLING)),
-    (
-        "no-stream",
-        Nothing,
-        Ignored("it is about how a data set is downloaded"),
-    ),
-    (
-        "no-oversample",
-        Nothing,
-        NotModelled("false", "lengths are drawn with replacement"),
-    ),
-    (
-        "disable-shuffle",
-        Nothing,
-        NotModelled("false", "lengths are drawn with replacement"),
-    ),
-    ("skip-chat-template", Nothing, Ignored(TEXT)),
-    (
-        "append-result",
-        Nothing,
-        NotModelled("false", "each result is a file of its own"),
-    ),
-    ("lora-assignment", One, Ignored(LORA)),
-    (
-        "random-batch-size",
+        "prefill-context-parallel-size",
         One,
-        NotModelled("1", "it is for embedding models"),
+        NotModelled("1", CONTEXT_PARALLEL),
     ),
+    ("ubatch-size", One, NotModelled("0", MICROBATCHES)),
+    ("enable-dbo", Nothing, NotModelled("false", MICROBATCHES)),
     (
-        "plot-timeline",
+        "enable-eplb",
         Nothing,
-        Ignored("use --format or plimsoll timeline"),
+        NotModelled("false", "expert parallelism is not modelled yet"),
     ),
     (
-        "timeline-itl-thresholds",
+        "enable-elastic-ep",
+        Nothing,
+        NotModelled("false", "expert parallelism is not modelled yet"),
+    ),
+    (
+        "enable-hc-sp",
+        Nothing,
+        NotModelled("false", "sequence parallelism is not modelled yet"),
+    ),
+    (
+        "offload-group-size",
         One,
-        Ignored("it is for --plot-timeline"),
-    ),
-    ("plot-dataset-stats", Nothing, Ignored("use plimsoll trace")),
-    (
-        "self-timed",
-        Nothing,
-        Ignored("a trace always brings its own arrival times; --request-rate scales them"),
+        NotModelled("0", "weights offloaded to the host are not modelled yet"),
     ),
     (
-        "no-self-timed",
-        Nothing,
+        "scheduler-cls",
+        One,
         NotModelled(
             "",
-            "a trace always brings its own arrival times; --request-rate scales them",
+            "a scheduler of one's own is not modelled: the rules here are vLLM's",
         ),
+    ),
+    (
+        "disable-hybrid-kv-cache-manager",
+        Nothing,
+        NotModelled(
+            "false",
+            "layers with a window free the KV cache that slid out of it; keeping it is not modelled",
+        ),
+    ),
+    (
+        "kv-cache-dtype-skip-layers",
+        Many,
+        NotModelled("", "all layers keep their KV cache in one format here"),
+    ),
+    (
+        "kv-sharing-fast-prefill",
+        Nothing,
+        NotModelled("false", "layers that share a KV cache are not modelled"),
+    ),
+    (
+        "prefix-cache-retention-interval",
+        One,
+        NotModelled("0", "other checkpoints of sliding windows are not modelled yet"),
+    ),
+    (
+        "prefix-match-unit",
+        One,
+        NotModelled("", "prefixes are found block by block here"),
+    ),
+    (
+        "quantization-config",
+        One,
+        NotModelled(
+            "",
+            "write it as quantization_config into the config.json and give its path",
+        ),
+    ),
+    (
+        "model-class-overrides",
+        One,
+        NotModelled(
+            "",
+            "changed model shapes: write the config.json and give its path",
+        ),
+    ),
+    (
+        "diffusion-config",
+        One,
+        NotModelled("", "diffusion models are not modelled"),
+    ),
+    (
+        "engram-config",
+        One,
+        NotModelled("", "embeddings kept by the host are not modelled"),
+    ),
+    (
+        "mm-encoder-only",
+        Nothing,
+        NotModelled("false", "an instance that generates nothing is not modelled"),
+    ),
+    (
+        "config",
+        One,
+        NotModelled(
+            "",
+            "a file of flags is not read: paste its flags, or write a scenario",
+        ),
+    ),
+    (
+        "swa-bounded-replay",
+        Nothing,
+        Ignored("it is for DeepSeek-V4.1 only"),
     ),
 ];

@@ -14,53 +14,68 @@ const QUEUE_LARGE: u64 = 2_000_000;
 
 /// What each of two things allows by itself and both together do not.
 pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
-    let say = |judge: &mut Judge, key: &str, needs: &str| {
+    check_all_at_once(judge, spec);
+    check_count(judge, spec);
+    if let (Arrivals::Users { .. }, Prefix::Sessions { .. }) = (&spec.arrivals, &spec.prefix) {
         judge.wrong_help(
-            key,
-            &format!("needs {needs}"),
-            "it is not given",
-            "add --num-prompts, or num_prompts in [workload]",
+            "workload.prefix.sessions",
+            "contradicts users",
+            "both decide when the next request follows an answer",
+            "give a rate at which conversations start, or leave the sessions out",
         );
-    };
-    let is_unlimited = spec.client.max_concurrency.is_none();
-    match (&spec.arrivals, spec.num_prompts) {
-        (Arrivals::AllAtOnce, None) if is_unlimited => {
-            say(
-                judge,
-                "workload.arrivals",
-                "the number of requests when all are sent at once (or a --max-concurrency)",
-            );
-        }
-        (Arrivals::AllAtOnce, Some(count)) if is_unlimited && count > QUEUE_MAX => {
-            judge.wrong_help(
-                "workload.num_prompts",
-                "must be at most 20 million when all are sent at once",
-                queue_memory(count),
-                "give --max-concurrency 4096 (no engine runs more), a --request-rate, or fewer requests",
-            );
-        }
-        (Arrivals::AllAtOnce, Some(count)) if is_unlimited && count > QUEUE_LARGE => {
-            judge.notes.push(format!(
-                "{}; a --max-concurrency needs none of it",
-                queue_memory(count)
-            ));
-        }
-        (Arrivals::Ramp { .. }, None) => say(
+    }
+}
+
+/// What is sent all at once waits in memory, unless a limit lets it in one by one.
+fn check_all_at_once(judge: &mut Judge, spec: &WorkloadSpec) {
+    if !matches!(spec.arrivals, Arrivals::AllAtOnce) {
+        return;
+    }
+    if spec.client.max_concurrency.is_some() {
+        judge.notes.push(
+            "all at once under a concurrency limit is a closed loop: each answer lets the next request in"
+                .to_string(),
+        );
+        return;
+    }
+    match spec.num_prompts {
+        None => need_count(
+            judge,
+            "workload.arrivals",
+            "the number of requests when all are sent at once (or a --max-concurrency)",
+        ),
+        Some(count) if count > QUEUE_MAX => judge.wrong_help(
+            "workload.num_prompts",
+            "must be at most 20 million when all are sent at once",
+            queue_memory(count),
+            "give --max-concurrency 4096 (no engine runs more), a --request-rate, or fewer requests",
+        ),
+        Some(count) if count > QUEUE_LARGE => judge.notes.push(format!(
+            "{}; a --max-concurrency needs none of it",
+            queue_memory(count)
+        )),
+        Some(_) => {}
+    }
+}
+
+/// What divides or places requests by their number needs it.
+fn check_count(judge: &mut Judge, spec: &WorkloadSpec) {
+    if spec.num_prompts.is_some() {
+        return;
+    }
+    if matches!(spec.arrivals, Arrivals::Ramp { .. }) {
+        need_count(
             judge,
             "workload.arrivals.ramp",
             "the number of requests: it ramps over them",
-        ),
-        (Arrivals::AllAtOnce, _) if !is_unlimited => {
-            judge.notes.push("all at once under a concurrency limit is a closed loop: each answer lets the next request in".to_string());
-        }
-        _ => {}
+        );
     }
     let has_rate = matches!(
         spec.arrivals,
         Arrivals::Poisson { .. } | Arrivals::Gamma { .. } | Arrivals::Constant { .. }
     );
-    if spec.client.rescale_arrivals && has_rate && spec.num_prompts.is_none() {
-        say(
+    if spec.client.rescale_arrivals && has_rate {
+        need_count(
             judge,
             "workload.client.rescale_arrivals",
             "the number of requests: it places the last of them",
@@ -72,23 +87,22 @@ pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
             exact_shares: true,
             ..
         }
-    ) && spec.num_prompts.is_none()
-    {
-        say(
+    ) {
+        need_count(
             judge,
             "workload.prefix.groups.exact_shares",
             "the number of requests: it divides them",
         );
     }
-    if let (Arrivals::Users { .. }, Prefix::Sessions { .. }) = (&spec.arrivals, &spec.prefix) {
-        let help = "give a rate at which conversations start, or leave the sessions out";
-        judge.wrong_help(
-            "workload.prefix.sessions",
-            "contradicts users",
-            "both decide when the next request follows an answer",
-            help,
-        );
-    }
+}
+
+fn need_count(judge: &mut Judge, key: &str, needs: &str) {
+    judge.wrong_help(
+        key,
+        &format!("needs {needs}"),
+        "it is not given",
+        "add --num-prompts, or num_prompts in [workload]",
+    );
 }
 
 /// The memory of this machine, not of the simulated one.

@@ -1,0 +1,185 @@
+//! The arithmetic behind the answer, a line a quantity, for `--why`.
+
+use std::io::Write;
+
+use super::text::{kv_per_token, requests};
+use super::{Question, TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use crate::cli::figures::{grouped, plain, short, with_unit};
+use crate::engine::ceilings::Ceilings;
+use crate::engine::memory::MemoryPlan;
+use crate::model::{ModelShape, Quantization};
+use crate::quantity::{format_flops, format_rate};
+
+/// Every line is `what   arithmetic = result`.
+pub(super) fn write_arithmetic(
+    out: &mut dyn Write,
+    question: &Question,
+    plan: &MemoryPlan,
+    ceilings: &Ceilings,
+) -> anyhow::Result<()> {
+    let lines = memory_lines(question, plan)
+        .into_iter()
+        .chain(request_lines(question, plan))
+        .chain(roof_lines(question, ceilings));
+    for (what, arithmetic) in lines {
+        writeln!(out, "   {what:<18} {arithmetic}")?;
+    }
+    Ok(())
+}
+
+fn memory_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
+    let Question {
+        device,
+        model,
+        options,
+        ..
+    } = question;
+    let tp = options.tensor_parallel;
+    let estimate = plan.estimates;
+    let mut lines = vec![(
+        "  memory",
+        format!(
+            "{:.1} GiB that {} offers × {} = {:.2} GiB",
+            device.memory.gib(),
+            device.id,
+            options.gpu_memory_utilization,
+            plan.requested.gib()
+        ),
+    )];
+    let of_ranks = if tp > 1 { format!("/{tp}") } else { String::new() };
+    let shared = if tp * options.pipeline_parallel > 1 {
+        ", this GPU's share"
+    } else {
+        ""
+    };
+    lines.push((
+        "- weights",
+        format!(
+            "{} parameters, {} linear layers, {} rest{shared} = {:.2} GiB",
+            grouped(model.parameters()),
+            storage(model),
+            model.dtype.name(),
+            plan.weights.gib()
+        ),
+    ));
+    lines.push((
+        "- activations",
+        format!(
+            "{} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
+            grouped(u64::from(options.max_num_batched_tokens)),
+            model.dtype.bytes(),
+            grouped(model.widest_intermediate()),
+            grouped(u64::from(model.hidden_size)),
+            grouped(u64::from(
+                options.max_num_seqs.min(options.max_num_batched_tokens)
+            )),
+            grouped(u64::from(model.vocab_size)),
+            estimate.activations.gib()
+        ),
+    ));
+    let graphs = if options.enforce_eager {
+        "none, eager"
+    } else {
+        "19.2 MiB a layer"
+    };
+    lines.push((
+        "- CUDA graphs",
+        format!("{graphs} = {:.2} GiB   estimate", estimate.cuda_graphs.gib()),
+    ));
+    lines.push((
+        "- runtime",
+        format!(
+            "buffers and workspaces = {:.2} GiB   estimate",
+            estimate.runtime.gib()
+        ),
+    ));
+    let given = if options.kv_cache_memory_bytes.is_some() {
+        "as given"
+    } else {
+        "the rest"
+    };
+    lines.push(("= KV pool", format!("{given} = {:.2} GiB", plan.kv_pool.gib())));
+    lines
+}
+
+fn storage(model: &ModelShape) -> String {
+    match model.quantization {
+        Quantization::None => model.dtype.name().to_string(),
+        quantization => quantization.name(),
+    }
+}
+
+fn request_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
+    let options = &question.options;
+    let blocks = |tokens: u32| {
+        let blocks = plain(plan.blocks_of_request(tokens));
+        format!(
+            "{} tokens take {blocks} blocks: {} ÷ {blocks} = {}",
+            grouped(u64::from(tokens)),
+            grouped(u64::from(plan.num_gpu_blocks)),
+            requests(plan.concurrency(tokens))
+        )
+    };
+    let mut lines = vec![
+        ("  KV per token", kv_per_token(&question.model, options)),
+        (
+            "  KV blocks",
+            format!(
+                "{} B ÷ ({} tokens × {} B) = {} blocks = {} tokens",
+                grouped(plan.kv_pool.0),
+                plan.block_size,
+                grouped(plan.layout.block_bytes.0 / u64::from(plan.block_size)),
+                grouped(u64::from(plan.num_gpu_blocks)),
+                grouped(plan.tokens())
+            ),
+        ),
+        ("  worst case", blocks(options.max_model_len)),
+        ("  typical", blocks(TYPICAL_PROMPT + TYPICAL_OUTPUT)),
+    ];
+    if plan.layout.groups > 1 {
+        let groups = format!(
+            "{} groups of layers are allocated apart (vLLM counts {} blocks of one group); \
+             layers with a window free what slid out of it",
+            plan.layout.groups,
+            grouped(u64::from(plan.num_gpu_blocks) * u64::from(plan.layout.groups))
+        );
+        lines.push(("  windows", groups));
+    }
+    lines
+}
+
+fn roof_lines(question: &Question, ceilings: &Ceilings) -> Vec<(&'static str, String)> {
+    let bandwidth = question.device.memory_bandwidth;
+    let tp = question.options.tensor_parallel;
+    vec![
+        (
+            "  prefill roof",
+            format!(
+                "{tp} × {} ÷ {} a token = {} tok/s",
+                format_flops(ceilings.peak),
+                with_unit(ceilings.flops_per_token.0, "FLOP"),
+                short(ceilings.prefill_tokens_per_s)
+            ),
+        ),
+        (
+            "  decode roof",
+            format!(
+                "{} ÷ {} of weights read a step = {} tok/s for one sequence",
+                format_rate(bandwidth),
+                with_unit(ceilings.streamed.0 as f64, "B"),
+                short(ceilings.decode_tokens_per_s)
+            ),
+        ),
+        (
+            "  ridge point",
+            format!(
+                "({} of layers ÷ {}) ÷ ({} ÷ {}) = {:.0} tokens",
+                with_unit(ceilings.layer_weights.0 as f64, "B"),
+                format_rate(bandwidth),
+                with_unit(ceilings.flops_per_token.0, "FLOP"),
+                format_flops(ceilings.peak),
+                ceilings.ridge_tokens
+            ),
+        ),
+    ]
+}

@@ -1,0 +1,77 @@
+//! The answer as JSON, quantities in bytes, tokens and tokens per second.
+
+use serde_json::{Value, json};
+
+use super::{Question, TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use crate::engine::ceilings::ceilings;
+use crate::engine::memory::{DoesNotFit, MemoryPlan};
+
+fn question_json(question: &Question) -> Value {
+    let options = &question.options;
+    json!({
+        "model": question.model.name,
+        "gpu": question.device.id,
+        "tensor_parallel_size": options.tensor_parallel,
+        "pipeline_parallel_size": options.pipeline_parallel,
+        "gpu_memory_utilization": options.gpu_memory_utilization,
+        "dtype": question.model.dtype.name(),
+        "quantization": question.model.quantization.name(),
+        "kv_cache_dtype": options.kv_dtype.name(),
+        "block_size": options.block_size,
+        "max_model_len": options.max_model_len,
+        "max_num_seqs": options.max_num_seqs,
+        "max_num_batched_tokens": options.max_num_batched_tokens,
+        "enforce_eager": options.enforce_eager,
+        "kv_bytes_per_token": question.model.kv_bytes_per_token(options.kv_dtype, options.tensor_parallel).0,
+        "parameters": question.model.parameters(),
+        "active_parameters": question.model.active_parameters(),
+        "assumed": question.assumed,
+        "notes": question.notes,
+    })
+}
+
+/// What fits.
+pub(super) fn fits_json(question: &Question, plan: &MemoryPlan) -> Value {
+    let options = &question.options;
+    let ceilings = ceilings(&question.device, &question.model, options.tensor_parallel);
+    let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
+    json!({
+        "version": 1,
+        "fits": true,
+        "scenario": question_json(question),
+        "memory_bytes": question.device.memory.0,
+        "requested_bytes": plan.requested.0,
+        "weight_bytes": plan.weights.0,
+        "activation_bytes": plan.estimates.activations.0,
+        "cuda_graph_bytes": plan.estimates.cuda_graphs.0,
+        "runtime_bytes": plan.estimates.runtime.0,
+        "estimated": ["activation_bytes", "cuda_graph_bytes", "runtime_bytes"],
+        "kv_pool_bytes": plan.kv_pool.0,
+        "kv_block_bytes": plan.layout.block_bytes.0,
+        "kv_cache_groups": plan.layout.groups,
+        "num_gpu_blocks": plan.num_gpu_blocks,
+        "kv_tokens": plan.tokens(),
+        "max_concurrency": plan.concurrency(options.max_model_len),
+        "typical_tokens": typical,
+        "typical_concurrency": plan.concurrency(typical),
+        "prefill_ceiling_tok_s": ceilings.prefill_tokens_per_s,
+        "decode_ceiling_tok_s": ceilings.decode_tokens_per_s,
+        "ridge_tokens": ceilings.ridge_tokens,
+    })
+}
+
+/// What does not, and the changes that would make it.
+pub(super) fn does_not_fit_json(question: &Question, error: &DoesNotFit) -> Value {
+    let remedies: Vec<Value> = error
+        .remedies
+        .iter()
+        .map(|remedy| json!({"flags": remedy.flags, "kv_tokens": remedy.tokens}))
+        .collect();
+    json!({
+        "version": 1,
+        "fits": false,
+        "scenario": question_json(question),
+        "reason": error.to_string(),
+        "remedies": remedies,
+    })
+}

@@ -1,0 +1,123 @@
+//! The answer as text: the verdict first, then what it allows and what was assumed.
+
+use std::io::Write;
+
+use super::arithmetic::write_arithmetic;
+use super::{Question, TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use crate::cli::figures::{grouped, plain, short};
+use crate::engine::ceilings::ceilings;
+use crate::engine::memory::{MemoryOptions, MemoryPlan};
+use crate::model::{Attention, ModelShape};
+
+/// Writes what fits; with `why`, the arithmetic too.
+pub(super) fn write_text(
+    out: &mut dyn Write,
+    question: &Question,
+    plan: &MemoryPlan,
+    why: bool,
+) -> anyhow::Result<()> {
+    let Question {
+        device,
+        model,
+        options,
+        ..
+    } = question;
+    let ceilings = ceilings(device, model, options.tensor_parallel);
+    let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
+    writeln!(
+        out,
+        " FITS          weights {:.1} GiB · runtime ~{:.1} · KV pool {:.1} GiB = {} tokens in {} blocks ({})",
+        plan.weights.gib(),
+        runtime.gib(),
+        plan.kv_pool.gib(),
+        short(plan.tokens() as f64),
+        grouped(u64::from(plan.num_gpu_blocks)),
+        kv_per_token(model, options),
+    )?;
+    let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
+    writeln!(
+        out,
+        " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical",
+        requests(plan.concurrency(options.max_model_len)),
+        grouped(u64::from(options.max_model_len)),
+        grouped(plan.concurrency(typical)),
+        grouped(u64::from(typical)),
+    )?;
+    writeln!(
+        out,
+        " ceilings      prefill ≤ {} tok/s (compute roof)  |  decode bs=1 ≤ {} tok/s (memory roof)  |  ridge point {:.0} tokens/step",
+        short(ceilings.prefill_tokens_per_s),
+        short(ceilings.decode_tokens_per_s),
+        ceilings.ridge_tokens,
+    )?;
+    if why {
+        write_arithmetic(out, question, plan, &ceilings)?;
+    } else {
+        writeln!(
+            out,
+            " why           below ~{:.0} tokens per step the GPU waits for memory; above it, for math   [--why for the arithmetic]",
+            ceilings.ridge_tokens
+        )?;
+    }
+    if !question.assumed.is_empty() {
+        writeln!(
+            out,
+            " assumed       vLLM 0.33 defaults {}",
+            question.assumed.join(" ")
+        )?;
+    }
+    writeln!(
+        out,
+        " estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start"
+    )?;
+    for note in &question.notes {
+        writeln!(out, " note          {note}")?;
+    }
+    Ok(())
+}
+
+/// `128 KiB/token: 32 layers × 8 KV heads × 128 × 2 × bfloat16`.
+pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
+    let tp = options.tensor_parallel;
+    let bytes = model.kv_bytes_per_token(options.kv_dtype, tp);
+    let dtype = options.kv_dtype.name();
+    let terms: Vec<String> = model
+        .layers
+        .iter()
+        .map(|group| match group.attention {
+            Attention::Grouped {
+                kv_heads,
+                head_dim,
+                window,
+                ..
+            } => {
+                let window = window.map_or(String::new(), |window| {
+                    format!(" (window {})", grouped(u64::from(window)))
+                });
+                let heads = (kv_heads / tp).max(1);
+                format!(
+                    "{} layers{window} × {heads} KV heads × {head_dim} × 2",
+                    group.count
+                )
+            }
+            Attention::Latent {
+                kv_rank, rope_dim, ..
+            } => {
+                format!("{} layers × ({kv_rank} + {rope_dim}) latent", group.count)
+            }
+        })
+        .collect();
+    format!(
+        "{} KiB/token: {}, {dtype}",
+        plain(bytes.0 as f64 / 1024.0),
+        terms.join(" + ")
+    )
+}
+
+/// `1 request`, `54 requests`.
+pub(super) fn requests(count: u64) -> String {
+    match count {
+        1 => "1 request".to_string(),
+        _ => format!("{} requests", grouped(count)),
+    }
+}

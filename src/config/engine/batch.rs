@@ -1,0 +1,184 @@
+//! How much a step may hold: context, token budget and sequences, as vLLM's start-up derives and checks them.
+
+use super::{TOKENS_MAX, take};
+use crate::config::document::Source;
+use crate::config::judge::Judge;
+use crate::config::profile::Profile;
+use crate::config::raw::{RawEngine, RawPerformanceMode};
+use crate::config::scalar::Count;
+use crate::hardware::Device;
+
+const TOKENS_KEY: &str = "engine.max_num_batched_tokens";
+const SEQS_KEY: &str = "engine.max_num_seqs";
+
+/// What a step may hold.
+pub(super) struct Batch {
+    pub(super) max_model_len: u32,
+    pub(super) chunked: bool,
+    pub(super) caching: bool,
+    /// `max_num_batched_tokens`, which sizes buffers.
+    pub(super) tokens: u32,
+    /// `max_num_seqs`, likewise.
+    pub(super) seqs: u32,
+    /// Tokens that the scheduler gives out at most.
+    pub(super) budget: u32,
+    /// Sequences that the scheduler runs at most.
+    pub(super) running: u32,
+}
+
+/// Resolves the sizes of a step and what decides how prompts are put into it.
+pub(super) fn batch(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &Profile,
+    device: Option<&Device>,
+    model_len: Option<u32>,
+) -> Batch {
+    let max_model_len = max_model_len(judge, raw, model_len);
+    let chunked = take(
+        judge,
+        profile,
+        "engine.enable_chunked_prefill",
+        raw.enable_chunked_prefill,
+        profile.defaults.enable_chunked_prefill,
+    );
+    let caching = take(
+        judge,
+        profile,
+        "engine.enable_prefix_caching",
+        raw.enable_prefix_caching,
+        profile.defaults.enable_prefix_caching,
+    );
+    let (tokens, seqs) = batch_sizes(judge, raw, profile, device, max_model_len, chunked);
+    let budget = "engine.max_num_scheduled_tokens";
+    let running = "engine.max_num_active_seqs";
+    Batch {
+        max_model_len,
+        chunked,
+        caching,
+        tokens,
+        seqs,
+        budget: lower(judge, budget, raw.max_num_scheduled_tokens, tokens),
+        running: lower(judge, running, raw.max_num_active_seqs, seqs),
+    }
+}
+
+fn max_model_len(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> u32 {
+    let key = "engine.max_model_len";
+    let allowed = model_len.unwrap_or(u32::MAX >> 2);
+    let source = Source::Assumption("what the model allows".to_string());
+    let most = (1 << 30) - 1;
+    let value = match (raw.max_model_len, model_len) {
+        (None, None) => return allowed,
+        _ => judge.count(key, raw.max_model_len, (2, most), u64::from(allowed), source),
+    };
+    if value > allowed && raw.max_model_len.is_some() {
+        let label = format!("the model's context is {allowed} tokens");
+        judge.wrong_help(
+            key,
+            "is longer than the model allows",
+            label,
+            format!("write at most {allowed}"),
+        );
+    }
+    value
+}
+
+/// `max_num_batched_tokens` and `max_num_seqs` as vLLM's start-up derives and checks them
+/// (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args` in vLLM 0.33).
+fn batch_sizes(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &Profile,
+    device: Option<&Device>,
+    max_model_len: u32,
+    chunked: bool,
+) -> (u32, u32) {
+    if let Some(mode) = raw.performance_mode {
+        judge.given("engine.performance_mode", format!("{mode:?}").to_lowercase());
+    }
+    let (default_tokens, default_seqs) = default_batch_sizes(raw, profile, device, max_model_len, chunked);
+    let on = device.map_or(String::new(), |device| format!(" on {}", device.id));
+    let source = || Source::Profile(format!("{}{on}", profile.profile));
+    let tokens = judge.count(
+        TOKENS_KEY,
+        raw.max_num_batched_tokens,
+        (1, TOKENS_MAX),
+        default_tokens,
+        source(),
+    );
+    let seqs = judge.count(
+        SEQS_KEY,
+        raw.max_num_seqs,
+        (1, TOKENS_MAX),
+        default_seqs.min(u64::from(tokens)),
+        source(),
+    );
+    check_budget(judge, tokens, seqs, max_model_len, chunked);
+    (tokens, seqs)
+}
+
+/// What vLLM takes for (`max_num_batched_tokens`, `max_num_seqs`) on this device where they are not given.
+fn default_batch_sizes(
+    raw: &RawEngine,
+    profile: &Profile,
+    device: Option<&Device>,
+    max_model_len: u32,
+    chunked: bool,
+) -> (u64, u64) {
+    let smallest = || {
+        let row = profile.batch.last();
+        row.expect("profiles have rows, which a test checks")
+    };
+    let row = device.map_or_else(smallest, |device| profile.batch_for(device));
+    let doubled = match raw.performance_mode {
+        Some(RawPerformanceMode::Throughput) => 2,
+        _ => 1,
+    };
+    let mut tokens = row.max_num_batched_tokens * doubled;
+    let mut seqs = row.max_num_seqs * doubled;
+    let longest = u64::from(max_model_len);
+    if profile.startup.budget_keeps_default {
+        if !chunked {
+            tokens = tokens.max(longest);
+        }
+        let most = raw.max_num_seqs.map_or(seqs, |given| given.0);
+        tokens = tokens.min(most.saturating_mul(longest).max(1));
+    } else if !chunked {
+        tokens = longest;
+    }
+    if let Some(given) = raw.max_num_batched_tokens {
+        seqs = seqs.min(given.0.max(1));
+    }
+    (tokens, seqs)
+}
+
+/// A step must be able to hold one token of every sequence and, where prompts are not cut, the longest of them.
+fn check_budget(judge: &mut Judge, tokens: u32, seqs: u32, max_model_len: u32, chunked: bool) {
+    if !chunked && tokens < max_model_len {
+        judge.wrong_help(
+            TOKENS_KEY,
+            "must hold the longest prompt when chunked prefill is off",
+            format!("{tokens} tokens, but prompts may have {max_model_len}"),
+            format!(
+                "write {max_model_len} or more, a smaller max_model_len, or enable_chunked_prefill = true"
+            ),
+        );
+    }
+    if tokens < seqs {
+        judge.wrong_help(
+            TOKENS_KEY,
+            "must be at least max_num_seqs",
+            format!("{tokens} is less than max_num_seqs = {seqs}"),
+            format!("write at least {seqs}, or a smaller max_num_seqs"),
+        );
+    }
+}
+
+/// A second limit that may only lower the first.
+fn lower(judge: &mut Judge, key: &str, given: Option<Count>, first: u32) -> u32 {
+    match given {
+        Some(limit) => judge.required(key, limit, (1, u64::from(first))),
+        None => first,
+    }
+}

@@ -1,0 +1,66 @@
+//! A finished run as it was seen, and the averages over any stretch of it. Law: stretches are consecutive and complete.
+
+use super::LittleAudit;
+use super::options::SloLimits;
+use super::stretch::{Fleet, Stretch};
+use super::summary::{RequestRecord, SeriesPoint, Summary};
+use crate::cost::StepLoad;
+use crate::units::Picos;
+
+/// When requests were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// When the first one was.
+    pub first: Picos,
+    /// When the last one was.
+    pub last: Picos,
+    /// When the last one would have been without a limit on requests in flight: nothing new came after that.
+    pub last_wished: Picos,
+}
+
+/// A finished run as it was seen, before anyone judges it.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Closed batches, then what came after the last; consecutive and complete.
+    pub stretches: Vec<Stretch>,
+    /// How many of the stretches are whole batches.
+    pub whole_batches: usize,
+    /// The machines.
+    pub fleet: Fleet,
+    /// Goodput limits.
+    pub slo: SloLimits,
+    /// When requests were sent: what follows is drain.
+    pub sending: Sending,
+    /// The end of the run: the last answer if it drained.
+    pub end: Picos,
+    /// All of it.
+    pub whole: Summary,
+    /// Little's law over all of it.
+    pub little: LittleAudit,
+    /// Broken conservation laws.
+    pub violations: Vec<String>,
+    /// State over time.
+    pub series: Vec<SeriesPoint>,
+    /// A sample of the steps: (load, seconds, how many like it).
+    pub sampled_steps: Vec<(StepLoad, f64, u64)>,
+    /// Per-request records, when asked for, in order of leaving.
+    pub records: Option<Vec<RequestRecord>>,
+}
+
+impl Observation {
+    /// The averages over consecutive stretches; `None` for an empty range.
+    #[must_use]
+    pub fn summary_of(&self, stretches: std::ops::Range<usize>) -> Option<Summary> {
+        let inside = |upto: &[Stretch]| {
+            upto.iter().map(Stretch::sent).sum::<u64>() - upto.iter().map(Stretch::ended).sum::<u64>()
+        };
+        let joined = Stretch::joined(self.stretches.get(stretches.clone())?)?;
+        let inside = inside(&self.stretches[..stretches.end]);
+        Some(joined.summary(
+            &self.fleet,
+            inside,
+            self.whole.max_output_tokens_per_s as u64,
+            self.slo.any(),
+        ))
+    }
+}
