@@ -245,6 +245,7 @@ pub(super) fn build(
         graphs: Graphs {
             mode: graph_mode(flags.graph_mode),
             capture_sizes: flags.capture_sizes,
+            enforce_eager: raw.engine.enforce_eager == Some(true),
         },
         asynchronous: flags.asynchronous,
         engine: ENGINE.to_string(),

@@ -377,8 +377,10 @@ pub struct Host {
     pub async_floor_us: f64,
     /// The same for each running sequence.
     pub async_floor_per_seq_us: f64,
-    /// Host time of one eager kernel launch, µs.
+    /// Host time of one kernel launch without a graph, from compiled code, µs.
     pub eager_launch_us: f64,
+    /// What `enforce_eager` adds to it: Python and PyTorch's dispatcher for each operator, µs.
+    pub eager_dispatch_us: f64,
     /// Kernels of a layer when launched one by one.
     pub eager_kernels_per_layer: f64,
     /// Host time of the eager attention between piecewise graphs, µs a layer.
