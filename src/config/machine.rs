@@ -62,7 +62,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
     if let Some(method) = &raw.quantization {
         judge.given("model.quantization", method);
         match parse_quantization(method) {
-            Ok(quantization) => shape.quantization = quantization,
+            Ok(quantization) => shape = shape.with_quantization(quantization),
             Err(error) => {
                 judge.wrong("model.quantization", "is not a known method", error.to_string());
             }
@@ -239,6 +239,8 @@ pub(super) fn build(
     let num_gpu_blocks = plan.num_gpu_blocks;
     let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
     let calibration = calibration(judge, raw, device, files)?;
+    let about_experts = formats::experts_note(model, device, &calibration.0);
+    judge.notes.extend(about_experts);
     let placement = Placement {
         tensor_parallel,
         kv_dtype,

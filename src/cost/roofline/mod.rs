@@ -301,6 +301,7 @@ mod tests {
     use crate::cost::Chunk;
     use crate::cost::calibration::for_device;
     use crate::cost::testing::{device, llama_8b, placement};
+    use crate::model::Quantization;
     use proptest::prelude::*;
 
     fn cost(short: &str, placement: &Placement) -> RooflineCost {
@@ -522,6 +523,35 @@ mod tests {
             "eight tokens touch 7.2 of 8 experts, one touches 2: {one} {eight}"
         );
         assert!(sixteen < 1.2 * eight, "then all are touched: {eight} {sixteen}");
+    }
+
+    #[test]
+    fn experts_in_blocks_of_fp8_are_faster_than_in_sixteen_bits_and_their_kernels_a_prior() {
+        for (card, model) in [
+            ("h100", "Qwen/Qwen3-30B-A3B-FP8"),
+            ("h200", "deepseek-ai/DeepSeek-V3"),
+        ] {
+            let device = device(card);
+            let calibration = for_device(&device, "vllm").calibration;
+            let blocks = crate::model::find(model).unwrap().0;
+            let experts = |quantization: Quantization, batch: u32| {
+                let mut shape = blocks.clone();
+                shape.quantization = quantization;
+                let cost = RooflineCost::new(&device, &shape, &calibration, &placement()).unwrap();
+                let parts = cost.breakdown(&decode_load(batch, 1000, 100)).parts;
+                parts.into_iter().find(|part| part.operator == "experts").unwrap()
+            };
+            for batch in [1, 8, 64] {
+                let [narrow, wide, pathological] =
+                    [blocks.quantization, Quantization::None, Quantization::Fp8].map(|q| experts(q, batch));
+                assert!(narrow.seconds < wide.seconds, "{model} at {batch}");
+                assert!(
+                    pathological.seconds > wide.seconds,
+                    "{model} at {batch}: the measured table is kept"
+                );
+                assert_eq!((narrow.trust, wide.trust), (Trust::Prior, Trust::Calibrated));
+            }
+        }
     }
 
     #[test]
