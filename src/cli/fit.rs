@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::figures::{grouped, plain, short, with_unit};
 use super::inputs;
 use crate::config::scalar::Count;
-use crate::config::{AskedFormats, Diagnostic, Diagnostics, FormatProblem, check_formats, kv_note};
+use crate::config::{
+    AskedFormats, Diagnostic, Diagnostics, FormatProblem, check_formats, kv_note, rank_notes,
+};
 use crate::engine::ceilings::{Ceilings, ceilings};
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
 use crate::hardware::Device;
@@ -139,6 +141,7 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         return Err(Diagnostics(problems).into());
     }
     notes.extend(found.notes);
+    notes.extend(rank_notes(&model, args.tensor_parallel_size));
     let defaults = MemoryOptions::vllm_defaults(&device, &model);
     let utilization = args
         .gpu_memory_utilization

@@ -8,6 +8,7 @@ use super::engine::EngineFlags;
 use super::files::Files;
 use super::formats;
 use super::judge::Judge;
+use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
 use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
@@ -239,6 +240,7 @@ pub(super) fn build(
     let num_gpu_blocks = plan.num_gpu_blocks;
     let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
     let calibration = calibration(judge, raw, device, files)?;
+    ranks::check(judge, model, &calibration.0, tensor_parallel);
     let about_experts = formats::experts_note(model, device, &calibration.0);
     judge.notes.extend(about_experts);
     let placement = Placement {
