@@ -11,7 +11,9 @@ use anyhow::{Context, bail, ensure};
 
 use super::inputs;
 use crate::config::scalar::Count;
-use crate::config::{AskedFormats, Diagnostic, Diagnostics, FormatProblem, check_formats, kv_note};
+use crate::config::{
+    AskedFormats, Diagnostic, Diagnostics, FormatProblem, check_formats, kv_note, rank_notes,
+};
 use crate::engine::memory::{MemoryOptions, plan};
 use crate::hardware::Device;
 use crate::model::{ModelShape, parse_dtype, parse_kv_cache_dtype, parse_quantization};
@@ -125,6 +127,7 @@ fn question(args: &Args) -> anyhow::Result<Question> {
     let (model, model_notes) = inputs::model(&args.model)?;
     notes.extend(model_notes);
     let model = in_formats(args, model, &device, &mut notes)?;
+    notes.extend(rank_notes(&model, args.tensor_parallel_size));
     let options = options(args, &device, &model)?;
     notes.extend(kv_note(options.kv_dtype, &device));
     let stages = options.pipeline_parallel;

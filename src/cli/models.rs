@@ -284,7 +284,7 @@ mod tests {
         model          deepseek-ai/DeepSeek-V3
         architecture   DeepseekV3ForCausalLM
         parameters     671,026,419,200 (37,552,297,472 a token)
-        weights        626.77 GiB as fp8
+        weights        626.77 GiB as fp8 (block)
         hidden size    7,168
         vocabulary     129,280
         context        163,840

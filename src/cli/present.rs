@@ -209,6 +209,7 @@ fn sums(work: &WorkCounters) -> WorkSums {
         decode_kv_tokens: work.decode_kv_tokens as f64,
         chunk_pairs_doubled: work.chunk_pairs_doubled as f64,
         chunk_kv_tokens: work.chunk_kv_tokens as f64,
+        by_size: work.by_size,
     }
 }
 

@@ -246,6 +246,7 @@ fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture
 fn number_format(resolved: &Resolved) -> String {
     match resolved.model.quantization {
         Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => "bf16".to_owned(),
+        Quantization::Fp8Block => "fp8".to_owned(),
         quantized => quantized.name().to_owned(),
     }
 }

@@ -6,6 +6,7 @@
 use super::judge::Judge;
 use super::profile::Profile;
 use super::raw::{RawDtype, RawModel};
+use crate::cost::calibration::{Calibration, KernelFormat};
 use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, Mlp, ModelShape, Quantization};
 
@@ -113,10 +114,7 @@ fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape
 /// What vLLM's `get_min_capability` refuses (mxfp4 before Ampere), and what its kernels widen to 16 bits.
 fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelShape, device: &Device) {
     let peaks = &device.peaks;
-    let has_experts = model
-        .layers
-        .iter()
-        .any(|group| matches!(group.mlp, Mlp::Experts { .. }));
+    let has_experts = has_experts(model);
     let name = model.quantization.name();
     let missing = match model.quantization {
         Quantization::Mxfp4 if asked.quantization && !has_experts => {
@@ -137,7 +135,7 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
             });
             return;
         }
-        Quantization::Fp8 => peaks.fp8.is_none(),
+        Quantization::Fp8 | Quantization::Fp8Block => peaks.fp8.is_none(),
         Quantization::Int8 => peaks.int8.is_none(),
         Quantization::Nvfp4 => peaks.fp4.is_none(),
         _ => false,
@@ -147,6 +145,40 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
             "{} has no {name} units: weights are stored so and computed in 16 bits",
             device.id
         ));
+    }
+}
+
+fn has_experts(model: &ModelShape) -> bool {
+    let routed = |mlp: &Mlp| matches!(mlp, Mlp::Experts { .. });
+    model.layers.iter().any(|group| routed(&group.mlp))
+}
+
+/// Which kernels the routed experts of an fp8 model are timed by, where that is not what one would expect.
+pub(super) fn experts_note(model: &ModelShape, device: &Device, calibration: &Calibration) -> Option<String> {
+    if !has_experts(model) || device.peaks.fp8.is_none() {
+        return None;
+    }
+    let own = |format: KernelFormat| calibration.moe.get(&format);
+    match model.quantization {
+        Quantization::Fp8Block if own(KernelFormat::Fp8Block).is_none() => Some(format!(
+            "routed experts in block fp8: no kernel table of {} is at hand, timed with the efficiencies of 16-bit experts \
+             at one byte a weight (prior)",
+            device.id
+        )),
+        Quantization::Fp8 => {
+            let (narrow, wide) = (own(KernelFormat::Fp8)?, own(KernelFormat::Bf16)?);
+            let share = |efficiency: f64| 100.0 * efficiency;
+            (narrow.bandwidth_efficiency < 0.5 * wide.bandwidth_efficiency).then(|| {
+                format!(
+                    "routed experts in per-tensor fp8 reach {:.0} % of the bandwidth in vLLM 0.24's kernels on {} \
+                     (FlashInfer CUTLASS; 16-bit experts {:.0} %): a checkpoint quantized in blocks runs others",
+                    share(narrow.bandwidth_efficiency),
+                    device.id,
+                    share(wide.bandwidth_efficiency),
+                )
+            })
+        }
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@ use super::engine::EngineFlags;
 use super::files::Files;
 use super::formats;
 use super::judge::Judge;
+use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
 use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
@@ -62,7 +63,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
     if let Some(method) = &raw.quantization {
         judge.given("model.quantization", method);
         match parse_quantization(method) {
-            Ok(quantization) => shape.quantization = quantization,
+            Ok(quantization) => shape = shape.with_quantization(quantization),
             Err(error) => {
                 judge.wrong("model.quantization", "is not a known method", error.to_string());
             }
@@ -239,12 +240,16 @@ pub(super) fn build(
     let num_gpu_blocks = plan.num_gpu_blocks;
     let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
     let calibration = calibration(judge, raw, device, files)?;
+    ranks::check(judge, model, &calibration.0, tensor_parallel);
+    let about_experts = formats::experts_note(model, device, &calibration.0);
+    judge.notes.extend(about_experts);
     let placement = Placement {
         tensor_parallel,
         kv_dtype,
         graphs: Graphs {
             mode: graph_mode(flags.graph_mode),
             capture_sizes: flags.capture_sizes,
+            enforce_eager: raw.engine.enforce_eager == Some(true),
         },
         asynchronous: flags.asynchronous,
         engine: ENGINE.to_string(),

@@ -40,6 +40,54 @@ fn the_base_scenario_is_valid() {
 }
 
 #[test]
+fn a_group_of_ranks_stays_within_a_node_and_replicated_heads_are_noted() {
+    let on = |ranks: u32| told("gpu = ", &format!("tensor_parallel_size = {ranks}\ngpu = "));
+    let refused = on(16);
+    assert!(
+        refused.contains("`tensor_parallel_size` is larger than a node"),
+        "{refused}"
+    );
+    assert_eq!(on(8), "accepted");
+    let notes = |ranks: u32, model: &str| {
+        let text = BASE
+            .replacen("gpu = ", &format!("tensor_parallel_size = {ranks}\ngpu = "), 1)
+            .replacen("meta-llama/Llama-3.1-8B-Instruct", model, 1);
+        resolve_text(&text)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .notes
+    };
+    let replicated = |notes: Vec<String>| notes.iter().any(|note| note.contains("KV heads on 8 ranks"));
+    assert!(replicated(notes(8, "Qwen/Qwen3-30B-A3B")), "it has four");
+    assert!(
+        !replicated(notes(8, "meta-llama/Llama-3.1-8B-Instruct")),
+        "it has eight"
+    );
+}
+
+#[test]
+fn the_kernels_of_fp8_experts_are_named() {
+    let about = |gpu: &str, model: &str, engine: &str| {
+        let text = BASE.replacen("H100-SXM-80GB", gpu, 1).replacen(
+            "meta-llama/Llama-3.1-8B-Instruct\"",
+            &format!("{model}\"{engine}"),
+            1,
+        );
+        let resolved = resolve_text(&text).unwrap_or_else(|problems| panic!("{problems}"));
+        let about = resolved
+            .notes
+            .into_iter()
+            .find(|note| note.starts_with("routed experts"));
+        about.unwrap_or_default()
+    };
+    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B-FP8", "").contains("in block fp8"));
+    let fp8 = "\nquantization = \"fp8\"";
+    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B-FP8", fp8).contains("in block fp8"));
+    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B", fp8).contains("per-tensor fp8 reach 19 %"));
+    assert_eq!(about("L40S-48GB", "Qwen/Qwen3-30B-A3B", fp8), "");
+    assert_eq!(about("H100-SXM-80GB", "Qwen/Qwen3-8B-FP8", ""), "");
+}
+
+#[test]
 fn every_shipped_scenario_resolves_and_so_does_its_spelt_out_form() {
     for (name, text) in files::SHIPPED
         .iter()

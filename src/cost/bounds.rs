@@ -40,6 +40,47 @@ pub struct WorkRates {
     experts: Vec<Experts>,
 }
 
+/// Steps sorted by their number of tokens, in powers of two: distinct experts are concave in it, so that they must not
+/// be taken at the mean of a run with long prompts and single tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepsBySize {
+    bins: [SizeBin; SIZE_BINS],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SizeBin {
+    steps: u64,
+    tokens: u64,
+}
+
+/// The last holds every step of 16,384 tokens and more, which touches all experts of any model.
+const SIZE_BINS: usize = 16;
+
+impl StepsBySize {
+    /// Adds `count` steps of `tokens` tokens each.
+    #[inline]
+    pub fn add(&mut self, tokens: u64, count: u64) {
+        let bits = (u64::BITS - tokens.leading_zeros()) as usize;
+        let bin = &mut self.bins[bits.min(SIZE_BINS - 1)];
+        bin.steps += count;
+        bin.tokens += tokens * count;
+    }
+
+    /// Adds another's steps.
+    pub fn merge(&mut self, other: &StepsBySize) {
+        for (mine, theirs) in self.bins.iter_mut().zip(&other.bins) {
+            mine.steps += theirs.steps;
+            mine.tokens += theirs.tokens;
+        }
+    }
+
+    /// Steps and their mean number of tokens, bin by bin.
+    fn means(&self) -> impl Iterator<Item = (f64, f64)> {
+        let filled = self.bins.iter().filter(|bin| bin.steps > 0);
+        filled.map(|bin| (bin.steps as f64, bin.tokens as f64 / bin.steps as f64))
+    }
+}
+
 /// Sums over the steps of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkSums {
@@ -55,6 +96,8 @@ pub struct WorkSums {
     pub chunk_pairs_doubled: f64,
     /// `Σ c + q` over chunks.
     pub chunk_kv_tokens: f64,
+    /// The same steps and tokens by size, for what is not linear in a step's tokens.
+    pub by_size: StepsBySize,
 }
 
 /// Work of `shape` on `device` for each unit that a run counts.
@@ -135,15 +178,12 @@ impl WorkRates {
         )
     }
 
-    /// Bytes that a run moves. Experts count as if every step had the mean number of tokens, and every step samples.
+    /// Bytes that a run moves, as if every step sampled.
     #[must_use]
     pub fn bytes(&self, work: &WorkSums) -> f64 {
-        let mean_tokens = if work.steps > 0.0 {
-            work.tokens / work.steps
-        } else {
-            0.0
-        };
-        work.steps * self.weight_bytes(mean_tokens)
+        let routed = |(steps, tokens): (f64, f64)| steps * self.ranks * self.routed_weight_bytes(tokens);
+        work.steps * (self.bytes_per_step + self.bytes_per_sampling_step)
+            + work.by_size.means().map(routed).sum::<f64>()
             + self.bytes_per_token * work.tokens
             + self.bytes_per_row * work.sampled_rows
             + self.bytes_per_kv_token * (work.decode_kv_tokens + work.chunk_kv_tokens)
@@ -173,7 +213,11 @@ impl WorkRates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::calibration::for_device;
+    use crate::cost::roofline::RooflineCost;
     use crate::cost::testing::{device, llama_8b, placement};
+    use crate::cost::{Chunk, StepCost, StepLoad};
+    use crate::model::{LayerGroup, Mlp};
 
     fn rates() -> WorkRates {
         work_rates(&device("h100"), &llama_8b(), &placement())
@@ -222,6 +266,89 @@ mod tests {
             let flops = rates().flops(&work).0 / 1e12;
             assert!((flops - tera).abs() < 0.002, "{new} after {computed}: {flops}");
         }
+    }
+
+    /// A run of `batch` prompts of 1,024 tokens, one a step, then 128 tokens each.
+    fn run_of(cost: &mut RooflineCost, batch: u32) -> (WorkSums, Seconds) {
+        let (mut work, mut busy) = (WorkSums::default(), 0.0);
+        let mut count = |load: &StepLoad| {
+            busy += cost.step(load).seconds();
+            work.steps += 1.0;
+            work.tokens += load.tokens() as f64;
+            work.sampled_rows += f64::from(load.sampled_rows);
+            work.decode_kv_tokens += load.decode_kv_tokens as f64;
+            for chunk in &load.chunks {
+                let (computed, new) = (f64::from(chunk.computed), f64::from(chunk.new));
+                work.chunk_pairs_doubled += new * (2.0 * computed + new + 1.0);
+                work.chunk_kv_tokens += computed + new;
+            }
+            work.by_size.add(load.tokens(), 1);
+        };
+        let prompt = StepLoad {
+            chunks: vec![Chunk {
+                computed: 0,
+                new: 1024,
+            }],
+            sampled_rows: 1,
+            ..StepLoad::default()
+        };
+        (0..batch).for_each(|_| count(&prompt));
+        for context in 1025..1153 {
+            count(&StepLoad {
+                decode_seqs: batch,
+                decode_kv_tokens: u64::from(batch) * u64::from(context),
+                decode_longest: context,
+                sampled_rows: batch,
+                ..StepLoad::default()
+            });
+        }
+        (work, Seconds(busy))
+    }
+
+    #[test]
+    fn no_mixture_of_experts_moves_more_than_the_memory_can() {
+        let mut seen = 0;
+        for name in crate::model::names() {
+            let model = crate::model::find(name).unwrap().0;
+            let is_routed = |group: &LayerGroup| matches!(group.mlp, Mlp::Experts { .. });
+            if !model.layers.iter().any(is_routed) {
+                continue;
+            }
+            seen += 1;
+            for (card, tensor_parallel) in [("h100", 1), ("b200", 8)] {
+                let device = device(card);
+                let calibration = for_device(&device, "vllm").calibration;
+                let mut placement = placement();
+                placement.tensor_parallel = tensor_parallel;
+                let rates = work_rates(&device, &model, &placement);
+                let mut cost = RooflineCost::new(&device, &model, &calibration, &placement).unwrap();
+                for batch in [1, 64] {
+                    let (work, busy) = run_of(&mut cost, batch);
+                    let share = rates.bandwidth_utilisation(&work, busy);
+                    assert!(
+                        (0.005..1.0).contains(&share),
+                        "{name}, {batch} on {card}: {share}"
+                    );
+                }
+            }
+        }
+        assert!(seen >= 8, "{seen}");
+    }
+
+    #[test]
+    fn experts_are_counted_step_by_step() {
+        let (model, _) = crate::model::find("Qwen/Qwen3-30B-A3B").unwrap();
+        let rates = work_rates(&device("h100"), &model, &placement());
+        let mut by_size = StepsBySize::default();
+        by_size.add(1, 127);
+        by_size.add(1024, 1);
+        let work = WorkSums {
+            steps: 128.0,
+            by_size,
+            ..WorkSums::default()
+        };
+        let expected = 127.0 * rates.weight_bytes(1.0) + rates.weight_bytes(1024.0);
+        assert!((rates.bytes(&work) / expected - 1.0).abs() < 1e-12);
     }
 
     #[test]

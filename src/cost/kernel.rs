@@ -71,7 +71,7 @@ impl Ceilings {
 pub fn peak(peaks: &Peaks, format: KernelFormat) -> FlopsPerSec {
     let own = match format {
         KernelFormat::Bf16 | KernelFormat::Int4 | KernelFormat::Mxfp4 => None,
-        KernelFormat::Fp8 => peaks.fp8,
+        KernelFormat::Fp8 | KernelFormat::Fp8Block => peaks.fp8,
         KernelFormat::Int8 => peaks.int8,
         KernelFormat::Nvfp4 => peaks.fp4,
     };

@@ -6,6 +6,8 @@
 
 pub mod bounds;
 pub mod calibration;
+#[cfg(test)]
+mod cards;
 pub mod constant;
 pub mod kernel;
 #[cfg(test)]

@@ -120,9 +120,11 @@ fn quantized(shape: &ModelShape, peaks: &Peaks) -> Format {
     };
     match shape.quantization {
         Quantization::None | Quantization::Mxfp4 => plain,
-        Quantization::Fp8 if peaks.fp8.is_some() => narrow(KernelFormat::Fp8, 1.0),
+        Quantization::Fp8 | Quantization::Fp8Block if peaks.fp8.is_some() => narrow(KernelFormat::Fp8, 1.0),
         Quantization::Int8 if peaks.int8.is_some() => narrow(KernelFormat::Int8, 1.0),
-        Quantization::Fp8 | Quantization::Int8 => weight_only(1.0, KernelFormat::Bf16),
+        Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8 => {
+            weight_only(1.0, KernelFormat::Bf16)
+        }
         Quantization::Int4 { group_size } => {
             weight_only(0.5 + 2.5 / f64::from(group_size.max(1)), KernelFormat::Int4)
         }
@@ -140,7 +142,7 @@ const MXFP4_BYTES: f64 = 0.531_25;
 pub(crate) fn table_widths(format: KernelFormat) -> (f64, f64) {
     match format {
         KernelFormat::Bf16 => (2.0, 2.0),
-        KernelFormat::Fp8 | KernelFormat::Int8 => (1.0, 1.0),
+        KernelFormat::Fp8 | KernelFormat::Fp8Block | KernelFormat::Int8 => (1.0, 1.0),
         KernelFormat::Nvfp4 => (NVFP4_BYTES, NVFP4_BYTES),
         KernelFormat::Mxfp4 => (MXFP4_BYTES, 2.0),
         KernelFormat::Int4 => (0.5 + 2.5 / 128.0, 2.0),
@@ -245,6 +247,11 @@ pub(crate) fn experts(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
             kernel: KernelFormat::Mxfp4,
             weight_bytes: MXFP4_BYTES,
             ..Format::plain(shape.dtype)
+        },
+        // DeepGEMM's and Triton's grouped kernels; dense products of either fp8 are timed by one family.
+        Quantization::Fp8Block if peaks.fp8.is_some() => Format {
+            kernel: KernelFormat::Fp8Block,
+            ..quantized(shape, peaks)
         },
         _ => quantized(shape, peaks),
     };

@@ -80,6 +80,7 @@ pub(crate) fn placement() -> Placement {
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,
+            enforce_eager: false,
             capture_sizes: [1, 2, 4].into_iter().chain((8..=512).step_by(8)).collect(),
         },
         asynchronous: false,

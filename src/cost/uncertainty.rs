@@ -101,6 +101,9 @@ impl Calibration {
                     &mut host.async_gap_per_seq_us,
                     &mut host.async_floor_us,
                     &mut host.async_floor_per_seq_us,
+                    &mut host.eager_launch_us,
+                    &mut host.eager_dispatch_us,
+                    &mut host.piecewise_us_per_layer,
                     &mut host.request_ms,
                     &mut host.response_ms,
                 ] {

@@ -54,7 +54,7 @@ pub fn peak(device: &Device, quantization: Quantization) -> FlopsPerSec {
     let peaks = &device.peaks;
     let special = match quantization {
         Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => None,
-        Quantization::Fp8 => peaks.fp8,
+        Quantization::Fp8 | Quantization::Fp8Block => peaks.fp8,
         Quantization::Int8 => peaks.int8,
         Quantization::Nvfp4 => peaks.fp4,
     };

@@ -6,6 +6,7 @@
 use super::distribution::Distribution;
 use super::packed::Packed;
 use super::summary::{Occupancy, Summary, WorkCounters};
+use crate::cost::bounds::StepsBySize;
 use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
@@ -106,6 +107,7 @@ pub(super) struct Work {
     pub(super) decode_kv_tokens: u128,
     pub(super) chunk_pairs_doubled: u128,
     pub(super) chunk_kv_tokens: u64,
+    pub(super) by_size: StepsBySize,
     /// KV units × picoseconds.
     pub(super) kv_area: u128,
 }
@@ -283,6 +285,7 @@ impl Stretch {
             decode_kv_tokens: work.decode_kv_tokens,
             chunk_pairs_doubled: work.chunk_pairs_doubled,
             chunk_kv_tokens: work.chunk_kv_tokens,
+            by_size: work.by_size,
         }
     }
 }
@@ -329,6 +332,7 @@ impl Work {
         let (load, count) = (steps.load, steps.count);
         let seqs = u64::from(load.decode_seqs);
         self.steps += count;
+        self.by_size.add(load.tokens(), count);
         self.busy += steps.end.saturating_sub(steps.begin).0;
         self.decode_tokens += seqs * count;
         self.sampled_rows += u64::from(load.sampled_rows) * count;
@@ -358,6 +362,7 @@ impl Work {
         self.decode_kv_tokens += other.decode_kv_tokens;
         self.chunk_pairs_doubled += other.chunk_pairs_doubled;
         self.chunk_kv_tokens += other.chunk_kv_tokens;
+        self.by_size.merge(&other.by_size);
         self.kv_area += other.kv_area;
     }
 }

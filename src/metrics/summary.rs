@@ -1,6 +1,7 @@
 //! What a run measured, in the field's terms. Times in seconds; reports convert.
 
 use super::Distribution;
+use crate::cost::bounds::StepsBySize;
 use crate::sim::Completion;
 
 /// Everything measured over one stretch of simulated time.
@@ -96,6 +97,8 @@ pub struct WorkCounters {
     pub chunk_pairs_doubled: u128,
     /// Σ over chunks of `c + q`, KV tokens read.
     pub chunk_kv_tokens: u64,
+    /// Steps by their number of tokens.
+    pub by_size: StepsBySize,
 }
 
 /// Little's law from independent sums: the area under N(t) against Σ of sojourn times.

@@ -234,7 +234,7 @@ impl Quantization {
         match self {
             Quantization::None => 2.0,
             // Scales per channel, or per 128×128 block (0.02 %), are left out.
-            Quantization::Fp8 | Quantization::Int8 => 1.0,
+            Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8 => 1.0,
             // A 16-bit scale and a 4-bit zero per group.
             Quantization::Int4 { group_size } => 0.5 + 2.5 / f64::from(group_size),
             // A scale byte per 32.

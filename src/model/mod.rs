@@ -140,6 +140,8 @@ pub enum Quantization {
     None,
     /// W8A8 floating point, activations quantized on the fly.
     Fp8,
+    /// The same with a scale for each 128×128 block of weights (DeepSeek, Qwen3): other kernels.
+    Fp8Block,
     /// W8A8 integer.
     Int8,
     /// W4A16 (AWQ, GPTQ), scales and zeros per group of input channels.

@@ -93,9 +93,13 @@ fn choose<T: Copy>(what: &'static str, word: &str, choices: &[(&str, T)]) -> Res
 }
 
 impl ModelShape {
-    /// The same shape with its linear layers stored another way.
+    /// The same shape with its linear layers stored another way. Asking for fp8 leaves a checkpoint's blocks as they are.
     #[must_use]
     pub fn with_quantization(self, quantization: Quantization) -> ModelShape {
+        let quantization = match (self.quantization, quantization) {
+            (Quantization::Fp8Block, Quantization::Fp8) => Quantization::Fp8Block,
+            (_, asked) => asked,
+        };
         ModelShape { quantization, ..self }
     }
 
@@ -126,6 +130,7 @@ impl Quantization {
         match self {
             Quantization::None => "none".to_string(),
             Quantization::Fp8 => "fp8".to_string(),
+            Quantization::Fp8Block => "fp8 (block)".to_string(),
             Quantization::Int8 => "int8".to_string(),
             Quantization::Int4 { group_size } => format!("int4 (group {group_size})"),
             Quantization::Mxfp4 => "mxfp4".to_string(),

@@ -14,8 +14,8 @@ struct Shipped {
     file: &'static str,
     /// Longest context where it differs from the file's.
     context: Option<u32>,
-    /// The checkpoint's linear layers are fp8.
-    fp8: bool,
+    /// The checkpoint's linear layers are stored otherwise than the file says.
+    stored: Option<Quantization>,
 }
 
 const fn shipped(id: &'static str, file: &'static str) -> Shipped {
@@ -23,7 +23,7 @@ const fn shipped(id: &'static str, file: &'static str) -> Shipped {
         id,
         file,
         context: None,
-        fp8: false,
+        stored: None,
     }
 }
 
@@ -34,7 +34,13 @@ impl Shipped {
     }
 
     const fn fp8(mut self) -> Shipped {
-        self.fp8 = true;
+        self.stored = Some(Quantization::Fp8);
+        self
+    }
+
+    /// Qwen's own fp8 checkpoints have scales for blocks of 128×128 (`weight_block_size` in their config.json).
+    const fn fp8_blocks(mut self) -> Shipped {
+        self.stored = Some(Quantization::Fp8Block);
         self
     }
 }
@@ -97,21 +103,21 @@ const SHIPPED: [Shipped; 134] = [
     shipped("deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "qwen2.5-14b").context(131_072),
     shipped("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "qwen2.5-32b").context(131_072),
     shipped("Qwen/Qwen3-0.6B", "qwen3-0.6b"),
-    shipped("Qwen/Qwen3-0.6B-FP8", "qwen3-0.6b").fp8(),
+    shipped("Qwen/Qwen3-0.6B-FP8", "qwen3-0.6b").fp8_blocks(),
     shipped("Qwen/Qwen3-1.7B", "qwen3-1.7b"),
-    shipped("Qwen/Qwen3-1.7B-FP8", "qwen3-1.7b").fp8(),
+    shipped("Qwen/Qwen3-1.7B-FP8", "qwen3-1.7b").fp8_blocks(),
     shipped("Qwen/Qwen3-4B", "qwen3-4b"),
-    shipped("Qwen/Qwen3-4B-FP8", "qwen3-4b").fp8(),
+    shipped("Qwen/Qwen3-4B-FP8", "qwen3-4b").fp8_blocks(),
     shipped("Qwen/Qwen3-8B", "qwen3-8b"),
-    shipped("Qwen/Qwen3-8B-FP8", "qwen3-8b").fp8(),
+    shipped("Qwen/Qwen3-8B-FP8", "qwen3-8b").fp8_blocks(),
     shipped("Qwen/Qwen3-14B", "qwen3-14b"),
-    shipped("Qwen/Qwen3-14B-FP8", "qwen3-14b").fp8(),
+    shipped("Qwen/Qwen3-14B-FP8", "qwen3-14b").fp8_blocks(),
     shipped("Qwen/Qwen3-32B", "qwen3-32b"),
-    shipped("Qwen/Qwen3-32B-FP8", "qwen3-32b").fp8(),
+    shipped("Qwen/Qwen3-32B-FP8", "qwen3-32b").fp8_blocks(),
     shipped("Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"),
-    shipped("Qwen/Qwen3-30B-A3B-FP8", "qwen3-30b-a3b").fp8(),
+    shipped("Qwen/Qwen3-30B-A3B-FP8", "qwen3-30b-a3b").fp8_blocks(),
     shipped("Qwen/Qwen3-235B-A22B", "qwen3-235b-a22b"),
-    shipped("Qwen/Qwen3-235B-A22B-FP8", "qwen3-235b-a22b").fp8(),
+    shipped("Qwen/Qwen3-235B-A22B-FP8", "qwen3-235b-a22b").fp8_blocks(),
     shipped("Qwen/Qwen3-4B-Instruct-2507", "qwen3-4b").context(262_144),
     shipped("Qwen/Qwen3-4B-Thinking-2507", "qwen3-4b").context(262_144),
     shipped("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b").context(262_144),
@@ -322,8 +328,8 @@ fn read(shipped: &Shipped) -> (ModelShape, Vec<String>) {
     let (mut shape, notes) = ModelShape::from_hf_config(text, shipped.id)
         .expect("shipped shapes are valid, a test reads them all");
     shape.max_position = shipped.context.unwrap_or(shape.max_position);
-    if shipped.fp8 {
-        shape.quantization = Quantization::Fp8;
+    if let Some(stored) = shipped.stored {
+        shape.quantization = stored;
     }
     (shape, notes)
 }
@@ -448,6 +454,13 @@ mod tests {
         assert_eq!(find("Qwen/Qwen2.5-7B-Instruct").unwrap().0.max_position, 32_768);
         assert_eq!(
             find("Qwen/Qwen3-8B-FP8").unwrap().0.quantization,
+            Quantization::Fp8Block
+        );
+        assert_eq!(
+            find("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8")
+                .unwrap()
+                .0
+                .quantization,
             Quantization::Fp8
         );
     }

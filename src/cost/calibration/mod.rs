@@ -145,6 +145,8 @@ pub enum KernelFormat {
     Bf16,
     /// W8A8 floating point.
     Fp8,
+    /// W8A8 floating point with a scale for each 128×128 block of weights; told apart for experts only.
+    Fp8Block,
     /// W8A8 integer.
     Int8,
     /// W4A16 with group scales, computed in 16 bits.
@@ -157,9 +159,10 @@ pub enum KernelFormat {
 
 impl KernelFormat {
     /// Every format, with the key it has in a file.
-    pub const ALL: [(KernelFormat, &'static str); 6] = [
+    pub const ALL: [(KernelFormat, &'static str); 7] = [
         (KernelFormat::Bf16, "bf16"),
         (KernelFormat::Fp8, "fp8"),
+        (KernelFormat::Fp8Block, "fp8_block"),
         (KernelFormat::Int8, "int8"),
         (KernelFormat::Int4, "int4"),
         (KernelFormat::Mxfp4, "mxfp4"),
@@ -377,8 +380,10 @@ pub struct Host {
     pub async_floor_us: f64,
     /// The same for each running sequence.
     pub async_floor_per_seq_us: f64,
-    /// Host time of one eager kernel launch, µs.
+    /// Host time of one kernel launch without a graph, from compiled code, µs.
     pub eager_launch_us: f64,
+    /// What `enforce_eager` adds to it: Python and PyTorch's dispatcher for each operator, µs.
+    pub eager_dispatch_us: f64,
     /// Kernels of a layer when launched one by one.
     pub eager_kernels_per_layer: f64,
     /// Host time of the eager attention between piecewise graphs, µs a layer.

@@ -245,6 +245,7 @@ fn host_table(host: &Host) -> Table {
         ("async_floor_us", host.async_floor_us),
         ("async_floor_per_seq_us", host.async_floor_per_seq_us),
         ("eager_launch_us", host.eager_launch_us),
+        ("eager_dispatch_us", host.eager_dispatch_us),
         ("eager_kernels_per_layer", host.eager_kernels_per_layer),
         ("piecewise_us_per_layer", host.piecewise_us_per_layer),
         ("request_ms", host.request_ms),

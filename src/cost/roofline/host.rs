@@ -1,7 +1,8 @@
 //! What the host adds to a step, and the time below which it cannot prepare one.
 //!
 //! Synchronous scheduling (V1-80): its share is added to the GPU's time, `added`. Asynchronous (V1-81): only the gap
-//! between two steps is, and the host's own chain is a floor. Launching eagerly raises the floor of either (V1-77).
+//! between two steps is, and the host's own chain is a floor. Launching kernels one by one raises the floor of either
+//! (V1-77): from compiled code by the launches themselves, under `enforce_eager` by Python's dispatch of each, too.
 
 use crate::cost::Trust;
 use crate::cost::calibration::Host;
@@ -12,6 +13,8 @@ use crate::units::Picos;
 pub(super) enum Launch {
     Full,
     Piecewise,
+    /// No graph, but the code between attention kernels is compiled.
+    Compiled,
     Eager,
 }
 
@@ -23,6 +26,7 @@ pub(super) struct HostTerms {
     floor_step: u64,
     floor_per_seq: u64,
     piecewise: u64,
+    compiled: u64,
     eager: u64,
     pub(super) trust: Trust,
 }
@@ -31,6 +35,8 @@ impl HostTerms {
     pub(super) fn new(host: &Host, layers: u32, asynchronous: bool) -> HostTerms {
         let micros = |us: f64| Picos::from_seconds(us * 1e-6).0;
         let layers = f64::from(layers);
+        let launches = host.eager_launch_us * host.eager_kernels_per_layer;
+        let dispatches = host.eager_dispatch_us * host.eager_kernels_per_layer;
         // A synchronous step waits for the host's share whether or not launching is slower than the GPU.
         let (step, per_seq, floor_step, floor_per_seq) = if asynchronous {
             let gap = (host.async_gap_us, host.async_gap_per_seq_us);
@@ -44,7 +50,9 @@ impl HostTerms {
             floor_step: micros(floor_step),
             floor_per_seq: micros(floor_per_seq),
             piecewise: micros(host.piecewise_us_per_layer * layers),
-            eager: micros(host.eager_launch_us * host.eager_kernels_per_layer * layers),
+            // Attention is dispatched by Python between compiled pieces, with graphs or without.
+            compiled: micros((host.piecewise_us_per_layer + launches) * layers),
+            eager: micros((host.piecewise_us_per_layer.max(dispatches) + launches) * layers),
             // Only the synchronous terms were ever fitted; what overlaps with the GPU is a prior.
             trust: if asynchronous {
                 host.trust.max(Trust::Prior)
@@ -62,6 +70,7 @@ impl HostTerms {
         let launching = match launch {
             Launch::Full => 0,
             Launch::Piecewise => self.piecewise,
+            Launch::Compiled => self.compiled,
             Launch::Eager => self.eager,
         };
         self.floor_step + self.floor_per_seq * sequences + launching

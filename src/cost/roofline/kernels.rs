@@ -193,6 +193,8 @@ fn gemm_for(calibration: &Calibration, format: KernelFormat) -> Result<Gemm, Str
     Ok(gemm)
 }
 
+/// A format's own block, or the 16-bit one's efficiencies: block fp8 has no published table, and its kernels share nothing
+/// with those of per-tensor fp8.
 fn moe_for(calibration: &Calibration, format: KernelFormat) -> Result<Moe, String> {
     if let Some(moe) = calibration.moe.get(&format) {
         return Ok(moe.clone());

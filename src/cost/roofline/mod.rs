@@ -14,7 +14,7 @@ mod host;
 mod kernels;
 
 use super::calibration::{Calibration, KernelFormat};
-use super::{Breakdown, DecodeCost, Part, StepCost, StepLoad};
+use super::{Breakdown, DecodeCost, Part, StepCost, StepLoad, Trust};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Picos;
@@ -47,12 +47,14 @@ pub struct Graphs {
     pub mode: CudagraphMode,
     /// Captured token counts, ascending; a batch is padded up to the next one.
     pub capture_sizes: Vec<u32>,
+    /// Nothing is compiled either (`enforce_eager`): every operator is dispatched by Python.
+    pub enforce_eager: bool,
 }
 
 /// vLLM's `cudagraph_mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CudagraphMode {
-    /// Always eager.
+    /// Kernels are launched one by one, from compiled code unless `enforce_eager`.
     None,
     /// Attention is launched eagerly between the pieces, for every batch.
     Piecewise,
@@ -148,8 +150,9 @@ impl RooflineCost {
     fn launch(&self, tokens: u64, decode_only: bool) -> Launch {
         let captured = (tokens as usize) < self.padded.len();
         match (self.graphs.mode, decode_only) {
-            _ if !captured => Launch::Eager,
-            (CudagraphMode::None, _) | (CudagraphMode::FullDecodeOnly, false) => Launch::Eager,
+            _ if self.graphs.enforce_eager => Launch::Eager,
+            _ if !captured => Launch::Compiled,
+            (CudagraphMode::None, _) | (CudagraphMode::FullDecodeOnly, false) => Launch::Compiled,
             (CudagraphMode::FullDecodeOnly | CudagraphMode::FullAndPiecewise, true) => Launch::Full,
             (CudagraphMode::Piecewise, _) | (CudagraphMode::FullAndPiecewise, false) => Launch::Piecewise,
         }
@@ -157,7 +160,7 @@ impl RooflineCost {
 
     fn padded_tokens(&self, tokens: u64, launch: Launch) -> u64 {
         match launch {
-            Launch::Eager => tokens,
+            Launch::Compiled | Launch::Eager => tokens,
             Launch::Full | Launch::Piecewise => u64::from(self.padded[tokens as usize]),
         }
     }
@@ -229,19 +232,24 @@ impl StepCost for RooflineCost {
         parts.extend(self.attention.parts(load));
         parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;
-        let host = |operator: &str, picos: u64| Part {
+        let host = |operator: &str, picos: u64, trust: Trust| Part {
             operator: operator.to_owned(),
             seconds: Picos(picos).seconds(),
             flops: 0.0,
             bytes: 0.0,
-            trust: self.host.trust,
+            trust,
         };
-        parts.push(host("host", self.host.added(sequences)));
+        parts.push(host("host", self.host.added(sequences), self.host.trust));
         let gpu = parts.iter().map(|part| part.seconds).sum::<f64>();
         let floor = self.host.floor(sequences, launch);
         let waiting = floor.saturating_sub(Picos::from_seconds(gpu).0);
         if waiting > 0 {
-            parts.push(host("host_bound_wait", waiting));
+            // What a launch costs was fitted nowhere.
+            let trust = match launch {
+                Launch::Full => self.host.trust,
+                _ => self.host.trust.max(Trust::Prior),
+            };
+            parts.push(host("host_bound_wait", waiting, trust));
         }
         Breakdown { parts: merged(parts) }
     }
@@ -293,6 +301,7 @@ mod tests {
     use crate::cost::Chunk;
     use crate::cost::calibration::for_device;
     use crate::cost::testing::{device, llama_8b, placement};
+    use crate::model::Quantization;
     use proptest::prelude::*;
 
     fn cost(short: &str, placement: &Placement) -> RooflineCost {
@@ -386,7 +395,7 @@ mod tests {
         };
         assert_eq!(without_attention(&mut cost, 9), without_attention(&mut cost, 16));
         assert!(without_attention(&mut cost, 16) < without_attention(&mut cost, 136));
-        assert_eq!(cost.launch(513, true), Launch::Eager);
+        assert_eq!(cost.launch(513, true), Launch::Compiled);
     }
 
     #[test]
@@ -407,6 +416,40 @@ mod tests {
         );
         let launching = 32.0 * 12.0 * 8e-6;
         assert!(graph < launching && eager > launching, "{graph} {eager}");
+    }
+
+    #[test]
+    fn enforce_eager_bounds_a_token_by_the_host_and_leaves_a_long_prompt_alone() {
+        let of = |edit: fn(&mut Graphs)| {
+            let mut placement = placement();
+            placement.asynchronous = true;
+            edit(&mut placement.graphs);
+            cost("h100", &placement)
+        };
+        let mut graph = of(|_| ());
+        let mut piecewise = of(|graphs| graphs.mode = CudagraphMode::Piecewise);
+        let mut compiled = of(|graphs| graphs.mode = CudagraphMode::None);
+        let mut eager = of(|graphs| {
+            graphs.mode = CudagraphMode::None;
+            graphs.enforce_eager = true;
+        });
+        let token = |cost: &mut RooflineCost| cost.decode(1).at(1024, 1024).seconds();
+        let ratio = token(&mut eager) / token(&mut graph);
+        assert!(
+            (1.5..4.0).contains(&ratio),
+            "published: 1.7 to 4.3 times, {ratio}"
+        );
+        let floors = [&mut graph, &mut piecewise, &mut compiled, &mut eager].map(|cost| cost.decode(1).floor);
+        assert!(floors.is_sorted_by(|a, b| a < b), "{floors:?}");
+        let prompt = StepLoad {
+            chunks: vec![Chunk {
+                computed: 0,
+                new: 8192,
+            }],
+            sampled_rows: 1,
+            ..StepLoad::default()
+        };
+        assert_eq!(eager.step(&prompt), graph.step(&prompt));
     }
 
     #[test]
@@ -480,6 +523,35 @@ mod tests {
             "eight tokens touch 7.2 of 8 experts, one touches 2: {one} {eight}"
         );
         assert!(sixteen < 1.2 * eight, "then all are touched: {eight} {sixteen}");
+    }
+
+    #[test]
+    fn experts_in_blocks_of_fp8_are_faster_than_in_sixteen_bits_and_their_kernels_a_prior() {
+        for (card, model) in [
+            ("h100", "Qwen/Qwen3-30B-A3B-FP8"),
+            ("h200", "deepseek-ai/DeepSeek-V3"),
+        ] {
+            let device = device(card);
+            let calibration = for_device(&device, "vllm").calibration;
+            let blocks = crate::model::find(model).unwrap().0;
+            let experts = |quantization: Quantization, batch: u32| {
+                let mut shape = blocks.clone();
+                shape.quantization = quantization;
+                let cost = RooflineCost::new(&device, &shape, &calibration, &placement()).unwrap();
+                let parts = cost.breakdown(&decode_load(batch, 1000, 100)).parts;
+                parts.into_iter().find(|part| part.operator == "experts").unwrap()
+            };
+            for batch in [1, 8, 64] {
+                let [narrow, wide, pathological] =
+                    [blocks.quantization, Quantization::None, Quantization::Fp8].map(|q| experts(q, batch));
+                assert!(narrow.seconds < wide.seconds, "{model} at {batch}");
+                assert!(
+                    pathological.seconds > wide.seconds,
+                    "{model} at {batch}: the measured table is kept"
+                );
+                assert_eq!((narrow.trust, wide.trust), (Trust::Prior, Trust::Calibrated));
+            }
+        }
     }
 
     #[test]

@@ -26,24 +26,47 @@ pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOpti
             .chain(more_gpus(device, model, options))
             .collect();
     }
-    let quantized = quantizable(model);
-    let fp8_and = |change: fn(&Device, &ModelShape, &MemoryOptions) -> Option<Remedy>| {
-        let remedy = change(device, quantized.as_ref()?, options)?;
-        Some(Remedy {
-            flags: format!("--quantization fp8 {}", remedy.flags),
-            ..remedy
-        })
-    };
+    let fp8_and = |change: Change| quantized_and("fp8", quantizable(model)?, change, device, options);
     let candidates = [
         fp8_and(shorter_context),
         more_gpus_and_shorter_context(device, model, options),
         more_gpus(device, model, options),
     ];
     let found: Vec<Remedy> = candidates.into_iter().flatten().collect();
-    if found.is_empty() {
-        return fp8_and(more_gpus_and_shorter_context).into_iter().collect();
+    if !found.is_empty() {
+        return found;
     }
-    found
+    // Four bits come last: they take a checkpoint of their own.
+    let awq_and = |change: Change| quantized_and("awq", in_four_bits(model)?, change, device, options);
+    let awq = || {
+        let flags = "--quantization awq".to_string();
+        tried(device, &in_four_bits(model)?, options, flags)
+    };
+    let more = [more_gpus_and_shorter_context as Change, more_gpus];
+    more.into_iter()
+        .find_map(fp8_and)
+        .or_else(awq)
+        .or_else(|| awq_and(shorter_context))
+        .or_else(|| more.into_iter().find_map(awq_and))
+        .into_iter()
+        .collect()
+}
+
+type Change = fn(&Device, &ModelShape, &MemoryOptions) -> Option<Remedy>;
+
+/// A change beside weights of another format.
+fn quantized_and(
+    method: &str,
+    quantized: ModelShape,
+    change: Change,
+    device: &Device,
+    options: &MemoryOptions,
+) -> Option<Remedy> {
+    let remedy = change(device, &quantized, options)?;
+    Some(Remedy {
+        flags: format!("--quantization {method} {}", remedy.flags),
+        ..remedy
+    })
 }
 
 /// The fewest ranks with which some context of at least 1,024 tokens fits, if the whole does not.
@@ -116,6 +139,12 @@ fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: St
 
 fn quantizable(model: &ModelShape) -> Option<ModelShape> {
     (model.quantization == Quantization::None).then(|| model.clone().with_quantization(Quantization::Fp8))
+}
+
+fn in_four_bits(model: &ModelShape) -> Option<ModelShape> {
+    let narrow = Quantization::Int4 { group_size: 128 };
+    let is_wider = model.quantization.bytes_per_weight() >= 1.0;
+    is_wider.then(|| model.clone().with_quantization(narrow))
 }
 
 fn fp8_weights(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {

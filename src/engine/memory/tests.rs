@@ -157,6 +157,25 @@ fn what_does_not_fit_names_changes_that_do() {
 }
 
 #[test]
+fn quantization_is_tried_together_with_more_gpus() {
+    for (name, asked, flags) in [
+        ("deepseek-ai/DeepSeek-V3", 1, "--quantization awq -tp 8"),
+        ("deepseek-ai/DeepSeek-V3", 8, "--quantization awq"),
+        ("meta-llama/Llama-3.1-405B", 1, "--quantization fp8 -tp 8"),
+    ] {
+        let (device, model, options) = case("H100", name);
+        let options = MemoryOptions {
+            tensor_parallel: asked,
+            max_model_len: 16_384,
+            ..options
+        };
+        let remedies = plan(&device, &model, &options).unwrap_err().remedies;
+        let found: Vec<&str> = remedies.iter().map(|remedy| remedy.flags.as_str()).collect();
+        assert_eq!(found, [flags], "{name} on {asked}");
+    }
+}
+
+#[test]
 fn the_largest_flags_that_can_be_written_overflow_nothing() {
     for name in [
         "google/gemma-3-27b-it",

@@ -477,6 +477,10 @@ mod tests {
         let int4 = |group_size| Quantization::Int4 { group_size };
         assert_eq!(quantization_of(json!({"quant_method": "fp8"})), Quantization::Fp8);
         assert_eq!(
+            quantization_of(json!({"quant_method": "fp8", "weight_block_size": [128, 128]})),
+            Quantization::Fp8Block
+        );
+        assert_eq!(
             quantization_of(json!({"quant_method": "awq", "bits": 4, "group_size": 64})),
             int4(64)
         );

@@ -22,6 +22,9 @@ impl Reader<'_> {
         let algorithm = config.get("quant_algo").and_then(Value::as_str).unwrap_or("");
         let is = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
         let found = match (method, bits) {
+            ("fp8", _) if config.get("weight_block_size").is_some_and(Value::is_array) => {
+                Some(Quantization::Fp8Block)
+            }
             ("fp8" | "fbgemm_fp8", _) => Some(Quantization::Fp8),
             ("mxfp4", _) => Some(Quantization::Mxfp4),
             ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(4) | None) => {
@@ -60,7 +63,9 @@ fn compressed_tensors(config: &Value) -> Option<Quantization> {
     let weights = groups.values().next()?.get("weights")?;
     let bits = weights.get("num_bits")?.as_u64()?;
     let kind = weights.get("type").and_then(Value::as_str).unwrap_or("int");
+    let strategy = weights.get("strategy").and_then(Value::as_str);
     match (bits, kind) {
+        (8, "float") if strategy == Some("block") => Some(Quantization::Fp8Block),
         (8, "float") => Some(Quantization::Fp8),
         (8, "int") => Some(Quantization::Int8),
         (4, "int") => Some(Quantization::Int4 {

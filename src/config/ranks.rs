@@ -1,0 +1,46 @@
+//! Tensor-parallel groups that the model and the links allow: what is replicated is noted, what is not modelled is refused.
+
+use super::judge::Judge;
+use crate::cost::calibration::Calibration;
+use crate::model::{Attention, ModelShape};
+
+/// GPUs of a node: an HGX or DGX board, and the usual PCIe server.
+const GPUS_PER_NODE: u32 = 8;
+
+/// What a reader should know of `model` on so many ranks, as sentences.
+#[must_use]
+pub fn rank_notes(model: &ModelShape, tensor_parallel: u32) -> Vec<String> {
+    let scarce = |attention: &Attention| match *attention {
+        Attention::Grouped { kv_heads, .. } => (kv_heads < tensor_parallel).then_some(kv_heads),
+        // A latent cache is replicated on any number of ranks.
+        Attention::Latent { .. } => None,
+    };
+    let heads = model.layers.iter().find_map(|group| scarce(&group.attention));
+    let replicated = heads.map(|heads| {
+        format!(
+            "{heads} KV heads on {tensor_parallel} ranks: heads are replicated, as vLLM does, and each rank keeps a whole \
+             one; beyond {heads} ranks the KV cache of a rank does not shrink"
+        )
+    });
+    let spanning = (tensor_parallel > GPUS_PER_NODE).then(|| {
+        format!("{tensor_parallel} GPUs are more than a node has ({GPUS_PER_NODE}): `run` has no links between nodes")
+    });
+    replicated.into_iter().chain(spanning).collect()
+}
+
+/// Refuses groups beyond a node, unless the calibration knows an all-reduce that large.
+pub(super) fn check(judge: &mut Judge, model: &ModelShape, calibration: &Calibration, tensor_parallel: u32) {
+    let known = calibration.allreduce.iter().map(|link| link.gpus);
+    let largest = known.fold(GPUS_PER_NODE, u32::max);
+    if tensor_parallel > largest {
+        judge.wrong_help(
+            "cluster.tensor_parallel_size",
+            "is larger than a node",
+            format!("{tensor_parallel} GPUs; a node has {largest}, and links between nodes are not modelled"),
+            format!(
+                "write at most {largest}, or give a calibration with an [[allreduce]] of gpus = {tensor_parallel}"
+            ),
+        );
+    }
+    judge.notes.extend(rank_notes(model, tensor_parallel));
+}
