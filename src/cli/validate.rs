@@ -45,6 +45,9 @@ pub struct Args {
     /// Print the scenarios of the rows instead of simulating them.
     #[arg(long)]
     pub scenarios: bool,
+    /// Leave the intervals out: one simulation a row instead of fifteen or so.
+    #[arg(long)]
+    pub no_interval: bool,
     /// What to print.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -129,7 +132,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let rows: Vec<Row> = file
         .rows
         .par_iter()
-        .map(|row| predict(row, plan(row, &find), &Disk))
+        .map(|row| predict(row, plan(row, &find), &Disk, !args.no_interval))
         .collect();
     let (families, overall) = scores(&rows);
     let text = match args.format {

@@ -12,6 +12,11 @@ pub const FORMAT_VERSION: u64 = 1;
 /// Reasons that text shows for a family.
 const REASONS_SHOWN: usize = 4;
 
+/// What marks and columns mean.
+const LEGEND: &str = "rows of families marked [calibrate] fitted the calibration
+inside 90 %: measured values within the interval that the calibration's uncertainty and chance (where the number of
+requests is known) leave around the prediction; near 90 % if that uncertainty is told rightly\n";
+
 /// The answer in one line.
 #[must_use]
 pub fn answer(overall: &Score) -> String {
@@ -51,6 +56,7 @@ pub fn text(families: &[Score], overall: &Score) -> String {
             .iter()
             .map(|figure| Column::right(&format!("{} median / p90 / bias", figure.name()))),
     );
+    columns.push(Column::right("inside 90 %"));
     let cells = |score: &Score| {
         let mark = if score.is_calibration { " [calibrate]" } else { "" };
         let mut cells = vec![
@@ -68,6 +74,7 @@ pub fn text(families: &[Score], overall: &Score) -> String {
                 )
             })
         }));
+        cells.push(score.inside_90.map_or("-".to_owned(), percent));
         cells
     };
     let rows: Vec<Vec<String>> = families.iter().chain([overall]).map(cells).collect();
@@ -79,9 +86,8 @@ pub fn text(families: &[Score], overall: &Score) -> String {
             text.push_str(&format!("  {number:>4}  {reason}\n"));
         }
     }
-    let assumed =
-        "\nrows of families marked [calibrate] fitted the calibration; no model interval is known yet\n";
-    text.push_str(assumed);
+    text.push('\n');
+    text.push_str(LEGEND);
     for score in families.iter().filter(|score| score.modelled == 0) {
         let why: Vec<&str> = score
             .reasons
@@ -128,7 +134,7 @@ fn score_json(score: &Score) -> Value {
         "modelled": score.modelled,
         "is_calibration": score.is_calibration,
         "figures": figures,
-        "inside_90": Value::Null,
+        "inside_90": score.inside_90,
         "not_modelled": reasons,
     })
 }
@@ -139,6 +145,7 @@ fn figure_json(score: &FigureScore) -> Value {
         "median_error": score.median_error,
         "p90_error": score.p90_error,
         "bias": score.bias,
+        "inside_90": score.inside_90,
     })
 }
 
@@ -151,7 +158,13 @@ fn row_json(row: &Row) -> Value {
             let figures: Vec<Value> = figures
                 .iter()
                 .map(|one| {
-                    json!({"name": one.name, "measured": one.measured, "predicted": one.predicted, "error": one.error()})
+                    let uncertainty = one.uncertainty;
+                    json!({
+                        "name": one.name, "measured": one.measured, "predicted": one.predicted, "error": one.error(),
+                        "model_sigma_ln": uncertainty.map(|both| both.model_sigma_ln),
+                        "sampling_sigma_ln": uncertainty.and_then(|both| both.sampling_sigma_ln),
+                        "inside_90": one.is_inside_90(),
+                    })
                 })
                 .collect();
             json!({"place": row.place, "family": row.family, "use": row.suggested_use, "figures": figures,
@@ -170,7 +183,9 @@ pub fn csv(rows: &[Row]) -> String {
             text.to_owned()
         }
     };
-    let mut lines = vec!["row,family,use,figure,measured,predicted,error,not_modelled".to_owned()];
+    let mut lines = vec![
+        "row,family,use,figure,measured,predicted,error,low_90,high_90,inside_90,not_modelled".to_owned(),
+    ];
     for row in rows {
         let start = format!(
             "{},{},{}",
@@ -179,10 +194,16 @@ pub fn csv(rows: &[Row]) -> String {
             quoted(&row.suggested_use)
         );
         match &row.outcome {
-            Outcome::NotModelled(reason) => lines.push(format!("{start},,,,,{}", quoted(reason))),
+            Outcome::NotModelled(reason) => lines.push(format!("{start},,,,,,,,{}", quoted(reason))),
             Outcome::Predicted { figures, .. } => lines.extend(figures.iter().map(|one| {
+                let range = one
+                    .range_90()
+                    .map_or(",".to_owned(), |(low, high)| format!("{low},{high}"));
+                let is_inside = one
+                    .is_inside_90()
+                    .map_or(String::new(), |inside| inside.to_string());
                 format!(
-                    "{start},{},{},{},{},",
+                    "{start},{},{},{},{},{range},{is_inside},",
                     one.name,
                     one.measured,
                     one.predicted,
