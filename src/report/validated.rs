@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
 use super::figures::significant;
-use super::tables::{Column, table};
+use super::tables::{Column, markdown, table};
 use crate::validate::{Figure, FigureScore, Outcome, Row, Score};
 
 /// Version of the JSON; grows when a key changes its meaning.
@@ -35,11 +35,11 @@ fn medians(score: &Score) -> String {
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
 }
 
-fn percent(fraction: f64) -> String {
+pub(super) fn percent(fraction: f64) -> String {
     format!("{} %", significant(100.0 * fraction))
 }
 
-fn signed(fraction: f64) -> String {
+pub(super) fn signed(fraction: f64) -> String {
     format!(
         "{}{} %",
         if fraction < 0.0 { "−" } else { "+" },
@@ -47,9 +47,7 @@ fn signed(fraction: f64) -> String {
     )
 }
 
-/// The scores for people.
-#[must_use]
-pub fn text(families: &[Score], overall: &Score) -> String {
+fn laid_out(families: &[Score], overall: &Score) -> (Vec<Column>, Vec<Vec<String>>) {
     let mut columns = vec![Column::left("family"), Column::right("rows")];
     columns.extend(
         Figure::ALL
@@ -77,7 +75,25 @@ pub fn text(families: &[Score], overall: &Score) -> String {
         cells.push(score.inside_90.map_or("-".to_owned(), percent));
         cells
     };
-    let rows: Vec<Vec<String>> = families.iter().chain([overall]).map(cells).collect();
+    let rows = families.iter().chain([overall]).map(cells).collect();
+    (columns, rows)
+}
+
+/// The scores as a Markdown table, with the reasons under it.
+#[must_use]
+pub fn md(families: &[Score], overall: &Score) -> String {
+    let (columns, rows) = laid_out(families, overall);
+    let mut text = format!("{}.\n\n{}", answer(overall), markdown(&columns, &rows));
+    for (reason, number) in &overall.reasons {
+        text.push_str(&format!("\n* {number} rows not modelled: {reason}"));
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// The scores for people.
+#[must_use]
+pub fn text(families: &[Score], overall: &Score) -> String {
+    let (columns, rows) = laid_out(families, overall);
     let mut text = format!("{}\n\n{}", answer(overall), table(&columns, &rows));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
     if reasons > 0 {
@@ -100,22 +116,31 @@ pub fn text(families: &[Score], overall: &Score) -> String {
     text
 }
 
+/// The objects of runs and of kernels as one, whichever there are.
+#[must_use]
+pub fn json(runs: Option<Value>, kernels: Option<Value>) -> String {
+    let mut object = runs.unwrap_or_else(|| json!({"format_version": FORMAT_VERSION}));
+    if let Some(kernels) = kernels {
+        object["kernels"] = kernels;
+    }
+    format!("{object:#}\n")
+}
+
 /// The scores and every row as one object.
 #[must_use]
-pub fn json(families: &[Score], overall: &Score, rows: &[Row]) -> String {
+pub fn object(families: &[Score], overall: &Score, rows: &[Row]) -> Value {
     let by_name: serde_json::Map<String, Value> = families
         .iter()
         .map(|score| (score.name.clone(), score_json(score)))
         .collect();
     let rows: Vec<Value> = rows.iter().map(row_json).collect();
-    let object = json!({
+    json!({
         "format_version": FORMAT_VERSION,
         "answer": answer(overall),
         "overall": score_json(overall),
         "families": by_name,
         "rows": rows,
-    });
-    format!("{object:#}\n")
+    })
 }
 
 fn score_json(score: &Score) -> Value {
@@ -173,16 +198,18 @@ fn row_json(row: &Row) -> Value {
     }
 }
 
+/// A cell of a CSV.
+pub(super) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
 /// A line for every figure of every row, and one for each row that was not modelled.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
     let mut lines = vec![
         "row,family,use,figure,measured,predicted,error,low_90,high_90,inside_90,not_modelled".to_owned(),
     ];

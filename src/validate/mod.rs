@@ -6,8 +6,10 @@
 //! what was run, never on what came out.
 
 mod interval;
+pub mod kernels;
 mod plan;
 mod predict;
+pub mod requests;
 mod score;
 
 pub use interval::Uncertainty;
