@@ -371,6 +371,26 @@ fn a_prediction_passes_its_own_audit_and_does_not_differ_from_itself() {
 }
 
 #[test]
+fn kernel_tables_are_scored_alone_or_beside_runs() {
+    let desk = Desk::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernels");
+    let text = desk.expect(0, &format!("validate --kernels {folder}"));
+    assert!(text.starts_with("median error over "), "{text}");
+    let table = fixture("results/table.csv");
+    let both = desk.expect(
+        0,
+        &format!("validate {table} --no-interval --kernels {folder} --format json"),
+    );
+    let both: serde_json::Value = serde_json::from_str(&both).unwrap();
+    assert!(both["overall"]["inside_90"].is_null());
+    assert!(both["kernels"]["scores"].as_array().unwrap().len() > 50);
+    desk.expect(2, &format!("validate {table} --kernels {folder} --format csv"));
+    desk.expect(2, "validate");
+    // Three rows are left, and a record is of one run.
+    desk.expect(2, &format!("validate {table} --requests {table}"));
+}
+
+#[test]
 fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
     let desk = Desk::new();
     let table = fixture("results/table.csv");
@@ -380,6 +400,8 @@ fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
         (&json["overall"]["rows"], &json["overall"]["modelled"]),
         (&3.into(), &3.into())
     );
+    let inside = json["overall"]["inside_90"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&inside), "{inside}");
     assert!(
         json["families"]["fam"]["figures"]["throughput"]["median_error"]
             .as_f64()

@@ -50,7 +50,7 @@ impl FigureInterval {
 }
 
 /// The normal law's central 90 %.
-const Z_90: f64 = 1.645;
+pub const Z_90: f64 = 1.645;
 /// Requests of each of the runs: ratios of runs with the same traffic need far fewer than the figures themselves.
 const REQUESTS_MAX: u64 = 2000;
 

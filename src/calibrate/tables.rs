@@ -4,15 +4,16 @@
 //! reason. Traps: `l2_warm` rows were replayed from the cache and say nothing of memory; `above_peak_bw` rows are
 //! faster than the memory allows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::observation::{Block, Kernel, Observation};
 use crate::cost::calibration::KernelFormat;
 use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
 use crate::cost::operators::table_widths;
+use crate::hardware::Device;
 
 /// Whose rows to take.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Selection {
     /// The `gpu` column, `h100_sxm`.
     pub gpu: String,
@@ -114,6 +115,37 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     }
     prefer_balanced(&mut table);
     Ok(table)
+}
+
+/// Every selection that some row belongs to, in order; a table that cannot be read has none.
+#[must_use]
+pub fn selections(text: &str) -> BTreeSet<Selection> {
+    let rows = csv::Reader::from_reader(text.as_bytes())
+        .into_deserialize::<Row>()
+        .filter_map(Result::ok);
+    rows.filter_map(|row| {
+        let framework = match row.text("fw") {
+            "" => *FRAMEWORKS
+                .iter()
+                .find(|framework| is_framework(row.text("impl"), framework))?,
+            framework => framework,
+        };
+        Some(Selection {
+            gpu: row.text("gpu").to_owned(),
+            framework: framework.to_owned(),
+        })
+    })
+    .collect()
+}
+
+const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];
+
+/// A device as tables name it: `h100_sxm` for H100-SXM-80GB.
+#[must_use]
+pub fn gpu_name(device: &Device) -> String {
+    let id = device.id.to_lowercase();
+    let parts: Vec<&str> = id.split('-').filter(|part| !part.ends_with("gb")).collect();
+    parts.join("_")
 }
 
 /// Collectives name their implementation: the one that a serving engine runs inside its CUDA graphs.
@@ -269,7 +301,7 @@ const BALANCED: &str = "balanced";
 /// Skewed routing is left where balanced routing was measured, too: the form knows nothing of skew.
 fn prefer_balanced(table: &mut Table) {
     let is_balanced = |row: &Observation| row.shape.starts_with(BALANCED);
-    let balanced: std::collections::BTreeSet<Block> = table
+    let balanced: BTreeSet<Block> = table
         .observations
         .iter()
         .filter(|row| is_balanced(row))

@@ -177,11 +177,7 @@ fn base(args: &Args, device: &Device) -> anyhow::Result<Calibration> {
 
 /// `H100-SXM-80GB` as tables spell it: `h100_sxm`.
 fn table_gpu(args: &Args, device: &Device) -> String {
-    let of_id = || {
-        let id = device.id.to_lowercase();
-        let parts: Vec<&str> = id.split('-').filter(|part| !part.ends_with("gb")).collect();
-        parts.join("_")
-    };
+    let of_id = || tables::gpu_name(device);
     args.table_gpu.clone().unwrap_or_else(of_id)
 }
 

@@ -12,27 +12,46 @@ use super::audit::read;
 use super::disk::Disk;
 use super::files;
 use super::terminal::Terminal;
-use crate::report::validated;
-use crate::validate::{Row, plan, predict, scores};
+use crate::calibrate::tables::TableError;
+use crate::report::chart::Picture;
+use crate::report::{validated, validated_kernels, validated_requests};
+use crate::results::Measured;
+use crate::validate::kernels::Kernels;
+use crate::validate::requests::{self, Requests};
+use crate::validate::{Row, Score, plan, predict, scores};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
 /// The table is a CSV with a row a run: GPU, model, engine, workload, load, flags and what was measured. Rows are
 /// simulated as they were run, whole and finite. Scores are by family and overall, families weighted equally: median
 /// and 90th percentile of the absolute error, and the median error with its sign. Rows that cannot be modelled are
-/// counted with the reason.
+/// counted with the reason. `--kernels` scores the shipped calibrations against kernel tables instead, or as well;
+/// `--requests` compares one row's run request by request with what was recorded.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   plimsoll validate measured.csv
   plimsoll validate measured.csv --only validate --format json -o scores.json --chart errors.svg
   plimsoll validate measured.csv --traces traces --family kubecon/vllm --scenarios
   plimsoll validate measured.csv --format csv | head
+  plimsoll validate --kernels tests/data/kernels
+  plimsoll validate measured.csv --traces traces --family RTXPRO6000/Llama-3.1-8B \\
+      --requests run.requests.csv --series run.timeseries.csv --chart state.svg
 
 Exit codes: 0 scored, 2 the table cannot be read, 3 no row of it can be modelled.")]
 pub struct Args {
     /// The table; `-` reads standard input.
-    #[arg(value_name = "FILE.csv")]
-    pub file: String,
+    #[arg(value_name = "FILE.csv", required_unless_present = "kernels")]
+    pub file: Option<String>,
+    /// Folder of kernel tables, to score the shipped calibrations against.
+    #[arg(long, value_name = "DIR")]
+    pub kernels: Option<String>,
+    /// What happened to each request of the one row that is left: request_id, arrival_s, first_token_s, last_token_s,
+    /// input_tokens, output_tokens.
+    #[arg(long, value_name = "FILE.csv", requires = "file", conflicts_with_all = ["kernels", "scenarios"])]
+    pub requests: Option<String>,
+    /// Its scheduler's state over time: t, running, waiting.
+    #[arg(long, value_name = "FILE.csv", requires = "requests")]
+    pub series: Option<String>,
     /// Rows of one suggested use only.
     #[arg(long, value_name = "USE", value_parser = ["calibrate", "validate"])]
     pub only: Option<String>,
@@ -45,6 +64,9 @@ pub struct Args {
     /// Print the scenarios of the rows instead of simulating them.
     #[arg(long)]
     pub scenarios: bool,
+    /// Leave the intervals out: one simulation a row instead of fifteen or so.
+    #[arg(long)]
+    pub no_interval: bool,
     /// What to print.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -61,6 +83,8 @@ pub struct Args {
 pub enum Format {
     /// For people.
     Text,
+    /// The tables, for documents.
+    Md,
     /// Everything, as one object.
     Json,
     /// A line a figure of a row.
@@ -72,88 +96,201 @@ pub enum Format {
 /// # Errors
 /// A table that cannot be read, or a file that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    let mut file = match read(&args.file) {
-        Ok(file) => file,
+    if args.format == Format::Csv && args.file.is_some() && args.kernels.is_some() {
+        terminal.error(&anyhow::anyhow!(
+            "`--format csv` prints one table: leave FILE.csv or `--kernels` out"
+        ));
+        return Ok(Exit::BadInput.into());
+    }
+    let rows = match args.file.as_deref().map(read).transpose() {
+        Ok(file) => file.map(|file| wanted(args, file.rows)),
         Err(error) => {
             terminal.error(&error);
             return Ok(Exit::BadInput.into());
         }
     };
-    file.rows.retain(|row| {
-        args.only
-            .as_ref()
-            .is_none_or(|only| row.setup.suggested_use == *only)
-            && args
-                .family
-                .as_ref()
-                .is_none_or(|family| row.setup.family.contains(family))
-    });
     let traces = args
         .traces
         .as_deref()
         .map(names_of)
         .transpose()?
         .unwrap_or_default();
-    let find = |name: &str| {
-        let stem = name.split('.').next().unwrap_or(name);
-        let of = |path: &&String| {
-            Path::new(path)
-                .file_name()
-                .is_some_and(|file| file.to_string_lossy().contains(stem))
-        };
-        traces.iter().find(of).cloned().or_else(|| {
-            // `llama-3.1-8b` has a point of its own: the longest stem that a file has.
-            let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-            traces.iter().find(|path| path.contains(stem)).cloned()
-        })
-    };
-    if args.scenarios {
-        let of = |row: &crate::results::Measured| match plan(row, &find) {
-            Ok(plan) => {
-                let assumed: String = plan
-                    .assumptions
-                    .iter()
-                    .map(|what| format!("# assumed: {what}\n"))
-                    .collect();
-                format!("# {}\n{assumed}{}\n", row.place, plan.scenario)
-            }
-            Err(reason) => format!("# {}: not modelled, {reason}\n\n", row.place),
-        };
-        files::put(
-            &file.rows.iter().map(of).collect::<String>(),
-            args.output.as_deref(),
-            out,
-        )?;
+    let find = |name: &str| trace_of(&traces, name);
+    if let (Some(path), Some(rows)) = (&args.requests, &rows) {
+        return by_request(args, path, rows, &find, out, terminal);
+    }
+    if let (true, Some(rows)) = (args.scenarios, &rows) {
+        let text: String = rows.iter().map(|row| scenario(row, &find)).collect();
+        files::put(&text, args.output.as_deref(), out)?;
         return Ok(Exit::Ok.into());
     }
-    let rows: Vec<Row> = file
-        .rows
-        .par_iter()
-        .map(|row| predict(row, plan(row, &find), &Disk))
-        .collect();
-    let (families, overall) = scores(&rows);
+    let kernels = match args.kernels.as_deref().map(|folder| kernels(folder, terminal)) {
+        Some(Ok(kernels)) => Some(kernels),
+        Some(Err(error)) => {
+            terminal.error(&error);
+            return Ok(Exit::BadInput.into());
+        }
+        None => None,
+    };
+    let predict = |row: &Measured| predict(row, plan(row, &find), &Disk, !args.no_interval);
+    let scored = rows.map(|rows| {
+        let rows: Vec<Row> = rows.par_iter().map(predict).collect();
+        let (families, overall) = scores(&rows);
+        (families, overall, rows)
+    });
+    files::put(
+        &printed(args.format, scored.as_ref(), kernels.as_ref()),
+        args.output.as_deref(),
+        out,
+    )?;
+    if let (Some(path), Some((_, overall, rows))) = (&args.chart, &scored) {
+        draw(&validated::chart(overall, rows), path, terminal)?;
+    }
+    let is_modelled = scored.is_some_and(|(_, overall, _)| overall.modelled > 0)
+        || kernels.is_some_and(|kernels| !kernels.rows.is_empty());
+    Ok(if is_modelled { Exit::Ok } else { Exit::NotMet }.into())
+}
+
+type Scored = (Vec<Score>, Score, Vec<Row>);
+
+fn printed(format: Format, scored: Option<&Scored>, kernels: Option<&Kernels>) -> String {
+    let (runs, of_kernels) = match format {
+        Format::Json => {
+            let runs = scored.map(|(families, overall, rows)| validated::object(families, overall, rows));
+            return validated::json(runs, kernels.map(validated_kernels::object));
+        }
+        Format::Text => (
+            scored.map(|(families, overall, _)| validated::text(families, overall)),
+            kernels.map(validated_kernels::text),
+        ),
+        Format::Md => (
+            scored.map(|(families, overall, _)| validated::md(families, overall)),
+            kernels.map(validated_kernels::md),
+        ),
+        Format::Csv => (
+            scored.map(|(_, _, rows)| validated::csv(rows)),
+            kernels.map(validated_kernels::csv),
+        ),
+    };
+    let parts: Vec<String> = runs.into_iter().chain(of_kernels).collect();
+    parts.join("\n")
+}
+
+/// The rows that `--only` and `--family` leave.
+fn wanted(args: &Args, mut rows: Vec<Measured>) -> Vec<Measured> {
+    rows.retain(|row| {
+        let setup = &row.setup;
+        args.only.as_ref().is_none_or(|only| setup.suggested_use == *only)
+            && args
+                .family
+                .as_ref()
+                .is_none_or(|family| setup.family.contains(family))
+    });
+    rows
+}
+
+/// The file of a trace that a row names.
+fn trace_of(traces: &[String], name: &str) -> Option<String> {
+    let stem = name.split('.').next().unwrap_or(name);
+    let of = |path: &&String| {
+        Path::new(path)
+            .file_name()
+            .is_some_and(|file| file.to_string_lossy().contains(stem))
+    };
+    // `llama-3.1-8b` has a point of its own: the longest stem that a file has wins.
+    let longest = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let by_longest = traces.iter().find(|path| path.contains(longest));
+    by_longest.or_else(|| traces.iter().find(of)).cloned()
+}
+
+fn scenario(row: &Measured, find: &dyn Fn(&str) -> Option<String>) -> String {
+    match plan(row, find) {
+        Ok(plan) => {
+            let assumed: String = plan
+                .assumptions
+                .iter()
+                .map(|what| format!("# assumed: {what}\n"))
+                .collect();
+            format!("# {}\n{assumed}{}\n", row.place, plan.scenario)
+        }
+        Err(reason) => format!("# {}: not modelled, {reason}\n\n", row.place),
+    }
+}
+
+/// Every CSV of a folder that is a kernel table; the others are named.
+fn kernels(folder: &str, terminal: &Terminal) -> anyhow::Result<Kernels> {
+    use anyhow::Context;
+    let mut kernels = Kernels::default();
+    for path in names_of(folder)?.iter().filter(|path| path.ends_with(".csv")) {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+        match kernels.add(path, &text) {
+            Err(error @ TableError::Unknown { .. }) => terminal.notes(&[format!("left: {error}")]),
+            other => other?,
+        }
+    }
+    Ok(kernels)
+}
+
+/// Compares the only row that is left with the record of its run.
+fn by_request(
+    args: &Args,
+    path: &str,
+    rows: &[Measured],
+    find: &dyn Fn(&str) -> Option<String>,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<ExitCode> {
+    let [row] = rows else {
+        terminal.error(&anyhow::anyhow!(
+            "`--requests` is of one run and {} rows are left: choose one by `--family` and `--only`",
+            rows.len()
+        ));
+        return Ok(Exit::BadInput.into());
+    };
+    let compared = || -> anyhow::Result<Requests> {
+        let recorded = requests::read_requests(path, &text_of(path)?)?;
+        let samples = match &args.series {
+            Some(path) => requests::read_series(path, &text_of(path)?)?,
+            None => Vec::new(),
+        };
+        Ok(requests::compare(row, plan(row, find), recorded, samples, &Disk)?)
+    };
+    let compared = match compared() {
+        Ok(compared) => compared,
+        Err(error) => {
+            terminal.error(&error);
+            return Ok(Exit::BadInput.into());
+        }
+    };
     let text = match args.format {
-        Format::Text => validated::text(&families, &overall),
-        Format::Json => validated::json(&families, &overall, &rows),
-        Format::Csv => validated::csv(&rows),
+        Format::Text => validated_requests::text(&compared),
+        Format::Md => validated_requests::md(&compared),
+        Format::Json => validated_requests::json(&compared),
+        Format::Csv => validated_requests::csv(&compared),
     };
     files::put(&text, args.output.as_deref(), out)?;
     if let Some(path) = &args.chart {
-        let picture = validated::chart(&overall, &rows);
-        let bytes = if path.ends_with(".png") {
-            picture.png()
-        } else {
-            picture.svg().into_bytes()
-        };
-        files::write(Path::new(path), &bytes)?;
-        terminal.notes(&[format!("drew {path}")]);
+        let subject = format!("{}, {}", row.setup.family, row.setup.workload);
+        draw(&validated_requests::chart(&compared, &subject), path, terminal)?;
     }
-    Ok(if overall.modelled == 0 {
-        Exit::NotMet
+    Ok(Exit::Ok.into())
+}
+
+fn text_of(path: &str) -> anyhow::Result<String> {
+    use anyhow::Context;
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))
+}
+
+/// SVG, or PNG by its name.
+fn draw(picture: &Picture, path: &str, terminal: &Terminal) -> anyhow::Result<()> {
+    let bytes = if path.ends_with(".png") {
+        picture.png()
     } else {
-        Exit::Ok
-    }
-    .into())
+        picture.svg().into_bytes()
+    };
+    files::write(Path::new(path), &bytes)?;
+    terminal.notes(&[format!("drew {path}")]);
+    Ok(())
 }
 
 /// Paths of the files in a folder, in order.

@@ -20,6 +20,8 @@ pub mod text;
 mod text_knee;
 mod text_latency;
 pub mod validated;
+pub mod validated_kernels;
+pub mod validated_requests;
 mod views;
 
 pub use figures::counted;

@@ -4,13 +4,18 @@ use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
 use super::figures::significant;
-use super::tables::{Column, table};
+use super::tables::{Column, markdown, table};
 use crate::validate::{Figure, FigureScore, Outcome, Row, Score};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
 /// Reasons that text shows for a family.
 const REASONS_SHOWN: usize = 4;
+
+/// What marks and columns mean.
+const LEGEND: &str = "rows of families marked [calibrate] fitted the calibration
+inside 90 %: measured values within the interval that the calibration's uncertainty and chance (where the number of
+requests is known) leave around the prediction; near 90 % if that uncertainty is told rightly\n";
 
 /// The answer in one line.
 #[must_use]
@@ -30,11 +35,11 @@ fn medians(score: &Score) -> String {
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
 }
 
-fn percent(fraction: f64) -> String {
+pub(super) fn percent(fraction: f64) -> String {
     format!("{} %", significant(100.0 * fraction))
 }
 
-fn signed(fraction: f64) -> String {
+pub(super) fn signed(fraction: f64) -> String {
     format!(
         "{}{} %",
         if fraction < 0.0 { "−" } else { "+" },
@@ -42,15 +47,14 @@ fn signed(fraction: f64) -> String {
     )
 }
 
-/// The scores for people.
-#[must_use]
-pub fn text(families: &[Score], overall: &Score) -> String {
+fn laid_out(families: &[Score], overall: &Score) -> (Vec<Column>, Vec<Vec<String>>) {
     let mut columns = vec![Column::left("family"), Column::right("rows")];
     columns.extend(
         Figure::ALL
             .iter()
             .map(|figure| Column::right(&format!("{} median / p90 / bias", figure.name()))),
     );
+    columns.push(Column::right("inside 90 %"));
     let cells = |score: &Score| {
         let mark = if score.is_calibration { " [calibrate]" } else { "" };
         let mut cells = vec![
@@ -68,9 +72,28 @@ pub fn text(families: &[Score], overall: &Score) -> String {
                 )
             })
         }));
+        cells.push(score.inside_90.map_or("-".to_owned(), percent));
         cells
     };
-    let rows: Vec<Vec<String>> = families.iter().chain([overall]).map(cells).collect();
+    let rows = families.iter().chain([overall]).map(cells).collect();
+    (columns, rows)
+}
+
+/// The scores as a Markdown table, with the reasons under it.
+#[must_use]
+pub fn md(families: &[Score], overall: &Score) -> String {
+    let (columns, rows) = laid_out(families, overall);
+    let mut text = format!("{}.\n\n{}", answer(overall), markdown(&columns, &rows));
+    for (reason, number) in &overall.reasons {
+        text.push_str(&format!("\n* {number} rows not modelled: {reason}"));
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// The scores for people.
+#[must_use]
+pub fn text(families: &[Score], overall: &Score) -> String {
+    let (columns, rows) = laid_out(families, overall);
     let mut text = format!("{}\n\n{}", answer(overall), table(&columns, &rows));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
     if reasons > 0 {
@@ -79,9 +102,8 @@ pub fn text(families: &[Score], overall: &Score) -> String {
             text.push_str(&format!("  {number:>4}  {reason}\n"));
         }
     }
-    let assumed =
-        "\nrows of families marked [calibrate] fitted the calibration; no model interval is known yet\n";
-    text.push_str(assumed);
+    text.push('\n');
+    text.push_str(LEGEND);
     for score in families.iter().filter(|score| score.modelled == 0) {
         let why: Vec<&str> = score
             .reasons
@@ -94,22 +116,31 @@ pub fn text(families: &[Score], overall: &Score) -> String {
     text
 }
 
+/// The objects of runs and of kernels as one, whichever there are.
+#[must_use]
+pub fn json(runs: Option<Value>, kernels: Option<Value>) -> String {
+    let mut object = runs.unwrap_or_else(|| json!({"format_version": FORMAT_VERSION}));
+    if let Some(kernels) = kernels {
+        object["kernels"] = kernels;
+    }
+    format!("{object:#}\n")
+}
+
 /// The scores and every row as one object.
 #[must_use]
-pub fn json(families: &[Score], overall: &Score, rows: &[Row]) -> String {
+pub fn object(families: &[Score], overall: &Score, rows: &[Row]) -> Value {
     let by_name: serde_json::Map<String, Value> = families
         .iter()
         .map(|score| (score.name.clone(), score_json(score)))
         .collect();
     let rows: Vec<Value> = rows.iter().map(row_json).collect();
-    let object = json!({
+    json!({
         "format_version": FORMAT_VERSION,
         "answer": answer(overall),
         "overall": score_json(overall),
         "families": by_name,
         "rows": rows,
-    });
-    format!("{object:#}\n")
+    })
 }
 
 fn score_json(score: &Score) -> Value {
@@ -128,7 +159,7 @@ fn score_json(score: &Score) -> Value {
         "modelled": score.modelled,
         "is_calibration": score.is_calibration,
         "figures": figures,
-        "inside_90": Value::Null,
+        "inside_90": score.inside_90,
         "not_modelled": reasons,
     })
 }
@@ -139,6 +170,7 @@ fn figure_json(score: &FigureScore) -> Value {
         "median_error": score.median_error,
         "p90_error": score.p90_error,
         "bias": score.bias,
+        "inside_90": score.inside_90,
     })
 }
 
@@ -151,7 +183,13 @@ fn row_json(row: &Row) -> Value {
             let figures: Vec<Value> = figures
                 .iter()
                 .map(|one| {
-                    json!({"name": one.name, "measured": one.measured, "predicted": one.predicted, "error": one.error()})
+                    let uncertainty = one.uncertainty;
+                    json!({
+                        "name": one.name, "measured": one.measured, "predicted": one.predicted, "error": one.error(),
+                        "model_sigma_ln": uncertainty.map(|both| both.model_sigma_ln),
+                        "sampling_sigma_ln": uncertainty.and_then(|both| both.sampling_sigma_ln),
+                        "inside_90": one.is_inside_90(),
+                    })
                 })
                 .collect();
             json!({"place": row.place, "family": row.family, "use": row.suggested_use, "figures": figures,
@@ -160,17 +198,21 @@ fn row_json(row: &Row) -> Value {
     }
 }
 
+/// A cell of a CSV.
+pub(super) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
 /// A line for every figure of every row, and one for each row that was not modelled.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
-    let mut lines = vec!["row,family,use,figure,measured,predicted,error,not_modelled".to_owned()];
+    let mut lines = vec![
+        "row,family,use,figure,measured,predicted,error,low_90,high_90,inside_90,not_modelled".to_owned(),
+    ];
     for row in rows {
         let start = format!(
             "{},{},{}",
@@ -179,10 +221,16 @@ pub fn csv(rows: &[Row]) -> String {
             quoted(&row.suggested_use)
         );
         match &row.outcome {
-            Outcome::NotModelled(reason) => lines.push(format!("{start},,,,,{}", quoted(reason))),
+            Outcome::NotModelled(reason) => lines.push(format!("{start},,,,,,,,{}", quoted(reason))),
             Outcome::Predicted { figures, .. } => lines.extend(figures.iter().map(|one| {
+                let range = one
+                    .range_90()
+                    .map_or(",".to_owned(), |(low, high)| format!("{low},{high}"));
+                let is_inside = one
+                    .is_inside_90()
+                    .map_or(String::new(), |inside| inside.to_string());
                 format!(
-                    "{start},{},{},{},{},",
+                    "{start},{},{},{},{},{range},{is_inside},",
                     one.name,
                     one.measured,
                     one.predicted,

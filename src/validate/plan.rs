@@ -40,6 +40,19 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The same run with other traffic of the same law.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Plan {
+        Plan {
+            scenario: self
+                .scenario
+                .replacen("\nseed = 0\n", &format!("\nseed = {seed}\n"), 1),
+            assumptions: self.assumptions.clone(),
+        }
+    }
+}
+
 /// The scenario that a row describes. `trace` finds the path of a recorded trace by the name that a row gives it.
 ///
 /// # Errors

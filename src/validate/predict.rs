@@ -1,10 +1,12 @@
 //! A row's run, simulated, beside what was measured.
 
+use super::interval::{OTHER_SEEDS, Uncertainty, model_sigma, sampling_sigma};
 use super::plan::Plan;
-use crate::analysis::{Experiment, Precision, simulate};
-use crate::config::{Diagnostic, Document, Files, resolve};
+use crate::analysis::{Experiment, Precision, RunResult, simulate};
+use crate::calibrate::interval::model_interval;
+use crate::config::{Diagnostic, Document, Files, Resolved, resolve};
 use crate::metrics::{Distribution, Records, SloLimits, Summary};
-use crate::results::{Measured, Stats};
+use crate::results::{Load, Measured, Stats};
 
 /// Token throughput further than this from requests times length is no token throughput; requests a second are often
 /// printed with two digits.
@@ -50,6 +52,8 @@ pub struct Compared {
     pub measured: f64,
     /// As simulated.
     pub predicted: f64,
+    /// How far apart the two may be; `None` where nobody asked.
+    pub uncertainty: Option<Uncertainty>,
 }
 
 impl Compared {
@@ -57,6 +61,20 @@ impl Compared {
     #[must_use]
     pub fn error(&self) -> f64 {
         self.predicted / self.measured - 1.0
+    }
+
+    /// Where 90 % of measurements should be, in the unit of the name.
+    #[must_use]
+    pub fn range_90(&self) -> Option<(f64, f64)> {
+        self.uncertainty
+            .map(|uncertainty| uncertainty.range_90(self.predicted))
+    }
+
+    /// Whether the measured value is there.
+    #[must_use]
+    pub fn is_inside_90(&self) -> Option<bool> {
+        self.range_90()
+            .map(|(low, high)| (low..=high).contains(&self.measured))
     }
 }
 
@@ -87,16 +105,22 @@ pub struct Row {
     pub outcome: Outcome,
 }
 
-/// Simulates a row's plan and compares every figure that the row has.
+/// Simulates a row's plan and compares every figure that the row has. Intervals take about fifteen simulations more.
 #[must_use]
-pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files) -> Row {
-    let outcome = match plan.and_then(|plan| run_or_shorten(row, plan, files)) {
-        Ok((summary, assumptions)) => {
-            let figures = compare(row, &summary);
+pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, with_intervals: bool) -> Row {
+    let outcome = match plan.and_then(|plan| run_or_shorten(row, plan, files, Records::None)) {
+        Ok(ran) => {
+            let mut figures = compare(row, &ran.result.whole);
+            if with_intervals {
+                add_uncertainty(row, &ran, files, &mut figures);
+            }
             if figures.is_empty() {
                 Outcome::NotModelled("the row has no figure that is predicted".to_owned())
             } else {
-                Outcome::Predicted { figures, assumptions }
+                Outcome::Predicted {
+                    figures,
+                    assumptions: ran.plan.assumptions,
+                }
             }
         }
         Err(reason) => Outcome::NotModelled(reason),
@@ -109,19 +133,51 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files) ->
     }
 }
 
+/// A plan, as it was run.
+pub(super) struct Ran {
+    pub(super) plan: Plan,
+    pub(super) resolved: Resolved,
+    pub(super) result: RunResult,
+}
+
+fn add_uncertainty(row: &Measured, ran: &Ran, files: &dyn Files, figures: &mut [Compared]) {
+    let model = model_interval(&ran.resolved);
+    // A recorded trace is the same traffic in both runs.
+    let is_drawn = row.setup.num_prompts.is_some() && row.setup.load != Load::Trace;
+    let others: Vec<Vec<Compared>> = if is_drawn {
+        (1..=OTHER_SEEDS)
+            .filter_map(|seed| run(ran.plan.with_seed(seed), files, Records::None).ok())
+            .map(|other| compare(row, &other.result.whole))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let has_chance = is_drawn || row.setup.load == Load::Trace;
+    for figure in figures {
+        let of_it = others.iter().flatten().filter(|other| other.name == figure.name);
+        let values: Vec<f64> = std::iter::once(figure.predicted)
+            .chain(of_it.map(|other| other.predicted))
+            .collect();
+        figure.uncertainty = Some(Uncertainty {
+            model_sigma_ln: model_sigma(&model, figure.figure),
+            sampling_sigma_ln: has_chance.then(|| sampling_sigma(&values)),
+        });
+    }
+}
+
 /// Runs a plan. A server whose model's whole context does not fit was started with a shorter one, whatever the row says.
-fn run_or_shorten(row: &Measured, plan: Plan, files: &dyn Files) -> Result<(Summary, Vec<String>), String> {
-    match run(&plan, files) {
-        Ok(summary) => Ok((summary, plan.assumptions)),
-        Err(reason)
-            if reason.starts_with("does not fit: one request")
-                && !plan.scenario.contains("max_model_len") =>
-        {
-            let shorter = plan.with_context(row);
-            let summary = run(&shorter, files).map_err(|_| reason)?;
-            Ok((summary, shorter.assumptions))
+pub(super) fn run_or_shorten(
+    row: &Measured,
+    plan: Plan,
+    files: &dyn Files,
+    records: Records,
+) -> Result<Ran, String> {
+    let shorter = (!plan.scenario.contains("max_model_len")).then(|| plan.with_context(row));
+    match (run(plan, files, records), shorter) {
+        (Err(reason), Some(shorter)) if reason.starts_with("does not fit: one request") => {
+            run(shorter, files, records).map_err(|_| reason)
         }
-        Err(reason) => Err(reason),
+        (outcome, _) => outcome,
     }
 }
 
@@ -133,7 +189,7 @@ fn reason(problem: &Diagnostic) -> String {
     }
 }
 
-fn run(plan: &Plan, files: &dyn Files) -> Result<Summary, String> {
+fn run(plan: Plan, files: &dyn Files, records: Records) -> Result<Ran, String> {
     let document = Document::parse("row.toml", &plan.scenario).map_err(|problem| problem.message)?;
     let resolved = resolve(document, files).map_err(|problems| {
         let first = problems.0.first();
@@ -141,7 +197,7 @@ fn run(plan: &Plan, files: &dyn Files) -> Result<Summary, String> {
     })?;
     let experiment = Experiment {
         slo: SloLimits::default(),
-        records: Records::None,
+        records,
         precision: Precision::default(),
         stops_when_precise: false,
     };
@@ -149,7 +205,11 @@ fn run(plan: &Plan, files: &dyn Files) -> Result<Summary, String> {
     if outcome.is_livelocked || outcome.result.whole.completed == 0 {
         return Err("no request of the simulated run was answered".to_owned());
     }
-    Ok(outcome.result.whole)
+    Ok(Ran {
+        plan,
+        resolved,
+        result: outcome.result,
+    })
 }
 
 /// Means where the row has them, else medians; gaps only where the row has no time per token.
@@ -182,6 +242,7 @@ fn time(figure: Figure, name: &str, measured: &Stats, predicted: &Distribution) 
         name: format!("{statistic}_{name}_ms"),
         measured: measured * 1e3,
         predicted: predicted * 1e3,
+        uncertainty: None,
     })
 }
 
@@ -217,5 +278,6 @@ fn throughput(row: &Measured, summary: &Summary) -> Option<Compared> {
         name: name.to_owned(),
         measured,
         predicted: counted as f64 / summary.duration_s,
+        uncertainty: None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::predict::{Figure, Outcome, Row};
+use super::predict::{Compared, Figure, Outcome, Row};
 
 /// How far off one figure is.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct FigureScore {
     pub p90_error: f64,
     /// Median of the error with its sign.
     pub bias: f64,
+    /// Share of the measured values that lie in the 90 % interval; `None` without intervals.
+    pub inside_90: Option<f64>,
 }
 
 /// How far off a family is, or all of them.
@@ -32,6 +34,8 @@ pub struct Score {
     pub is_calibration: bool,
     /// By figure, those that some row has.
     pub figures: Vec<FigureScore>,
+    /// Share of all its measured values that lie in their 90 % intervals; `None` without intervals.
+    pub inside_90: Option<f64>,
     /// Why rows were not simulated, and how many for each reason, most first.
     pub reasons: Vec<(String, usize)>,
 }
@@ -81,8 +85,30 @@ fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
             .iter()
             .filter_map(|figure| figure_score(*figure, rows, weight))
             .collect(),
+        inside_90: inside_90(rows, weight, &|_| true),
         reasons,
     }
+}
+
+/// The weighted share of the chosen figures that lie in their intervals.
+fn inside_90(
+    rows: &[&Row],
+    weight: &dyn Fn(&Row) -> f64,
+    is_chosen: &dyn Fn(&Compared) -> bool,
+) -> Option<f64> {
+    let (mut inside, mut all) = (0.0, 0.0);
+    for row in rows {
+        let Outcome::Predicted { figures, .. } = &row.outcome else {
+            continue;
+        };
+        let chosen = figures.iter().filter(|compared| is_chosen(compared));
+        for is_inside in chosen.filter_map(Compared::is_inside_90) {
+            let weight = weight(row);
+            all += weight;
+            inside += if is_inside { weight } else { 0.0 };
+        }
+    }
+    (all > 0.0).then(|| inside / all)
 }
 
 fn figure_score(figure: Figure, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Option<FigureScore> {
@@ -104,6 +130,7 @@ fn figure_score(figure: Figure, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> 
         median_error: quantile(&absolute, 0.5)?,
         p90_error: quantile(&absolute, 0.9)?,
         bias: quantile(&errors, 0.5)?,
+        inside_90: inside_90(rows, weight, &|compared| compared.figure == figure),
     })
 }
 
@@ -130,7 +157,7 @@ fn quantile(values: &[(f64, f64)], p: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::predict::Compared;
+    use super::super::interval::Uncertainty;
     use super::*;
     use crate::stats;
 
@@ -140,6 +167,7 @@ mod tests {
             name: "mean_tpot_ms".into(),
             measured: 10.0,
             predicted: 10.0 * (1.0 + error),
+            uncertainty: None,
         };
         Row {
             place: String::new(),
@@ -161,6 +189,28 @@ mod tests {
         let tpot = &overall.figures[0];
         assert!(tpot.median_error < 0.2 && tpot.bias < 0.0, "{tpot:?}");
         assert_eq!(tpot.rows, 101);
+    }
+
+    #[test]
+    fn the_share_inside_weighs_families_and_needs_intervals() {
+        let mut rows = vec![row("a", 0.05), row("a", 0.01), row("b", 0.3)];
+        assert_eq!(scores(&rows).1.inside_90, None);
+        for row in &mut rows {
+            let Outcome::Predicted { figures, .. } = &mut row.outcome else {
+                continue;
+            };
+            figures[0].uncertainty = Some(Uncertainty {
+                model_sigma_ln: 0.1,
+                sampling_sigma_ln: None,
+            });
+        }
+        let (families, overall) = scores(&rows);
+        assert_eq!(
+            (families[0].inside_90, families[1].inside_90),
+            (Some(1.0), Some(0.0))
+        );
+        assert_eq!(overall.inside_90, Some(0.5));
+        assert_eq!(overall.figures[0].inside_90, Some(0.5));
     }
 
     #[test]

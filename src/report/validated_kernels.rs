@@ -1,0 +1,132 @@
+//! How far the shipped calibrations are from kernel tables, as text, Markdown, JSON and CSV.
+
+use serde_json::{Value, json};
+
+use super::tables::{Column, markdown, table};
+use super::validated::{percent, quoted, signed};
+use crate::validate::kernels::{KernelScore, Kernels};
+
+/// The answer in one line.
+#[must_use]
+pub fn answer(kernels: &Kernels) -> String {
+    if kernels.rows.is_empty() {
+        return format!("none of {} kernel rows can be modelled", kernels.rows_read);
+    }
+    let of = |(kind, median): &(String, f64)| format!("{kind} {}", percent(*median));
+    let medians: Vec<String> = kernels.medians().iter().map(of).collect();
+    format!(
+        "median error over {} of {} kernel rows: {}",
+        kernels.rows.len(),
+        kernels.rows_read,
+        medians.join(", ")
+    )
+}
+
+fn laid_out(kernels: &Kernels) -> (Vec<Column>, Vec<Vec<String>>) {
+    let columns = vec![
+        Column::left("GPU"),
+        Column::left("framework"),
+        Column::left("kernel"),
+        Column::left("dtype"),
+        Column::right("rows"),
+        Column::right("median"),
+        Column::right("p95"),
+        Column::right("bias"),
+        Column::left("calibration"),
+    ];
+    let cells = |score: &KernelScore| {
+        let group = &score.group;
+        let mark = if group.is_fitted { " [fitted]" } else { "" };
+        vec![
+            group.gpu.clone(),
+            group.framework.clone(),
+            group.kernel.clone(),
+            group.dtype.clone(),
+            score.rows.to_string(),
+            percent(score.median_error),
+            percent(score.p95_error),
+            signed(score.bias),
+            format!("{}{mark}", group.calibration),
+        ]
+    };
+    (columns, kernels.scores().iter().map(cells).collect())
+}
+
+/// The scores for people.
+#[must_use]
+pub fn text(kernels: &Kernels) -> String {
+    let (columns, rows) = laid_out(kernels);
+    let left: String = kernels
+        .left
+        .iter()
+        .map(|(reason, number)| format!("  {number:>4}  {reason}\n"))
+        .collect();
+    let left = if left.is_empty() {
+        left
+    } else {
+        format!("\nleft, {} rows\n{left}", kernels.left.values().sum::<u64>())
+    };
+    format!(
+        "{}\n\n{}{left}\n[fitted]: the calibration was fitted to this very file; residuals, not a test\n",
+        answer(kernels),
+        table(&columns, &rows)
+    )
+}
+
+/// The scores as a Markdown table.
+#[must_use]
+pub fn md(kernels: &Kernels) -> String {
+    let (columns, rows) = laid_out(kernels);
+    let mut text = format!("{}.\n\n{}", answer(kernels), markdown(&columns, &rows));
+    for (reason, number) in &kernels.left {
+        text.push_str(&format!("\n* {number} rows left: {reason}"));
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// The scores and what was left.
+#[must_use]
+pub fn object(kernels: &Kernels) -> Value {
+    let scores: Vec<Value> = kernels
+        .scores()
+        .iter()
+        .map(|score| {
+            let group = &score.group;
+            json!({
+                "gpu": group.gpu, "framework": group.framework, "kernel": group.kernel, "dtype": group.dtype,
+                "calibration": group.calibration, "is_fitted": group.is_fitted, "rows": score.rows,
+                "median_error": score.median_error, "p95_error": score.p95_error, "bias": score.bias,
+            })
+        })
+        .collect();
+    json!({
+        "answer": answer(kernels),
+        "rows": kernels.rows_read,
+        "modelled": kernels.rows.len(),
+        "scores": scores,
+        "not_modelled": kernels.left,
+    })
+}
+
+/// A line for every row that was predicted.
+#[must_use]
+pub fn csv(kernels: &Kernels) -> String {
+    let mut lines =
+        vec!["gpu,framework,kernel,dtype,calibration,shape,measured_us,predicted_us,error".to_owned()];
+    lines.extend(kernels.rows.iter().map(|row| {
+        let group = &row.group;
+        format!(
+            "{},{},{},{},{},{},{},{},{}",
+            quoted(&group.gpu),
+            quoted(&group.framework),
+            group.kernel,
+            group.dtype,
+            quoted(&group.calibration),
+            quoted(&row.shape),
+            row.measured_us,
+            row.predicted_us,
+            row.error()
+        )
+    }));
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,311 @@
+//! Kernel tables against the calibrations that ship: each usable row a prediction, scored by GPU, framework, kernel and
+//! format.
+//!
+//! Times are those of [`crate::cost::kernel`] at burst clocks, as tables were timed. A GPU without a calibration of its own
+//! is predicted by its architecture's prior, and the score names it. Rows that cannot be modelled are counted with the
+//! reason. Law: nothing is fitted here. Left out: which rows of a larger table took part in a fit; only a file that is the
+//! very one that was fitted to is marked.
+
+use std::collections::BTreeMap;
+
+use crate::calibrate::observation::{Block, Kernel, Observation, format_name};
+use crate::calibrate::tables::{self, Selection, TableError};
+use crate::cost::calibration::{Calibration, for_device};
+use crate::cost::kernel::{
+    Ceilings, all_reduce_seconds, decode_attention_seconds, gemm_seconds, moe_seconds, peak,
+    prefill_attention_seconds,
+};
+use crate::hardware::{self, Device};
+use crate::stats::quantile;
+
+/// A measured kernel and its prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelRow {
+    /// What it is counted with.
+    pub group: Group,
+    /// Its shape, for people.
+    pub shape: String,
+    /// As published, µs.
+    pub measured_us: f64,
+    /// As the calibration has it, µs.
+    pub predicted_us: f64,
+}
+
+impl KernelRow {
+    /// `predicted / measured − 1`.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.predicted_us / self.measured_us - 1.0
+    }
+}
+
+/// Rows that are scored together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// As the table has it, `h100_sxm`.
+    pub gpu: String,
+    /// `vllm`, `sglang`, `trtllm`.
+    pub framework: String,
+    /// `gemm`, `attention.decode`, `allreduce.4` …
+    pub kernel: String,
+    /// Of the weights; of the KV cache for attention.
+    pub dtype: String,
+    /// Whose parameters predict.
+    pub calibration: String,
+    /// Whether the calibration was fitted to this very file.
+    pub is_fitted: bool,
+}
+
+/// How far off a group is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelScore {
+    /// Which.
+    pub group: Group,
+    /// Its rows.
+    pub rows: usize,
+    /// Median of |error|.
+    pub median_error: f64,
+    /// 95th percentile of |error|.
+    pub p95_error: f64,
+    /// Median of the error with its sign.
+    pub bias: f64,
+}
+
+/// What the tables gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kernels {
+    /// Rows of all files.
+    pub rows_read: u64,
+    /// Those that were predicted.
+    pub rows: Vec<KernelRow>,
+    /// The others, by reason.
+    pub left: BTreeMap<String, u64>,
+}
+
+impl Kernels {
+    /// Predicts all rows of a table.
+    ///
+    /// # Errors
+    /// An unknown header or a row that lacks a number.
+    pub fn add(&mut self, file: &str, text: &str) -> Result<(), TableError> {
+        let mut crc = flate2::Crc::new();
+        crc.update(text.as_bytes());
+        let crc32 = format!("{:08x}", crc.sum());
+        let mut told = 0;
+        let mut rows = 0;
+        for selection in tables::selections(text) {
+            let table = tables::read(file, text, 0, &selection)?;
+            rows = table.rows;
+            told += table.observations.len() as u64 + table.left.values().sum::<u64>();
+            for (reason, number) in table.left {
+                *self.left.entry(reason).or_default() += number;
+            }
+            self.predict(&selection, &table.observations, &crc32);
+        }
+        if rows == 0 {
+            // Without a selection the header has not been judged.
+            let nobody = Selection {
+                gpu: String::new(),
+                framework: String::new(),
+            };
+            rows = tables::read(file, text, 0, &nobody)?.rows;
+        }
+        self.rows_read += rows;
+        if rows > told {
+            let reason = "another library's implementation than the one that an engine runs in its graphs";
+            *self.left.entry(reason.to_owned()).or_default() += rows - told;
+        }
+        Ok(())
+    }
+
+    fn predict(&mut self, selection: &Selection, observations: &[Observation], crc32: &str) {
+        let Some(device) = device(&selection.gpu) else {
+            let reason = format!("the GPU `{}` is not known", selection.gpu);
+            *self.left.entry(reason).or_default() += observations.len() as u64;
+            return;
+        };
+        let calibration = for_device(&device, &selection.framework).calibration;
+        let inputs = calibration.evidence.iter().flat_map(|evidence| &evidence.inputs);
+        let is_fitted = inputs
+            .filter(|input| input.used > 0)
+            .any(|input| input.crc32 == crc32);
+        for observation in observations {
+            let (kernel, dtype) = names(observation.block);
+            let Some(seconds) = seconds(&calibration, &device, observation) else {
+                let reason = format!("no calibration has {}", observation.block);
+                *self.left.entry(reason).or_default() += 1;
+                continue;
+            };
+            self.rows.push(KernelRow {
+                group: Group {
+                    gpu: selection.gpu.clone(),
+                    framework: selection.framework.clone(),
+                    kernel,
+                    dtype,
+                    calibration: calibration.name.clone(),
+                    is_fitted,
+                },
+                shape: observation.kernel.to_string(),
+                measured_us: observation.seconds * 1e6,
+                predicted_us: seconds * 1e6,
+            });
+        }
+    }
+
+    /// Scores by group, in order of name.
+    #[must_use]
+    pub fn scores(&self) -> Vec<KernelScore> {
+        let mut groups: BTreeMap<&Group, Vec<f64>> = BTreeMap::new();
+        for row in &self.rows {
+            groups.entry(&row.group).or_default().push(row.error());
+        }
+        groups
+            .into_iter()
+            .filter_map(|(group, errors)| score(group, &errors))
+            .collect()
+    }
+
+    /// Median |error| of each kind of kernel, over all its rows.
+    #[must_use]
+    pub fn medians(&self) -> Vec<(String, f64)> {
+        let mut kinds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for row in &self.rows {
+            let of_any_number = row.group.kernel.starts_with("allreduce");
+            let kind = if of_any_number {
+                "allreduce"
+            } else {
+                &row.group.kernel
+            };
+            kinds.entry(kind).or_default().push(row.error().abs());
+        }
+        let median = |(kind, errors): (&str, Vec<f64>)| Some((kind.to_owned(), quantile(&errors, 0.5)?));
+        kinds.into_iter().filter_map(median).collect()
+    }
+}
+
+fn score(group: &Group, errors: &[f64]) -> Option<KernelScore> {
+    let absolute: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    Some(KernelScore {
+        group: group.clone(),
+        rows: errors.len(),
+        median_error: quantile(&absolute, 0.5)?,
+        p95_error: quantile(&absolute, 0.95)?,
+        bias: quantile(errors, 0.5)?,
+    })
+}
+
+/// The device that tables name in their own way.
+fn device(name: &str) -> Option<Device> {
+    let own = hardware::all()
+        .iter()
+        .find(|device| tables::gpu_name(device) == name);
+    own.cloned()
+        .or_else(|| Some(hardware::find(&name.replace('_', "-")).ok()?.0))
+}
+
+fn names(block: Block) -> (String, String) {
+    let (kernel, dtype) = match block {
+        Block::Gemm(format) => ("gemm", format_name(format)),
+        Block::Moe(format) => ("moe", format_name(format)),
+        Block::PrefillAttention => ("attention.prefill", "bf16"),
+        Block::DecodeAttention => ("attention.decode", "bf16"),
+        Block::DecodeAttentionFp8 => ("attention.decode", "fp8"),
+        Block::AllReduce(gpus) => return (format!("allreduce.{gpus}"), "bf16".to_owned()),
+    };
+    (kernel.to_owned(), dtype.to_owned())
+}
+
+/// What the calibration says of a kernel; `None` where it has no parameters of its block.
+fn seconds(calibration: &Calibration, device: &Device, observation: &Observation) -> Option<f64> {
+    let attention = calibration.attention.as_ref();
+    let plain = Ceilings::of(device, device.peaks.bf16.0);
+    match (observation.block, &observation.kernel) {
+        (Block::Gemm(format), Kernel::Gemm(shape)) => {
+            let ceilings = Ceilings::of(device, peak(&device.peaks, format).0);
+            Some(gemm_seconds(
+                calibration.gemm.get(&format)?,
+                &ceilings,
+                shape,
+                1.0,
+            ))
+        }
+        (Block::Moe(format), Kernel::Moe(shape)) => {
+            let ceilings = Ceilings::of(device, peak(&device.peaks, format).0);
+            Some(moe_seconds(calibration.moe.get(&format)?, &ceilings, shape, 1.0))
+        }
+        (Block::DecodeAttention, Kernel::Decode(shape)) => {
+            Some(decode_attention_seconds(&attention?.decode, &plain, shape))
+        }
+        (Block::DecodeAttentionFp8, Kernel::Decode(shape)) => {
+            Some(decode_attention_seconds(&attention?.decode_fp8_kv, &plain, shape))
+        }
+        (_, Kernel::Prefill(shape)) => Some(prefill_attention_seconds(&attention?.prefill, &plain, shape)),
+        (Block::AllReduce(gpus), Kernel::AllReduce(bytes)) => {
+            let link = calibration.allreduce.iter().find(|link| link.gpus == gpus)?;
+            Some(all_reduce_seconds(link, *bytes))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shipped(file: &str) -> Kernels {
+        let path = format!("{}/tests/data/kernels/{file}.csv", env!("CARGO_MANIFEST_DIR"));
+        let mut kernels = Kernels::default();
+        kernels
+            .add(file, &std::fs::read_to_string(path).unwrap())
+            .unwrap();
+        kernels
+    }
+
+    #[test]
+    fn every_row_of_the_shipped_tables_is_predicted_or_counted() {
+        for file in ["gemm", "attn_decode", "attn_prefill", "moe", "collectives"] {
+            let kernels = shipped(file);
+            let left: u64 = kernels.left.values().sum();
+            assert_eq!(kernels.rows.len() as u64 + left, kernels.rows_read, "{file}");
+            assert!(kernels.rows.len() > 50, "{file}: {:?}", kernels.left);
+        }
+    }
+
+    #[test]
+    fn errors_are_those_that_the_fit_left() {
+        let scores = shipped("gemm").scores();
+        let of = |gpu: &str| {
+            scores.iter().find(|score| {
+                let group = &score.group;
+                (group.gpu.as_str(), group.framework.as_str(), group.dtype.as_str()) == (gpu, "vllm", "bf16")
+            })
+        };
+        let hopper = of("h100_sxm").unwrap();
+        assert!(
+            hopper.group.is_fitted && hopper.median_error < 0.08 && hopper.p95_error < 0.2,
+            "{hopper:?}"
+        );
+        assert_eq!(hopper.group.calibration, "h100-sxm-80gb-vllm");
+    }
+
+    #[test]
+    fn unknown_cards_and_libraries_are_counted() {
+        let mut kernels = Kernels::default();
+        kernels
+            .add(
+                "t.csv",
+                "gpu,fw,ver,dtype,n,k,m,us,l2_warm\nabacus,vllm,1,bf16,4096,4096,1,10,0\n",
+            )
+            .unwrap();
+        kernels
+            .add(
+                "c.csv",
+                "gpu,impl,ver,op,dtype,gpus,elements,us\nh100_sxm,NCCL,1,all_reduce,bf16,2,512,9\n",
+            )
+            .unwrap();
+        assert_eq!((kernels.rows.len(), kernels.rows_read), (0, 2));
+        assert_eq!(kernels.left.values().sum::<u64>(), 2);
+        assert!(kernels.left.contains_key("the GPU `abacus` is not known"));
+        assert!(kernels.add("x.csv", "a,b\n1,2\n").is_err());
+    }
+}
