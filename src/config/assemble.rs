@@ -43,6 +43,18 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
             Ok((parsed, ignored)) => {
                 notes.extend(ignored);
                 let target = parsed.target.clone().or_else(|| parsed.model.clone());
+                let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
+                if let (Some(own), Some(served)) = (positional, &target)
+                    && !is_same_model(own, served)
+                {
+                    problems.push(
+                        Diagnostic::new(format!(
+                            "`{own}` and `--serve-cmd`, which serves `{served}`, name two models"
+                        ))
+                        .at(Place::Flag("--serve-cmd".to_owned()))
+                        .help("leave the argument out, or give --model to replace the command's"),
+                    );
+                }
                 if let Some(model) = target {
                     document.set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
                 }
@@ -64,8 +76,24 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
         match pasted::bench(command) {
             Ok(bench) => {
                 notes.extend(bench.ignored);
-                if let (Some(model), None) = (bench.model, document.get("model.name")) {
-                    document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
+                let in_document = document.get("model.name").and_then(toml::Value::as_str);
+                let served = flags.model.as_deref().or(in_document).map(str::to_owned);
+                match (bench.model, served) {
+                    (Some(model), None) => {
+                        document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
+                    }
+                    (Some(asked), Some(served)) if !is_same_model(&asked, &served) && !has_alias(flags) => {
+                        problems.push(
+                            Diagnostic::new(format!(
+                                "`--bench-cmd` asks for `{asked}`, and `{served}` is served"
+                            ))
+                            .at(Place::Flag("--bench-cmd --model".to_owned()))
+                            .help(
+                                "vLLM answers 404 to a model that it does not serve; give both the same name",
+                            ),
+                        );
+                    }
+                    _ => {}
                 }
                 let traffic = TrafficFlags {
                     client: bench.traffic.client.or(Some(ClientKind::Vllm)),
@@ -103,6 +131,26 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     } else {
         Err(Diagnostics(problems))
     }
+}
+
+/// Whether two names mean the same model: its maker may be left out, and a path ends in the name.
+fn is_same_model(one: &str, other: &str) -> bool {
+    let name = |of: &str| {
+        of.trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(of)
+            .to_ascii_lowercase()
+    };
+    name(one) == name(other)
+}
+
+/// Whether the server answers to a name of its own.
+fn has_alias(flags: &ScenarioFlags) -> bool {
+    let command = flags.serve_cmd.as_deref();
+    command.is_some_and(|command| {
+        command.contains("--served-model-name") || command.contains("--served_model_name")
+    })
 }
 
 /// Whether a positional argument is a scenario rather than a model.
