@@ -274,6 +274,7 @@ fn execute(
             assumptions: assumptions(resolved, &precision),
             is_interrupted,
             model,
+            load_varies: LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying,
         },
     );
     let mut text = match outputs.format {

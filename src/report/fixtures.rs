@@ -44,6 +44,9 @@ pub(super) fn knee_view() -> KneeView {
         waiting: Some(running / 80.0),
         kv_usage: Some(running / 400.0),
         growth_per_s: 0.0,
+        refused: 0.0,
+        given_up: 0.0,
+        is_losing: false,
     };
     let mut critical = stable(26.0, 0.758, (340.0, 2100.0), (24.1, 41.7), 74.0);
     critical.verdict = Verdict::Critical;

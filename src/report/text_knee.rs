@@ -152,6 +152,14 @@ fn row(point: &KneePoint, at_knee: bool) -> Vec<String> {
 
 fn state(point: &KneePoint, at_knee: bool) -> String {
     match point.verdict {
+        Verdict::Stable | Verdict::Critical | Verdict::Finite if point.is_losing => {
+            let lost = [("refused", point.refused), ("given up", point.given_up)];
+            let named = lost.iter().filter(|(_, share)| *share > 0.0);
+            let named: Vec<String> = named
+                .map(|(how, share)| format!("{} {how}", percent(*share)))
+                .collect();
+            format!("LOSES: {}", named.join(", "))
+        }
         Verdict::Unstable => format!("UNSTABLE: queue grows {} req/s", significant(point.growth_per_s)),
         Verdict::Critical => match point.p99_ttft {
             Some(interval) => format!(

@@ -165,6 +165,12 @@ pub struct KneePoint {
     pub kv_usage: Option<f64>,
     /// Growth of the number in the system, requests per second.
     pub growth_per_s: f64,
+    /// Share of requests that the server refused, in 0..=1.
+    pub refused: f64,
+    /// Share of requests that their clients gave up, in 0..=1.
+    pub given_up: f64,
+    /// Too many of these for the rate to count as served.
+    pub is_losing: bool,
 }
 
 /// Two quantiles in seconds.

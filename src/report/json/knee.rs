@@ -71,5 +71,7 @@ fn point(point: &KneePoint) -> Object {
     object.put("waiting", optional(point.waiting));
     object.put("kv_usage", optional(point.kv_usage));
     object.put("growth_per_s", point.growth_per_s);
+    object.put("refused", point.refused);
+    object.put("given_up", point.given_up);
     object
 }
