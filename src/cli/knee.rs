@@ -269,6 +269,7 @@ fn execute(
         KneeContext {
             subject: present::subject(resolved),
             limits: present::printed_limits(&resolved.slo),
+            promises: present::promises(&resolved.slo),
             attainment: resolved.slo.attainment,
             trust: present::trust(resolved),
             assumptions: assumptions(resolved, &precision),

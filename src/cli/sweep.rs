@@ -250,7 +250,11 @@ fn execute(
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
     if !is_interrupted || kept.is_none() {
-        put(&cells, &all, outputs, is_jsonl, out, terminal)?;
+        let attainments: Vec<Option<f64>> = planned
+            .iter()
+            .map(|cell| (!cell.resolved.slo.goodput.is_empty()).then_some(cell.resolved.slo.attainment))
+            .collect();
+        put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
     }
     if is_interrupted {
         terminal.notes(&[match kept {
@@ -266,8 +270,7 @@ fn execute(
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
 fn put(
-    cells: &[sweep::Cell],
-    results: &[serde_json::Value],
+    (cells, results, attainments): (&[sweep::Cell], &[serde_json::Value], &[Option<f64>]),
     outputs: &Outputs,
     is_jsonl: bool,
     out: &mut dyn Write,
@@ -282,9 +285,11 @@ fn put(
     let rows: Vec<SweepRow<'_>> = cells
         .iter()
         .zip(results)
-        .map(|(cell, run)| SweepRow {
+        .zip(attainments)
+        .map(|((cell, run), &attainment)| SweepRow {
             settings: &cell.settings,
             run,
+            attainment,
         })
         .collect();
     let width = terminal.width().filter(|_| file.is_none());

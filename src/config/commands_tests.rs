@@ -417,6 +417,8 @@ fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
         "{MACHINE} --request-rate 1 --input-len 100 --random-input-len 200"
     ));
     assert!(printed.contains("set the same length"), "{printed}");
+    let printed = refused(&format!("{MACHINE} --request-rate 1 --goodput ttft:500ms"));
+    assert!(printed.contains("the unit is implied"), "{printed}");
     assert_eq!(
         refused(&format!(
             "{MACHINE} --request-rate 1 --input-len 100 --random-input-len 100"

@@ -34,6 +34,7 @@ pub(super) fn knee_view() -> KneeView {
             p50_s: tpot.0 / 1.1e3,
             p99_s: tpot.1 * 1.5e-3,
         }),
+        e2el: None,
         request_throughput: Some(Estimate {
             value: rate,
             low: rate * 0.99,
@@ -97,6 +98,7 @@ pub(super) fn knee_view() -> KneeView {
                 limit_s: 0.05,
             },
         ],
+        promises: Vec::new(),
         attainment: 0.99,
         is_interrupted: false,
         limited_by: Some("prefill compute (91 % of roof at the knee)".into()),

@@ -1,7 +1,7 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{percent, significant, time};
-use super::views::{KneePoint, KneeView, Limit, Quantiles};
+use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles};
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
@@ -14,6 +14,8 @@ pub struct KneeContext {
     pub subject: String,
     /// The limits on each request.
     pub limits: Vec<Limit>,
+    /// Limits on percentiles and means.
+    pub promises: Vec<Promise>,
     /// Share of requests that must meet them, in 0..=1.
     pub attainment: f64,
     /// How well each component of the step time is known.
@@ -35,6 +37,7 @@ impl KneeView {
         let KneeContext {
             subject,
             limits,
+            promises,
             attainment,
             trust,
             mut assumptions,
@@ -64,6 +67,7 @@ impl KneeView {
             knee: knee.within_slo,
             saturation: knee.saturation,
             limits,
+            promises,
             attainment,
             is_interrupted,
             limited_by: limited_by(knee, load_varies),
@@ -85,6 +89,7 @@ fn point(point: &Point) -> KneePoint {
         p99_ttft: point.p99_ttft,
         tpot: quantiles(point.tpot_s),
         itl: quantiles(point.itl_s),
+        e2el: quantiles(point.e2el_s),
         request_throughput: point.throughput,
         output_throughput: point.output_tokens_per_s,
         running: point.running,
