@@ -168,7 +168,7 @@ fn out_of_reach(knee: &Knee) -> Option<String> {
     );
     Some(if lowest.is_alone() {
         format!(
-            "the requests themselves: one that is alone in the server has a {figure}, and no lower rate makes it faster. \
+            "the requests themselves: one that is alone in the server has {figure}, and no lower rate makes it faster. \
              --goodput and --slo are in milliseconds"
         )
     } else {

@@ -83,8 +83,9 @@ impl Lost {
 
 /// Share of requests that may be lost while a rate counts as served, where the objective does not allow for more.
 const LOST_MAX: f64 = 0.05;
-/// Mean number in the system below which requests hardly ever meet, and no lower rate makes them faster.
-const ALONE: f64 = 0.02;
+/// Mean number in the system below which requests hardly ever meet, and no lower rate makes them faster: about the share
+/// of requests that meet another, which must be small against those that may miss a promise.
+const ALONE: f64 = 0.0005;
 
 impl Point {
     /// The row of a judged run. The caller adds the pressure.
