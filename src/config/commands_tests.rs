@@ -233,7 +233,7 @@ fn pasted_commands_are_understood_with_their_clients_defaults() {
         4
     );
     let bare = "--gpu h100-sxm --serve-cmd 'python3 -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct' \
-        --bench-cmd 'python3 benchmarks/benchmark_serving.py --model m'";
+        --bench-cmd 'python3 benchmarks/benchmark_serving.py --model meta-llama/Llama-3.1-8B-Instruct'";
     let spec = resolve_line(bare)
         .unwrap_or_else(|problems| panic!("{problems}"))
         .scenario
@@ -391,7 +391,7 @@ fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
         Ok(_) => String::new(),
         Err(problems) => problems.render(false),
     };
-    let rest = "--gpu h100-sxm --max-model-len 8192 --request-rate 1";
+    let rest = "--gpu h100-sxm --max-model-len 8192 --request-rate 1 --input-len 9 --output-len 9";
     let serve = "--serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct'";
     let printed = refused(&format!("Qwen/Qwen3-8B {rest} {serve}"));
     assert!(
