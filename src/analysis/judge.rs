@@ -134,9 +134,9 @@ fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     let sent = evidence.sent as f64;
     let is_left = |point: &&SeriesPoint| point.arrivals_per_s > 0.0 || point.in_system > STRAGGLERS * sent;
     let after = series.iter().filter(|point| point.t_s > last_arrival_s);
-    let over_s = after.clone().filter(is_left).map(|point| point.t_s).last();
+    let over_s = after.clone().filter(is_left).map(|point| point.t_s).next_back();
     // Requests still inside at the end: the run was cut before its drain.
-    after.clone().last().filter(|point| !is_left(point))?;
+    after.clone().next_back().filter(|point| !is_left(point))?;
     let stay_s = batches
         .iter()
         .map(|batch| batch.sum_and_count(Metric::E2el))
