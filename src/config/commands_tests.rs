@@ -421,7 +421,7 @@ fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
     assert!(printed.contains("the unit is implied"), "{printed}");
     assert_eq!(
         refused(&format!(
-            "{MACHINE} --request-rate 1 --input-len 100 --random-input-len 100"
+            "{MACHINE} --request-rate 1 --input-len 100 --random-input-len 100 --output-len 9"
         )),
         ""
     );
