@@ -41,6 +41,9 @@ pub struct Growth {
     /// Load that is asked of the engine, as a share of what it can do with a batch of any size; where nobody waits and
     /// the number inside grows.
     pub load: Option<f64>,
+    /// Seconds after the last arrival in which what was left over was worked off; where a load that changes on purpose
+    /// was more than could be served.
+    pub drain_s: Option<f64>,
 }
 
 impl Growth {
@@ -91,6 +94,7 @@ impl Growth {
             ambiguous: false,
             is_queue: false,
             load: None,
+            drain_s: None,
         }
     }
 }

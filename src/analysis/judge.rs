@@ -79,13 +79,15 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         ..
     } = *evidence;
     let growth = match kind {
-        LoadKind::Open | LoadKind::Varying => growth(evidence, max_requests),
+        LoadKind::Open => growth(evidence, max_requests),
+        LoadKind::Varying => left_over(evidence).unwrap_or_else(|| growth(evidence, max_requests)),
         LoadKind::Closed | LoadKind::AllAtOnce => Growth::default(),
     };
     let steady = match kind {
         _ if growth.significant || growth.ambiguous => None,
         LoadKind::Varying | LoadKind::AllAtOnce => None,
-        LoadKind::Open | LoadKind::Closed => steady::steady_batches(batches, first_arrival_s, last_arrival_s),
+        LoadKind::Open => steady::steady_batches(batches, first_arrival_s, last_arrival_s),
+        LoadKind::Closed => steady::closed_batches(batches, first_arrival_s, last_arrival_s),
     };
     let in_system = steady
         .clone()
@@ -108,6 +110,55 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         in_system,
         requests_needed,
     }
+}
+
+/// Share of the span of a load that varies in which what is left over at its end may be worked off. With more,
+/// fewer requests were completed in the span than were offered by about this share.
+const DRAIN_MAX: f64 = 0.05;
+/// Or so many stays of a request when the system was at its emptiest: the last to come must be served too.
+const DRAIN_STAYS: f64 = 3.0;
+/// Share of the requests that may still be inside when the rest counts as worked off: one long answer is no backlog.
+const STRAGGLERS: f64 = 0.01;
+
+/// Whether a load that changes on purpose is more than can be served. A queue that grows in its busy hours and is
+/// worked off in the idle ones says nothing; a backlog at the end that takes long to work off does. `None` where the
+/// end was not seen.
+fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
+    let Evidence {
+        batches,
+        series,
+        first_arrival_s,
+        last_arrival_s,
+        ..
+    } = *evidence;
+    let sent = evidence.sent as f64;
+    let is_left = |point: &&SeriesPoint| point.arrivals_per_s > 0.0 || point.in_system > STRAGGLERS * sent;
+    let after = series.iter().filter(|point| point.t_s > last_arrival_s);
+    let over_s = after.clone().filter(is_left).map(|point| point.t_s).next_back();
+    // Requests still inside at the end: the run was cut before its drain.
+    after.clone().next_back().filter(|point| !is_left(point))?;
+    let stay_s = batches
+        .iter()
+        .map(|batch| batch.sum_and_count(Metric::E2el))
+        .filter(|stays| stays.1 > 0)
+        .map(|(sum_s, count)| sum_s / count as f64)
+        .fold(f64::INFINITY, f64::min);
+    let sending_s = last_arrival_s - first_arrival_s;
+    let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
+    let is_behind = drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
+    let drained_per_s = sent / (sending_s + drain_s).max(f64::MIN_POSITIVE);
+    let offered_per_s = sent / sending_s.max(f64::MIN_POSITIVE);
+    Some(if is_behind {
+        Growth {
+            significant: true,
+            per_s: offered_per_s - drained_per_s,
+            requests: drain_s * drained_per_s,
+            drain_s: Some(drain_s),
+            ..Growth::default()
+        }
+    } else {
+        Growth::default()
+    })
 }
 
 /// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
@@ -148,6 +199,7 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
         requests: inside.requests + client.requests,
         is_queue,
         load,
+        drain_s: None,
     }
 }
 
@@ -175,6 +227,10 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         .map(|range| (batches[range.start].begin_s(), batches[range.end - 1].end_s()));
     let intervals = match (&steady, &summary) {
         (Some(range), Some(summary)) => steady::intervals(&seen, &batches[range.clone()], summary),
+        // The batches of a finite run are no sample: its throughput is that of the whole of it.
+        _ if assessment.verdict == Verdict::Finite => Vec::new(),
+        // What a load that varies gets served depends on its course.
+        _ if kind == LoadKind::Varying => Vec::new(),
         _ => overload_intervals(&evidence),
     };
     let reasons = reasons(&seen, &assessment, kind);
@@ -360,6 +416,28 @@ mod tests {
     }
 
     #[test]
+    fn waves_of_a_closed_loop_are_cut_whole_or_not_at_all() {
+        // 64 users whose requests take a second each and leave together: 64 requests/s, whatever the number of waves.
+        for requests in [128, 256, 300, 640, 2_000, 10_000] {
+            let server = Server {
+                servers: 64,
+                client_limit: 64,
+                exponential: false,
+                ..Server::mm1(1e6, requests, 8)
+            };
+            let mut recorder = recorder();
+            let end = single_server::run(&server, &mut recorder);
+            let run = judge(recorder.finish(end), LoadKind::Closed, &Precision::default());
+            let shown = run.quotable().unwrap();
+            let per_s = shown.completed as f64 / shown.duration_s;
+            // The last of 300 requests are a wave of 44.
+            let floor = if requests == 300 { 59.0 } else { 62.0 };
+            assert!((floor..=65.5).contains(&per_s), "{requests} requests: {per_s}/s");
+            assert!(requests > 256 || run.steady.is_none() && run.intervals.is_empty());
+        }
+    }
+
+    #[test]
     fn traffic_that_changes_is_finite_unless_it_overloads() {
         let verdict = |rate| {
             let mut recorder = recorder();
@@ -370,6 +448,29 @@ mod tests {
         };
         assert_eq!(verdict(0.5), Verdict::Finite);
         assert_eq!(verdict(1.5), Verdict::Unstable);
+    }
+
+    #[test]
+    fn a_varying_load_saturates_where_its_backlog_outlasts_its_span() {
+        let run = |rate, requests| {
+            let mut recorder = recorder();
+            let end = single_server::run(&Server::mm1(rate, requests, 9), &mut recorder);
+            judge(recorder.finish(end), LoadKind::Varying, &Precision::default())
+        };
+        // 20,000 at 1.2 a second take 16,667 s to come and 20,000 s to serve: 20 % too long. At 1.02 it is 2 %.
+        let behind = run(1.2, 20_000);
+        assert_eq!(behind.verdict, Verdict::Unstable);
+        assert!(
+            (behind.growth_per_s - 0.2).abs() < 0.03,
+            "{}",
+            behind.growth_per_s
+        );
+        assert!(
+            behind.reasons[0].contains("after the last arrival"),
+            "{}",
+            behind.reasons[0]
+        );
+        assert_eq!(run(1.02, 20_000).verdict, Verdict::Finite);
     }
 
     #[test]

@@ -50,6 +50,12 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             let sending_s =
                 (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
             let offered = seen.whole.sent as f64 / sending_s;
+            if let Some(drain_s) = growth.drain_s {
+                return format!(
+                    "what is served falls behind what arrives: {offered:.2} requests/s come, and the backlog at the end \
+                     takes {drain_s:.1} s after the last arrival; any latency here is that of a backlog"
+                );
+            }
             let what = match growth.load {
                 None if growth.is_queue => "the queue grows".to_owned(),
                 None => "the number in the system grows".to_owned(),

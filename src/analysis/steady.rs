@@ -18,6 +18,12 @@ use crate::units::Picos;
 const GROUPS: usize = 20;
 /// Fewest batches that make a steady stretch.
 const BATCHES_MIN: usize = 8;
+/// Stays that the steady stretch of a closed loop lasts at least. Requests that were sent together leave together, and
+/// of fewer waves the cut ones are too large a part.
+const STAYS_MIN: f64 = 4.0;
+/// How far throughput × stay may be from the number in the system over a stretch of a closed loop, relative. The
+/// number is given there, so that this is also the bias of the throughput.
+const LITTLE_WITHIN: f64 = 0.02;
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
 
@@ -37,6 +43,72 @@ pub(super) fn steady_batches(
     }
     let cut = warm_up(batches, first_arrival_s);
     Some(cut..sent)
+}
+
+/// The longest steady stretch of a closed loop over which Little's law holds. Requests that are sent at once keep
+/// leaving at once, wave by wave: a stretch that begins before a wave leaves and ends after another has one more
+/// departure than stays, and its throughput is too large. Over whole waves, and over many, the law holds.
+pub(super) fn closed_batches(
+    batches: &[Stretch],
+    first_arrival_s: f64,
+    last_arrival_s: f64,
+) -> Option<Range<usize>> {
+    let all = steady_batches(batches, first_arrival_s, last_arrival_s)?;
+    let batches = &batches[..all.end];
+    let mut sums = vec![Sums::default()];
+    let mut sum = Sums::default();
+    for batch in batches {
+        sum = sum.with(batch);
+        sums.push(sum);
+    }
+    let candidates = (all.start..all.end).flat_map(|begin| {
+        let ends = begin + BATCHES_MIN..=all.end;
+        ends.map(move |end| begin..end)
+    });
+    let holds = |range: &Range<usize>| sums[range.end].since(&sums[range.start]).is_whole();
+    candidates
+        .filter(holds)
+        .max_by(|a, b| a.len().cmp(&b.len()).then(b.start.cmp(&a.start)))
+}
+
+/// What Little's law needs of a stretch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    duration_s: f64,
+    area_s: f64,
+    stays_s: f64,
+    completed: f64,
+    ended: f64,
+}
+
+impl Sums {
+    fn with(self, batch: &Stretch) -> Sums {
+        Sums {
+            duration_s: self.duration_s + batch.duration_s(),
+            area_s: self.area_s + batch.system_area_s(),
+            stays_s: self.stays_s + batch.sum_and_count(Metric::E2el).0,
+            completed: self.completed + batch.completed() as f64,
+            ended: self.ended + batch.ended() as f64,
+        }
+    }
+
+    fn since(&self, before: &Sums) -> Sums {
+        Sums {
+            duration_s: self.duration_s - before.duration_s,
+            area_s: self.area_s - before.area_s,
+            stays_s: self.stays_s - before.stays_s,
+            completed: self.completed - before.completed,
+            ended: self.ended - before.ended,
+        }
+    }
+
+    /// Whether it lasts several stays, which fill the area as the law has it. Nothing is known of the stays of those
+    /// who were refused or gave up; then the length alone decides.
+    fn is_whole(&self) -> bool {
+        let is_long = self.duration_s * self.completed >= STAYS_MIN * self.stays_s;
+        let is_known = self.ended == self.completed;
+        is_long && (!is_known || (self.stays_s - self.area_s).abs() <= LITTLE_WITHIN * self.area_s)
+    }
 }
 
 /// Batches to leave out at the start, at most half of them.

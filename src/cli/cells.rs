@@ -6,21 +6,19 @@ use std::fmt::Write;
 use toml::Value;
 
 use super::figures::grouped;
+use super::interrupt;
 use super::sweep::Planned;
 use crate::config::resolved_toml;
 use crate::report::counted;
 
 /// One cell a paragraph: its axes, then every key of the resolved scenario whose value is not the same in all cells.
-pub(super) fn describe(planned: &[Planned], width: usize) -> String {
-    let resolved: Vec<BTreeMap<String, String>> = planned.iter().map(keys).collect();
-    let differing: BTreeSet<&String> = resolved
+/// `None` where the user asked to stop.
+pub(super) fn describe(planned: &[Planned], width: usize) -> Option<String> {
+    let resolved = planned
         .iter()
-        .flat_map(BTreeMap::keys)
-        .filter(|key| {
-            let first = resolved[0].get(*key);
-            resolved.iter().any(|cell| cell.get(*key) != first)
-        })
-        .collect();
+        .map(|cell| (!interrupt::is_asked()).then(|| keys(cell)))
+        .collect::<Option<Vec<_>>>()?;
+    let differing = differing(&resolved);
     let mut text = counted(planned.len() as u64, "cell") + "\n";
     for (cell, keys) in planned.iter().zip(&resolved) {
         let labels: Vec<String> = cell
@@ -37,7 +35,17 @@ pub(super) fn describe(planned: &[Planned], width: usize) -> String {
         parts.push(format!("{} KV blocks", grouped(u64::from(blocks))));
         text += &wrapped(&parts, width);
     }
-    text
+    Some(text)
+}
+
+/// The keys whose value is not the same in all cells; each cell is looked at once for each key of all.
+fn differing(resolved: &[BTreeMap<String, String>]) -> BTreeSet<&String> {
+    let all: BTreeSet<&String> = resolved.iter().flat_map(BTreeMap::keys).collect();
+    let differs = |key: &&String| {
+        let first = resolved[0].get(*key);
+        resolved.iter().any(|cell| cell.get(*key) != first)
+    };
+    all.into_iter().filter(differs).collect()
 }
 
 /// Every value of the resolved scenario by its key path.
@@ -79,4 +87,26 @@ fn wrapped(parts: &[String], width: usize) -> String {
     }
     let _ = writeln!(text, "{INDENT}{line}");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_differs_where_a_cell_has_another_value_or_none() {
+        let cell = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let owned = pairs
+                .iter()
+                .map(|&(key, value)| (key.to_owned(), value.to_owned()));
+            owned.collect()
+        };
+        let cells = [
+            cell(&[("seed", "1"), ("rate", "4")]),
+            cell(&[("seed", "2"), ("rate", "4")]),
+            cell(&[("seed", "3"), ("rate", "4"), ("prefix", "0")]),
+        ];
+        let named: Vec<&String> = differing(&cells).into_iter().collect();
+        assert_eq!(named, ["prefix", "seed"]);
+    }
 }

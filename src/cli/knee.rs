@@ -274,11 +274,13 @@ fn execute(
         KneeContext {
             subject: present::subject(resolved),
             limits: present::printed_limits(&resolved.slo),
+            promises: present::promises(&resolved.slo),
             attainment: resolved.slo.attainment,
             trust: present::trust(resolved),
             assumptions: assumptions(resolved, &precision),
             is_interrupted,
             model,
+            load_varies: LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying,
         },
     );
     let mut text = match outputs.format {

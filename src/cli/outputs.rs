@@ -17,7 +17,7 @@ use crate::config::{Diagnostic, Diagnostics, Place};
 pub struct OutputFlags {
     #[command(flatten)]
     pub(crate) results: ResultFlags,
-    /// Form of the result.
+    /// Form of the result; without it the end of --output's name says so (.json, .jsonl, .csv, .md), else table.
     #[arg(long, value_name = "FORM")]
     pub format: Option<Format>,
     /// Write the result to a file instead of the screen.
@@ -104,6 +104,14 @@ impl OutputFlags {
         let mut problems = self.without_effect(writer);
         let mut notes = idle(pasted, writer, "in --bench-cmd: ");
         notes.extend(self.unseen(writer));
+        if let (None, Some(format), Some(file)) = (self.format, self.by_name(), &self.output) {
+            let name = format
+                .to_possible_value()
+                .map_or(String::new(), |value| value.get_name().to_owned());
+            notes.push(format!(
+                "{file} is written as {name}, by its name; --format says otherwise"
+            ));
+        }
         let either = |own: &Option<String>, pasted: &Option<String>| own.clone().or_else(|| pasted.clone());
         let result_filename = either(&own.result_filename, &pasted.result_filename);
         let label = either(&own.label, &pasted.label);
@@ -116,7 +124,7 @@ impl OutputFlags {
         // Asking for details is asking for the file.
         let is_saved = own.save_result || own.save_detailed || pasted.save_result || pasted.save_detailed;
         Ok(Outputs {
-            format: self.format.unwrap_or_default(),
+            format: self.form(),
             file: self.output.clone().filter(|file| file != "-"),
             charts: self.charts.clone(),
             why: self.why,
@@ -126,6 +134,23 @@ impl OutputFlags {
             result_filename,
             notes,
         })
+    }
+
+    /// The form that was asked for, in a flag or by the name of the file.
+    fn form(&self) -> Format {
+        self.format.or_else(|| self.by_name()).unwrap_or_default()
+    }
+
+    /// The form that a file of this name has; a dry run writes a scenario, whatever its name.
+    fn by_name(&self) -> Option<Format> {
+        let path = Path::new(self.output.as_deref().filter(|_| !self.dry_run)?);
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "json" => Some(Format::Json),
+            "jsonl" => Some(Format::Jsonl),
+            "csv" => Some(Format::Csv),
+            "md" => Some(Format::Md),
+            _ => None,
+        }
     }
 
     /// Flags of this command line that the command cannot honour.
@@ -144,7 +169,7 @@ impl OutputFlags {
                 why,
                 "run explains one cell, knee explains the knee",
             ));
-        } else if self.why && self.format.is_some_and(|format| format != Format::Table) {
+        } else if self.why && self.form() != Format::Table {
             let why = "explains in words: it goes with --format table".to_owned();
             problems.push(refuse("--why", why, "leave one of the two out"));
         }
@@ -185,7 +210,7 @@ impl OutputFlags {
         if writer == Writer::Knee || own.save_result || own.save_detailed {
             return Vec::new();
         }
-        let format = self.format.unwrap_or_default();
+        let format = self.form();
         let is_json = matches!(format, Format::Json | Format::Jsonl);
         let is_listed = matches!(format, Format::Csv | Format::Md) || writer == Writer::Sweep;
         let is_keyed = is_json || (format == Format::Csv && writer == Writer::Sweep);
@@ -317,6 +342,25 @@ mod tests {
         let mut stray = OutputFlags::default();
         stray.results.result_dir = Some("x".into());
         assert!(refused(&stray, Writer::Run).contains("add --save-result"));
+    }
+
+    #[test]
+    fn a_file_has_the_form_that_its_name_says_unless_a_flag_says_otherwise() {
+        let form = |file: &str, format| {
+            let flags = OutputFlags {
+                output: Some(file.into()),
+                format,
+                ..OutputFlags::default()
+            };
+            let outputs = flags.resolve(&ResultFlags::default(), Writer::Run).unwrap();
+            (outputs.format, outputs.notes.len())
+        };
+        assert_eq!(form("a/out.json", None), (Format::Json, 1));
+        assert_eq!(form("out.JSONL", None), (Format::Jsonl, 1));
+        assert_eq!(form("out.csv", None), (Format::Csv, 1));
+        assert_eq!(form("out.md", None), (Format::Md, 1));
+        assert_eq!(form("out.txt", None), (Format::Table, 0));
+        assert_eq!(form("out.json", Some(Format::Table)), (Format::Table, 0));
     }
 
     #[test]

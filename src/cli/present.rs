@@ -6,7 +6,7 @@ use crate::config::{Metric, Resolved, RunLength, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
-use crate::report::{Limit, RampUp, ResultMeta, Utilisation, counted};
+use crate::report::{Limit, Promise, RampUp, ResultMeta, Utilisation, counted};
 use crate::units::Seconds;
 use crate::workload::Arrivals;
 
@@ -80,6 +80,16 @@ pub(super) fn printed_limits(slo: &Slo) -> Vec<Limit> {
     slo.goodput.iter().map(limit).collect()
 }
 
+/// Limits on percentiles as the printers take them.
+pub(super) fn promises(slo: &Slo) -> Vec<Promise> {
+    let promise = |limit: &crate::config::PercentileLimit| Promise {
+        metric: limit.metric.name().to_owned(),
+        percentile: limit.percentile,
+        limit_s: limit.limit.seconds(),
+    };
+    slo.percentiles.iter().map(promise).collect()
+}
+
 /// `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
 pub(super) fn subject(resolved: &Resolved) -> String {
     let model = resolved
@@ -127,7 +137,11 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
         load: match workload.arrivals {
-            Arrivals::Replay { .. } => Some("as the trace has it".to_owned()),
+            Arrivals::Replay { time_scale: 1.0, .. } => Some("as the trace has it".to_owned()),
+            Arrivals::Replay { time_scale, .. } => Some(format!(
+                "as the trace has it, its times × {}",
+                crate::report::figures::significant(time_scale)
+            )),
             Arrivals::Users { users, .. } => Some(format!("with {}", counted(u64::from(users), "user"))),
             _ => None,
         },

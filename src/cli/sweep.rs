@@ -90,7 +90,8 @@ impl Args {
         Ok(axes)
     }
 
-    fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Vec<Planned>, Diagnostics> {
+    /// The cells of one part; `None` where the user asked to stop.
+    fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Option<Vec<Planned>>, Diagnostics> {
         let cells = axes::cells(&input.document, &self.axes(input)?, self.link)?;
         let mut planned = Vec::new();
         let mut problems: Vec<Diagnostic> = Vec::new();
@@ -99,6 +100,9 @@ impl Args {
             .enumerate()
             .filter(|(index, _)| index % part.1 == part.0)
         {
+            if interrupt::is_asked() {
+                return Ok(None);
+            }
             match resolve(document, &Disk) {
                 Ok(resolved) => planned.push(Planned {
                     index,
@@ -116,7 +120,7 @@ impl Args {
             }
         }
         if problems.is_empty() {
-            Ok(planned)
+            Ok(Some(planned))
         } else {
             Err(Diagnostics(problems))
         }
@@ -156,7 +160,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         None => (0, 1),
     };
     let input = read(&args.scenario, &args.output, true)?;
-    let planned = args.plan(&input, part)?;
+    let stopped = |terminal: &Terminal| {
+        terminal.notes(&["interrupted before any cell was simulated".to_owned()]);
+        Ok(Exit::Interrupted.into())
+    };
+    let Some(planned) = args.plan(&input, part)? else {
+        return stopped(terminal);
+    };
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
     terminal.notes(&input.notes);
     terminal.notes(&outputs.notes);
@@ -169,7 +179,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&of_cells);
     if args.output.dry_run {
         const PLAIN: usize = 100;
-        out.write_all(cells::describe(&planned, terminal.width().unwrap_or(PLAIN)).as_bytes())?;
+        let Some(text) = cells::describe(&planned, terminal.width().unwrap_or(PLAIN)) else {
+            return stopped(terminal);
+        };
+        out.write_all(text.as_bytes())?;
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
@@ -184,11 +197,7 @@ fn execute(
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let is_jsonl = outputs.format == Format::Jsonl
-        || outputs
-            .file
-            .as_deref()
-            .is_some_and(|path| path.ends_with(".jsonl"));
+    let is_jsonl = outputs.format == Format::Jsonl;
     let cells: Vec<sweep::Cell> = planned
         .iter()
         .map(|cell| {
@@ -241,7 +250,11 @@ fn execute(
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
     if !is_interrupted || kept.is_none() {
-        put(&cells, &all, outputs, is_jsonl, out, terminal)?;
+        let attainments: Vec<Option<f64>> = planned
+            .iter()
+            .map(|cell| (!cell.resolved.slo.goodput.is_empty()).then_some(cell.resolved.slo.attainment))
+            .collect();
+        put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
     }
     if is_interrupted {
         terminal.notes(&[match kept {
@@ -257,8 +270,7 @@ fn execute(
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
 fn put(
-    cells: &[sweep::Cell],
-    results: &[serde_json::Value],
+    (cells, results, attainments): (&[sweep::Cell], &[serde_json::Value], &[Option<f64>]),
     outputs: &Outputs,
     is_jsonl: bool,
     out: &mut dyn Write,
@@ -273,15 +285,16 @@ fn put(
     let rows: Vec<SweepRow<'_>> = cells
         .iter()
         .zip(results)
-        .map(|(cell, run)| SweepRow {
+        .zip(attainments)
+        .map(|((cell, run), &attainment)| SweepRow {
             settings: &cell.settings,
             run,
+            attainment,
         })
         .collect();
-    let is_csv = outputs.format == Format::Csv || file.is_some_and(|path| path.ends_with(".csv"));
     let width = terminal.width().filter(|_| file.is_none());
     let text = match outputs.format {
-        _ if is_csv => report::sweep::csv(&rows),
+        Format::Csv => report::sweep::csv(&rows),
         Format::Json => serde_json::to_string(results)? + "\n",
         Format::Md => report::sweep::md(&rows),
         _ => report::sweep::text(&rows, width),

@@ -36,10 +36,10 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     };
     layers.positional(flags);
     if let Some(command) = &flags.serve_cmd {
-        layers.serve_cmd(command);
+        layers.serve_cmd(command, flags);
     }
     let bench = flags.bench_cmd.as_deref();
-    let results = bench.and_then(|command| layers.bench_cmd(command));
+    let results = bench.and_then(|command| layers.bench_cmd(command, flags));
     let is_vllm_client = match flags.traffic.client {
         Some(client) => client == ClientKind::Vllm,
         None => results.is_some(),
@@ -80,13 +80,26 @@ impl Layers {
         }
     }
 
-    fn serve_cmd(&mut self, command: &str) {
+    fn serve_cmd(&mut self, command: &str, flags: &ScenarioFlags) {
         let (parsed, ignored) = match pasted::serve(command) {
             Ok(parsed) => parsed,
             Err(wrong) => return self.problems.extend(wrong),
         };
         self.notes.extend(ignored);
-        if let Some(model) = parsed.target.clone().or_else(|| parsed.model.clone()) {
+        let target = parsed.target.clone().or_else(|| parsed.model.clone());
+        let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
+        if let (Some(own), Some(served)) = (positional, &target)
+            && !is_same_model(own, served)
+        {
+            self.problems.push(
+                Diagnostic::new(format!(
+                    "`{own}` and `--serve-cmd`, which serves `{served}`, name two models"
+                ))
+                .at(Place::Flag("--serve-cmd".to_owned()))
+                .help("leave the argument out, or give --model to replace the command's"),
+            );
+        }
+        if let Some(model) = target {
             self.document
                 .set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
         }
@@ -99,7 +112,7 @@ impl Layers {
     }
 
     /// What the command says about its result; `None` if it is not understood.
-    fn bench_cmd(&mut self, command: &str) -> Option<ResultFlags> {
+    fn bench_cmd(&mut self, command: &str, flags: &ScenarioFlags) -> Option<ResultFlags> {
         let bench = match pasted::bench(command) {
             Ok(bench) => bench,
             Err(wrong) => {
@@ -110,8 +123,22 @@ impl Layers {
         let from = "--bench-cmd ";
         let document = &mut self.document;
         self.notes.extend(bench.ignored);
-        if let (Some(model), None) = (bench.model, document.get("model.name")) {
-            document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
+        let in_document = document.get("model.name").and_then(toml::Value::as_str);
+        let served = flags.model.as_deref().or(in_document).map(str::to_owned);
+        match (bench.model, served) {
+            (Some(model), None) => {
+                document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
+            }
+            (Some(asked), Some(served)) if !is_same_model(&asked, &served) && !has_alias(flags) => {
+                self.problems.push(
+                    Diagnostic::new(format!(
+                        "`--bench-cmd` asks for `{asked}`, and `{served}` is served"
+                    ))
+                    .at(Place::Flag("--bench-cmd --model".to_owned()))
+                    .help("vLLM answers 404 to a model that it does not serve; give both the same name"),
+                );
+            }
+            _ => {}
         }
         let traffic = TrafficFlags {
             client: bench.traffic.client.or(Some(ClientKind::Vllm)),
@@ -140,6 +167,26 @@ impl Layers {
         self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
         self.notes.extend(overlooked::overridden(document, pasted));
     }
+}
+
+/// Whether two names mean the same model: its maker may be left out, and a path ends in the name.
+fn is_same_model(one: &str, other: &str) -> bool {
+    let name = |of: &str| {
+        of.trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(of)
+            .to_ascii_lowercase()
+    };
+    name(one) == name(other)
+}
+
+/// Whether the server answers to a name of its own.
+fn has_alias(flags: &ScenarioFlags) -> bool {
+    let command = flags.serve_cmd.as_deref();
+    command.is_some_and(|command| {
+        command.contains("--served-model-name") || command.contains("--served_model_name")
+    })
 }
 
 /// Whether a positional argument is a scenario rather than a model.

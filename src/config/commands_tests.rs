@@ -233,7 +233,7 @@ fn pasted_commands_are_understood_with_their_clients_defaults() {
         4
     );
     let bare = "--gpu h100-sxm --serve-cmd 'python3 -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct' \
-        --bench-cmd 'python3 benchmarks/benchmark_serving.py --model m'";
+        --bench-cmd 'python3 benchmarks/benchmark_serving.py --model meta-llama/Llama-3.1-8B-Instruct'";
     let spec = resolve_line(bare)
         .unwrap_or_else(|problems| panic!("{problems}"))
         .scenario
@@ -413,4 +413,46 @@ fn a_cell_that_does_not_fit_is_named() {
         .unwrap()
         .to_string();
     assert!(told.contains("the cell gpu = t4 does not fit"), "{told}");
+}
+
+#[test]
+fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
+    let refused = |line: &str| match resolve_line(line) {
+        Ok(_) => String::new(),
+        Err(problems) => problems.render(false),
+    };
+    let rest = "--gpu h100-sxm --max-model-len 8192 --request-rate 1 --input-len 9 --output-len 9";
+    let serve = "--serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct'";
+    let printed = refused(&format!("Qwen/Qwen3-8B {rest} {serve}"));
+    assert!(
+        printed.contains("name two models") && printed.contains("--serve-cmd"),
+        "{printed}"
+    );
+    assert_eq!(
+        refused(&format!("meta-llama/Llama-3.1-8B-Instruct {rest} {serve}")),
+        ""
+    );
+    assert_eq!(refused(&format!("{rest} {serve} --model Qwen/Qwen3-8B")), "");
+    let bench = |model: &str| format!("--bench-cmd 'vllm bench serve --model {model} --request-rate 1'");
+    let printed = refused(&format!("{rest} {serve} {}", bench("Qwen/Qwen3-8B")));
+    assert!(printed.contains("answers 404"), "{printed}");
+    assert_eq!(
+        refused(&format!(
+            "{rest} {serve} {}",
+            bench("meta-llama/Llama-3.1-8B-Instruct")
+        )),
+        ""
+    );
+    let printed = refused(&format!(
+        "{MACHINE} --request-rate 1 --input-len 100 --random-input-len 200"
+    ));
+    assert!(printed.contains("set the same length"), "{printed}");
+    let printed = refused(&format!("{MACHINE} --request-rate 1 --goodput ttft:500ms"));
+    assert!(printed.contains("the unit is implied"), "{printed}");
+    assert_eq!(
+        refused(&format!(
+            "{MACHINE} --request-rate 1 --input-len 100 --random-input-len 100 --output-len 9"
+        )),
+        ""
+    );
 }

@@ -34,6 +34,7 @@ pub(super) fn knee_view() -> KneeView {
             p50_s: tpot.0 / 1.1e3,
             p99_s: tpot.1 * 1.5e-3,
         }),
+        e2el: None,
         request_throughput: Some(Estimate {
             value: rate,
             low: rate * 0.99,
@@ -44,6 +45,9 @@ pub(super) fn knee_view() -> KneeView {
         waiting: Some(running / 80.0),
         kv_usage: Some(running / 400.0),
         growth_per_s: 0.0,
+        refused: 0.0,
+        given_up: 0.0,
+        is_losing: false,
     };
     let mut critical = stable(26.0, 0.758, (340.0, 2100.0), (24.1, 41.7), 74.0);
     critical.verdict = Verdict::Critical;
@@ -94,6 +98,7 @@ pub(super) fn knee_view() -> KneeView {
                 limit_s: 0.05,
             },
         ],
+        promises: Vec::new(),
         attainment: 0.99,
         is_interrupted: false,
         limited_by: Some("prefill compute (91 % of roof at the knee)".into()),

@@ -1,8 +1,8 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{percent, significant, time};
-use super::views::{KneePoint, KneeView, Limit, Quantiles};
-use crate::analysis::knee::{Binding, Knee, Limiter, Point, Pressure, Statistic};
+use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles};
+use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 use crate::metrics::Metric;
@@ -14,6 +14,8 @@ pub struct KneeContext {
     pub subject: String,
     /// The limits on each request.
     pub limits: Vec<Limit>,
+    /// Limits on percentiles and means.
+    pub promises: Vec<Promise>,
     /// Share of requests that must meet them, in 0..=1.
     pub attainment: f64,
     /// How well each component of the step time is known.
@@ -24,6 +26,8 @@ pub struct KneeContext {
     pub is_interrupted: bool,
     /// How far the knee may be off because the step time's parameters are.
     pub model: Option<FigureInterval>,
+    /// The rates are means of a load that changes on purpose (a trace, a day curve, a ramp).
+    pub load_varies: bool,
 }
 
 impl KneeView {
@@ -33,12 +37,27 @@ impl KneeView {
         let KneeContext {
             subject,
             limits,
+            promises,
             attainment,
             trust,
             mut assumptions,
             is_interrupted,
             model,
+            load_varies,
         } = context;
+        if load_varies && knee.saturation.is_some() {
+            assumptions.push(
+                "the load varies: a rate is the mean over its span, and it saturates where the backlog left at the end \
+                 takes more than 5 % of the span to work off"
+                    .into(),
+            );
+        }
+        if knee.points.iter().any(|point| point.is_losing) && knee.saturation.is_some() {
+            assumptions.push(
+                "it saturates where more requests are refused or given up than the promise leaves room for, at least 5 %"
+                    .into(),
+            );
+        }
         if !knee.converged && !is_interrupted {
             assumptions.push("the search ran out of runs: its intervals are wider than asked for".into());
         }
@@ -48,9 +67,10 @@ impl KneeView {
             knee: knee.within_slo,
             saturation: knee.saturation,
             limits,
+            promises,
             attainment,
             is_interrupted,
-            limited_by: limited_by(knee),
+            limited_by: limited_by(knee, load_varies),
             trust,
             assumptions,
             model,
@@ -69,12 +89,16 @@ fn point(point: &Point) -> KneePoint {
         p99_ttft: point.p99_ttft,
         tpot: quantiles(point.tpot_s),
         itl: quantiles(point.itl_s),
+        e2el: quantiles(point.e2el_s),
         request_throughput: point.throughput,
         output_throughput: point.output_tokens_per_s,
         running: point.running,
         waiting: point.waiting,
         kv_usage: point.kv_usage,
         growth_per_s: point.growth_per_s,
+        refused: point.lost.refused,
+        given_up: point.lost.given_up,
+        is_losing: point.is_losing,
     }
 }
 
@@ -90,7 +114,10 @@ fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
 }
 
 /// What binds first, why, and which resource is pressed the hardest.
-fn limited_by(knee: &Knee) -> Option<String> {
+fn limited_by(knee: &Knee, varies: bool) -> Option<String> {
+    if knee.within_slo.is_none() {
+        return out_of_reach(knee);
+    }
     let limiter = knee.limiter?;
     let Some(pressure) = pressure_at_knee(knee) else {
         return Some(resource(limiter).into());
@@ -101,7 +128,12 @@ fn limited_by(knee: &Knee) -> Option<String> {
             "nothing up to {} req/s, the highest rate tried",
             significant(highest.rate)
         ),
-        (None, Some(binding)) => binds(&binding, limiter, &pressure),
+        (None, _) if knee.loss.is_some() => knee.loss.map(lost).unwrap_or_default(),
+        (None, Some(binding)) => binds(&binding, rate_of(knee, &binding), limiter, &pressure),
+        (None, None) if varies => format!(
+            "saturation: what is served falls behind before any promise is seen to break (the engine is busy {} of the time)",
+            percent(pressure.busy)
+        ),
         (None, None) => format!(
             "saturation: the backlog grows before any promise is seen to break (the engine is busy {} of the time)",
             percent(pressure.busy)
@@ -117,12 +149,67 @@ fn limited_by(knee: &Knee) -> Option<String> {
     ))
 }
 
-/// The promise that breaks first, and what its latency is spent on.
-fn binds(binding: &Binding, limiter: Limiter, pressure: &Pressure) -> String {
-    let statistic = match binding.statistic {
+/// Why no rate keeps the promise, as the lowest rate has it.
+fn out_of_reach(knee: &Knee) -> Option<String> {
+    let lowest = knee.points.first()?;
+    if let Some((_, what)) = knee
+        .loss
+        .filter(|&(rate, what)| rate == lowest.rate && what.share() > 0.0)
+    {
+        return Some(lost((lowest.rate, what)));
+    }
+    let binding = lowest.binding?;
+    let figure = format!(
+        "{} {} of {} against a limit of {}",
+        binding.metric.name().to_uppercase(),
+        statistic(binding.statistic),
+        time(binding.value_s),
+        time(binding.limit_s)
+    );
+    Some(if lowest.is_alone() {
+        format!(
+            "the requests themselves: one that is alone in the server has {figure}, and no lower rate makes it faster. \
+             --goodput and --slo are in milliseconds"
+        )
+    } else {
+        format!(
+            "{figure} at {} req/s, the lowest rate tried",
+            significant(lowest.rate)
+        )
+    })
+}
+
+/// Requests without an answer as the reason why a rate is not kept up with.
+fn lost((rate, lost): (f64, Lost)) -> String {
+    let refused = format!("{} refused by the server", percent(lost.refused));
+    let given_up = format!("{} given up by their clients", percent(lost.given_up));
+    let which = match (lost.refused > 0.0, lost.given_up > 0.0) {
+        (true, true) => format!("{refused}, {given_up}"),
+        (true, false) => refused,
+        _ => given_up,
+    };
+    format!(
+        "requests without an answer, which are not good ({which} at {} req/s); those served wait less because of them",
+        significant(rate)
+    )
+}
+
+/// The rate whose run has this binding.
+fn rate_of(knee: &Knee, binding: &Binding) -> Option<f64> {
+    let of = |point: &&Point| point.binding.as_ref() == Some(binding);
+    knee.points.iter().rev().find(of).map(|point| point.rate)
+}
+
+fn statistic(statistic: Statistic) -> String {
+    match statistic {
         Statistic::Mean => "mean".to_owned(),
         Statistic::Quantile(p) => format!("p{}", (p * 1e6).round() / 1e4),
-    };
+    }
+}
+
+/// The promise that breaks first, and what its latency is spent on.
+fn binds(binding: &Binding, rate: Option<f64>, limiter: Limiter, pressure: &Pressure) -> String {
+    let at = rate.map_or(String::new(), |rate| format!(" at {} req/s", significant(rate)));
     let steps = format!(
         "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too, and the engine is busy {} \
          of the time",
@@ -144,8 +231,9 @@ fn binds(binding: &Binding, limiter: Limiter, pressure: &Pressure) -> String {
         _ => steps,
     };
     format!(
-        "{} {statistic}, which reaches its limit first ({} of {}): {why}",
+        "{} {}, which reaches its limit first ({} of {}{at}): {why}",
         binding.metric.name().to_uppercase(),
+        statistic(binding.statistic),
         time(binding.value_s),
         time(binding.limit_s)
     )
@@ -195,6 +283,9 @@ mod tests {
             kv_usage: None,
             growth_per_s: 0.0,
             binding: None,
+            lost: Lost::default(),
+            is_losing: false,
+            is_unknown: false,
             pressure: Some(Pressure {
                 compute: 0.91 / rate * 10.0,
                 bandwidth: 0.46,
@@ -220,6 +311,7 @@ mod tests {
                 limit_s: 0.5,
                 queue: Some(0.8),
             }),
+            loss: None,
             points: vec![
                 tried(5.0, Verdict::Stable),
                 tried(10.0, Verdict::Stable),

@@ -29,8 +29,8 @@ pub use knee_view::KneeContext;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    Interrupted, KneePoint, KneeView, Limit, Quantiles, RampUp, ResultMeta, Style, Utilisation, trust_mark,
-    trust_word, verdict_word,
+    Interrupted, KneePoint, KneeView, Limit, Promise, Quantiles, RampUp, ResultMeta, Style, Utilisation,
+    trust_mark, trust_word, verdict_word,
 };
 
 #[cfg(test)]

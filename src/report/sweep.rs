@@ -15,6 +15,8 @@ pub struct SweepRow<'a> {
     pub settings: &'a [(String, String)],
     /// The run's object; `null` where the sweep was stopped before it.
     pub run: &'a Value,
+    /// Share of requests that must be good, where limits on them were given.
+    pub attainment: Option<f64>,
 }
 
 impl SweepRow<'_> {
@@ -22,6 +24,30 @@ impl SweepRow<'_> {
     fn number(&self, key: &str) -> Option<f64> {
         let always = || self.run.pointer(&format!("/plimsoll/whole/{key}"));
         self.run.get(key).or_else(always)?.as_f64()
+    }
+
+    /// Share of good requests; `None` where no limits were set.
+    fn good(&self) -> Option<f64> {
+        let good = self.number("request_goodput")?;
+        let all = self.number("request_throughput")?;
+        Some(if all > 0.0 { good / all } else { 0.0 })
+    }
+
+    /// Whether it keeps the promise on a share of good requests, if there is one.
+    fn keeps(&self) -> bool {
+        let is_served = self.verdict() != "unstable";
+        self.attainment
+            .is_none_or(|asked| is_served && self.good().is_some_and(|good| good >= asked))
+    }
+
+    /// Output tokens per second, least and most by its interval; the figure itself where it has none.
+    fn output(&self) -> Option<(f64, f64, f64)> {
+        let value = self.number("output_throughput")?;
+        let end = |end: &str| {
+            let path = format!("/plimsoll/intervals_95/output_throughput/{end}");
+            self.run.pointer(&path).and_then(Value::as_f64).unwrap_or(value)
+        };
+        Some((value, end("low"), end("high")))
     }
 
     fn is_finished(&self) -> bool {
@@ -78,23 +104,50 @@ pub fn md(rows: &[SweepRow<'_>]) -> String {
 
 /// The first line: how many runs, whether that is all of them, and which served the most.
 fn answer(rows: &[SweepRow<'_>]) -> String {
-    let best = rows
-        .iter()
-        .filter_map(|row| Some((row, row.number("output_throughput")?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    let best = best.map_or(String::new(), |(row, tokens)| {
-        format!(
-            "; most output {} tok/s at {}",
-            significant(tokens),
-            name(row.settings)
-        )
-    });
+    let best = best(rows);
     let finished = rows.iter().filter(|row| row.is_finished()).count();
     if finished < rows.len() {
         let all = counted(rows.len() as u64, "run");
         return format!("INTERRUPTED: {finished} of {all} finished{best}");
     }
     format!("{}{best}", counted(rows.len() as u64, "run"))
+}
+
+/// Which run served the most among those that keep the promise, and whether more than chance is behind it.
+fn best(rows: &[SweepRow<'_>]) -> String {
+    let kept: Vec<(&SweepRow<'_>, (f64, f64, f64))> = rows
+        .iter()
+        .filter(|row| row.keeps())
+        .filter_map(|row| Some((row, row.output()?)))
+        .collect();
+    let Some((row, (tokens, low, _))) = kept.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)) else {
+        let is_any_run = rows
+            .iter()
+            .any(|row| row.is_finished() && row.attainment.is_some());
+        return if is_any_run {
+            "; none keeps the promise".into()
+        } else {
+            String::new()
+        };
+    };
+    let is_promised = rows.iter().any(|row| row.attainment.is_some());
+    let within = if is_promised { " within the promise" } else { "" };
+    let alike = kept.iter().filter(|(_, (_, _, high))| high >= low).count();
+    if alike == kept.len() && alike > 1 {
+        return format!(
+            "; output alike within noise, about {} tok/s{within}",
+            significant(*tokens)
+        );
+    }
+    let others = match alike - 1 {
+        0 => String::new(),
+        others => format!(" ({} within noise of it)", counted(others as u64, "other")),
+    };
+    format!(
+        "; most output{within} {} tok/s at {}{others}",
+        significant(*tokens),
+        name(row.settings)
+    )
 }
 
 fn name(settings: &[(String, String)]) -> String {
@@ -125,12 +178,7 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
     let shown = |row: &SweepRow<'_>| {
         let plain = |key: &str| row.number(key).map_or("–".into(), significant);
         let ms = |key: &str| row.number(key).map_or("–".into(), |ms| time(ms / 1e3));
-        let good = row
-            .number("request_goodput")
-            .zip(row.number("request_throughput"));
-        let good = good.map_or("–".into(), |(good, all)| {
-            percent(if all > 0.0 { good / all } else { 0.0 })
-        });
+        let good = row.good().map_or("–".into(), percent);
         let mut cells: Vec<String> = row.settings.iter().map(|(_, value)| value.clone()).collect();
         cells.extend([
             plain("request_throughput"),
@@ -204,12 +252,51 @@ mod tests {
         let rows = [SweepRow {
             settings: &settings,
             run: &run,
+            attainment: None,
         }];
         assert_eq!(
             csv(&rows),
             "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
         );
         assert!(text(&rows, None).starts_with("1 run; most output 12.5 tok/s at gpu = l40s, one\n"));
+    }
+
+    #[test]
+    fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
+        let run = |tokens: f64, good: f64, half: f64| {
+            serde_json::json!({
+                "output_throughput": tokens, "request_throughput": 1.0, "request_goodput": good,
+                "plimsoll": {"verdict": "stable",
+                    "intervals_95": {"output_throughput": {"low": tokens - half, "high": tokens + half}}},
+            })
+        };
+        let first = |runs: &[Value], attainment| {
+            let settings: Vec<_> = (0..runs.len())
+                .map(|at| [("seed".to_owned(), at.to_string())])
+                .collect();
+            let rows: Vec<SweepRow<'_>> = runs
+                .iter()
+                .zip(&settings)
+                .map(|(run, settings)| SweepRow {
+                    settings,
+                    run,
+                    attainment,
+                })
+                .collect();
+            answer(&rows)
+        };
+        let runs = [run(100.0, 1.0, 5.0), run(200.0, 0.5, 5.0)];
+        assert_eq!(first(&runs, None), "2 runs; most output 200 tok/s at seed = 1");
+        assert_eq!(
+            first(&runs, Some(0.99)),
+            "2 runs; most output within the promise 100 tok/s at seed = 0"
+        );
+        assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
+        let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];
+        assert_eq!(
+            first(&noise, None),
+            "2 runs; output alike within noise, about 103 tok/s"
+        );
     }
 
     #[test]
@@ -222,10 +309,12 @@ mod tests {
             SweepRow {
                 settings: &settings[0],
                 run: &Value::Null,
+                attainment: None,
             },
             SweepRow {
                 settings: &settings[1],
                 run: &run,
+                attainment: None,
             },
         ];
         assert_eq!(

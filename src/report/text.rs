@@ -365,7 +365,8 @@ fn little(text: &mut String, result: &RunResult) {
 /// What was simulated: model, machines, engine, calibration, seed.
 fn subject(meta: &ResultMeta) -> String {
     let split = if meta.gpus_per_replica > 1 {
-        format!(" ({} replicas of {})", meta.replicas, meta.gpus_per_replica)
+        let replicas = super::figures::counted(u64::from(meta.replicas), "replica");
+        format!(" ({replicas} of {})", meta.gpus_per_replica)
     } else {
         String::new()
     };

@@ -3,7 +3,7 @@
 use super::figures::{percent, significant, time};
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown, table};
-use super::views::{KneePoint, KneeView, Style, trust_mark, trust_word};
+use super::views::{KneePoint, KneeView, Promise, Quantiles, Style, trust_mark, trust_word};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
 
@@ -33,7 +33,12 @@ pub fn knee_markdown(view: &KneeView) -> String {
 pub fn answer(view: &KneeView) -> String {
     if view.is_interrupted {
         let rates = super::figures::counted(view.points.len() as u64, "rate");
-        return format!("INTERRUPTED after {rates}; until then: {}", found(view));
+        return match view.knee {
+            _ if view.points.is_empty() => "INTERRUPTED before any rate was simulated".into(),
+            // Others, lower ones, might have.
+            None => format!("INTERRUPTED after {rates}, none of which met the SLO"),
+            Some(_) => format!("INTERRUPTED after {rates}; until then: {}", found(view)),
+        };
     }
     found(view)
 }
@@ -47,14 +52,15 @@ fn found(view: &KneeView) -> String {
             bounds(&estimate)
         )
     });
+    let is_asked = !(view.limits.is_empty() && view.promises.is_empty());
     match view.knee {
         Some(knee) => format!(
             "{} req/s within SLO  (95 % {})   {saturation}",
             significant(knee.value),
             bounds(&knee)
         ),
-        None if view.limits.is_empty() && !saturation.is_empty() => format!("no SLO given: {saturation}"),
-        None if view.limits.is_empty() => "no SLO given and no saturation found".into(),
+        None if !is_asked && !saturation.is_empty() => format!("no SLO given: {saturation}"),
+        None if !is_asked => "no SLO given and no saturation found".into(),
         None => format!("NO RATE meets the SLO   {saturation}"),
     }
     .trim_end()
@@ -76,12 +82,17 @@ fn first_lines(view: &KneeView, style: Style) -> String {
         .iter()
         .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
         .collect();
+    let mut asked = Vec::new();
     if !limits.is_empty() {
-        text += &format!(
-            "  SLO         {} of requests with {}\n",
+        asked.push(format!(
+            "{} of requests with {}",
             percent(view.attainment),
             limits.join(" and ")
-        );
+        ));
+    }
+    asked.extend(view.promises.iter().map(promise));
+    if !asked.is_empty() {
+        text += &format!("  SLO         {}\n", asked.join(", "));
     }
     if let Some(limited_by) = &view.limited_by {
         super::text::listed(&mut text, "limited by", std::slice::from_ref(limited_by));
@@ -101,6 +112,26 @@ fn first_lines(view: &KneeView, style: Style) -> String {
     text
 }
 
+/// `ITL p99 ≤ 50.0 ms`.
+fn promise(promise: &Promise) -> String {
+    let statistic = promise.percentile.map_or("mean".to_owned(), |p| format!("p{p}"));
+    let metric = promise.metric.to_uppercase();
+    format!("{metric} {statistic} ≤ {}", time(promise.limit_s))
+}
+
+/// A latency's name and where a rate has it.
+type Latency = (&'static str, fn(&KneePoint) -> Option<Quantiles>);
+
+/// The latencies beside TTFT and TPOT that something is promised about.
+fn further(view: &KneeView) -> Vec<Latency> {
+    let all: [Latency; 2] = [("itl", |point| point.itl), ("e2el", |point| point.e2el)];
+    let is_promised = |name: &str| {
+        view.limits.iter().any(|limit| limit.metric == name)
+            || view.promises.iter().any(|promise| promise.metric == name)
+    };
+    all.into_iter().filter(|(name, _)| is_promised(name)).collect()
+}
+
 /// What the parameters' uncertainty makes of the knee, sampling apart.
 fn model_interval(model: &FigureInterval) -> String {
     let (_, up) = model.factors_90();
@@ -111,9 +142,14 @@ fn model_interval(model: &FigureInterval) -> String {
 }
 
 fn cells(view: &KneeView) -> (Vec<Column>, Vec<Vec<String>>) {
-    let heads = [
-        "req/s", "attain", "TTFT p50", "p99", "TPOT p50", "p99", "running", "KV",
-    ];
+    let further = further(view);
+    let mut heads: Vec<String> = ["req/s", "attain", "TTFT p50", "p99", "TPOT p50", "p99"]
+        .map(str::to_owned)
+        .to_vec();
+    for (name, _) in &further {
+        heads.extend([format!("{} p50", name.to_uppercase()), "p99".to_owned()]);
+    }
+    heads.extend(["running", "KV"].map(str::to_owned));
     let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
     columns.push(Column::left("state"));
     let at_knee = knee_row(view);
@@ -121,7 +157,7 @@ fn cells(view: &KneeView) -> (Vec<Column>, Vec<Vec<String>>) {
         .points
         .iter()
         .enumerate()
-        .map(|(index, point)| row(point, Some(index) == at_knee))
+        .map(|(index, point)| row(point, &further, Some(index) == at_knee))
         .collect();
     (columns, rows)
 }
@@ -134,24 +170,40 @@ fn knee_row(view: &KneeView) -> Option<usize> {
         .rposition(|point| point.request_rate <= knee.value * (1.0 + 1e-9))
 }
 
-fn row(point: &KneePoint, at_knee: bool) -> Vec<String> {
+fn row(point: &KneePoint, further: &[Latency], at_knee: bool) -> Vec<String> {
     let quoted = |value: Option<f64>| value.map_or("–".into(), time);
     let mark = if at_knee { "▶ " } else { "" };
-    vec![
+    let mut cells = vec![
         format!("{mark}{}", significant(point.request_rate)),
         point.attainment.map_or("–".into(), percent),
         quoted(point.ttft.map(|quantiles| quantiles.p50_s)),
         quoted(point.ttft.map(|quantiles| quantiles.p99_s)),
         quoted(point.tpot.map(|quantiles| quantiles.p50_s)),
         quoted(point.tpot.map(|quantiles| quantiles.p99_s)),
+    ];
+    for (_, of) in further {
+        let quantiles = of(point);
+        cells.push(quoted(quantiles.map(|quantiles| quantiles.p50_s)));
+        cells.push(quoted(quantiles.map(|quantiles| quantiles.p99_s)));
+    }
+    cells.extend([
         point.running.map_or("–".into(), significant),
         point.kv_usage.map_or("–".into(), percent),
         state(point, at_knee),
-    ]
+    ]);
+    cells
 }
 
 fn state(point: &KneePoint, at_knee: bool) -> String {
     match point.verdict {
+        Verdict::Stable | Verdict::Critical | Verdict::Finite if point.is_losing => {
+            let lost = [("refused", point.refused), ("given up", point.given_up)];
+            let named = lost.iter().filter(|(_, share)| *share > 0.0);
+            let named: Vec<String> = named
+                .map(|(how, share)| format!("{} {how}", percent(*share)))
+                .collect();
+            format!("LOSES: {}", named.join(", "))
+        }
         Verdict::Unstable => format!(
             "UNSTABLE: backlog grows {} req/s",
             significant(point.growth_per_s)
@@ -228,6 +280,38 @@ mod tests {
         assert_snapshot!(answer(&view), @"NO RATE meets the SLO");
         view.limits.clear();
         assert_snapshot!(answer(&view), @"no SLO given and no saturation found");
+    }
+
+    #[test]
+    fn a_promised_percentile_is_printed_and_has_its_columns() {
+        let mut view = fixtures::knee_view();
+        view.limits.clear();
+        view.promises = vec![Promise {
+            metric: "itl".into(),
+            percentile: Some(99.0),
+            limit_s: 0.1,
+        }];
+        let printed = knee(&view, Style::default());
+        assert!(
+            printed.contains("\n  SLO         ITL p99 ≤ 100 ms\n"),
+            "{printed}"
+        );
+        assert!(printed.contains("TPOT p50      p99  ITL p50"), "{printed}");
+        view.knee = None;
+        assert!(answer(&view).starts_with("NO RATE meets the SLO"));
+    }
+
+    #[test]
+    fn a_search_that_was_stopped_claims_no_more_than_it_tried() {
+        let mut view = fixtures::knee_view();
+        view.is_interrupted = true;
+        view.knee = None;
+        assert_eq!(
+            answer(&view),
+            "INTERRUPTED after 7 rates, none of which met the SLO"
+        );
+        view.points.clear();
+        assert_eq!(answer(&view), "INTERRUPTED before any rate was simulated");
     }
 
     #[test]

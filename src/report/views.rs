@@ -96,6 +96,17 @@ pub struct Limit {
     pub limit_s: f64,
 }
 
+/// A limit on a percentile or the mean of a latency over requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// `ttft`, `tpot`, `itl` or `e2el`.
+    pub metric: String,
+    /// Which one, in (0, 100); `None` is the mean.
+    pub percentile: Option<f64>,
+    /// The largest good value in seconds.
+    pub limit_s: f64,
+}
+
 /// Work done per second over what the device offers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Utilisation {
@@ -120,6 +131,8 @@ pub struct KneeView {
     pub saturation: Option<Estimate>,
     /// The objectives.
     pub limits: Vec<Limit>,
+    /// Limits on percentiles and means.
+    pub promises: Vec<Promise>,
     /// Share of requests that must meet them, in 0..=1.
     pub attainment: f64,
     /// Ctrl-C ended the search: more rates would have been tried.
@@ -153,6 +166,8 @@ pub struct KneePoint {
     pub tpot: Option<Quantiles>,
     /// Gaps between tokens.
     pub itl: Option<Quantiles>,
+    /// Send to last token.
+    pub e2el: Option<Quantiles>,
     /// Requests completed per second; at overload what the system can do.
     pub request_throughput: Option<Estimate>,
     /// Output tokens per second.
@@ -165,6 +180,12 @@ pub struct KneePoint {
     pub kv_usage: Option<f64>,
     /// Growth of the number in the system, requests per second.
     pub growth_per_s: f64,
+    /// Share of requests that the server refused, in 0..=1.
+    pub refused: f64,
+    /// Share of requests that their clients gave up, in 0..=1.
+    pub given_up: f64,
+    /// Too many of these for the rate to count as served.
+    pub is_losing: bool,
 }
 
 /// Two quantiles in seconds.

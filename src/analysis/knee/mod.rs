@@ -13,5 +13,5 @@ mod search;
 pub use binding::Binding;
 pub use limiter::{EngineLimits, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
-pub use point::Point;
+pub use point::{Lost, Point};
 pub use search::{Knee, SearchOptions, search};

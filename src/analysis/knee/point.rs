@@ -4,6 +4,7 @@ use super::binding::Binding;
 use super::limiter::Pressure;
 use super::objective::{Objective, counted, interval};
 use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::metrics::Summary;
 
 /// A rate and what became of it. Latencies are `None` where no steady state was reached: then they would be a
 /// function of the run's length.
@@ -47,13 +48,62 @@ pub struct Point {
     pub binding: Option<Binding>,
     /// What the machines were up against, if the caller knows.
     pub pressure: Option<Pressure>,
+    /// Requests that the server turned away or their clients gave up.
+    pub lost: Lost,
+    /// More of them than the objective leaves room for, or than a system that keeps up loses.
+    pub is_losing: bool,
+    /// Something is asked for, and the run does not tell whether it is kept.
+    pub is_unknown: bool,
 }
+
+/// Shares of the requests that left without an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lost {
+    /// Turned away by the server.
+    pub refused: f64,
+    /// Given up by their clients.
+    pub given_up: f64,
+}
+
+impl Lost {
+    fn of(summary: &Summary) -> Lost {
+        let ended = (summary.completed + summary.rejected + summary.timed_out).max(1) as f64;
+        Lost {
+            refused: summary.rejected as f64 / ended,
+            given_up: summary.timed_out as f64 / ended,
+        }
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.refused + self.given_up
+    }
+}
+
+/// Share of requests that may be lost while a rate counts as served, where the objective does not allow for more.
+const LOST_MAX: f64 = 0.05;
+/// Mean number in the system below which requests hardly ever meet, and no lower rate makes them faster: about the share
+/// of requests that meet another, which must be small against those that may miss a promise.
+const ALONE: f64 = 0.0005;
 
 impl Point {
     /// The row of a judged run. The caller adds the pressure.
     #[must_use]
     pub fn of(rate: f64, run: &RunResult, objective: &Objective) -> Point {
         let steady = run.quotable();
+        let lost = Lost::of(steady.unwrap_or(&run.whole));
+        let slack = objective.slack(run);
+        // A finite run is no sample: its rates are counted over the whole of it.
+        let per_s = |count: fn(&Summary) -> u64| {
+            let whole = steady.filter(|_| run.steady.is_none())?;
+            Some(count(whole) as f64 / whole.duration_s.max(f64::MIN_POSITIVE))
+        };
+        let exactly = |value| Estimate {
+            value,
+            low: value,
+            high: value,
+        };
         let pair = |of: fn(&crate::metrics::Summary) -> &crate::metrics::Distribution| {
             let quantiles = of(steady?).quantiles_s(&[0.5, 0.99]);
             Some((quantiles[0]?, quantiles[1]?))
@@ -63,10 +113,12 @@ impl Point {
             verdict: run.verdict,
             reason: run.reasons.first().cloned().unwrap_or_default(),
             requests: run.whole.sent,
-            slack: objective.slack(run),
+            slack,
             attainment: interval(run, "attainment").or_else(|| steady.and_then(counted)),
-            throughput: interval(run, "throughput"),
-            output_tokens_per_s: interval(run, "output_throughput").map(|estimate| estimate.value),
+            throughput: interval(run, "throughput").or_else(|| per_s(|whole| whole.completed).map(exactly)),
+            output_tokens_per_s: interval(run, "output_throughput")
+                .map(|estimate| estimate.value)
+                .or_else(|| per_s(|whole| whole.output_tokens)),
             ttft_s: pair(|summary| &summary.ttft),
             p99_ttft: interval(run, "p99_ttft"),
             tpot_s: pair(|summary| &summary.tpot),
@@ -78,13 +130,29 @@ impl Point {
             growth_per_s: run.growth_per_s,
             binding: Binding::of(run, objective),
             pressure: None,
+            lost,
+            is_losing: lost.share() > LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0)),
+            is_unknown: slack.is_none() && !objective.is_empty(),
         }
     }
 
-    /// Whether the rate meets the objective. Without a steady state it does not.
+    /// Whether the rate meets the objective, as far as its run tells. Overloaded it does not.
     #[must_use]
     pub fn is_within(&self) -> bool {
-        self.has_steady_state() && self.slack.is_none_or(|slack| slack.value >= 0.0)
+        self.keeps_up() && self.slack.map_or(!self.is_unknown, |slack| slack.value >= 0.0)
+    }
+
+    /// Whether what is offered is served: the queue keeps within bounds, and not by turning requests away.
+    #[must_use]
+    pub fn keeps_up(&self) -> bool {
+        self.has_steady_state() && !self.is_losing
+    }
+
+    /// Whether requests hardly ever meet, so that none would be faster at a lower rate.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        let inside = self.running.zip(self.waiting);
+        inside.is_some_and(|(running, waiting)| running + waiting < ALONE)
     }
 
     /// Whether the queue keeps within bounds, as far as one could see.

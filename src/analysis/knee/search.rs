@@ -2,7 +2,7 @@
 
 use super::binding::Binding;
 use super::limiter::Limiter;
-use super::point::Point;
+use super::point::{Lost, Point};
 use crate::analysis::{Estimate, Verdict};
 
 /// How to search.
@@ -37,12 +37,14 @@ impl Default for SearchOptions {
 pub struct Knee {
     /// The highest rate within the objective; `None` if no rate tried was.
     pub within_slo: Option<Estimate>,
-    /// The rate above which requests pile up, waiting or in the batch; `None` if no rate tried overloaded the system.
+    /// The rate above which not all that is offered is served; `None` if no rate tried overloaded the system.
     pub saturation: Option<Estimate>,
     /// The hardest-pressed resource at the knee, where the points know their pressure.
     pub limiter: Option<Limiter>,
     /// The promise that breaks first above the knee; `None` where saturation comes before any does.
     pub binding: Option<Binding>,
+    /// The first rate beyond the objective and what is lost there, where that is why it is beyond.
+    pub loss: Option<(f64, Lost)>,
     /// All rates tried, ascending.
     pub points: Vec<Point>,
     /// Whether both brackets became as narrow as asked.
@@ -72,12 +74,17 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
     };
     tried.expand(options);
     let knee = tried.bisect(options.tolerance, Point::is_within);
-    let saturation = tried.bisect(options.tolerance, Point::has_steady_state);
+    let saturation = tried.bisect(options.tolerance, Point::keeps_up);
     let mut points = tried.points;
     let within_slo = knee_rate(&points);
     let rate = saturation_rate(&points);
-    // What may lie past saturation is not stable, whatever its run looked like.
-    for point in &mut points {
+    // What may lie past saturation is not stable, whatever its run looked like; unless it is by losing requests that the
+    // queue stays short.
+    let by_loss = points
+        .iter()
+        .find(|point| !point.keeps_up())
+        .is_some_and(Point::has_steady_state);
+    for point in points.iter_mut().filter(|_| !by_loss) {
         if point.verdict == Verdict::Stable && rate.is_some_and(|rate| point.rate >= rate.low) {
             point.verdict = Verdict::Critical;
         }
@@ -87,6 +94,7 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
         saturation: rate,
         limiter: limiter(&points),
         binding: binding(&points),
+        loss: loss(&points),
         converged: knee && saturation,
         points,
     }
@@ -100,16 +108,16 @@ struct Tried<F> {
 }
 
 impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
-    /// Whether the rate was tried and has a steady state.
+    /// Whether the rate was tried and is kept up with.
     fn run(&mut self, rate: f64) -> bool {
         let Some(point) = (self.evaluate)(rate) else {
             self.is_stopped = true;
             return false;
         };
-        let has_steady_state = point.has_steady_state();
+        let keeps_up = point.keeps_up();
         let place = self.points.partition_point(|other| other.rate < rate);
         self.points.insert(place, point);
-        has_steady_state
+        keeps_up
     }
 
     fn is_spent(&self) -> bool {
@@ -130,7 +138,8 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
                 break;
             };
             let is_lowest = lowest.rate <= options.rate_min;
-            if is_lowest || self.points.iter().any(Point::is_within) {
+            let is_hopeless = lowest.is_alone() && lowest.slack.is_some_and(|slack| slack.value < 0.0);
+            if is_lowest || is_hopeless || self.points.iter().any(Point::is_within) {
                 break;
             }
             // What an overloaded system serves is about what it can take.
@@ -167,7 +176,7 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
         let served = self
             .points
             .iter()
-            .find(|point| !point.has_steady_state())
+            .find(|point| !point.keeps_up())
             .and_then(|point| point.throughput);
         let beside = served.into_iter().flat_map(|served| {
             [
@@ -217,7 +226,7 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
     for point in points {
         let slack = match &point.slack {
             Some(slack) => end(slack),
-            None if point.has_steady_state() => f64::INFINITY,
+            None if point.is_within() => f64::INFINITY,
             None => return before.map_or(0.0, |(rate, _)| rate),
         };
         if slack < 0.0 {
@@ -237,7 +246,7 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
 /// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
 /// interval of what the latter served.
 fn saturation_rate(points: &[Point]) -> Option<Estimate> {
-    let first_over = points.iter().position(|point| !point.has_steady_state())?;
+    let first_over = points.iter().position(|point| !point.keeps_up())?;
     let high = points[first_over].rate;
     let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
     let served = points[first_over].throughput;
@@ -260,6 +269,14 @@ fn binding(points: &[Point]) -> Option<Binding> {
             .filter(|within| within.metric == broken.metric)
             .unwrap_or(broken),
     )
+}
+
+/// What is lost at the first rate beyond the objective, if it is at least half of what misses it.
+fn loss(points: &[Point]) -> Option<(f64, Lost)> {
+    let out = points.iter().find(|point| !point.is_within())?;
+    let missed = out.attainment.map_or(0.0, |share| 1.0 - share.value);
+    let decides = out.is_losing || (out.lost.share() > 0.0 && out.lost.share() >= 0.5 * missed);
+    (out.has_steady_state() && decides).then_some((out.rate, out.lost))
 }
 
 /// The limiter at the last rate within the objective.
@@ -465,6 +482,70 @@ mod tests {
         assert_eq!(knee.within_slo, None);
         assert_eq!(knee.saturation, None);
         assert!(!knee.converged);
+    }
+
+    #[test]
+    fn a_search_ends_where_requests_are_alone_and_still_too_slow() {
+        let mut runs = 0;
+        let knee = search(
+            |rate| {
+                runs += 1;
+                Some(Point {
+                    rate,
+                    slack: (rate > 1e-4).then_some(Estimate {
+                        value: -1.0,
+                        low: -1.0,
+                        high: -1.0,
+                    }),
+                    // Below that the clock ends too soon to tell, which must not pass for a promise kept.
+                    is_unknown: rate <= 1e-4,
+                    running: Some(rate),
+                    waiting: Some(0.0),
+                    ..exact(rate)
+                })
+            },
+            &SearchOptions::default(),
+        );
+        assert_eq!(knee.within_slo, None);
+        assert!(knee.points[0].is_alone() && knee.points[0].rate > 1e-4);
+        assert!(runs < 30, "{runs}");
+    }
+
+    #[test]
+    fn a_server_that_turns_requests_away_saturates_where_it_begins_to() {
+        // Serves 10 a second at any rate and turns the rest away, with answers that stay fast.
+        let knee = search(
+            |rate| {
+                let refused = (1.0 - 10.0 / rate).max(0.0);
+                let slack = 0.99 - refused - 0.97;
+                Some(Point {
+                    rate,
+                    verdict: Verdict::Stable,
+                    slack: Some(Estimate {
+                        value: slack,
+                        low: slack,
+                        high: slack,
+                    }),
+                    lost: Lost {
+                        refused,
+                        given_up: 0.0,
+                    },
+                    is_losing: refused > 0.05,
+                    throughput: Some(Estimate {
+                        value: rate.min(10.0),
+                        low: rate.min(10.0),
+                        high: rate.min(10.0),
+                    }),
+                    ..exact(1.0)
+                })
+            },
+            &SearchOptions::default(),
+        );
+        let saturation = knee.saturation.unwrap();
+        assert!((9.9..11.0).contains(&saturation.value), "{saturation:?}");
+        let (rate, lost) = knee.loss.unwrap();
+        assert!(rate < 11.0 && lost.refused > 0.0);
+        assert!(knee.points.iter().all(|point| point.rate < 40.0));
     }
 
     #[test]

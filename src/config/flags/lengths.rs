@@ -77,6 +77,24 @@ pub(super) fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
 }
 
 fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    let twice = [
+        ("input-len", flags.input_len, flags.random_input_len),
+        ("output-len", flags.output_len, flags.random_output_len),
+    ];
+    for (flag, general, own) in twice {
+        if let (Some(general), Some(own)) = (general, own)
+            && general != own
+        {
+            editor.wrong(
+                flag,
+                format!(
+                    "`--{flag} {}` and `--random-{flag} {}` set the same length",
+                    general.0, own.0
+                ),
+                "keep one",
+            );
+        }
+    }
     let input = flags
         .random_input_len
         .map(|len| (len, "random-input-len"))

@@ -22,6 +22,13 @@ pub struct SloFlags {
     pub slo: Vec<String>,
 }
 
+/// Whether a limit is a number with a unit of time behind it.
+fn has_unit(limit: &str) -> bool {
+    let number = limit.split_once(':').map_or("", |(_, number)| number);
+    let unit = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    unit != number && matches!(unit, "ms" | "s" | "us" | "µs")
+}
+
 /// Applies the promises' flags.
 pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, from: &str) -> Vec<Diagnostic> {
     let mut editor = Editor::new(document, from);
@@ -43,6 +50,11 @@ pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, fr
                 &format!("slo.goodput.{}", metric.name()),
                 format!("{ms} ms"),
                 "goodput",
+            ),
+            Some((Some(_), Err(_))) if has_unit(limit) => editor.wrong(
+                "goodput",
+                format!("`{limit}`: the unit is implied"),
+                "write milliseconds without it, like ttft:500",
             ),
             _ => editor.wrong(
                 "goodput",

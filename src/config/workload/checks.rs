@@ -125,10 +125,10 @@ pub(super) fn check_clock(judge: &mut Judge, spec: &WorkloadSpec) {
             "{count} requests at {rate} per second take {}",
             long_time(seconds)
         );
-        let help = format!(
-            "a run can last 213 days: at most {} requests, or a higher rate",
-            (0.95 * limit * rate) as u64
-        );
+        let help = match (0.95 * limit * rate) as u64 {
+            0 => "a run can last 213 days, in which no request would come: give a higher rate".to_owned(),
+            most => format!("a run can last 213 days: at most {most} requests, or a higher rate"),
+        };
         judge.wrong_help(
             "workload.num_prompts",
             "does not fit the simulated clock",

@@ -25,6 +25,15 @@ pub fn knee(view: &KneeView) -> String {
         limits.put(&format!("{}_ms", limit.metric), limit.limit_s * 1e3);
     }
     object.put("goodput", Value::Object(limits));
+    let mut promises = Object::default();
+    for promise in &view.promises {
+        let statistic = promise.percentile.map_or("mean".to_owned(), |p| format!("p{p}"));
+        promises.put(
+            &format!("{statistic}_{}_ms", promise.metric),
+            promise.limit_s * 1e3,
+        );
+    }
+    object.put("slo", Value::Object(promises));
     let mut trust = Object::default();
     for (component, how) in &view.trust {
         trust.put(component, trust_word(*how).to_owned());
@@ -60,7 +69,12 @@ fn point(point: &KneePoint) -> Object {
     object.put("verdict", verdict_word(point.verdict).to_owned());
     object.put("requests", point.requests);
     object.put("attainment", optional(point.attainment));
-    for (name, quantiles) in [("ttft", point.ttft), ("tpot", point.tpot), ("itl", point.itl)] {
+    for (name, quantiles) in [
+        ("ttft", point.ttft),
+        ("tpot", point.tpot),
+        ("itl", point.itl),
+        ("e2el", point.e2el),
+    ] {
         let ms = |of: fn(&Quantiles) -> f64| optional(quantiles.as_ref().map(|q| of(q) * 1e3));
         object.put(&format!("median_{name}_ms"), ms(|q| q.p50_s));
         object.put(&format!("p99_{name}_ms"), ms(|q| q.p99_s));
@@ -71,5 +85,7 @@ fn point(point: &KneePoint) -> Object {
     object.put("waiting", optional(point.waiting));
     object.put("kv_usage", optional(point.kv_usage));
     object.put("growth_per_s", point.growth_per_s);
+    object.put("refused", point.refused);
+    object.put("given_up", point.given_up);
     object
 }
