@@ -3,7 +3,7 @@
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
-//! [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`] → [`report`] → [`cli`].
+//! [`sim`] → [`metrics`] → [`analysis`] → [`config`], [`conform`] → [`sweep`] → [`report`] → [`probe`], [`cli`].
 
 pub mod ids;
 pub mod nearest;
@@ -37,3 +37,4 @@ pub mod sweep;
 pub mod report;
 
 pub mod cli;
+pub mod probe;

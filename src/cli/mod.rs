@@ -18,6 +18,7 @@ pub mod knee;
 pub mod models;
 pub mod outputs;
 mod present;
+pub mod probe;
 mod progress;
 pub mod run;
 pub mod schema;
@@ -48,6 +49,8 @@ pub enum Exit {
     NotMet = 3,
     /// A steady state was asked for and there is none.
     NoSteadyState = 4,
+    /// The machine, or this binary, cannot probe a GPU.
+    CannotProbe = 5,
     /// Ctrl-C.
     Interrupted = 130,
 }
@@ -78,7 +81,8 @@ impl From<Exit> for ExitCode {
   plimsoll sweep course-week1
 
 Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the
-model does not fit, 4 no steady state where one was asked for, 130 interrupted (what was finished is printed and marked).")]
+model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was
+finished is printed and marked).")]
 pub struct Cli {
     /// Colour in messages.
     #[arg(
@@ -127,6 +131,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List, show or add GPUs
     Hw(hw::Args),
+    /// Measure this machine's GPU and write its calibration
+    Probe(probe::Args),
     /// List or show model shapes
     Models(models::Args),
     /// Print the JSON Schema of the scenario file
@@ -250,6 +256,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),
         Command::Hw(args) => hw::run(args, out),
+        Command::Probe(args) => probe::run(args, out, terminal),
         Command::Models(args) => models::run(args, out),
         Command::Schema(args) => schema::run(args, out),
         Command::Completions { shell } => {
