@@ -19,6 +19,8 @@ pub struct Facts {
     pub has_driver: bool,
     /// What `cuDriverGetVersion` says, 13000 for 13.0; `None` where the symbol is missing.
     pub driver_version: Option<i32>,
+    /// What broke while looking, where a library is older or shorter than it seemed.
+    pub broken: Option<String>,
     /// Code and name of what `cuInit` said; `None` for success or where it was not called.
     pub init: Option<(u32, String)>,
     /// GPUs that the driver shows.
@@ -85,6 +87,10 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
         return findings;
     }
     tell("binary", Weight::Fine, "built with the probe".to_owned());
+    if let Some(why) = &facts.broken {
+        tell("driver", Weight::Stop, why.clone());
+        return findings;
+    }
     let (weight, text) = driver(facts);
     if !tell("driver", weight, text) {
         return findings;
@@ -282,6 +288,7 @@ mod tests {
         check(|_| {}, "");
         check(|f| f.has_cuda = false, "--features cuda");
         check(|f| f.has_driver = false, "libcuda.so.1 was not found");
+        check(|f| f.broken = Some("cut short".to_owned()), "cut short");
         check(|f| f.driver_version = None, "stub or cut short");
         check(|f| f.init = Some((34, String::new())), "the toolkit's stub");
         check(|f| f.init = Some((100, String::new())), "shows no GPU");

@@ -99,9 +99,7 @@ pub fn examine(wishes: &Wishes) -> Facts {
     };
     let fallback = begun.clone();
     guarded(move || Ok(loader::examine(begun))).unwrap_or_else(|error| Facts {
-        has_driver: true,
-        driver_version: Some(doctor::LEAST_CUDA),
-        init: Some((0, error.to_string())),
+        broken: Some(error.to_string()),
         ..fallback
     })
 }
