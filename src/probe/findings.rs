@@ -3,7 +3,7 @@
 //! Also whether the card was itself meanwhile ([`is_clean`]): no drift, no heat, no neighbour, a clock near its usual one.
 
 use super::ProbeError;
-use super::course::Course;
+use super::course::{Course, Timed};
 use super::facts::{Gpu, Instruments};
 use super::fit::gemm::{self, C5Fit, Row};
 use super::fit::lines::{self, DecodeFit, DecodeRow, Line};
@@ -19,6 +19,8 @@ pub struct Findings {
     pub gemm: Vec<Gemm>,
     /// Decode attention.
     pub decode: Option<DecodeFit>,
+    /// The same KV read by a kernel that only reads, and by decode.
+    pub pages: Vec<Pages>,
     /// (tokens, FLOP/s) of the prefill kernel, which is a stand-in for an engine's.
     pub prefill_proxy: Vec<(u64, f64)>,
     /// Launches.
@@ -31,6 +33,21 @@ pub struct Findings {
     pub peer: Vec<(u32, u32, u64, f64)>,
     /// Largest spread of a sentinel.
     pub drift: f64,
+}
+
+/// KV pages in a shuffled order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pages {
+    /// Sequences.
+    pub batch: u64,
+    /// KV tokens of each.
+    pub context: u64,
+    /// Bytes of all of them.
+    pub kv_bytes: f64,
+    /// Seconds of the kernel that only reads them.
+    pub read: f64,
+    /// Seconds of decode attention, eight query heads a KV head.
+    pub decode: f64,
 }
 
 /// The GPU's memory.
@@ -126,6 +143,7 @@ pub fn find(course: &Course, gpu: &Gpu) -> Result<Findings, ProbeError> {
         memory: memory(course, gpu),
         gemm,
         decode: decode(course),
+        pages: pages(course),
         prefill_proxy: prefill_proxy(course),
         launch: launch(course),
         link: link(course),
@@ -268,6 +286,43 @@ fn decode(course: &Course) -> Option<DecodeFit> {
         })
         .collect();
     lines::decode(&rows)
+}
+
+fn pages(course: &Course) -> Vec<Pages> {
+    let both = |timed: &Timed| match timed.point {
+        Point::KvRead { batch, context } => {
+            let decode = Point::Decode {
+                batch,
+                context,
+                group: 8,
+            };
+            Some(Pages {
+                batch,
+                context,
+                kv_bytes: timed.point.bytes(),
+                read: timed.estimate().value,
+                decode: course.median(decode)?.value,
+            })
+        }
+        _ => None,
+    };
+    let mut pages: Vec<Pages> = course.timed.iter().filter_map(both).collect();
+    pages.sort_by_key(|page| (page.batch, page.context));
+    pages
+}
+
+impl Findings {
+    /// Bandwidth of decode attention on the most KV, over that of a plain read. Below 0.85 the kernel, not the memory, is
+    /// what was measured.
+    #[must_use]
+    pub fn decode_over_read(&self) -> Option<f64> {
+        let (_, read) = self.memory.rates.iter().find(|(key, _)| *key == "read_gbs")?;
+        let most = self
+            .pages
+            .iter()
+            .max_by(|a, b| a.kv_bytes.total_cmp(&b.kv_bytes))?;
+        Some(most.kv_bytes / most.decode / read.value)
+    }
 }
 
 fn prefill_proxy(course: &Course) -> Vec<(u64, f64)> {
@@ -423,7 +478,8 @@ mod tests {
         near(found.launch.node[1].unwrap(), 1.8e-6, 0.02);
         near(found.link.h2d.unwrap().bytes_per_s.value, 55e9, 1e-3);
         near(found.link.per_copy.unwrap().value, 1.9e-6, 1e-6);
-        assert_eq!(found.disk.len(), 9);
+        near(found.decode_over_read().unwrap(), 1.03, 0.02);
+        assert_eq!((found.disk.len(), found.pages.len()), (9, 13));
         assert_eq!(found.prefill_proxy.len(), 6);
     }
 

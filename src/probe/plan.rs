@@ -331,7 +331,9 @@ const DECODE: [(u64, u64); 13] = [
 pub fn plan(gpu: &Gpu, options: &Options) -> Plan {
     let buffers = Buffers::on(gpu);
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    let mut tiers = [essential(), useful(gpu), luxuries(gpu, options)];
+    // The long product comes by itself: the card is hot after it.
+    let long = vec![Point::GemmSustained(SENTINEL_GEMM)];
+    let mut tiers = [essential(), long, useful(gpu), luxuries(gpu, options)];
     for tier in &mut tiers {
         tier.shuffle(&mut rng);
     }
@@ -370,9 +372,12 @@ fn gemms(format: Format) -> impl Iterator<Item = Point> {
 /// Without these there is no calibration.
 fn essential() -> Vec<Point> {
     let mut points: Vec<Point> = gemms(Format::Bf16).collect();
+    // The sentinel's size is measured as such.
     let sizes = (16..=32).map(|power| 1_u64 << power);
     for bytes in sizes {
-        points.push(Point::Stream(Stream::ReadCold, bytes));
+        if bytes != SENTINEL_READ {
+            points.push(Point::Stream(Stream::ReadCold, bytes));
+        }
         points.push(Point::Stream(Stream::ReadWarm, bytes));
     }
     for (batch, context) in DECODE {
@@ -396,7 +401,6 @@ fn essential() -> Vec<Point> {
     for way in [Way::In, Way::Out] {
         points.extend([4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB].map(|bytes| Point::Link(way, bytes)));
     }
-    points.push(Point::GemmSustained(SENTINEL_GEMM));
     points
 }
 

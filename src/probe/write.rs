@@ -123,6 +123,9 @@ pub fn file(account: &Account) -> String {
     file.0
 }
 
+/// Share of the read bandwidth below which the decode kernel is no picture of the memory.
+const LEAST_OVER_READ: f64 = 0.85;
+
 /// What a reader should know before trusting the file.
 #[must_use]
 pub fn notes(account: &Account) -> Vec<String> {
@@ -138,6 +141,16 @@ pub fn notes(account: &Account) -> Vec<String> {
         notes.push(format!(
             "{} points were measured twice for their wide intervals",
             course.repeated
+        ));
+    }
+    if let Some(ratio) = account
+        .findings
+        .decode_over_read()
+        .filter(|ratio| *ratio < LEAST_OVER_READ)
+    {
+        notes.push(format!(
+            "the decode kernel reaches {:.0} % of the read bandwidth: w_att_gbs is the kernel's, not the memory's",
+            100.0 * ratio
         ));
     }
     let ragged = course
@@ -273,6 +286,18 @@ fn memory(file: &mut File, findings: &Findings) {
     if !known.is_empty() {
         file.key("latency_ns", &format!("{{ {} }}", known.join(", ")));
     }
+    if let Some(ratio) = findings.decode_over_read() {
+        file.key("decode_over_read", &number(ratio));
+    }
+    let pages = findings.pages.iter().map(|page| {
+        let (read, decode) = (number(page.read * 1e6), number(page.decode * 1e6));
+        format!("[{}, {}, {read}, {decode}]", page.batch, page.context)
+    });
+    file.rows(
+        "kv_pages",
+        "batch, context, us of reads only, us of decode attention",
+        pages,
+    );
     for (key, curve) in [("read_cold", &memory.cold), ("read_warm", &memory.warm)] {
         let rows = curve.iter().map(|(bytes, seconds)| {
             let [v, low, high] = [seconds.value, seconds.low, seconds.high].map(|s| number(s * 1e6));
@@ -323,6 +348,9 @@ fn products(file: &mut File, gemm: &Gemm) {
         ("zeros_over_random", gemm.zeros_over_random),
         ("best_of_8_over_first", gemm.best_of_8_over_first),
     ];
+    if gemm.format != Format::Bf16 && gemm.sustained_over_burst.is_some() {
+        file.line("# measured in bf16");
+    }
     for (key, ratio) in ratios {
         if let Some(ratio) = ratio {
             file.key(key, &number(ratio));

@@ -63,6 +63,7 @@ mod with_a_made_up_driver {
 
     impl Rig {
         /// `None` where there is no C compiler.
+        #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
         fn new(arguments: &[&str]) -> Option<Rig> {
             let rig = Rig(tempfile::tempdir().unwrap());
             let driver = rig.path("libcuda.so.1");
@@ -136,6 +137,7 @@ mod with_a_made_up_driver {
             "throttle = [\"sw_power_cap\"]",
             "pcie = { gen = 5, width = 16 }",
             "skipped = []",
+            "decode_over_read = 1.0",
             "8 points of gemm.int8 are not supported here",
         ] {
             assert!(file.contains(expected), "no `{expected}` in\n{file}");
@@ -232,5 +234,20 @@ mod with_a_made_up_driver {
             file.contains("clean = false") && file.contains("2 other process(es)"),
             "{file}"
         );
+    }
+
+    #[test]
+    fn two_cards_are_copied_between() {
+        let Some(rig) = Rig::new(&[]) else {
+            return;
+        };
+        let probed = rig.run("probe --device 1", &[("MOCK_GPUS", "2")]);
+        let (out, err) = (text(&probed.stdout), text(&probed.stderr));
+        assert_eq!(probed.status.code(), Some(0), "{err}");
+        assert!(out.starts_with("# Measured by `plimsoll probe`"), "{out}");
+        let copies = out.split("\ncopies = [").nth(1).unwrap();
+        let copies = copies.lines().filter(|line| line.starts_with("    [")).count();
+        assert_eq!(copies, 4, "two sizes both ways");
+        assert!(out.contains("status = \"copies\"\ngpus = 2"), "{out}");
     }
 }

@@ -24,8 +24,7 @@ pub(super) fn read(
     if made.is_none() {
         *made = Some(TemporaryFile::make(folder, seed).map_err(refused)?);
     }
-    let file = made.as_ref().expect("made above");
-    let opened = file.open_direct().map_err(refused)?;
+    let opened = &made.as_ref().expect("made above").direct;
     let blocks = FILE / bytes;
     let mut samples = Vec::new();
     let begun = Instant::now();
@@ -98,53 +97,51 @@ impl Aligned {
     }
 }
 
-/// A file of random bytes that is gone when it is dropped.
+/// A file of random bytes without a name: it was removed once it was open, so that no end of the program leaves it behind.
 #[cfg(target_os = "linux")]
 pub(super) struct TemporaryFile {
-    path: std::path::PathBuf,
+    direct: std::fs::File,
 }
 
 #[cfg(target_os = "linux")]
 impl TemporaryFile {
     fn make(folder: &Path, seed: u64) -> std::io::Result<TemporaryFile> {
-        use rand::{Rng, SeedableRng};
-        use std::io::Write;
         let path = folder.join(format!(".plimsoll-probe-{}.bin", std::process::id()));
-        let made = TemporaryFile { path };
-        let mut file = std::fs::File::create(&made.path)?;
-        // Random content: a disk may compress, or know zeros without reading them. One block over and over is random enough
-        // for any that does not look for repetitions, and costs no second.
-        let mut block = vec![0_u8; 8 << 20];
-        rand::rngs::ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut block);
-        for turn in 0..FILE / block.len() as u64 {
-            block[..8].copy_from_slice(&turn.to_le_bytes());
-            file.write_all(&block)?;
-        }
-        file.sync_all()?;
-        Ok(made)
-    }
-
-    /// `O_DIRECT`, whose number differs between architectures.
-    fn open_direct(&self) -> std::io::Result<std::fs::File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let direct = if cfg!(target_arch = "aarch64") {
-            0o200_000
-        } else {
-            0o40_000
-        };
-        std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(direct)
-            .open(&self.path)
+        let made = fill(&path, seed).and_then(|()| open_direct(&path));
+        std::fs::remove_file(&path)?;
+        made.map(|direct| TemporaryFile { direct })
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        // What cannot be removed has been removed by somebody else.
-        let _ = std::fs::remove_file(&self.path);
+fn fill(path: &Path, seed: u64) -> std::io::Result<()> {
+    use rand::{Rng, SeedableRng};
+    use std::io::Write;
+    let mut file = std::fs::File::create(path)?;
+    // Random content: a disk may compress, or know zeros without reading them. One block over and over, its number in
+    // front, is random enough for any that does not look for repetitions, and costs no second.
+    let mut block = vec![0_u8; 8 << 20];
+    rand::rngs::ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut block);
+    for turn in 0..FILE / block.len() as u64 {
+        block[..8].copy_from_slice(&turn.to_le_bytes());
+        file.write_all(&block)?;
     }
+    file.sync_all()
+}
+
+/// `O_DIRECT`, whose number differs between architectures.
+#[cfg(target_os = "linux")]
+fn open_direct(path: &Path) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let direct = if cfg!(target_arch = "aarch64") {
+        0o200_000
+    } else {
+        0o40_000
+    };
+    std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(direct)
+        .open(path)
 }
 
 /// Elsewhere there is none.

@@ -25,7 +25,8 @@ pub(super) struct HostBuffer {
 fn host<'b>(bench: &'b mut Bench<'_>) -> Result<&'b HostBuffer, Refusal> {
     if bench.host.is_none() {
         let other = said("cuStreamCreate", bench.device.context.new_stream())?;
-        let pinned = Pinned::new(2 * LARGEST)?;
+        // A host that pins no memory has no link worth a number; the GPU has.
+        let pinned = Pinned::new(2 * LARGEST).map_err(|error| Refusal::Unsupported(error.to_string()))?;
         bench.host = Some(HostBuffer { pinned, other });
     }
     Ok(bench.host.as_ref().expect("made above"))

@@ -301,7 +301,11 @@ impl Machine for Bench<'_> {
             Point::PeerCopy(from, to, bytes) => {
                 let samples = self.peers.copy(from, to, bytes);
                 super::device::bind(&self.device.context)?;
-                samples
+                // Another GPU that is taken or full is no reason to give up on this one.
+                samples.map_err(|refusal| match refusal {
+                    Refusal::Fatal(error) => Refusal::Unsupported(error.to_string()),
+                    other => other,
+                })
             }
         }
     }
