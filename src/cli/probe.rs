@@ -196,20 +196,3 @@ mod with_cuda {
         Ok(())
     }
 }
-
-#[cfg(all(test, not(feature = "cuda")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_binary_without_the_probe_says_how_to_get_one() {
-        let mut out = Vec::new();
-        tell(&doctor::examine(&doctor::Facts::default()), &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.starts_with("cannot probe: this binary was built without the probe"),
-            "{text}"
-        );
-        assert!(text.contains("cargo install plimsoll --features cuda"), "{text}");
-    }
-}

@@ -177,7 +177,7 @@ impl Course {
 #[cfg(test)]
 pub(in crate::probe) mod testing {
     use super::*;
-    use crate::probe::fit::gemm::tests::true_seconds;
+    use crate::probe::fit::gemm::testing::true_seconds;
     use crate::probe::plan::{Format, KV_HEADS, Stream};
 
     /// A machine that follows the forms of the cost model with an H200's numbers; time passes as points expect.

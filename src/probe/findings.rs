@@ -137,7 +137,8 @@ pub fn find(course: &Course, gpu: &Gpu) -> Result<Findings, ProbeError> {
             .map(|timed| (timed.point, timed.estimate().value))
             .collect()
     };
-    let disk = timed(&|point| matches!(point, Point::Disk(..)));
+    let mut disk = timed(&|point| matches!(point, Point::Disk(..)));
+    disk.sort_by(|(a, _), (b, _)| a.bytes().total_cmp(&b.bytes()));
     let peer = timed(&|point| matches!(point, Point::PeerCopy(..)));
     Ok(Findings {
         memory: memory(course, gpu),

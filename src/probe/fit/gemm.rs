@@ -150,9 +150,8 @@ fn leave_one_out(format: Format, rows: &[Row]) -> (f64, f64) {
 }
 
 #[cfg(test)]
-pub(in crate::probe) mod tests {
-    use super::*;
-    use crate::probe::plan::{ROWS, WEIGHTS};
+pub(in crate::probe) mod testing {
+    use super::{Format, Shape, seconds};
 
     /// Numbers of H200 in bf16.
     pub(in crate::probe) const H200: [f64; 5] = [776e12, 4250e9, 3.3e-6, 3.9, 0.38e-9];
@@ -160,6 +159,13 @@ pub(in crate::probe) mod tests {
     pub(in crate::probe) fn true_seconds(format: Format, shape: Shape) -> f64 {
         seconds(&H200.map(f64::ln), format, shape)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{H200, true_seconds};
+    use super::*;
+    use crate::probe::plan::{ROWS, WEIGHTS};
 
     fn rows(noise: f64) -> Vec<Row> {
         let shapes = WEIGHTS
