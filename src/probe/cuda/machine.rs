@@ -26,7 +26,6 @@ pub(super) enum Contents {
 
 /// A GPU that is being measured.
 pub(super) struct Bench<'p> {
-    pub(super) device: Device,
     pub(super) gpu: Gpu,
     pub(super) arena: Memory,
     pub(super) kv: Memory,
@@ -46,6 +45,8 @@ pub(super) struct Bench<'p> {
     peers: link::Peers,
     begun: Instant,
     goes_on: &'p mut dyn FnMut(usize) -> bool,
+    /// Last, so that it is closed after everything on it was freed.
+    pub(super) device: Device,
 }
 
 /// The card's instruments and what was read from them.
@@ -74,8 +75,8 @@ impl Panel {
         self.readings = read;
     }
 
-    /// Reads clocks and power while the stream works.
-    fn read_under_load(&mut self) {
+    /// Reads clocks and power while the stream works; `is_long` after seconds of it.
+    fn read_under_load(&mut self, is_long: bool) {
         let Some(card) = self.card() else {
             return;
         };
@@ -83,9 +84,11 @@ impl Panel {
         let (throttle, pcie, temperature) = (card.throttle(), card.pcie(), card.temperature());
         let readings = &mut self.readings;
         readings.sm_burst = readings.sm_burst.max(sm);
-        readings.sm_sustained = sm.or(readings.sm_sustained);
         readings.mem = mem.or(readings.mem);
-        readings.power_sustained_w = power.or(readings.power_sustained_w);
+        if is_long {
+            readings.sm_sustained = sm.or(readings.sm_sustained);
+            readings.power_sustained_w = power.or(readings.power_sustained_w);
+        }
         readings.throttle_bits |= throttle;
         readings.pcie = pcie.or(readings.pcie);
         readings.temp_end_c = temperature.or(readings.temp_end_c);
@@ -246,7 +249,7 @@ impl<'p> Bench<'p> {
             if samples.len() % 4 == 0 {
                 // The stream works again while the instruments are read.
                 super::device::said("cuGraphLaunch", graph.launch())?;
-                self.panel.read_under_load();
+                self.panel.read_under_load(true);
                 self.device.wait()?;
             }
         }
@@ -269,7 +272,7 @@ impl Machine for Bench<'_> {
             Point::Gemm(format, shape) => {
                 let samples = self.products(format, shape, Contents::Normal(format), 1);
                 if shape == SENTINEL_GEMM {
-                    self.panel.read_under_load();
+                    self.panel.read_under_load(false);
                 }
                 samples
             }
