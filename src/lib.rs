@@ -4,7 +4,7 @@
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
 //! [`sim`] → [`metrics`], [`results`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
-//! [`validate`] → [`report`] → [`cli`].
+//! [`validate`] → [`report`] → [`probe`], [`cli`].
 
 pub mod ids;
 pub mod nearest;
@@ -43,3 +43,4 @@ pub mod validate;
 pub mod report;
 
 pub mod cli;
+pub mod probe;

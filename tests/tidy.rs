@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["config", "conform"],
     &["sweep", "calibrate", "validate"],
     &["report"],
-    &["cli"],
+    &["cli", "probe"],
 ];
 /// Most lines of a file, without the tests at its end.
 const LONGEST_FILE: usize = 500;

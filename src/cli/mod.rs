@@ -22,6 +22,7 @@ pub mod knee;
 pub mod models;
 pub mod outputs;
 mod present;
+pub mod probe;
 mod progress;
 pub mod run;
 pub mod schema;
@@ -53,6 +54,8 @@ pub enum Exit {
     NotMet = 3,
     /// A steady state was asked for and there is none.
     NoSteadyState = 4,
+    /// The machine, or this binary, cannot probe a GPU.
+    CannotProbe = 5,
     /// Ctrl-C.
     Interrupted = 130,
 }
@@ -84,7 +87,8 @@ impl From<Exit> for ExitCode {
   plimsoll audit results.json                          could this measurement be true?
 
 Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the
-model does not fit, 4 no steady state where one was asked for, 130 interrupted (what was finished is printed and marked).")]
+model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was
+finished is printed and marked).")]
 pub struct Cli {
     /// Colour in messages.
     #[arg(
@@ -143,6 +147,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List, show or add GPUs
     Hw(hw::Args),
+    /// Measure this machine's GPU and write its calibration
+    Probe(probe::Args),
     /// List or show model shapes
     Models(models::Args),
     /// Print the JSON Schema of the scenario file
@@ -271,6 +277,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Course(args) => course::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),
         Command::Hw(args) => hw::run(args, out),
+        Command::Probe(args) => probe::run(args, out, terminal),
         Command::Models(args) => models::run(args, out),
         Command::Schema(args) => schema::run(args, out),
         Command::Completions { shell } => {
