@@ -13,6 +13,9 @@ const RIGHT: f64 = 716.0;
 const PANEL_HEIGHT: f64 = 170.0;
 const PANEL_GAP: f64 = 44.0;
 
+/// Heading, colour and value of one state.
+type State = (&'static str, Colour, fn(&Sample) -> f64);
+
 /// Draws both states, measured in ink and simulated in colour.
 #[must_use]
 pub fn overlay(title: &str, subject: &str, measured: &[Sample], simulated: &[Sample]) -> Picture {
@@ -21,7 +24,7 @@ pub fn overlay(title: &str, subject: &str, measured: &[Sample], simulated: &[Sam
     let all = || measured.iter().chain(simulated);
     let end = all().map(|sample| sample.t_s).fold(1.0, f64::max);
     let x = Axis::fixed(0.0, end, Quantity::Time);
-    let rows: [(&str, Colour, fn(&Sample) -> f64); 2] = [
+    let rows: [State; 2] = [
         ("Running sequences", Colour::BLUE, |sample| sample.running),
         ("Waiting sequences", Colour::VERMILLION, |sample| sample.waiting),
     ];
