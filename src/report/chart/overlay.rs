@@ -13,8 +13,8 @@ const RIGHT: f64 = 716.0;
 const PANEL_HEIGHT: f64 = 170.0;
 const PANEL_GAP: f64 = 44.0;
 
-/// A level over time: its name, its colour, and how to read it off a sample.
-type Row = (&'static str, Colour, fn(&Sample) -> f64);
+/// Heading, colour and value of one state.
+type State = (&'static str, Colour, fn(&Sample) -> f64);
 
 /// Draws both states, measured in ink and simulated in colour.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn overlay(title: &str, subject: &str, measured: &[Sample], simulated: &[Sam
     let all = || measured.iter().chain(simulated);
     let end = all().map(|sample| sample.t_s).fold(1.0, f64::max);
     let x = Axis::fixed(0.0, end, Quantity::Time);
-    let rows: [Row; 2] = [
+    let rows: [State; 2] = [
         ("Running sequences", Colour::BLUE, |sample| sample.running),
         ("Waiting sequences", Colour::VERMILLION, |sample| sample.waiting),
     ];
