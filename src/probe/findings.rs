@@ -1,6 +1,6 @@
 //! What a course says of the card: parameters, block by block, each with its interval.
 //!
-//! Also whether the card was itself meanwhile ([`is_clean`]): no drift, no heat, no neighbour, a clock near its usual one.
+//! Also whether the card was itself meanwhile ([`blemishes`]): no drift, no heat, no neighbour, a clock near its usual one.
 
 use super::ProbeError;
 use super::course::{Course, Timed};

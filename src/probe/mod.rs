@@ -1,7 +1,7 @@
 //! `plimsoll probe`: minutes on a GPU become a calibration file.
 //!
 //! All but the driver's calls is plain and always compiled: what is measured ([`plan`]), the course of it ([`course`]),
-//! what samples say ([`sample`]), the parameters ([`fit`], [`findings`]), the file ([`write`]) and what is wrong with a
+//! what samples say ([`sample`]), the parameters ([`fit`], [`findings`]), the file ([`mod@write`]) and what is wrong with a
 //! machine ([`doctor`]). The driver's calls are behind the feature `cuda`, where libraries are opened when they are
 //! needed and none is linked: one binary runs with and without a GPU.
 //!
