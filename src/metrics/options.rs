@@ -41,7 +41,7 @@ pub enum Records {
     WithItls,
 }
 
-/// What a [`Recorder`] needs to know.
+/// What a [`super::Recorder`] needs to know.
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderOptions {
     /// The machines.

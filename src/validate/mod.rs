@@ -2,7 +2,7 @@
 //!
 //! A row becomes a scenario ([`plan`]) or a stated reason why it cannot; nothing is dropped in silence. The prediction is
 //! of the whole finite run, ramp and drain included, since that is what the tables are of. Each figure carries how far off a
-//! right prediction may be ([`interval`]). Law: a row's scenario depends on
+//! right prediction may be (`interval`). Law: a row's scenario depends on
 //! what was run, never on what came out.
 
 mod interval;
