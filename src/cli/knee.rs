@@ -200,12 +200,10 @@ fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Optio
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
         let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
-        // The same traffic at every rate: a verdict on each run would only add its own noise.
-        if objective.is_empty() {
-            outcome.result.verdict != Verdict::Unstable
-        } else {
-            objective.holds_over(&outcome.result.whole)
-        }
+        // The promise as it was kept over all of the run, the same traffic at every rate: a verdict's own interval would
+        // only add noise. Overload ends every knee, whatever was promised.
+        let is_kept = objective.is_empty() || objective.holds_over(&outcome.result.whole);
+        is_kept && outcome.result.verdict != Verdict::Unstable
     };
     let found = knee.within_slo.as_ref()?;
     Some(knee_interval(resolved, found.value, &meets))
