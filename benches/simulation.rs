@@ -12,15 +12,17 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use plimsoll::cost::calibration::for_device;
 use plimsoll::cost::roofline::{Graphs, Placement, RooflineCost};
-use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
-use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::engine::EngineConfig;
+use plimsoll::metrics::Records;
 use plimsoll::model::Dtype;
 use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::trace::{self, ReadOptions};
-use plimsoll::workload::{Arrivals, Client, Generator, Lengths, Prefix, Traffic, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Generator, Prefix, Traffic, WorkloadSpec};
 
-#[allow(dead_code, reason = "the tests use all of it")]
+#[expect(dead_code, reason = "the tests use all of it")]
+#[path = "../tests/common/mod.rs"]
+mod common;
 #[path = "../tests/engine/twin/mod.rs"]
 mod twin;
 
@@ -58,68 +60,25 @@ fn cost() -> RooflineCost {
 
 fn engine(caching: bool) -> EngineConfig {
     EngineConfig {
-        profile: "vllm@0.33".into(),
         max_model_len: 131_072,
         max_num_seqs: 1024,
-        max_num_batched_tokens: 8192,
-        enable_chunked_prefill: true,
-        long_prefill_token_threshold: 0,
-        policy: Policy::Fcfs,
-        block_size: BLOCK_SIZE,
         num_gpu_blocks: 27_715,
         enable_prefix_caching: caching,
-        watermark_blocks: 0,
-        prefill_schedule_interval: 1,
         queue_depth: 2,
-        max_num_queued_reqs: None,
-        idle_pass_sleep: Picos(1_000_000_000),
-        switches: VersionSwitches {
-            reserve_full_isl: true,
-            unhashed_to_head: true,
-            stats_per_admission: true,
-            threshold_not_when_alone: true,
-            oversize_prompt_stops: true,
-            eviction_restores_budget: true,
-            overrun_guard: true,
-        },
+        ..common::ample_engine()
     }
 }
 
 fn traffic(arrivals: Arrivals, prefix: Prefix, num_prompts: Option<u64>) -> WorkloadSpec {
     WorkloadSpec {
-        arrivals,
-        lengths: Lengths::Fixed {
-            input_len: 512,
-            output_len: 128,
-        },
         prefix,
-        client: Client {
-            max_concurrency: None,
-            rescale_arrivals: false,
-            timeout: None,
-            priorities: Vec::new(),
-        },
         num_prompts,
-        duration: None,
-        endings: None,
+        ..common::plain(arrivals, 512, 128, REQUESTS)
     }
 }
 
 fn poisson() -> Arrivals {
     Arrivals::Poisson { request_rate: 10.0 }
-}
-
-fn recorder(kv_blocks: u32) -> Recorder {
-    let fleet = Fleet {
-        replicas: 1,
-        kv_blocks,
-        block_size: BLOCK_SIZE,
-    };
-    Recorder::new(RecorderOptions {
-        fleet,
-        slo: SloLimits::default(),
-        records: Records::None,
-    })
 }
 
 fn simulation(spec: &WorkloadSpec, caching: bool) -> Simulation<Generator> {
@@ -137,7 +96,7 @@ fn run_bare(mut simulation: Simulation<Generator>) -> Picos {
 }
 
 fn run_recorded(mut simulation: Simulation<Generator>) -> f64 {
-    let mut recorder = recorder(simulation.total_blocks());
+    let mut recorder = common::recorder(&engine(false), Records::None);
     simulation.advance(Until::DRAINED, &mut recorder);
     recorder.finish(simulation.now()).whole.duration_s
 }

@@ -32,7 +32,6 @@ impl Replica {
             self.end_members(step);
         }
         step.is_uniform = step.discarded == 0;
-        step.is_plain = step.is_uniform && step.finishing.is_empty();
     }
 
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
@@ -92,7 +91,7 @@ impl Replica {
         if !self.stepwise {
             self.admit_to_pack(step);
         }
-        step.note_whether_plain();
+        step.note_whether_uniform();
     }
 
     /// Members whose last token the newest step samples leave the pack, whose clock has passed it.
@@ -154,7 +153,6 @@ impl Replica {
                 _ if phase == Phase::Final => {}
                 Some(newest) => {
                     newest.left_pack.push(handle);
-                    newest.is_plain = false;
                 }
                 None => sequence.last_token = self.last_end,
             }

@@ -19,7 +19,7 @@ impl Replica {
     /// the steps in flight afterwards are those of before, `m` steps on. The last one scheduled may be the one that
     /// samples somebody's last token.
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
-        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
+        let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
         if !self.in_flight.iter().all(is_settled) {
             return 0;
         }
@@ -105,7 +105,6 @@ impl Replica {
                 .pop_back()
                 .expect("a leap ends with a step in flight");
             self.end_members(&mut newest);
-            newest.is_plain = false;
             self.in_flight.push_back(newest);
         }
     }

@@ -179,7 +179,6 @@ impl Replica {
             }
             step.discarded += 1;
             step.is_uniform = false;
-            step.is_plain = false;
             discarded += 1;
         }
         discarded

@@ -331,7 +331,7 @@ impl Replica {
     fn goes_on_plainly(&self, horizon: Picos) -> bool {
         self.in_flight
             .front()
-            .is_some_and(|front| front.is_plain && front.end() < self.horizon_inside(horizon))
+            .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))
             && self.singles.is_empty()
             && self.admission_closed
             && !self.within_prefill_interval()

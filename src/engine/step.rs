@@ -38,8 +38,6 @@ pub(crate) struct Step {
     pub(crate) membership: u64,
     /// Nothing but the pack decodes in it, and every token counts.
     pub(crate) is_uniform: bool,
-    /// It is uniform, and nothing happens at its end.
-    pub(crate) is_plain: bool,
 }
 
 impl Step {
@@ -49,15 +47,20 @@ impl Step {
         self.begin + self.duration
     }
 
-    /// Finds out what [is uniform](Step::is_uniform) and [is plain](Step::is_plain) about it when it is closed.
+    /// It is uniform, and nothing happens at its end.
     #[inline]
-    pub(crate) fn note_whether_plain(&mut self) {
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_uniform && self.finishing.is_empty() && self.left_pack.is_empty()
+    }
+
+    /// Finds out whether it [is uniform](Step::is_uniform) when it is closed.
+    #[inline]
+    pub(crate) fn note_whether_uniform(&mut self) {
         self.is_uniform = self.packed > 0
             && self.load.decode_seqs == self.packed
             && self.load.chunks.is_empty()
             && self.discarded == 0
             && self.samples.is_empty();
-        self.is_plain = self.is_uniform && self.finishing.is_empty();
     }
 
     /// Empties it for another step; the buffers keep their memory.
