@@ -57,6 +57,14 @@ pub enum TableError {
 
 /// Reads the rows of a selection; `input` is remembered in each of them.
 ///
+/// A file's checksum as a calibration's provenance writes it: CRC-32 in hexadecimal.
+#[must_use]
+pub fn crc32(text: &str) -> String {
+    let mut crc = flate2::Crc::new();
+    crc.update(text.as_bytes());
+    format!("{:08x}", crc.sum())
+}
+
 /// # Errors
 /// An unknown header or a row that lacks a number.
 pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Result<Table, TableError> {

@@ -270,11 +270,9 @@ impl Read {
             self.leave(&name, table.left);
             table.rows
         };
-        let mut crc = flate2::Crc::new();
-        crc.update(text.as_bytes());
         self.inputs.push(Input {
             file: name,
-            crc32: format!("{:08x}", crc.sum()),
+            crc32: tables::crc32(&text),
             rows,
             used: 0,
         });

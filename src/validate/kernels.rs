@@ -88,9 +88,7 @@ impl Kernels {
     /// # Errors
     /// An unknown header or a row that lacks a number.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), TableError> {
-        let mut crc = flate2::Crc::new();
-        crc.update(text.as_bytes());
-        let crc32 = format!("{:08x}", crc.sum());
+        let crc32 = tables::crc32(text);
         let mut told = 0;
         let mut rows = 0;
         for selection in tables::selections(text) {
