@@ -9,8 +9,17 @@ const SERVING: f64 = 0.15;
 /// Error that rows which fitted the calibration may have; reached: 4.7 %.
 const FITTED: f64 = 0.05;
 
-/// Error that offline throughput may have: its answers' longest one decides and is unknown; reached: 35.7 % at worst.
-const OFFLINE: f64 = 0.40;
+/// Error of offline throughput by card, and how far it may move. The longest answer decides and is unknown, so these are known
+/// misses of the model, not bars that it meets: a change that moves one, for better or worse, has to say so here.
+const OFFLINE: [(&str, f64); 4] = [
+    ("H200", 0.272),
+    ("H100", 0.160),
+    ("A100", -0.081),
+    ("L40S", 0.357),
+];
+const OFFLINE_DRIFT: f64 = 0.02;
+/// Median error of the week 1 figures; reached: 3.8 %.
+const SERVING_MEDIAN: f64 = 0.05;
 
 fn compared() -> Vec<Comparison> {
     predict::predict(&measured::shipped(), &NoFiles).unwrap()
@@ -39,6 +48,13 @@ fn latency_and_throughput_of_every_serving_row_are_within_fifteen_percent() {
     assert_eq!(serving.rows.len(), 16);
     assert!(!serving.is_calibration);
     assert_within(serving, SERVING);
+    let figures = serving.rows.iter().flat_map(|row| &row.figures);
+    let mut errors: Vec<f64> = figures
+        .filter(|figure| figure.is_held)
+        .map(|figure| figure.error().abs())
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[errors.len() / 2] < SERVING_MEDIAN, "{errors:?}");
 }
 
 #[test]
@@ -49,9 +65,17 @@ fn the_batch_latencies_come_out_of_the_scheduler_as_they_went_into_the_fit() {
 }
 
 #[test]
-fn offline_throughput_is_told_with_its_error() {
+fn offline_throughput_misses_by_what_is_told() {
     let compared = compared();
     assert!(!compared[2].is_calibration);
-    assert_within(&compared[2], OFFLINE);
+    assert_eq!(compared[2].rows.len(), OFFLINE.len());
+    for (row, (gpu, told)) in compared[2].rows.iter().zip(OFFLINE) {
+        assert!(format!("{:?}", row.labels).contains(gpu));
+        let error = row.figures[0].error();
+        assert!(
+            (error - told).abs() < OFFLINE_DRIFT,
+            "{gpu}: {error:+.3}, told {told:+.3}"
+        );
+    }
     assert!(!compared[2].notes.is_empty());
 }
