@@ -46,59 +46,60 @@ impl Replica {
         let limit = self.pack.steps_that_fit(self.pool.free(), limit);
         let steps = steps_before(horizon - begin, duration, increment, limit);
         if steps > 0 {
-            self.report_run(observer, steps, increment);
-            self.jump(steps, increment, &law);
+            if self.log.is_some() {
+                self.log_run(steps, increment);
+            }
+            let end = begin + progression(duration, increment, steps);
+            self.report_run(observer, steps, increment, end);
+            self.jump(steps, end, &law);
         }
         steps
     }
 
-    fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos) {
+    #[inline]
+    fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos, end: Picos) {
         let front = self
             .in_flight
             .front()
             .expect("a leap starts with a step in flight");
-        let end = front.begin + progression(front.duration, increment, steps);
         let gap = front.end() - self.last_end.min(front.begin);
         self.telling.run(front, steps, increment, end, gap, observer);
     }
 
-    /// Moves the whole state `steps` steps on.
-    fn jump(&mut self, steps: u64, increment: Picos, law: &DecodeCost) {
-        if self.log.is_some() {
-            self.log_run(steps, increment);
-        }
+    /// Moves the whole state on by `steps` steps, the last of which ends at `end`.
+    #[inline]
+    fn jump(&mut self, steps: u64, end: Picos, law: &DecodeCost) {
         let blocks = self.pack.blocks_needed_for(steps);
         self.pool
             .take(u32::try_from(blocks).expect("the leap was cut to the free blocks"));
-        let members = u64::from(self.pack.members);
-        let first = self
-            .in_flight
-            .front()
-            .expect("a leap starts with a step in flight");
-        let mut begin = first.begin + progression(first.duration, increment, steps);
-        self.last_end = begin;
+        self.last_end = end;
         self.pack.advance(steps);
         self.scheduled_steps += steps;
         self.processed_steps += steps;
-        self.queue_undrained = self.waiting.len() > 0;
-        let mut free = self.pool.free();
-        for (ahead, step) in (1..).zip(self.in_flight.iter_mut().rev()) {
-            step.free_blocks = free;
-            free += self.pack.blocks_needed_back(ahead);
-        }
         let waiting = self.waiting.len();
-        for step in self.in_flight.iter_mut() {
+        self.queue_undrained = waiting > 0;
+        let kv_tokens = steps * u64::from(self.pack.members);
+        let move_on = |step: &mut Step, begin: Picos, free_blocks: u32| {
             step.number += steps;
-            step.load.decode_kv_tokens += steps * members;
+            step.load.decode_kv_tokens += kv_tokens;
             step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;
             step.begin = begin;
             step.duration = law.at(step.load.decode_kv_tokens, step.load.decode_longest);
             step.waiting = waiting;
-            // The first step of a fresh queue was decided at one instant with the second; after a step it no longer is.
-            step.overlapped = self.config.queue_depth > 1;
-            begin = step.end();
-        }
-        self.gpu_free = begin;
+            step.free_blocks = free_blocks;
+            step.end()
+        };
+        let free = self.pool.free();
+        let (oldest, second) = self.in_flight.both_mut();
+        self.gpu_free = match second {
+            None => move_on(oldest, end, free),
+            Some(second) => {
+                let begin = move_on(oldest, end, free + self.pack.blocks_needed_last());
+                // The first step of a fresh queue was decided at one instant with the second; now it no longer is.
+                (oldest.overlapped, second.overlapped) = (true, true);
+                move_on(second, begin, free)
+            }
+        };
         if self.pack.has_ended() {
             let mut newest = self
                 .in_flight

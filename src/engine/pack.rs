@@ -94,12 +94,14 @@ impl Pack {
     /// The steps that may be scheduled until somebody's last token is sampled, the one that samples it included.
     #[inline]
     pub(crate) fn steps_to_ending(&self) -> u64 {
-        self.endings
-            .first()
-            .map_or(u64::MAX, |last| last + 1 - self.clock)
+        match self.endings.first() {
+            Some(last) => last + 1 - self.clock,
+            None => u64::MAX,
+        }
     }
 
     /// Moves the pack on by scheduled steps.
+    #[inline]
     pub(crate) fn advance(&mut self, steps: u64) {
         self.clock += steps;
         self.context += steps * u64::from(self.members);
@@ -107,6 +109,7 @@ impl Pack {
     }
 
     /// [`Pack::due`] after so many steps.
+    #[inline]
     fn due_after(&self, steps: u64) -> u32 {
         let back = if steps < u64::from(self.block_size) {
             steps as u32
@@ -131,11 +134,11 @@ impl Pack {
         self.residues[self.due_after(ahead) as usize]
     }
 
-    /// Blocks that the members took for the step that was scheduled `back` steps ago.
-    pub(crate) fn blocks_needed_back(&self, back: u64) -> u32 {
-        let size = u64::from(self.block_size);
-        let back = if back < size { back } else { back % size };
-        self.blocks_needed(size - back)
+    /// Blocks that the members took for the step that was scheduled last.
+    #[inline]
+    pub(crate) fn blocks_needed_last(&self) -> u32 {
+        let at = self.due + 1;
+        self.residues[if at == self.block_size { 0 } else { at } as usize]
     }
 
     /// Blocks that the next `steps` steps need.

@@ -7,21 +7,37 @@
 use std::collections::VecDeque;
 
 /// Slots of sequences by key, the smallest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ranks {
     queue: VecDeque<(u64, usize)>,
+    /// The key at the front; [`NONE`] of an empty queue. Asked for several times in every step.
+    first: u64,
+}
+
+/// No key: clocks and ranks of contexts stay below.
+const NONE: u64 = u64::MAX;
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Ranks {
+            queue: VecDeque::new(),
+            first: NONE,
+        }
+    }
 }
 
 impl Ranks {
     /// The smallest key.
     #[inline]
     pub(crate) fn first(&self) -> Option<u64> {
-        self.queue.front().map(|&(key, _)| key)
+        (self.first != NONE).then_some(self.first)
     }
 
     /// A sequence joins.
     #[inline]
     pub(crate) fn insert(&mut self, key: u64, slot: usize) {
+        debug_assert!(key < NONE, "a key is a clock or a context");
+        self.first = self.first.min(key);
         let entry = (key, slot);
         if self.queue.back().is_none_or(|&last| last < entry) {
             self.queue.push_back(entry);
@@ -34,11 +50,12 @@ impl Ranks {
     /// A sequence leaves, if it has not left already.
     #[inline]
     pub(crate) fn remove(&mut self, key: u64, slot: usize) {
+        if key < self.first {
+            return;
+        }
         let entry = (key, slot);
         match self.queue.front() {
-            Some(&first) if first == entry => {
-                self.queue.pop_front();
-            }
+            Some(&first) if first == entry => self.drop_first(),
             Some(&first) if first < entry => {
                 if let Ok(at) = self.queue.binary_search(&entry) {
                     self.queue.remove(at);
@@ -51,11 +68,16 @@ impl Ranks {
     /// Takes out the first sequence if its key is below `limit`.
     #[inline]
     pub(crate) fn pop_first_below(&mut self, limit: u64) -> Option<usize> {
-        let &(key, slot) = self.queue.front()?;
-        if key >= limit {
+        if self.first >= limit {
             return None;
         }
-        self.queue.pop_front();
+        let &(_, slot) = self.queue.front()?;
+        self.drop_first();
         Some(slot)
+    }
+
+    fn drop_first(&mut self) {
+        self.queue.pop_front();
+        self.first = self.queue.front().map_or(NONE, |&(key, _)| key);
     }
 }

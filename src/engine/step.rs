@@ -105,6 +105,16 @@ impl InFlight {
         self.second.as_deref_mut().or(self.oldest.as_deref_mut())
     }
 
+    /// The oldest, and the other one if there are two, to change.
+    #[inline]
+    pub(crate) fn both_mut(&mut self) -> (&mut Step, Option<&mut Step>) {
+        let oldest = self
+            .oldest
+            .as_deref_mut()
+            .expect("asked only with a step in flight");
+        (oldest, self.second.as_deref_mut())
+    }
+
     /// Appends the newest.
     #[inline]
     pub(crate) fn push_back(&mut self, step: Box<Step>) {

@@ -90,8 +90,21 @@ impl Telling {
         if self.goes_on(first, count, increment) {
             self.count += count;
             self.end = end;
-            return;
+        } else {
+            self.begin_anew(first, count, increment, end, gap, observer);
         }
+    }
+
+    /// Tells what was held back, and holds back the run instead.
+    fn begin_anew<O: Observer>(
+        &mut self,
+        first: &Step,
+        count: u64,
+        increment: Picos,
+        end: Picos,
+        gap: Picos,
+        observer: &mut O,
+    ) {
         self.flush(observer);
         self.count = count;
         (self.begin, self.end) = (first.begin, end);
