@@ -159,4 +159,6 @@ pub enum Outcome {
     TimedOut,
     /// The server refused it.
     Rejected,
+    /// The replica it was on failed.
+    Failed,
 }

@@ -32,6 +32,7 @@ pub mod results;
 pub mod analysis;
 pub mod audit;
 
+pub mod cluster;
 pub mod config;
 
 pub mod conform;

@@ -10,6 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["cost", "workload"],
     &["facts", "kv"],
     &["engine"],
+    &["cluster"],
     &["sim"],
     &["metrics", "results"],
     &["analysis", "audit"],

@@ -42,11 +42,13 @@ const STRIDE: u64 = 1 << 16;
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
     let traffic = Generator::new(&scenario.workload, scenario.seed);
-    let cost = (scenario.cost)();
-    let mut simulation = Simulation::new(scenario.engine.clone(), cost, scenario.frontend, traffic);
+    let cluster = &scenario.cluster;
+    let costs = (0..cluster.replicas).map(|_| (scenario.cost)()).collect();
+    let (engine, frontend) = (&scenario.engine, scenario.frontend);
+    let mut simulation = Simulation::of_cluster(engine, costs, cluster, scenario.seed, frontend, traffic);
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
-            replicas: scenario.replicas,
+            replicas: cluster.replicas,
             kv_blocks: simulation.total_blocks(),
             block_size: scenario.engine.block_size,
         },

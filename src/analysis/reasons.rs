@@ -18,6 +18,10 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKin
             whole.timed_out,
             "given up by their clients; those served waited less because of it",
         ),
+        (
+            whole.failed,
+            "lost with the replica they were on; what they had computed was in vain",
+        ),
     ];
     for (count, fate) in lost {
         if count > 0 {
@@ -39,7 +43,7 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKin
 }
 
 fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
-    let ended = seen.whole.completed + seen.whole.rejected + seen.whole.timed_out;
+    let ended = seen.whole.ended();
     let growth = &assessment.growth;
     let width = assessment
         .in_system

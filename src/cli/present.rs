@@ -131,7 +131,7 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         model_id: resolved.model.name.clone(),
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
-        replicas: resolved.scenario.replicas,
+        replicas: resolved.scenario.cluster.replicas,
         engine: resolved.scenario.engine.profile.clone(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
@@ -252,7 +252,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
     let used = utilisation(resolved, summary)?;
     let engine = &resolved.scenario.engine;
     let limits = EngineLimits {
-        replicas: resolved.scenario.replicas,
+        replicas: resolved.scenario.cluster.replicas,
         max_num_seqs: engine.max_num_seqs,
         max_num_batched_tokens: engine.max_num_batched_tokens,
     };

@@ -9,6 +9,7 @@ pub mod argv;
 mod assemble;
 mod assumed;
 pub mod axes;
+mod cluster;
 pub mod diagnostic;
 mod document;
 mod engine;

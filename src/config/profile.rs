@@ -96,6 +96,8 @@ pub struct Startup {
     pub budget_keeps_default: bool,
     /// fp8 weights run on Turing, expanded to 16 bits (`Fp8Config.get_min_capability`).
     pub fp8_on_turing: bool,
+    /// A data-parallel server ranks its engines by four times the waiting and the running (V1-86).
+    pub data_parallel_by_waiting: bool,
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).

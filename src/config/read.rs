@@ -12,8 +12,7 @@ use super::raw::RawScenario;
 use crate::nearest::nearest;
 
 /// Keys that the interface has and this version does not model.
-const NOT_MODELLED: [(&str, &str); 5] = [
-    ("cluster.router", "routing between replicas"),
+const NOT_MODELLED: [(&str, &str); 4] = [
     ("cluster.prefill", "prefill/decode disaggregation"),
     ("cluster.decode", "prefill/decode disaggregation"),
     ("cluster.link", "prefill/decode disaggregation"),

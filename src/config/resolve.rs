@@ -1,6 +1,7 @@
 //! From an input to a run: the one door through which user input becomes a scenario.
 
 use super::assumed;
+use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::engine;
@@ -8,7 +9,7 @@ use super::files::{self, Files};
 use super::formats;
 use super::judge::{Judge, Provenance};
 use super::machine;
-use super::raw::{RawCluster, RawScenario};
+use super::raw::RawScenario;
 use super::report::{self, Report};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
@@ -90,9 +91,11 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(&mut judge, &raw.model, model, device);
     }
-    let tensor_parallel = layout(&mut judge, &raw.cluster);
+    let tensor_parallel = cluster::tensor_parallel(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
     let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
+    let startup = engine.profile.startup;
+    let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), startup);
     if let (Some(model), Some(device)) = (&model, &device) {
         formats::check_version(&mut judge, &engine.profile, model, device);
     }
@@ -130,7 +133,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     }
     let scenario = Scenario {
         engine: machine.engine,
-        replicas: 1,
+        cluster,
         cost: machine.cost,
         frontend: machine.frontend,
         workload: spec,
@@ -224,47 +227,6 @@ fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>)
     document.underlay(&name, &text)?;
     document.remove(key);
     Ok(())
-}
-
-/// Checks what is not modelled yet; returns the tensor-parallel size.
-fn layout(judge: &mut Judge, raw: &RawCluster) -> u32 {
-    let single = [
-        (
-            "cluster.replicas",
-            raw.replicas,
-            "several replicas behind a router are not modelled yet",
-        ),
-        (
-            "cluster.pipeline_parallel_size",
-            raw.pipeline_parallel_size,
-            "pipeline parallelism is not modelled yet",
-        ),
-        (
-            "cluster.data_parallel_size",
-            raw.data_parallel_size,
-            "data parallelism is not modelled yet",
-        ),
-    ];
-    for (key, given, why) in single {
-        if let Some(count) = given
-            && judge.required(key, count, (1, 1 << 16)) > 1
-        {
-            judge.wrong_help(
-                key,
-                "must be 1",
-                why,
-                "simulate one replica with its share of the traffic",
-            );
-        }
-    }
-    let source = Source::Assumption("one GPU".to_string());
-    judge.count(
-        "cluster.tensor_parallel_size",
-        raw.tensor_parallel_size,
-        (1, 1024),
-        1,
-        source,
-    )
 }
 
 /// The input that reproduces a run to the last bit with this version: every assumed value is written out.

@@ -326,14 +326,37 @@ fn mistakes_are_located_and_mended() {
     help: did you mean RTX-4090-24GB?
     help: `plimsoll hw` lists the known ones; the path of a hardware profile will do, too
     "#);
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\nreplicas = 2"), @r#"
-    error: `replicas` must be 1
-     --> a.toml:6:12
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\npipeline_parallel_size = 2"), @r#"
+    error: `pipeline_parallel_size` must be 1
+     --> a.toml:6:26
       |
-    6 | replicas = 2
-      |            ^ several replicas behind a router are not modelled yet
+    6 | pipeline_parallel_size = 2
+      |                          ^ pipeline parallelism is not modelled yet
       |
-    help: simulate one replica with its share of the traffic
+    help: simulate one stage's share, or use tensor parallelism
+    "#);
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\noverlap_weight = 2.0\nmean_time_to_recovery = \"1 s\"\n[[cluster.events]]\nat = \"1 s\"\nreplica = 1\nkind = \"fail\""), @r#"
+    error: `overlap_weight` has no effect
+     --> a.toml:6:18
+      |
+    6 | overlap_weight = 2.0
+      |                  ^^^ only the router kv_events has it
+      |
+    help: add --router kv_events, or leave it out
+
+    error: `replica` is no replica
+      --> a.toml:10:11
+       |
+    10 | replica = 1
+       |           ^ there are 1, numbered from 0
+
+    error: `mean_time_to_recovery` needs a mean time between failures
+     --> a.toml:7:25
+      |
+    7 | mean_time_to_recovery = "1 s"
+      |                         ^^^^^ given alone
+      |
+    help: add --mean-time-between-failures
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"T4\""), @r#"
     error: does not fit: needs 15.0 GiB weights + 1.5 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
@@ -353,13 +376,6 @@ fn mistakes_are_located_and_mended() {
       |
     help: did you mean meta-llama/Llama-3.1-8B-Instruct or meta-llama/Llama-3.1-70B-Instruct or meta-llama/Llama-3.2-1B-Instruct?
     help: or give the path of its config.json
-    "#);
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\n[cluster.router.cache_aware]"), @r#"
-    error: routing between replicas is not modelled yet
-     --> a.toml:6:10
-      |
-    6 | [cluster.router.cache_aware]
-      |          ^^^^^^ `router`
     "#);
     assert_snapshot!(told("[engine]", "[workload]\nnum_prompts = 1000000000000\n[engine]"), @r#"
     error: `num_prompts` does not fit the simulated clock

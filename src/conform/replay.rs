@@ -191,6 +191,7 @@ fn request(recorded: &super::recording::RecordedRequest) -> Request {
         priority: recorded.priority,
         prompt: Prompt::Pieces(pieces.into()),
         output_segment: GENERATED,
+        session: None,
         deadline: None,
     }
 }

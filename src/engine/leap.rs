@@ -11,19 +11,57 @@ use crate::cost::DecodeCost;
 use crate::facts::Observer;
 use crate::units::Picos;
 
+/// A run of alike steps, as far as nothing comes from outside: step `i` of it lasts `duration + i·increment`.
+pub(super) struct Run {
+    /// When the oldest step in flight began.
+    begin: Picos,
+    duration: Picos,
+    increment: Picos,
+    /// Steps that may end before the batch, the blocks or the law of their durations changes.
+    limit: u64,
+    law: DecodeCost,
+}
+
+impl Run {
+    /// When its last step ends.
+    pub(super) fn end(&self) -> Picos {
+        self.begin + progression(self.duration, self.increment, self.limit)
+    }
+}
+
 impl Replica {
-    /// Leaps over the steps that end before `horizon` if all in flight are alike: plain, with the pack's present members.
-    /// Returns how many.
+    /// Leaps over the steps that end before `horizon` if all in flight are alike. Returns how many.
     ///
-    /// Step `i` of the run lasts `d + i·e`. Each of the `m` steps that end is replaced by one scheduled at its end, so
-    /// the steps in flight afterwards are those of before, `m` steps on. The last one scheduled may be the one that
-    /// samples somebody's last token.
+    /// Each of the `m` steps that end is replaced by one scheduled at its end, so the steps in flight afterwards are
+    /// those of before, `m` steps on. The last one scheduled may be the one that samples somebody's last token.
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
-        let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
-        if !self.in_flight.iter().all(is_settled) {
+        if !self.is_settled() {
             return 0;
         }
-        let horizon = self.horizon_inside(horizon);
+        let run = self.run_ahead();
+        let span = self.horizon_inside(horizon) - run.begin;
+        let steps = steps_before(span, run.duration, run.increment, run.limit);
+        if steps > 0 {
+            if self.log.is_some() {
+                self.log_run(steps, run.increment);
+            }
+            let end = run.begin + progression(run.duration, run.increment, steps);
+            self.report_run(observer, steps, run.increment, end);
+            self.jump(steps, end, &run.law);
+        }
+        steps
+    }
+
+    /// All steps in flight are plain, with the pack's present members.
+    #[inline]
+    pub(super) fn is_settled(&self) -> bool {
+        let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
+        self.in_flight.iter().all(is_settled)
+    }
+
+    /// The run that goes on from settled steps.
+    #[inline]
+    pub(super) fn run_ahead(&mut self) -> Run {
         let front = self
             .in_flight
             .front()
@@ -43,17 +81,13 @@ impl Replica {
             limit = limit.min(constant.saturating_sub(self.in_flight.len() as u64));
             Picos::ZERO
         };
-        let limit = self.pack.steps_that_fit(self.pool.free(), limit);
-        let steps = steps_before(horizon - begin, duration, increment, limit);
-        if steps > 0 {
-            if self.log.is_some() {
-                self.log_run(steps, increment);
-            }
-            let end = begin + progression(duration, increment, steps);
-            self.report_run(observer, steps, increment, end);
-            self.jump(steps, end, &law);
+        Run {
+            begin,
+            duration,
+            increment,
+            limit: self.pack.steps_that_fit(self.pool.free(), limit),
+            law,
         }
-        steps
     }
 
     #[inline]

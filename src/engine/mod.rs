@@ -18,12 +18,15 @@ mod sequence;
 mod step;
 mod telling;
 mod waiting;
+mod wake;
 
 pub use config::{EngineConfig, Policy, VersionSwitches};
 pub use step::ScheduleRecord;
 
 pub(crate) use replica::Replica;
 pub(crate) use sequence::Handle;
+pub use wake::State;
+pub(crate) use wake::Wake;
 
 /// Why a server cannot take a request in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,4 +39,6 @@ pub enum Refusal {
     PromptAboveBudget,
     /// Even alone it would need more KV blocks than there are, and would preempt itself for ever.
     NeverFits,
+    /// No replica is up to take it: 503.
+    NoReplica,
 }

@@ -133,7 +133,9 @@ impl Replica {
             prompt_tokens: request.prompt_tokens,
             output_tokens: match outcome {
                 Outcome::Completed => sequence.output_tokens,
-                Outcome::TimedOut | Outcome::Rejected => sequence.sampled.min(sequence.output_tokens),
+                Outcome::TimedOut | Outcome::Rejected | Outcome::Failed => {
+                    sequence.sampled.min(sequence.output_tokens)
+                }
             },
             cached_tokens: sequence.cached_tokens,
             preemptions: sequence.preemptions,

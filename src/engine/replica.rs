@@ -194,6 +194,30 @@ impl Replica {
         }
     }
 
+    /// What happens next is a pass of the loop.
+    pub(super) fn is_about_to_pass(&self) -> bool {
+        self.next_pass.is_some()
+    }
+
+    /// Starts again empty at `now`, after everybody inside has left.
+    pub(super) fn restart(&mut self, now: Picos) {
+        let config = &self.config;
+        self.pool = BlockPool::new(
+            config.num_gpu_blocks,
+            config.block_size,
+            config.enable_prefix_caching,
+            config.switches.unhashed_to_head,
+        );
+        self.inbox.clear();
+        self.in_flight = InFlight::default();
+        (self.next_pass, self.awake, self.idle_pass) = (None, now, false);
+        (self.last_end, self.gpu_free) = (now, now);
+        self.processed_steps = self.scheduled_steps;
+        (self.last_prefill_step, self.queue_undrained) = (0, false);
+        (self.overrunning, self.fruitless_preemptions) = (0, 0);
+        self.admission_closed = true;
+    }
+
     /// Goes on to the next event from outside at `horizon`, or until a request has left. Steps that end at the horizon
     /// are processed before it, a pass of the loop at that instant comes after it (EV-6). Returns the last instant at
     /// which something happened.
@@ -328,7 +352,7 @@ impl Replica {
 
     /// Whether the oldest step is plain and ends before `horizon`, and the one to be scheduled at its end is plain too:
     /// the pack decodes, nobody waits that could be admitted.
-    fn goes_on_plainly(&self, horizon: Picos) -> bool {
+    pub(super) fn goes_on_plainly(&self, horizon: Picos) -> bool {
         self.in_flight
             .front()
             .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))

@@ -168,6 +168,14 @@ impl Sequences {
             .filter(|sequence| sequence.generation == handle.generation)
     }
 
+    /// Everybody inside.
+    pub(crate) fn handles(&self) -> Vec<Handle> {
+        self.slots
+            .iter()
+            .map(|(slot, sequence)| sequence.handle(slot))
+            .collect()
+    }
+
     /// Number of sequences, waiting and running.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()

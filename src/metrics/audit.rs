@@ -108,7 +108,7 @@ impl Audit {
 
     /// All broken laws of a finished run.
     pub(super) fn conclude(mut self, whole: &Summary, little: &LittleAudit) -> Vec<String> {
-        let out = whole.completed + whole.timed_out + whole.rejected;
+        let out = whole.ended();
         if whole.sent != out + whole.inside {
             self.note(|| {
                 format!(

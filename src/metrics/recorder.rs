@@ -237,6 +237,7 @@ impl Recorder {
         match completion.outcome {
             Outcome::Completed => self.completed(completion),
             Outcome::TimedOut => self.open.counts.timed_out += 1,
+            Outcome::Failed => self.open.counts.failed += 1,
             Outcome::Rejected => self.open.counts.rejected += 1,
         }
         self.close_full_batch();
@@ -319,7 +320,7 @@ impl Recorder {
 
     fn close_full_batch(&mut self) {
         let counts = &self.open.counts;
-        if counts.completed + counts.rejected + counts.timed_out >= self.batches.size() {
+        if counts.completed + counts.lost() >= self.batches.size() {
             let batch = self.close(self.clock);
             self.batches.push(batch, &mut self.open.latencies);
         }

@@ -77,6 +77,7 @@ pub(super) struct Counts {
     pub(super) completed: u64,
     pub(super) rejected: u64,
     pub(super) timed_out: u64,
+    pub(super) failed: u64,
     pub(super) good: u64,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
@@ -166,7 +167,7 @@ impl Stretch {
     #[must_use]
     pub fn ended(&self) -> u64 {
         let counts = &self.tally.counts;
-        counts.completed + counts.rejected + counts.timed_out
+        counts.completed + counts.lost()
     }
 
     /// Requests that met every goodput limit.
@@ -234,6 +235,7 @@ impl Stretch {
             completed: counts.completed,
             rejected: counts.rejected,
             timed_out: counts.timed_out,
+            failed: counts.failed,
             inside,
             input_tokens: counts.input_tokens,
             output_tokens: counts.output_tokens,
@@ -302,11 +304,18 @@ impl Tally<Packed> {
 }
 
 impl Counts {
+    /// Requests that left without all their tokens.
+    #[inline]
+    pub(super) fn lost(&self) -> u64 {
+        self.rejected + self.timed_out + self.failed
+    }
+
     fn add(&mut self, other: &Counts) {
         self.sent += other.sent;
         self.completed += other.completed;
         self.rejected += other.rejected;
         self.timed_out += other.timed_out;
+        self.failed += other.failed;
         self.good += other.good;
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;

@@ -17,6 +17,8 @@ pub struct Summary {
     pub rejected: u64,
     /// Requests whose client gave up.
     pub timed_out: u64,
+    /// Requests lost with the replica they were on.
+    pub failed: u64,
     /// Requests still inside at the end.
     pub inside: u64,
     /// Prompt tokens of completed requests.
@@ -51,6 +53,20 @@ pub struct Summary {
     pub max_in_flight: u64,
     /// Most output tokens in any whole second (B-14).
     pub max_output_tokens_per_s: f64,
+}
+
+impl Summary {
+    /// Requests that left, however.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.completed + self.lost()
+    }
+
+    /// Requests that left without all their tokens: refused, given up or failed.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.rejected + self.timed_out + self.failed
+    }
 }
 
 /// Time averages over a stretch, all replicas together.

@@ -76,6 +76,7 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Completed => "completed",
         Outcome::TimedOut => "timed_out",
         Outcome::Rejected => "rejected",
+        Outcome::Failed => "failed",
     }
 }
 

@@ -295,6 +295,7 @@ fn empty_summary(duration_s: f64) -> Summary {
         completed: 0,
         rejected: 0,
         timed_out: 0,
+        failed: 0,
         inside: 0,
         input_tokens: 0,
         output_tokens: 0,

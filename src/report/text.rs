@@ -55,12 +55,14 @@ pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
             count(cut.ended)
         )
     });
-    let lost = whole.rejected + whole.timed_out;
+    let lost = whole.lost();
     let share = lost as f64 / whole.sent.max(1) as f64;
     let lost = if share < LOST_SHARE || whole.completed == 0 {
         String::new()
-    } else if whole.rejected >= whole.timed_out {
+    } else if whole.rejected >= whole.timed_out.max(whole.failed) {
         format!("REFUSED {} of requests; those served: ", percent(share))
+    } else if whole.failed > whole.timed_out {
+        format!("FAILED {} of requests; those served: ", percent(share))
     } else {
         format!("GIVEN UP {} of requests; those served: ", percent(share))
     };
@@ -274,6 +276,7 @@ fn requests(text: &mut String, whole: &Summary) {
     let others = [
         ("refused", whole.rejected),
         ("timed out", whole.timed_out),
+        ("failed", whole.failed),
         ("still inside", whole.inside),
     ];
     let others: String =
@@ -302,7 +305,7 @@ fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
         .iter()
         .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
         .collect();
-    let ended = shown.completed + shown.rejected + shown.timed_out;
+    let ended = shown.ended();
     let share = if ended > 0 {
         good as f64 / ended as f64
     } else {

@@ -1,5 +1,6 @@
 //! What a run is a pure function of, together with its seed.
 
+use crate::cluster::ClusterSpec;
 use crate::cost::StepCost;
 use crate::engine::EngineConfig;
 use crate::units::Picos;
@@ -10,8 +11,8 @@ use crate::workload::WorkloadSpec;
 pub struct Scenario {
     /// The engine's resolved flags, the same for every replica.
     pub engine: EngineConfig,
-    /// Engine instances behind the router.
-    pub replicas: u32,
+    /// Engine instances, who routes between them, and when they come and go.
+    pub cluster: ClusterSpec,
     /// Makes the cost model of one replica.
     pub cost: CostFactory,
     /// What the front end adds around the engine.

@@ -8,8 +8,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::{Completion, Fact, Frontend, Observer, Outcome};
+use crate::cluster::{Cluster, ClusterSpec, Ticket};
 use crate::cost::StepCost;
-use crate::engine::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord};
+use crate::engine::{EngineConfig, Refusal, Replica, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
@@ -17,17 +18,17 @@ use crate::workload::{Request, Traffic};
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
     traffic: T,
-    replica: Replica,
+    cluster: Cluster,
     frontend: Frontend,
     now: Picos,
     /// The traffic's next arrival, as it said after the last send or answer.
     arrival: Option<Picos>,
     /// When clients give up.
-    deadlines: BinaryHeap<Reverse<(Picos, RequestId, Handle)>>,
+    deadlines: BinaryHeap<Reverse<(Picos, RequestId, Ticket)>>,
     /// Answers on their way to the client.
     outbox: VecDeque<Completion>,
-    /// Entry time of the last request into the engine: the front end keeps the order.
-    last_entry: Picos,
+    /// Entry time of the last request into each engine: its front end keeps the order.
+    last_entries: Vec<Picos>,
     buffer: Vec<Completion>,
     counts: Counts,
 }
@@ -43,8 +44,10 @@ pub struct Counts {
     pub prompt_too_long: u64,
     /// Refused because they could never fit the KV pool or the budget.
     pub never_fit: u64,
-    /// Refused with 503.
+    /// Refused with 503: the engine's queue was full.
     pub queue_full: u64,
+    /// Refused with 503: no replica was up.
+    pub no_replica: u64,
 }
 
 /// Why [`Simulation::advance`] came back.
@@ -83,6 +86,8 @@ enum Event {
     Delivery,
     Arrival,
     Deadline,
+    /// Something happens to a replica, or engines report.
+    Change,
 }
 
 impl<T: Traffic> Simulation<T> {
@@ -94,7 +99,24 @@ impl<T: Traffic> Simulation<T> {
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        Simulation::with_replica(Replica::new(ReplicaId(0), engine, cost, false), frontend, traffic)
+        let replica = Replica::new(ReplicaId(0), engine, cost, false);
+        Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
+    }
+
+    /// An empty cluster of alike replicas, each with its own of the cost models, and its traffic.
+    #[must_use]
+    pub fn of_cluster(
+        engine: &EngineConfig,
+        costs: Vec<Box<dyn StepCost>>,
+        cluster: &ClusterSpec,
+        seed: u64,
+        frontend: Frontend,
+        traffic: T,
+    ) -> Simulation<T> {
+        let replica = |(index, cost)| Replica::new(ReplicaId(index), engine.clone(), cost, false);
+        let engines = (0..).zip(costs).map(replica).collect();
+        let cluster = Cluster::new(engines, cluster, engine.block_size, seed);
+        Simulation::with_cluster(cluster, frontend, traffic)
     }
 
     /// The same for traffic whose generated tokens may be equal between requests while they run: every sequence is
@@ -106,19 +128,20 @@ impl<T: Traffic> Simulation<T> {
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        Simulation::with_replica(Replica::new(ReplicaId(0), engine, cost, true), frontend, traffic)
+        let replica = Replica::new(ReplicaId(0), engine, cost, true);
+        Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
     }
 
-    fn with_replica(replica: Replica, frontend: Frontend, mut traffic: T) -> Simulation<T> {
+    fn with_cluster(cluster: Cluster, frontend: Frontend, mut traffic: T) -> Simulation<T> {
         Simulation {
+            last_entries: vec![Picos::ZERO; cluster.replicas()],
             arrival: traffic.next_arrival(),
             traffic,
-            replica,
+            cluster,
             frontend,
             now: Picos::ZERO,
             deadlines: BinaryHeap::new(),
             outbox: VecDeque::new(),
-            last_entry: Picos::ZERO,
             buffer: Vec::new(),
             counts: Counts::default(),
         }
@@ -127,13 +150,13 @@ impl<T: Traffic> Simulation<T> {
     /// Keeps a record of every step, for comparison with recorded schedules.
     #[must_use]
     pub fn logging(mut self) -> Simulation<T> {
-        self.replica.keep_log();
+        self.cluster.keep_log();
         self
     }
 
     /// The records kept since [`Simulation::logging`].
     pub fn take_log(&mut self) -> Vec<ScheduleRecord> {
-        self.replica.take_log()
+        self.cluster.take_log()
     }
 
     /// The simulated clock.
@@ -157,14 +180,14 @@ impl<T: Traffic> Simulation<T> {
     /// Usable KV blocks.
     #[must_use]
     pub fn total_blocks(&self) -> u32 {
-        self.replica.total_blocks()
+        self.cluster.total_blocks()
     }
 
     /// Goes on until one of the limits, or until nothing is left to happen.
     pub fn advance<O: Observer>(&mut self, until: Until, observer: &mut O) -> Pause {
         let mut ended = std::mem::take(&mut self.buffer);
         let pause = self.go_on(until, observer, &mut ended);
-        self.replica.tell(observer);
+        self.cluster.tell(self.now, observer);
         self.buffer = ended;
         pause
     }
@@ -176,20 +199,17 @@ impl<T: Traffic> Simulation<T> {
             }
             let outside = self.next_from_outside();
             let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
-            let reached = self.replica.run(horizon.min(until.time), observer, ended);
+            let reached = self.cluster.run(horizon.min(until.time), observer, ended);
             self.now = self.now.max(reached);
             if !ended.is_empty() {
-                ended
-                    .iter_mut()
-                    .for_each(|completion| self.answer(completion, observer));
-                ended.clear();
+                self.answer_all(ended, observer);
                 continue;
             }
-            if self.replica.is_livelocked() {
+            if self.cluster.is_livelocked() {
                 return Pause::Livelock;
             }
             if horizon > until.time {
-                return if outside.is_none() && self.replica.next().is_none() {
+                return if outside.is_none() && self.cluster.is_idle() {
                     Pause::Drained
                 } else {
                     Pause::TimeUp
@@ -197,17 +217,17 @@ impl<T: Traffic> Simulation<T> {
             }
             let Some((at, event)) = outside else {
                 assert!(
-                    self.replica.inside() == 0,
+                    self.cluster.inside() == 0,
                     "every unfinished request names its wake-up"
                 );
                 return Pause::Drained;
             };
             debug_assert!(at >= self.now, "time never runs back");
             self.now = at;
-            self.take(event, observer);
+            self.take(event, observer, ended);
             // Everything from outside at this instant comes before the loop drains its inputs.
             if self.next_from_outside().is_none_or(|(next, _)| next > at) {
-                self.replica.pass_at(at, observer);
+                self.cluster.pass_at(at, observer);
             }
         }
     }
@@ -216,7 +236,8 @@ impl<T: Traffic> Simulation<T> {
     #[inline]
     fn next_from_outside(&self) -> Option<(Picos, Event)> {
         let arrival = self.arrival.map(|at| (at.max(self.now), Event::Arrival));
-        if self.outbox.is_empty() && self.deadlines.is_empty() {
+        let change = self.next_change();
+        if self.outbox.is_empty() && self.deadlines.is_empty() && change.is_none() {
             return arrival;
         }
         let delivery = self.outbox.front().map(|answer| (answer.end, Event::Delivery));
@@ -224,19 +245,31 @@ impl<T: Traffic> Simulation<T> {
             .deadlines
             .peek()
             .map(|&Reverse((at, ..))| (at, Event::Deadline));
-        [delivery, arrival, deadline].into_iter().flatten().min()
+        [delivery, arrival, deadline, change].into_iter().flatten().min()
     }
 
-    fn take<O: Observer>(&mut self, event: Event, observer: &mut O) {
+    /// The next change of a replica, while anybody is left who could notice.
+    #[inline]
+    fn next_change(&self) -> Option<(Picos, Event)> {
+        let at = self.cluster.next_change()?;
+        let is_over = self.arrival.is_none() && self.counts.sent == self.counts.ended;
+        (!is_over).then_some((at.max(self.now), Event::Change))
+    }
+
+    fn take<O: Observer>(&mut self, event: Event, observer: &mut O, ended: &mut Vec<Completion>) {
         match event {
+            Event::Change => {
+                self.cluster.change(self.now, observer, ended);
+                self.answer_all(ended, observer);
+            }
             Event::Delivery => {
                 let completion = self.outbox.pop_front().expect("a delivery is in the outbox");
                 self.end(&completion, observer);
             }
             Event::Arrival => self.arrive(observer),
             Event::Deadline => {
-                let Reverse((.., handle)) = self.deadlines.pop().expect("a deadline is in the heap");
-                if let Some(completion) = self.replica.abort(handle, self.now, observer) {
+                let Reverse((.., ticket)) = self.deadlines.pop().expect("a deadline is in the heap");
+                if let Some(completion) = self.cluster.abort(ticket, self.now, observer) {
                     self.end(&completion, observer);
                 }
             }
@@ -251,13 +284,16 @@ impl<T: Traffic> Simulation<T> {
         observer.observe(&Fact::Arrived { request: &request });
         let delay =
             self.frontend.request_delay + self.frontend.per_prompt_token * u64::from(request.prompt_tokens);
-        let entry = (self.now + delay).max(self.last_entry);
+        let Some(replica) = self.cluster.route(self.now, &request) else {
+            return self.refuse(Refusal::NoReplica, &request, observer);
+        };
+        let entry = (self.now + delay).max(self.last_entries[replica]);
         let (id, deadline) = (request.id, request.deadline);
-        match self.replica.offer(entry, request) {
-            Ok(handle) => {
-                self.last_entry = entry;
+        match self.cluster.offer(replica, entry, request) {
+            Ok(ticket) => {
+                self.last_entries[replica] = entry;
                 if let Some(deadline) = deadline {
-                    self.deadlines.push(Reverse((deadline, id, handle)));
+                    self.deadlines.push(Reverse((deadline, id, ticket)));
                 }
             }
             Err((refusal, request)) => self.refuse(refusal, &request, observer),
@@ -267,10 +303,11 @@ impl<T: Traffic> Simulation<T> {
     fn refuse<O: Observer>(&mut self, refusal: Refusal, request: &Request, observer: &mut O) {
         match refusal {
             Refusal::QueueFull => self.counts.queue_full += 1,
+            Refusal::NoReplica => self.counts.no_replica += 1,
             Refusal::PromptTooLong => self.counts.prompt_too_long += 1,
             Refusal::PromptAboveBudget | Refusal::NeverFits => self.counts.never_fit += 1,
         }
-        self.replica.tell(observer);
+        self.cluster.tell(self.now, observer);
         observer.observe(&Fact::Rejected {
             now: self.now,
             request,
@@ -295,6 +332,13 @@ impl<T: Traffic> Simulation<T> {
         );
     }
 
+    fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
+        ended
+            .iter_mut()
+            .for_each(|completion| self.answer(completion, observer));
+        ended.clear();
+    }
+
     /// An answer leaves the engine; the client has it a response delay later.
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
         let delay = self.frontend.response_delay;
@@ -308,10 +352,13 @@ impl<T: Traffic> Simulation<T> {
 
     fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
         self.counts.ended += 1;
+        self.cluster.answered(completion);
         observer.observe(&Fact::Ended(completion));
         match completion.outcome {
             Outcome::Completed => self.traffic.ended(completion.id, self.now),
-            Outcome::TimedOut | Outcome::Rejected => self.traffic.failed(completion.id, self.now),
+            Outcome::TimedOut | Outcome::Rejected | Outcome::Failed => {
+                self.traffic.failed(completion.id, self.now)
+            }
         }
         self.arrival = self.traffic.next_arrival();
     }

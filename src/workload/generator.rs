@@ -279,6 +279,7 @@ impl Traffic for Generator {
             .or(own_patience)
             .and_then(|patience| send.at.checked_add(patience));
         request.arrival = send.at;
+        request.session = request.session.or(sender.user.map(u64::from));
         request.client_queue_time = send.at - send.submitted;
         if let Some(places) = &mut self.places {
             places.take();
@@ -385,6 +386,7 @@ fn request(id: RequestId, prompt_tokens: u32, output_tokens: u32, max_tokens: u3
         priority: 0,
         prompt: Prompt::Unique,
         output_segment: segments::output(id),
+        session: None,
         deadline: None,
     }
 }
@@ -412,6 +414,7 @@ impl Utterance {
         Request {
             priority: self.priority,
             prompt: self.prompt,
+            session: Some(self.session),
             ..request(id, self.prompt_tokens, self.output_tokens, self.max_tokens)
         }
     }

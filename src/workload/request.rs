@@ -25,6 +25,8 @@ pub struct Request {
     pub prompt: Prompt,
     /// Identity of the generated tokens: token `j` is `(output_segment, prompt_tokens + j)`.
     pub output_segment: SegmentId,
+    /// The conversation or user that it belongs to, for routers that keep those together; `None` if it stands alone.
+    pub session: Option<u64>,
     /// The client gives up at this instant; `None` waits for ever.
     pub deadline: Option<Picos>,
 }

@@ -46,6 +46,8 @@ enum Turns {
 
 #[derive(Debug)]
 struct Session {
+    /// The number of its first request.
+    number: Option<u64>,
     user: Option<u32>,
     ahead: VecDeque<Turn>,
     priority: i64,
@@ -70,6 +72,8 @@ pub(super) struct Utterance {
     pub(super) output_tokens: u32,
     pub(super) max_tokens: u32,
     pub(super) priority: i64,
+    /// The conversation: the number of its first request.
+    pub(super) session: u64,
 }
 
 impl Sessions {
@@ -155,6 +159,7 @@ impl Sessions {
         }
         let session = Session {
             user,
+            number: None,
             ahead,
             priority,
             history,
@@ -195,6 +200,7 @@ impl Sessions {
             session.history_tokens = prompt_tokens + turn.output_tokens;
         }
         Utterance {
+            session: *session.number.get_or_insert(id.0),
             prompt_tokens,
             prompt,
             output_tokens: turn.output_tokens,

@@ -139,6 +139,7 @@ impl Ledger {
             }
             Outcome::TimedOut => self.aborted += 1,
             Outcome::Rejected => assert_eq!(story.output_tokens, 0),
+            Outcome::Failed => panic!("one replica that is always up does not fail"),
         }
         self.unforeseen += u64::from(account.ends_by_eos || !self.engine.switches.overrun_guard);
     }

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cluster;
 mod conservation;
 mod corners;
 mod determinism;

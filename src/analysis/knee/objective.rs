@@ -98,7 +98,7 @@ impl Objective {
 
 /// The share of good requests as it was counted, for a run that is not a sample of a steady state.
 pub(super) fn counted(summary: &Summary) -> Option<Estimate> {
-    let ended = summary.completed + summary.rejected + summary.timed_out;
+    let ended = summary.ended();
     let value = summary.good? as f64 / ended.max(1) as f64;
     Some(Estimate {
         value,

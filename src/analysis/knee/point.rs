@@ -67,7 +67,7 @@ pub struct Lost {
 
 impl Lost {
     fn of(summary: &Summary) -> Lost {
-        let ended = (summary.completed + summary.rejected + summary.timed_out).max(1) as f64;
+        let ended = summary.ended().max(1) as f64;
         Lost {
             refused: summary.rejected as f64 / ended,
             given_up: summary.timed_out as f64 / ended,

@@ -5,6 +5,7 @@
 //! but the shape; `resolve` is the only judge of values.
 
 mod arrivals;
+mod cluster;
 mod lengths;
 mod server;
 mod workload;
@@ -20,13 +21,12 @@ pub use arrivals::{
     RawArrivals, RawClosed, RawGamma, RawMmpp, RawMmppState, RawPoisson, RawProfile, RawRamp,
     RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
 };
+pub use cluster::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
-pub use server::{
-    RawCluster, RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy,
-};
+pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
 pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.

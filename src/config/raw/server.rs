@@ -66,30 +66,6 @@ pub enum RawKvDtype {
     Fp8E5m2,
 }
 
-/// What it is served on.
-#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RawCluster {
-    /// GPU id, `H100-SXM-80GB` (`plimsoll hw`; any shortening by whole parts), or the path of a hardware profile.
-    #[arg(long, value_name = "GPU", help_heading = "Machines")]
-    pub gpu: Option<String>,
-    /// Calibration of the step time: the name of a shipped one, or a path; default the best for this GPU and engine.
-    #[arg(long, value_name = "NAME", help_heading = "Machines")]
-    pub calibration: Option<String>,
-    /// Engine instances behind a router.
-    #[arg(long, value_name = "N", help_heading = "Machines")]
-    pub replicas: Option<Count>,
-    /// GPUs that share every layer of one replica (-tp).
-    #[arg(long, value_name = "N", help_heading = "Machines")]
-    pub tensor_parallel_size: Option<Count>,
-    /// Stages that a replica's layers are split into (-pp).
-    #[arg(long, value_name = "N", help_heading = "Machines")]
-    pub pipeline_parallel_size: Option<Count>,
-    /// Data-parallel engines inside one server (-dp).
-    #[arg(long, value_name = "N", help_heading = "Machines")]
-    pub data_parallel_size: Option<Count>,
-}
-
 /// How the engine is configured; what is left out comes from the engine profile.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

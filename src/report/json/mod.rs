@@ -111,7 +111,7 @@ fn totals(object: &mut Object, whole: &Summary) {
     };
     object.put("duration", whole.duration_s);
     object.put("completed", whole.completed);
-    object.put("failed", whole.rejected + whole.timed_out);
+    object.put("failed", whole.lost());
     object.put("total_input_tokens", whole.input_tokens);
     object.put("total_output_tokens", whole.output_tokens);
     object.put("request_throughput", per_second(whole.completed));
@@ -178,6 +178,7 @@ fn error(outcome: Outcome) -> &'static str {
         Outcome::Completed => "",
         Outcome::TimedOut => "timed out",
         Outcome::Rejected => "503 Service Unavailable",
+        Outcome::Failed => "replica failed",
     }
 }
 

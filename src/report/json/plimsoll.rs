@@ -122,6 +122,7 @@ fn stretch(summary: &Summary, chosen: &[f64]) -> Object {
         ("completed", summary.completed),
         ("rejected", summary.rejected),
         ("timed_out", summary.timed_out),
+        ("failed", summary.failed),
         ("inside", summary.inside),
         ("input_tokens", summary.input_tokens),
         ("output_tokens", summary.output_tokens),

@@ -1,0 +1,435 @@
+//! The replicas of a run and their router, as one thing that requests are sent to.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::rngs::ChaCha8Rng;
+use rand_distr::{Distribution, Exp};
+use rustc_hash::FxHashMap;
+
+use super::router::{Load, Router, View};
+use super::spec::{ChangeKind, ClusterSpec, Outages};
+use super::wakes::Wakes;
+use crate::engine::{Handle, Refusal, Replica, ScheduleRecord};
+use crate::facts::{Completion, Fact, Observer};
+use crate::ids::RequestId;
+use crate::rng::{Purpose, stream};
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Stream of the outages, beside that of the routers' draws.
+const OUTAGE_STREAM: u64 = 1;
+
+/// A request's place in the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    replica: usize,
+    handle: Handle,
+}
+
+/// Engines behind a router. The first engine stands apart: alone and always up, it is all there is to visit.
+pub(crate) struct Cluster {
+    engines: Vec<Replica>,
+    /// `None` for one engine that is always up.
+    routing: Option<Routing>,
+}
+
+/// What several engines need.
+struct Routing {
+    router: Box<dyn Router>,
+    loads: Vec<Load>,
+    wakes: Wakes,
+    /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
+    sent: FxHashMap<RequestId, (usize, u64)>,
+    /// What will happen to replicas.
+    changes: BinaryHeap<Reverse<(Picos, u32, Rank)>>,
+    outages: Option<(Outages, ChaCha8Rng)>,
+    next_report: Option<Picos>,
+    first_tokens: Vec<RequestId>,
+}
+
+/// Changes of one replica at one instant: it comes up before it drains, and fails last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Up,
+    Drain,
+    Fail,
+}
+
+impl From<ChangeKind> for Rank {
+    fn from(kind: ChangeKind) -> Rank {
+        match kind {
+            ChangeKind::Up => Rank::Up,
+            ChangeKind::Drain => Rank::Drain,
+            ChangeKind::Fail => Rank::Fail,
+        }
+    }
+}
+
+/// Hears first tokens on their way to the observer.
+struct Tap<'a, O> {
+    observer: &'a mut O,
+    first_tokens: &'a mut Vec<RequestId>,
+}
+
+impl<O: Observer> Observer for Tap<'_, O> {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        if let Fact::FirstToken { id, .. } = fact {
+            self.first_tokens.push(*id);
+        }
+        self.observer.observe(fact);
+    }
+}
+
+impl Cluster {
+    /// One engine that is always up.
+    pub(crate) fn single(engine: Replica) -> Cluster {
+        Cluster {
+            engines: vec![engine],
+            routing: None,
+        }
+    }
+
+    /// The engines of `spec`, all of them up at first but those whose first change is to come up.
+    pub(crate) fn new(engines: Vec<Replica>, spec: &ClusterSpec, block_size: u32, seed: u64) -> Cluster {
+        assert!(
+            engines.len() == spec.replicas as usize && !engines.is_empty(),
+            "a cluster has the engines it says"
+        );
+        let is_simple = engines.len() == 1 && spec.changes.is_empty() && spec.outages.is_none();
+        let routing = (!is_simple).then(|| Routing::new(spec, block_size, seed));
+        Cluster { engines, routing }
+    }
+
+    /// How many replicas, up or not.
+    pub(crate) fn replicas(&self) -> usize {
+        self.engines.len()
+    }
+
+    /// Who gets a request that is sent at `now`; `None` if no replica is up.
+    #[inline]
+    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
+        match &mut self.routing {
+            None => Some(0),
+            Some(routing) => routing.route(&self.engines, now, request),
+        }
+    }
+
+    /// A request that was routed to `replica` reaches its engine at `entry`.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        replica: usize,
+        entry: Picos,
+        request: Request,
+    ) -> Result<Ticket, (Refusal, Request)> {
+        let engine = &mut self.engines[replica];
+        match &mut self.routing {
+            None => engine
+                .offer(entry, request)
+                .map(|handle| Ticket { replica, handle }),
+            Some(routing) => routing.offer(engine, replica, entry, request),
+        }
+    }
+
+    /// Goes on to `horizon`, or until a request has left: see [`Replica::run`].
+    #[inline]
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        match &mut self.routing {
+            None => self.engines[0].run(horizon, observer, ended),
+            Some(routing) => routing.run(&mut self.engines, horizon, observer, ended),
+        }
+    }
+
+    /// The passes of loops that are due at `now`.
+    #[inline]
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+        match &mut self.routing {
+            None => self.engines[0].pass_at(now, observer),
+            Some(routing) => routing.pass_at(&mut self.engines, now, observer),
+        }
+    }
+
+    /// Whether nothing will happen without anything from outside.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.engines.iter().all(|engine| engine.next().is_none())
+    }
+
+    /// Requests inside.
+    pub(crate) fn inside(&self) -> usize {
+        self.engines.iter().map(Replica::inside).sum()
+    }
+
+    /// Some engine goes round in circles.
+    #[inline]
+    pub(crate) fn is_livelocked(&self) -> bool {
+        self.engines.iter().any(Replica::is_livelocked)
+    }
+
+    /// The client of a request gave up.
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        ticket: Ticket,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Completion> {
+        let engine = &mut self.engines[ticket.replica];
+        if self.routing.is_some() {
+            engine.run(now, observer, &mut Vec::new());
+        }
+        let completion = engine.abort(ticket.handle, now, observer);
+        if let Some(routing) = &mut self.routing {
+            routing.wakes.set(ticket.replica, engine.wake());
+        }
+        completion
+    }
+
+    /// A client has its answer, whatever it is.
+    #[inline]
+    pub(crate) fn answered(&mut self, completion: &Completion) {
+        if let Some(routing) = &mut self.routing {
+            routing.answered(completion);
+        }
+    }
+
+    /// When something next happens to a replica, rather than on it.
+    #[inline]
+    pub(crate) fn next_change(&self) -> Option<Picos> {
+        self.routing.as_ref().and_then(Routing::next_change)
+    }
+
+    /// What happens to replicas at `now`. Everything before has been run.
+    pub(crate) fn change<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        if let Some(routing) = &mut self.routing {
+            routing.change(&mut self.engines, now, observer, ended);
+        }
+    }
+
+    /// Everything that has happened up to `now` is told.
+    pub(crate) fn tell<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+        for engine in &mut self.engines {
+            // Whoever has something to do at this very instant is there already.
+            if self.routing.is_some() && engine.wake().is_some_and(|wake| wake.at > now) {
+                settle(engine, now, observer);
+            }
+            engine.tell(observer);
+        }
+    }
+
+    /// Usable KV blocks of a replica.
+    pub(crate) fn total_blocks(&self) -> u32 {
+        self.engines[0].total_blocks()
+    }
+
+    /// Keeps a record of every step of the first engine.
+    pub(crate) fn keep_log(&mut self) {
+        self.engines[0].keep_log();
+    }
+
+    /// The records kept so far.
+    pub(crate) fn take_log(&mut self) -> Vec<ScheduleRecord> {
+        self.engines[0].take_log()
+    }
+}
+
+/// Takes an engine on to `now`, before which nothing happens that others notice.
+fn settle<O: Observer>(engine: &mut Replica, now: Picos, observer: &mut O) {
+    let mut ended = Vec::new();
+    engine.run(now, observer, &mut ended);
+    assert!(ended.is_empty(), "an engine wakes up for every end");
+}
+
+impl Routing {
+    fn new(spec: &ClusterSpec, block_size: u32, seed: u64) -> Routing {
+        let replicas = spec.replicas as usize;
+        let router = spec.policy.router(replicas, block_size, seed);
+        let mut loads = vec![Load::default(); replicas];
+        for (index, load) in loads.iter_mut().enumerate() {
+            let first = spec
+                .changes
+                .iter()
+                .find(|change| change.replica as usize == index);
+            load.is_up = first.is_none_or(|change| change.kind != ChangeKind::Up);
+        }
+        let changes = spec.changes.iter();
+        let mut routing = Routing {
+            next_report: router.reports_every(),
+            router,
+            loads,
+            wakes: Wakes::new(replicas),
+            sent: FxHashMap::default(),
+            changes: changes
+                .map(|change| Reverse((change.at, change.replica, change.kind.into())))
+                .collect(),
+            outages: spec
+                .outages
+                .map(|outages| (outages, stream(seed, Purpose::Routing, OUTAGE_STREAM))),
+            first_tokens: Vec::new(),
+        };
+        (0..spec.replicas).for_each(|replica| routing.plan_outage(Picos::ZERO, replica, Rank::Fail));
+        routing
+    }
+
+    /// Draws when a replica fails next, or comes back, if replicas fail at random.
+    fn plan_outage(&mut self, now: Picos, replica: u32, what: Rank) {
+        let Some((outages, rng)) = &mut self.outages else {
+            return;
+        };
+        let mean_s = match what {
+            Rank::Fail => outages.mean_up_s,
+            _ => outages.mean_down_s,
+        };
+        let law = Exp::new(1.0 / mean_s).expect("the mean of a time is positive");
+        let delay = Picos::from_seconds(law.sample(rng));
+        if let Some(at) = now.checked_add(delay) {
+            self.changes.push(Reverse((at, replica, what)));
+        }
+    }
+
+    fn route(&mut self, engines: &[Replica], now: Picos, request: &Request) -> Option<usize> {
+        let view = View {
+            loads: &self.loads,
+            cached_tokens: &|index| engines[index].cached_tokens(request),
+        };
+        let replica = self.router.route(request, now, &view)?;
+        assert!(self.loads[replica].is_up, "a router chooses among those up");
+        Some(replica)
+    }
+
+    fn offer(
+        &mut self,
+        engine: &mut Replica,
+        replica: usize,
+        entry: Picos,
+        request: Request,
+    ) -> Result<Ticket, (Refusal, Request)> {
+        let (id, tokens) = (
+            request.id,
+            u64::from(request.prompt_tokens) + u64::from(request.max_tokens),
+        );
+        let handle = engine.offer(entry, request)?;
+        self.sent.insert(id, (replica, tokens));
+        let load = &mut self.loads[replica];
+        load.requests += 1;
+        load.tokens += tokens;
+        self.wakes.set(replica, engine.wake());
+        Ok(Ticket { replica, handle })
+    }
+
+    fn answered(&mut self, completion: &Completion) {
+        // A refused request was never sent.
+        if let Some((replica, tokens)) = self.sent.remove(&completion.id) {
+            self.loads[replica].requests -= 1;
+            self.loads[replica].tokens -= tokens;
+            self.router.answered(replica, completion);
+        }
+    }
+
+    /// Visits whoever wakes up first, until the horizon. An engine goes on alone as long as it stays the first.
+    fn run<O: Observer>(
+        &mut self,
+        engines: &mut [Replica],
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        let mut now = Picos::ZERO;
+        while let Some((replica, wake)) = self.wakes.first() {
+            if wake.at > horizon || (wake.at == horizon && wake.is_pass) {
+                return now;
+            }
+            let engine = &mut engines[replica];
+            if engine.is_livelocked() {
+                return now;
+            }
+            let mut tap = Tap {
+                observer,
+                first_tokens: &mut self.first_tokens,
+            };
+            if wake.is_pass {
+                engine.pass_at(wake.at, &mut tap);
+                now = now.max(wake.at);
+            } else {
+                let alone_until = horizon.min(self.wakes.second());
+                now = now.max(engine.run(alone_until, &mut tap, ended));
+            }
+            self.wakes.set(replica, engine.wake());
+            self.hear_first_tokens();
+            if !ended.is_empty() {
+                return now;
+            }
+        }
+        now
+    }
+
+    fn hear_first_tokens(&mut self) {
+        if self.router.follows_first_tokens() {
+            for id in self.first_tokens.drain(..) {
+                self.router.first_token(id);
+            }
+        }
+        self.first_tokens.clear();
+    }
+
+    fn pass_at<O: Observer>(&mut self, engines: &mut [Replica], now: Picos, observer: &mut O) {
+        while let Some((replica, wake)) = self.wakes.first()
+            && wake.is_pass
+            && wake.at == now
+        {
+            engines[replica].pass_at(now, observer);
+            self.wakes.set(replica, engines[replica].wake());
+        }
+    }
+
+    fn next_change(&self) -> Option<Picos> {
+        let change = self.changes.peek().map(|&Reverse((at, ..))| at);
+        match (change, self.next_report) {
+            (Some(change), Some(report)) => Some(change.min(report)),
+            (change, report) => change.or(report),
+        }
+    }
+
+    fn change<O: Observer>(
+        &mut self,
+        engines: &mut [Replica],
+        now: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
+        while let Some(&Reverse((at, replica, what))) = self.changes.peek()
+            && at <= now
+        {
+            self.changes.pop();
+            let (index, engine) = (replica as usize, &mut engines[replica as usize]);
+            match what {
+                Rank::Up => {
+                    self.loads[index].is_up = true;
+                    self.plan_outage(now, replica, Rank::Fail);
+                }
+                Rank::Drain => self.loads[index].is_up = false,
+                Rank::Fail => {
+                    self.loads[index].is_up = false;
+                    settle(engine, now, observer);
+                    engine.fail(now, observer, ended);
+                    self.wakes.set(index, engine.wake());
+                    self.plan_outage(now, replica, Rank::Up);
+                }
+            }
+        }
+        if self.next_report.is_some_and(|due| due <= now) {
+            for (engine, load) in engines.iter_mut().zip(&mut self.loads) {
+                settle(engine, now, observer);
+                load.reported = engine.state();
+            }
+            self.next_report = self
+                .router
+                .reports_every()
+                .and_then(|every| now.checked_add(every));
+        }
+    }
+}

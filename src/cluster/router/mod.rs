@@ -1,0 +1,137 @@
+//! Who gets a request: the routers of the field.
+//!
+//! A router sees what a real one sees: the requests that it sent and that have not been answered, and, where the real
+//! one is told, the engines' own reports. It sees replicas that are up only.
+
+mod balance;
+mod cache_aware;
+mod hashing;
+mod reports;
+mod text_tree;
+
+pub use cache_aware::CacheAware;
+pub use reports::{DataParallelScore, KvEvents};
+
+use rand::rngs::ChaCha8Rng;
+
+use crate::engine::State;
+use crate::facts::Completion;
+use crate::ids::RequestId;
+use crate::rng::{Purpose, stream};
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// A routing policy and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Policy {
+    /// In turn.
+    RoundRobin,
+    /// Uniformly at random.
+    Random,
+    /// Fewest requests in flight; of equals the first.
+    LeastRequests,
+    /// Fewest tokens in flight: prompt plus `max_tokens` of each request; of equals the first.
+    LeastTokens,
+    /// The less loaded by requests of two distinct random ones; the first of equals (`sglang_router`, `power_of_two`).
+    PowerOfTwo,
+    /// The replica that a conversation or user was on before; a new one in turn.
+    SessionAffinity,
+    /// By a hash of the first 256 prompt tokens on a ring, if its load is at most 1.25 times the mean, else the least
+    /// loaded (`sglang_router`, `prefix_hash`).
+    PrefixHash,
+    /// `sglang_router`, `cache_aware`.
+    CacheAware(CacheAware),
+    /// A router that follows the engines' KV events (NVIDIA Dynamo, `DefaultWorkerSelector` at temperature 0).
+    KvEvents(KvEvents),
+    /// vLLM's balancer between the engines of one data-parallel server (`DPLBAsyncMPClient`).
+    VllmDataParallel(DataParallelScore),
+}
+
+/// What a router knows of a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// It takes requests.
+    pub is_up: bool,
+    /// Requests sent to it and not answered.
+    pub requests: u32,
+    /// Their prompt tokens and `max_tokens`.
+    pub tokens: u64,
+    /// What it reported last, where reports are asked for.
+    pub reported: State,
+}
+
+/// All replicas, as a router sees them.
+pub struct View<'a> {
+    /// One for each replica.
+    pub loads: &'a [Load],
+    /// Tokens of the request's prompt that a replica has cached, as its KV events tell.
+    pub cached_tokens: &'a dyn Fn(usize) -> u32,
+}
+
+impl View<'_> {
+    /// The replicas that are up, with their loads.
+    pub fn up(&self) -> impl Iterator<Item = (usize, &Load)> {
+        self.loads.iter().enumerate().filter(|(_, load)| load.is_up)
+    }
+
+    /// The first of those that are up whose `key` is smallest.
+    fn least<K: PartialOrd>(&self, key: impl Fn(usize, &Load) -> K) -> Option<usize> {
+        let mut best: Option<(K, usize)> = None;
+        for (index, load) in self.up() {
+            let rank = key(index, load);
+            if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                best = Some((rank, index));
+            }
+        }
+        best.map(|(_, index)| index)
+    }
+
+    fn fewest_requests(&self) -> Option<usize> {
+        self.least(|_, load| load.requests)
+    }
+}
+
+/// Decides who gets a request. One method is needed; a policy with a memory of its own also hears of answers.
+pub trait Router: Send {
+    /// The replica that gets `request` at `now`, one of those up; `None` if none is.
+    fn route(&mut self, request: &Request, now: Picos, view: &View<'_>) -> Option<usize>;
+
+    /// The first token of a request has come; told only to those who [ask](Router::follows_first_tokens).
+    fn first_token(&mut self, _request: RequestId) {}
+
+    /// Whether [`Router::first_token`] is called.
+    fn follows_first_tokens(&self) -> bool {
+        false
+    }
+
+    /// A request that was routed to `replica` has left.
+    fn answered(&mut self, _replica: usize, _completion: &Completion) {}
+
+    /// How often engines report how full they are; `None` if nobody asks.
+    fn reports_every(&self) -> Option<Picos> {
+        None
+    }
+}
+
+impl Policy {
+    /// A router of this policy for so many replicas.
+    #[must_use]
+    pub fn router(self, replicas: usize, block_size: u32, seed: u64) -> Box<dyn Router> {
+        match self {
+            Policy::RoundRobin => Box::new(balance::RoundRobin::default()),
+            Policy::Random => Box::new(balance::Random::new(rng(seed))),
+            Policy::LeastRequests => Box::new(balance::LeastRequests),
+            Policy::LeastTokens => Box::new(balance::LeastTokens),
+            Policy::PowerOfTwo => Box::new(balance::PowerOfTwo::new(rng(seed))),
+            Policy::SessionAffinity => Box::new(hashing::SessionAffinity::default()),
+            Policy::PrefixHash => Box::new(hashing::PrefixHash::new(replicas)),
+            Policy::CacheAware(options) => Box::new(cache_aware::CacheAwareRouter::new(options, replicas)),
+            Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, replicas, block_size)),
+            Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score, replicas)),
+        }
+    }
+}
+
+fn rng(seed: u64) -> ChaCha8Rng {
+    stream(seed, Purpose::Routing, 0)
+}

@@ -1,0 +1,175 @@
+//! Routers that are told by the engines: of their queues, or of their caches.
+
+use rustc_hash::FxHashMap;
+
+use super::{Load, Router, View};
+use crate::engine::State;
+use crate::facts::Completion;
+use crate::ids::RequestId;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Engines report at least as often (V1-86).
+const REPORT_EVERY: Picos = Picos(100_000_000_000);
+
+/// How a data-parallel vLLM server ranks its engines (V1-86).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataParallelScore {
+    /// 0.11: four times the waiting, and the running; a request sent since the last report counts as waiting.
+    FourfoldWaiting,
+    /// 0.33: the requests in flight, more where requests wait and more than half of the KV blocks are used.
+    InFlight,
+}
+
+/// vLLM's balancer.
+#[derive(Debug)]
+pub(super) struct VllmDataParallel {
+    score: DataParallelScore,
+    start: usize,
+    /// Requests sent to each engine since its last report, and that report.
+    since: Vec<(u32, State)>,
+}
+
+impl VllmDataParallel {
+    pub(super) fn new(score: DataParallelScore, replicas: usize) -> VllmDataParallel {
+        VllmDataParallel {
+            score,
+            start: 0,
+            since: vec![(0, State::default()); replicas],
+        }
+    }
+
+    fn rank(&mut self, index: usize, load: &Load) -> f64 {
+        let State {
+            running,
+            waiting,
+            kv_usage,
+        } = load.reported;
+        match self.score {
+            DataParallelScore::InFlight => {
+                let in_flight = load.requests.max(waiting + running);
+                f64::from(in_flight) + f64::from(waiting) * 6.0 * (kv_usage - 0.5).max(0.0)
+            }
+            DataParallelScore::FourfoldWaiting => {
+                let (sent, report) = &mut self.since[index];
+                if *report != load.reported {
+                    (*sent, *report) = (0, load.reported);
+                }
+                f64::from(4 * (waiting + *sent) + running)
+            }
+        }
+    }
+}
+
+impl Router for VllmDataParallel {
+    fn route(&mut self, _: &Request, _: Picos, view: &View<'_>) -> Option<usize> {
+        let replicas = view.loads.len();
+        let mut best: Option<(f64, usize)> = None;
+        for ahead in 0..replicas {
+            let index = (self.start + ahead) % replicas;
+            let load = &view.loads[index];
+            if !load.is_up {
+                continue;
+            }
+            let rank = self.rank(index, load);
+            if best.is_none_or(|(least, _)| rank < least) {
+                best = Some((rank, index));
+            }
+        }
+        self.start = (self.start + 1) % replicas;
+        let (_, chosen) = best?;
+        self.since[chosen].0 += 1;
+        Some(chosen)
+    }
+
+    fn reports_every(&self) -> Option<Picos> {
+        Some(REPORT_EVERY)
+    }
+}
+
+/// Parameters of a router that follows KV events.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KvEvents {
+    /// ω: what a prompt token to compute weighs against a block that decodes (RT-10).
+    pub overlap_weight: f64,
+}
+
+impl Default for KvEvents {
+    fn default() -> Self {
+        KvEvents { overlap_weight: 1.0 }
+    }
+}
+
+/// A request that the router has not seen the end of.
+#[derive(Debug)]
+struct Active {
+    replica: usize,
+    /// Tokens to compute before the first token; 0 once that has come.
+    prefill_tokens: u64,
+    blocks: u64,
+}
+
+/// RT-10 to RT-12 at temperature 0. KV events are taken to arrive at once.
+#[derive(Debug)]
+pub(super) struct KvEventRouter {
+    options: KvEvents,
+    block_size: u32,
+    active: FxHashMap<RequestId, Active>,
+    /// Of the active requests on each replica.
+    prefill_tokens: Vec<u64>,
+    blocks: Vec<u64>,
+}
+
+impl KvEventRouter {
+    pub(super) fn new(options: KvEvents, replicas: usize, block_size: u32) -> KvEventRouter {
+        KvEventRouter {
+            options,
+            block_size,
+            active: FxHashMap::default(),
+            prefill_tokens: vec![0; replicas],
+            blocks: vec![0; replicas],
+        }
+    }
+}
+
+impl Router for KvEventRouter {
+    fn route(&mut self, request: &Request, _: Picos, view: &View<'_>) -> Option<usize> {
+        let mut best: Option<(f64, usize, u32)> = None;
+        for (index, _) in view.up() {
+            let cached = (view.cached_tokens)(index).min(request.prompt_tokens);
+            let prefill = self.prefill_tokens[index] + u64::from(request.prompt_tokens - cached);
+            let logit = self.options.overlap_weight * prefill as f64 / f64::from(self.block_size)
+                + self.blocks[index] as f64;
+            if best.is_none_or(|(least, ..)| logit < least) {
+                best = Some((logit, index, cached));
+            }
+        }
+        let (_, replica, cached) = best?;
+        let active = Active {
+            replica,
+            prefill_tokens: u64::from(request.prompt_tokens - cached),
+            blocks: u64::from(request.prompt_tokens.div_ceil(self.block_size)),
+        };
+        self.prefill_tokens[replica] += active.prefill_tokens;
+        self.blocks[replica] += active.blocks;
+        self.active.insert(request.id, active);
+        Some(replica)
+    }
+
+    fn first_token(&mut self, request: RequestId) {
+        if let Some(active) = self.active.get_mut(&request) {
+            self.prefill_tokens[active.replica] -= std::mem::take(&mut active.prefill_tokens);
+        }
+    }
+
+    fn follows_first_tokens(&self) -> bool {
+        true
+    }
+
+    fn answered(&mut self, _: usize, completion: &Completion) {
+        if let Some(active) = self.active.remove(&completion.id) {
+            self.prefill_tokens[active.replica] -= active.prefill_tokens;
+            self.blocks[active.replica] -= active.blocks;
+        }
+    }
+}

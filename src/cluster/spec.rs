@@ -1,0 +1,67 @@
+//! What a cluster is made of, beside its engines.
+
+use super::router::Policy;
+use crate::units::Picos;
+
+/// Replicas, who routes between them, and when they come and go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterSpec {
+    /// Engine instances, all alike.
+    pub replicas: u32,
+    /// Who gets a request.
+    pub policy: Policy,
+    /// What happens to replicas at given times, in order of time.
+    pub changes: Vec<Change>,
+    /// Failures at random times.
+    pub outages: Option<Outages>,
+}
+
+impl ClusterSpec {
+    /// One replica that is always up.
+    #[must_use]
+    pub fn single() -> ClusterSpec {
+        ClusterSpec::of(1, Policy::RoundRobin)
+    }
+
+    /// So many replicas that are always up.
+    #[must_use]
+    pub fn of(replicas: u32, policy: Policy) -> ClusterSpec {
+        ClusterSpec {
+            replicas,
+            policy,
+            changes: Vec::new(),
+            outages: None,
+        }
+    }
+}
+
+/// Something happens to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Picos,
+    /// Which, from 0.
+    pub replica: u32,
+    /// What.
+    pub kind: ChangeKind,
+}
+
+/// What can happen to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It fails: everybody inside is lost with its cache.
+    Fail,
+    /// It takes requests, its cache empty: after a failure or a start, whose delay is in the time of the change.
+    Up,
+    /// It takes no new requests and finishes those inside.
+    Drain,
+}
+
+/// Every replica fails by itself, at exponential times, and comes back after exponential times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outages {
+    /// Mean time between recovery and the next failure (MTBF), in seconds.
+    pub mean_up_s: f64,
+    /// Mean time to recovery (MTTR), restart included, in seconds.
+    pub mean_down_s: f64,
+}

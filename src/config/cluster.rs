@@ -1,0 +1,274 @@
+//! Replicas and what is between them.
+
+use super::document::Source;
+use super::judge::Judge;
+use super::profile::Startup;
+use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
+use crate::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy};
+use crate::cluster::{Change, ChangeKind, ClusterSpec, Outages};
+use crate::model::{LayerGroup, Mlp, ModelShape};
+
+/// More replicas than anybody routes between.
+const REPLICAS_MAX: u64 = 4096;
+
+/// Resolves replicas, router and events.
+pub(super) fn resolve(
+    judge: &mut Judge,
+    raw: &RawCluster,
+    model: Option<&ModelShape>,
+    startup: Startup,
+) -> ClusterSpec {
+    let balancer = Policy::VllmDataParallel(match startup.data_parallel_by_waiting {
+        true => DataParallelScore::FourfoldWaiting,
+        false => DataParallelScore::InFlight,
+    });
+    let (replicas, policy) = match data_parallel(judge, raw, model) {
+        Some(engines) => (engines, balancer),
+        None => replicas(judge, raw, balancer),
+    };
+    refuse_foreign_options(judge, raw, policy);
+    ClusterSpec {
+        replicas,
+        policy,
+        changes: changes(judge, &raw.events, replicas),
+        outages: outages(judge, raw),
+    }
+}
+
+/// The tensor-parallel size; refuses layouts that are not modelled.
+pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
+    let key = "cluster.pipeline_parallel_size";
+    if let Some(count) = raw.pipeline_parallel_size
+        && judge.required(key, count, (1, 1 << 16)) > 1
+    {
+        let help = "simulate one stage's share, or use tensor parallelism";
+        judge.wrong_help(key, "must be 1", "pipeline parallelism is not modelled yet", help);
+    }
+    let source = Source::Assumption("one GPU".to_string());
+    judge.count(
+        "cluster.tensor_parallel_size",
+        raw.tensor_parallel_size,
+        (1, 1024),
+        1,
+        source,
+    )
+}
+
+/// Engines of a data-parallel server, if there is more than one.
+fn data_parallel(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> Option<u32> {
+    let key = "cluster.data_parallel_size";
+    let engines = judge.required(key, raw.data_parallel_size?, (1, REPLICAS_MAX));
+    if engines <= 1 {
+        return None;
+    }
+    if raw.replicas.is_some() || raw.router.is_some() {
+        let help = "give either --data-parallel-size, or --replicas with --router";
+        judge.wrong_help(
+            key,
+            "does not go with replicas",
+            "several data-parallel servers behind a router are not modelled",
+            help,
+        );
+    }
+    if model.is_some_and(has_experts) {
+        judge.wrong_help(
+            key,
+            "must be 1 for a model with experts",
+            "its engines would step together, which is not modelled yet",
+            "--replicas N simulates N separate servers",
+        );
+    }
+    Some(engines)
+}
+
+fn has_experts(model: &ModelShape) -> bool {
+    let is_moe = |group: &LayerGroup| matches!(group.mlp, Mlp::Experts { .. });
+    model.layers.iter().any(is_moe)
+}
+
+fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Policy) {
+    let replicas = match raw.replicas {
+        Some(count) => judge.required("cluster.replicas", count, (1, REPLICAS_MAX)),
+        None => 1,
+    };
+    let Some(router) = raw.router else {
+        if replicas > 1 {
+            let source = Source::Assumption("what most load balancers do".to_string());
+            judge.assume("cluster.router", "round_robin".to_string(), source);
+        }
+        return (replicas, Policy::RoundRobin);
+    };
+    let policy = match router {
+        RawRouter::RoundRobin => Policy::RoundRobin,
+        RawRouter::Random => Policy::Random,
+        RawRouter::LeastRequests => Policy::LeastRequests,
+        RawRouter::LeastTokens => Policy::LeastTokens,
+        RawRouter::PowerOfTwo => Policy::PowerOfTwo,
+        RawRouter::SessionAffinity => Policy::SessionAffinity,
+        RawRouter::PrefixHash => Policy::PrefixHash,
+        RawRouter::CacheAware => cache_aware(judge, raw),
+        RawRouter::KvEvents => kv_events(judge, raw),
+        RawRouter::VllmDataParallel => balancer,
+    };
+    (replicas, policy)
+}
+
+fn cache_aware(judge: &mut Judge, raw: &RawCluster) -> Policy {
+    let source = || Source::Assumption("default of sglang_router".to_string());
+    let options = CacheAware::default();
+    let key = "cluster.cache_threshold";
+    let cache_threshold = judge.take(key, raw.cache_threshold, options.cache_threshold, source());
+    judge.fraction(key, cache_threshold, true, true);
+    let balance_abs_threshold = judge.count(
+        "cluster.balance_abs_threshold",
+        raw.balance_abs_threshold,
+        (0, 1 << 30),
+        options.balance_abs_threshold.into(),
+        source(),
+    );
+    let key = "cluster.balance_rel_threshold";
+    let balance_rel_threshold = judge.take(
+        key,
+        raw.balance_rel_threshold,
+        options.balance_rel_threshold,
+        source(),
+    );
+    judge.number(
+        key,
+        balance_rel_threshold,
+        |factor| factor >= 1.0,
+        "must be at least 1",
+    );
+    Policy::CacheAware(CacheAware {
+        cache_threshold,
+        balance_abs_threshold,
+        balance_rel_threshold,
+        ..options
+    })
+}
+
+fn kv_events(judge: &mut Judge, raw: &RawCluster) -> Policy {
+    let key = "cluster.overlap_weight";
+    let source = Source::Assumption("default of Dynamo's router".to_string());
+    let overlap_weight = judge.take(
+        key,
+        raw.overlap_weight,
+        KvEvents::default().overlap_weight,
+        source,
+    );
+    judge.number(key, overlap_weight, |weight| weight >= 0.0, "must be at least 0");
+    Policy::KvEvents(KvEvents { overlap_weight })
+}
+
+/// An option of a router that is not the one in use would be ignored.
+fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, policy: Policy) {
+    let is_cache_aware = matches!(policy, Policy::CacheAware(_));
+    let options = [
+        (
+            "cache_threshold",
+            raw.cache_threshold.is_some(),
+            "cache_aware",
+            is_cache_aware,
+        ),
+        (
+            "balance_abs_threshold",
+            raw.balance_abs_threshold.is_some(),
+            "cache_aware",
+            is_cache_aware,
+        ),
+        (
+            "balance_rel_threshold",
+            raw.balance_rel_threshold.is_some(),
+            "cache_aware",
+            is_cache_aware,
+        ),
+        (
+            "overlap_weight",
+            raw.overlap_weight.is_some(),
+            "kv_events",
+            matches!(policy, Policy::KvEvents(_)),
+        ),
+    ];
+    for (name, is_given, owner, is_in_use) in options {
+        if is_given && !is_in_use {
+            judge.wrong_help(
+                &format!("cluster.{name}"),
+                "has no effect",
+                format!("only the router {owner} has it"),
+                format!("add --router {owner}, or leave it out"),
+            );
+        }
+    }
+}
+
+fn outages(judge: &mut Judge, raw: &RawCluster) -> Option<Outages> {
+    let (between, recovery) = (
+        "cluster.mean_time_between_failures",
+        "cluster.mean_time_to_recovery",
+    );
+    match (&raw.mean_time_between_failures, &raw.mean_time_to_recovery) {
+        (None, None) => None,
+        (Some(up), Some(down)) => Some(Outages {
+            mean_up_s: judge.duration(between, up, false)?.seconds(),
+            mean_down_s: judge.duration(recovery, down, false)?.seconds(),
+        }),
+        (Some(_), None) => {
+            judge.wrong_help(
+                between,
+                "needs a mean time to recovery",
+                "given alone",
+                "add --mean-time-to-recovery",
+            );
+            None
+        }
+        (None, Some(_)) => {
+            judge.wrong_help(
+                recovery,
+                "needs a mean time between failures",
+                "given alone",
+                "add --mean-time-between-failures",
+            );
+            None
+        }
+    }
+}
+
+fn changes(judge: &mut Judge, events: &[RawReplicaEvent], replicas: u32) -> Vec<Change> {
+    let mut changes: Vec<Change> = events
+        .iter()
+        .enumerate()
+        .filter_map(|(index, event)| change(judge, index, event, replicas))
+        .collect();
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+fn change(judge: &mut Judge, index: usize, event: &RawReplicaEvent, replicas: u32) -> Option<Change> {
+    let key = |name: &str| format!("cluster.events.{index}.{name}");
+    let (Some(at), Some(replica), Some(kind)) = (&event.at, event.replica, event.kind) else {
+        judge.wrong_help(
+            &format!("cluster.events.{index}"),
+            "is not whole",
+            "an event has `at`, `replica` and `kind`",
+            "write { at = \"60 s\", replica = 0, kind = \"fail\" }",
+        );
+        return None;
+    };
+    if replica.0 >= u64::from(replicas) {
+        judge.wrong(
+            &key("replica"),
+            "is no replica",
+            format!("there are {replicas}, numbered from 0"),
+        );
+        return None;
+    }
+    Some(Change {
+        at: judge.duration(&key("at"), at, true)?,
+        replica: replica.0 as u32,
+        kind: match kind {
+            RawReplicaChange::Fail => ChangeKind::Fail,
+            RawReplicaChange::Up => ChangeKind::Up,
+            RawReplicaChange::Drain => ChangeKind::Drain,
+        },
+    })
+}

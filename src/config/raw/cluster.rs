@@ -1,0 +1,122 @@
+//! What it is served on: machines, replicas, the router between them, and when replicas come and go.
+
+use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::scalar::{Count, Duration};
+
+/// What it is served on.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawCluster {
+    /// GPU id, `H100-SXM-80GB` (`plimsoll hw`; any shortening by whole parts), or the path of a hardware profile.
+    #[arg(long, value_name = "GPU", help_heading = "Machines")]
+    pub gpu: Option<String>,
+    /// Calibration of the step time: the name of a shipped one, or a path; default the best for this GPU and engine.
+    #[arg(long, value_name = "NAME", help_heading = "Machines")]
+    pub calibration: Option<String>,
+    /// GPUs that share every layer of one replica (-tp).
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub tensor_parallel_size: Option<Count>,
+    /// Stages that a replica's layers are split into (-pp).
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub pipeline_parallel_size: Option<Count>,
+    /// Data-parallel engines inside one vLLM server, balanced as it does (-dp); dense models only.
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub data_parallel_size: Option<Count>,
+    /// Engine instances behind a router.
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    pub replicas: Option<Count>,
+    /// Who gets a request.
+    #[arg(long, value_name = "POLICY", help_heading = "Cluster")]
+    pub router: Option<RawRouter>,
+    /// cache_aware: share of a prompt that must match for the match to decide.
+    #[arg(
+        long,
+        value_name = "FRACTION",
+        help_heading = "Cluster",
+        allow_negative_numbers = true
+    )]
+    pub cache_threshold: Option<f64>,
+    /// cache_aware: loads are out of balance if they differ by more requests …
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    pub balance_abs_threshold: Option<Count>,
+    /// cache_aware: … and by more than this factor.
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        help_heading = "Cluster",
+        allow_negative_numbers = true
+    )]
+    pub balance_rel_threshold: Option<f64>,
+    /// kv_events: what a prompt token to compute weighs against a block that decodes.
+    #[arg(
+        long,
+        value_name = "WEIGHT",
+        help_heading = "Cluster",
+        allow_negative_numbers = true
+    )]
+    pub overlap_weight: Option<f64>,
+    /// Mean time between a replica's start and its failure (MTBF); both means or neither.
+    #[arg(long, value_name = "TIME", help_heading = "Cluster")]
+    pub mean_time_between_failures: Option<Duration>,
+    /// Mean time until a failed replica serves again (MTTR), its start included.
+    #[arg(long, value_name = "TIME", help_heading = "Cluster")]
+    pub mean_time_to_recovery: Option<Duration>,
+    /// What happens to replicas at given times.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<RawReplicaEvent>,
+}
+
+/// Who gets a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake")]
+pub enum RawRouter {
+    /// In turn.
+    RoundRobin,
+    /// Uniformly at random.
+    Random,
+    /// Fewest requests in flight.
+    LeastRequests,
+    /// Fewest tokens in flight, prompt plus max_tokens.
+    LeastTokens,
+    /// The less loaded of two random replicas.
+    PowerOfTwo,
+    /// A conversation or user stays where it began.
+    SessionAffinity,
+    /// By a hash of the first 256 prompt tokens, unless that replica is overloaded.
+    PrefixHash,
+    /// SGLang's router: longest match in its own tree of texts, unless loads are out of balance.
+    CacheAware,
+    /// Dynamo's router: tokens to compute and blocks in use, by the engines' KV events.
+    KvEvents,
+    /// vLLM's balancer between data-parallel engines, on reports every 100 ms.
+    VllmDataParallel,
+}
+
+/// Something happens to a replica.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawReplicaEvent {
+    /// When, from the start of the run.
+    pub at: Option<Duration>,
+    /// Which replica, from 0.
+    pub replica: Option<Count>,
+    /// What.
+    pub kind: Option<RawReplicaChange>,
+}
+
+/// What can happen to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RawReplicaChange {
+    /// It fails: requests inside are lost, and its cache.
+    Fail,
+    /// It begins to take requests, empty. A replica whose first event this is starts down.
+    Up,
+    /// It takes no new requests and finishes those inside.
+    Drain,
+}

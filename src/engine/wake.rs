@@ -1,0 +1,87 @@
+//! What others need to know of a replica among several: when it next does something that they may notice, how full it
+//! is, what it has cached; and how it fails.
+//!
+//! A run of alike decode steps is noticed by nobody, so a replica is left alone until its run is over. That is what
+//! makes a step of one replica among many cost what it costs alone.
+
+use super::replica::Replica;
+use crate::facts::{Completion, Observer, Outcome};
+use crate::units::Picos;
+use crate::workload::{Prompt, Request};
+
+/// When a replica next does something by itself: earlier first, the end of a step before a pass of the loop (EV-6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wake {
+    /// When.
+    pub(crate) at: Picos,
+    /// It is a pass of the loop, not the end of a step.
+    pub(crate) is_pass: bool,
+}
+
+/// How full a replica is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct State {
+    /// Sequences in `running`.
+    pub running: u32,
+    /// Requests inside that are not running.
+    pub waiting: u32,
+    /// Share of the KV blocks that sequences use.
+    pub kv_usage: f64,
+}
+
+impl Replica {
+    /// When something next happens here that others may notice: an admission, a first token, a preemption, an end.
+    /// It may turn out that nothing does; nothing does before.
+    pub(crate) fn wake(&mut self) -> Option<Wake> {
+        if let Some(at) = self.next() {
+            let is_pass = self.is_about_to_pass();
+            if is_pass || !self.goes_on_plainly(Picos::MAX) {
+                return Some(Wake { at, is_pass });
+            }
+            let at = self.end_of_run();
+            return Some(Wake { at, is_pass: false });
+        }
+        None
+    }
+
+    /// When the run of alike steps that goes on is over, or the next request reaches the engine.
+    fn end_of_run(&mut self) -> Picos {
+        if !self.is_settled() {
+            return self.gpu_free.min(self.horizon_inside(Picos::MAX));
+        }
+        let end = self.run_ahead().end();
+        end.min(self.horizon_inside(Picos::MAX))
+    }
+
+    /// How full it is.
+    pub(crate) fn state(&self) -> State {
+        let (total, free) = (self.pool.total(), self.pool.free());
+        State {
+            running: self.sequences.running,
+            waiting: self.inside() as u32 - self.sequences.running,
+            kv_usage: f64::from(total - free) / f64::from(total),
+        }
+    }
+
+    /// Tokens at the head of a request's prompt that are cached here.
+    pub(crate) fn cached_tokens(&self, request: &Request) -> u32 {
+        match &request.prompt {
+            Prompt::Unique => 0,
+            Prompt::Pieces(pieces) => {
+                self.pool.look_up(pieces, request.prompt_tokens).blocks * self.config.block_size
+            }
+        }
+    }
+
+    /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.
+    pub(crate) fn fail<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        self.telling.flush(observer);
+        for handle in self.sequences.handles() {
+            if let Some(mut completion) = self.abort(handle, now, observer) {
+                completion.outcome = Outcome::Failed;
+                ended.push(completion);
+            }
+        }
+        self.restart(now);
+    }
+}
