@@ -10,6 +10,7 @@ mod common;
 
 mod alarms;
 mod closed;
+mod cluster;
 mod decode;
 mod many_servers;
 mod sharing;

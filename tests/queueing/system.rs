@@ -1,10 +1,11 @@
 //! Puts an engine, a step time and traffic together, and compares what comes out.
 
 use plimsoll::analysis::{LoadKind, Precision, RunResult, judge};
+use plimsoll::cluster::ClusterSpec;
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::EngineConfig;
-use plimsoll::metrics::{Recorder, Records};
+use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 use plimsoll::sim::{Frontend, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Endings, Generator, Lengths, WorkloadSpec};
@@ -141,6 +142,33 @@ pub(crate) fn run(
         LoadKind::of(spec),
         &Precision::default(),
     );
+    assert_eq!(result.violations, Vec::<String>::new());
+    result
+}
+
+/// The same on several alike replicas behind a router.
+pub(crate) fn run_cluster(
+    engine: &EngineConfig,
+    cluster: &ClusterSpec,
+    cost: impl Fn() -> Box<dyn StepCost>,
+    spec: &WorkloadSpec,
+    seed: u64,
+) -> RunResult {
+    let mut recorder = Recorder::new(RecorderOptions {
+        fleet: Fleet {
+            replicas: cluster.replicas,
+            kv_blocks: engine.num_gpu_blocks - 1,
+            block_size: engine.block_size,
+        },
+        slo: SloLimits::default(),
+        records: Records::None,
+    });
+    let costs = (0..cluster.replicas).map(|_| cost()).collect();
+    let (frontend, traffic) = (Frontend::default(), Generator::new(spec, seed));
+    let mut simulation = Simulation::of_cluster(engine, costs, cluster, seed, frontend, traffic);
+    simulation.advance(Until::DRAINED, &mut recorder);
+    let seen = recorder.finish(simulation.now());
+    let result = judge(seen, LoadKind::of(spec), &Precision::default());
     assert_eq!(result.violations, Vec::<String>::new());
     result
 }
