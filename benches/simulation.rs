@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use plimsoll::cluster::ClusterSpec;
+use plimsoll::cluster::router::{CacheAware, KvEvents, Policy};
+use plimsoll::cost::StepCost;
 use plimsoll::cost::calibration::for_device;
 use plimsoll::cost::roofline::{Graphs, Placement, RooflineCost};
 use plimsoll::engine::EngineConfig;
@@ -182,6 +185,46 @@ fn shared(group: &mut BenchmarkGroup<'_, WallTime>) {
     });
 }
 
+/// 64 replicas at 10 requests/s each, nobody recording: in turn, by load, and by what they have cached.
+fn cluster(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let prefix = Prefix::Groups {
+        count: 1000,
+        prefix_len: 1024,
+        zipf: 1.0,
+        exact_shares: false,
+    };
+    let policies = [
+        ("cluster_round_robin", Policy::RoundRobin, false),
+        ("cluster_least_requests", Policy::LeastRequests, false),
+        (
+            "cluster_cache_aware",
+            Policy::CacheAware(CacheAware::default()),
+            true,
+        ),
+        ("cluster_kv_events", Policy::KvEvents(KvEvents::default()), true),
+    ];
+    group.throughput(Throughput::Elements(REQUESTS));
+    for (name, policy, caching) in policies {
+        let sharing = if caching { prefix.clone() } else { Prefix::None };
+        let spec = traffic(Arrivals::Poisson { request_rate: 640.0 }, sharing, Some(REQUESTS));
+        group.bench_function(name, |b| {
+            b.iter(|| black_box(run_bare(fleet(&spec, caching, policy))))
+        });
+    }
+}
+
+fn fleet(spec: &WorkloadSpec, caching: bool, policy: Policy) -> Simulation<Generator> {
+    let costs = (0..64).map(|_| Box::new(cost()) as Box<dyn StepCost>).collect();
+    Simulation::of_cluster(
+        &engine(caching),
+        costs,
+        &ClusterSpec::of(64, policy),
+        0,
+        Frontend::default(),
+        Generator::new(spec, 0),
+    )
+}
+
 /// Conversations at their own instants, with prefix caching; reading the trace is not measured.
 fn replayed(group: &mut BenchmarkGroup<'_, WallTime>) {
     let Some(data) = std::env::var_os("PLIMSOLL_DATA") else {
@@ -207,6 +250,7 @@ fn simulate(c: &mut Criterion) {
     group.sample_size(20);
     plain(&mut group);
     shared(&mut group);
+    cluster(&mut group);
     replayed(&mut group);
     group.finish();
 }

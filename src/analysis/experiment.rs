@@ -55,7 +55,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
         slo: experiment.slo,
         records: experiment.records,
     });
-    let kind = LoadKind::of(&scenario.workload);
+    let kind = LoadKind::of_scenario(scenario);
     let end = advance(&mut simulation, &mut recorder, experiment, kind, go_on);
     let load = load(kind, &simulation);
     let seen = recorder.finish(simulation.now());

@@ -243,6 +243,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         intervals,
         whole: seen.whole,
         little: seen.little,
+        by_replica: seen.by_replica,
         violations: seen.violations,
         series: seen.series,
         sampled_steps: seen.sampled_steps,

@@ -1,6 +1,7 @@
 //! What kind of traffic a run saw, which decides what may be asked of it.
 
 use crate::metrics::Sending;
+use crate::sim::Scenario;
 use crate::units::Picos;
 use crate::workload::{Arrivals, WorkloadSpec};
 
@@ -11,13 +12,22 @@ pub enum LoadKind {
     Open,
     /// The number of users or of requests in flight is fixed: nothing can grow without bound.
     Closed,
-    /// The load changes on purpose (a trace, a day curve, a ramp).
+    /// The load changes on purpose (a trace, a day curve, a ramp), or replicas come and go at set times.
     Varying,
     /// Everything at once.
     AllAtOnce,
 }
 
 impl LoadKind {
+    /// The kind of a scenario: what replicas can take changes on purpose, too.
+    #[must_use]
+    pub fn of_scenario(scenario: &Scenario) -> LoadKind {
+        match LoadKind::of(&scenario.workload) {
+            LoadKind::Open if !scenario.cluster.changes.is_empty() => LoadKind::Varying,
+            kind => kind,
+        }
+    }
+
     /// The kind of a workload.
     #[must_use]
     pub fn of(workload: &WorkloadSpec) -> LoadKind {

@@ -1,6 +1,6 @@
 //! Whether a run's figures describe the system or only the run.
 
-use crate::metrics::{LittleAudit, RequestRecord, SeriesPoint, Summary};
+use crate::metrics::{LittleAudit, ReplicaSummary, RequestRecord, SeriesPoint, Summary};
 
 /// What a run is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct RunResult {
     pub little: LittleAudit,
     /// Violations of conservation laws; empty on every correct run.
     pub violations: Vec<String>,
+    /// What each replica did over the whole run, where there are several.
+    pub by_replica: Vec<ReplicaSummary>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
     /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).

@@ -114,7 +114,7 @@ fn rate(flag: &str, rate: Option<f64>) -> anyhow::Result<Option<f64>> {
 
 /// Lengths of a run that were given and that the search replaces by its own.
 fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
-    if LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying {
+    if LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying {
         return Vec::new();
     }
     let given = resolved.provenance.iter().filter(|value| {
@@ -158,7 +158,7 @@ fn precision(resolved: &Resolved) -> Precision {
 
 /// What nobody gave, with the search's own precision in place of a run's length.
 fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
-    let varies = LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying;
+    let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let mut told: Vec<String> = present::assumptions(resolved)
         .into_iter()
         .filter(|told| !told.starts_with("precision = ") && (varies || !told.starts_with("duration = ")))
@@ -174,7 +174,7 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     let mut scenario = resolved.scenario.clone();
     scenario.workload = with_rate(&resolved.scenario.workload, rate);
     // A load that varies has a span of its own, which every rate runs through once; a law of arrivals has none.
-    let varies = LoadKind::of(&scenario.workload) == LoadKind::Varying;
+    let varies = LoadKind::of_scenario(&scenario) == LoadKind::Varying;
     if !varies {
         scenario.workload.num_prompts = None;
         scenario.workload.duration = None;
@@ -188,7 +188,7 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
 /// How far the knee may be off because the step time's parameters are. A load that varies has no knee of this kind.
 fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Option<FigureInterval> {
     let workload = &resolved.scenario.workload;
-    if LoadKind::of(workload) == LoadKind::Varying {
+    if LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying {
         return None;
     }
     let meets = |scenario: &Scenario, rate: f64| {
@@ -278,7 +278,7 @@ fn execute(
             assumptions: assumptions(resolved, &precision),
             is_interrupted,
             model,
-            load_varies: LoadKind::of(&resolved.scenario.workload) == LoadKind::Varying,
+            load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
         },
     );
     let mut text = match outputs.format {

@@ -38,6 +38,8 @@ shipped!(
     "no-chunked-prefill",
     "prefix-cold",
     "prefix-warm",
+    "dp-router",
+    "failover",
     "workloads/azure-conv-2023",
 );
 

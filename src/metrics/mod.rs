@@ -8,6 +8,7 @@
 mod audit;
 mod batches;
 mod buckets;
+mod by_replica;
 mod detail;
 mod distribution;
 mod in_flight;
@@ -25,6 +26,7 @@ pub(crate) mod single_server;
 mod stretch;
 mod summary;
 
+pub use by_replica::ReplicaSummary;
 pub use distribution::Distribution;
 pub use observation::{Observation, Sending};
 pub use options::{RecorderOptions, Records, SloLimits};

@@ -1,6 +1,7 @@
 //! A finished run as it was seen, and the averages over any stretch of it. Law: stretches are consecutive and complete.
 
 use super::LittleAudit;
+use super::by_replica::ReplicaSummary;
 use super::options::SloLimits;
 use super::stretch::{Fleet, Stretch};
 use super::summary::{RequestRecord, SeriesPoint, Summary};
@@ -37,6 +38,8 @@ pub struct Observation {
     pub whole: Summary,
     /// Little's law over all of it.
     pub little: LittleAudit,
+    /// What each replica did, where there are several.
+    pub by_replica: Vec<ReplicaSummary>,
     /// Broken conservation laws.
     pub violations: Vec<String>,
     /// State over time.

@@ -10,6 +10,7 @@
 
 use super::audit::Audit;
 use super::batches::Batches;
+use super::by_replica::ByReplica;
 use super::detail::Detail;
 use super::distribution::Distribution;
 use super::in_flight::{InFlight, Place};
@@ -44,6 +45,8 @@ pub struct Recorder {
     samples: Samples,
     audit: Audit,
     detail: Option<Detail>,
+    /// Of several replicas.
+    by_replica: Option<ByReplica>,
 }
 
 impl Recorder {
@@ -69,6 +72,7 @@ impl Recorder {
                 Records::Requests => Some(Detail::new(false)),
                 Records::WithItls => Some(Detail::new(true)),
             },
+            by_replica: (options.fleet.replicas > 1).then(|| ByReplica::new(options.fleet.replicas)),
         }
     }
 
@@ -121,7 +125,12 @@ impl Recorder {
         let mut whole = joined.summary(&fleet, inside, second_peak, self.options.slo.any());
         whole.duration_s = end.seconds();
         let little = self.audit.little(&joined, end, &self.in_flight);
-        let violations = self.audit.conclude(&whole, &little);
+        let mut violations = self.audit.conclude(&whole, &little);
+        let by_replica = self.by_replica.map_or_else(Vec::new, |replicas| {
+            let (by_replica, broken) = replicas.conclude(end);
+            violations.extend(broken);
+            by_replica
+        });
         let kv_units = fleet.kv_units_per_replica() as f64 * f64::from(fleet.replicas);
         Observation {
             stretches,
@@ -132,6 +141,7 @@ impl Recorder {
             end,
             whole,
             little,
+            by_replica,
             violations,
             series: self.series.points(end, kv_units),
             sampled_steps: self.samples.into_kept(),
@@ -230,6 +240,9 @@ impl Recorder {
             return;
         };
         self.audit.left(completion, &live);
+        if let Some(replicas) = &mut self.by_replica {
+            replicas.ended(completion, &live);
+        }
         match live.place {
             Place::Running => self.shift(completion.end, [-1, 0, -1]),
             _ => self.shift(completion.end, [-1, -1, 0]),
@@ -360,6 +373,9 @@ impl Observer for Recorder {
     fn observe(&mut self, fact: &Fact<'_>) {
         if let Some(detail) = &mut self.detail {
             detail.observe(fact, &mut self.audit);
+        }
+        if let Some(replicas) = &mut self.by_replica {
+            replicas.observe(fact);
         }
         match *fact {
             Fact::Arrived { request } => self.arrived(request.id, request.arrival, request.client_queue_time),

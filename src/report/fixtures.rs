@@ -173,6 +173,7 @@ pub(super) fn stable_run() -> RunResult {
             },
         },
         violations: vec![],
+        by_replica: vec![],
         series: series(),
         sampled_steps: vec![],
         records: None,

@@ -19,6 +19,7 @@ pub(crate) mod tables;
 pub mod text;
 mod text_knee;
 mod text_latency;
+mod text_replicas;
 pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
+use super::text_replicas;
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -264,6 +265,9 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
             percent(state.busy),
         ),
     );
+    if let Some(replicas) = text_replicas::replicas(result) {
+        fact(text, "replicas", &replicas);
+    }
     cache(text, shown);
     if let Some(machine) = machine(shown, meta) {
         fact(text, "machine", &machine);

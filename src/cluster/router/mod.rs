@@ -135,3 +135,6 @@ impl Policy {
 fn rng(seed: u64) -> ChaCha8Rng {
     stream(seed, Purpose::Routing, 0)
 }
+
+#[cfg(test)]
+mod tests;

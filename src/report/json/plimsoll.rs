@@ -5,7 +5,7 @@ use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
-use crate::metrics::{LittleCheck, Occupancy, Summary};
+use crate::metrics::{LittleCheck, Occupancy, ReplicaSummary, Summary};
 
 /// Percentiles of the steady state that are always written.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -36,6 +36,12 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     object.put("intervals_95", intervals(&result.intervals));
     object.put("whole", stretch(&result.whole, &meta.percentiles));
     object.put("little", little(result));
+    if !result.by_replica.is_empty() {
+        object.put(
+            "replicas",
+            result.by_replica.iter().map(replica).collect::<Vec<Value>>(),
+        );
+    }
     object.put("utilisation", utilisation(meta));
     object.put(
         "trust",
@@ -92,6 +98,25 @@ pub(super) fn figure_interval(figure: &FigureInterval) -> Object {
         named(parts.map(|(component, part)| (component.name(), (*part).into()))),
     );
     object
+}
+
+/// What one replica did over the whole run.
+fn replica(replica: &ReplicaSummary) -> Value {
+    let mut object = Object::default();
+    for (key, number) in [
+        ("admitted", replica.admitted),
+        ("completed", replica.completed),
+        ("lost", replica.lost),
+        ("output_tokens", replica.output_tokens),
+        ("preemptions", replica.preemptions),
+        ("cache_queries_tokens", replica.cache_queries_tokens),
+        ("cache_hit_tokens", replica.cache_hit_tokens),
+    ] {
+        object.put(key, number);
+    }
+    object.put("busy_s", replica.busy_s);
+    object.put("running", check(&replica.running));
+    object.into()
 }
 
 /// What was simulated.
@@ -191,17 +216,18 @@ fn intervals(estimates: &[(String, Estimate)]) -> Object {
 }
 
 fn little(result: &RunResult) -> Object {
-    let check = |check: &LittleCheck| {
-        let mut object = Object::default();
-        object.put("l", check.l);
-        object.put("lambda_per_s", check.lambda);
-        object.put("w_s", check.w);
-        object
-    };
     let mut object = Object::default();
     object.put("system", check(&result.little.system));
     object.put("waiting", check(&result.little.waiting));
     object.put("running", check(&result.little.running));
+    object
+}
+
+fn check(check: &LittleCheck) -> Object {
+    let mut object = Object::default();
+    object.put("l", check.l);
+    object.put("lambda_per_s", check.lambda);
+    object.put("w_s", check.w);
     object
 }
 
