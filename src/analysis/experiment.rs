@@ -48,7 +48,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
         fleet: Fleet {
             replicas: scenario.replicas,
             kv_blocks: simulation.total_blocks(),
-            block_size: scenario.engine.block_size,
+            block_size: scenario.engine.block_size(),
         },
         slo: experiment.slo,
         records: experiment.records,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::{Exit, interrupt};
 use crate::config::visible;
-use crate::conform::{Recording, replay};
+use crate::conform::{AnyRecording, replay};
 use crate::report::counted;
 
 /// Which recordings to replay.
@@ -35,7 +35,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         }
         let recording = std::fs::read(file).map_err(|error| error.to_string());
         let recording =
-            recording.and_then(|bytes| Recording::read(&bytes).map_err(|error| error.to_string()));
+            recording.and_then(|bytes| AnyRecording::read(&bytes).map_err(|error| error.to_string()));
         match recording.map(|recording| replay(&recording)) {
             Ok(Ok(agreement)) => {
                 equal += 1;

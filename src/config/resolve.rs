@@ -129,7 +129,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     }
     let scenario = Scenario {
-        engine: machine.engine,
+        engine: machine.engine.into(),
         replicas: 1,
         cost: machine.cost,
         frontend: machine.frontend,
@@ -279,8 +279,8 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         "# {} on {}: {} KV blocks of {} tokens; step time by {}\n",
         resolved.model.name,
         resolved.device.id,
-        scenario.engine.num_gpu_blocks,
-        scenario.engine.block_size,
+        scenario.engine.num_gpu_blocks(),
+        scenario.engine.block_size(),
         resolved.calibration
     );
     text.push('\n');

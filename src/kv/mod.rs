@@ -3,6 +3,8 @@
 mod content;
 mod pool;
 mod prefix;
+mod radix;
 
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};
+pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};

@@ -63,6 +63,7 @@ pub(crate) fn request(id: u64, arrival: Picos) -> Request {
         priority: 0,
         prompt: Prompt::Unique,
         output_segment: SegmentId(id),
+        ignore_eos: true,
         deadline: None,
     }
 }

@@ -1,7 +1,7 @@
 //! What a run is a pure function of, together with its seed.
 
 use crate::cost::StepCost;
-use crate::engine::EngineConfig;
+use crate::engine::EngineSpec;
 use crate::units::Picos;
 use crate::workload::WorkloadSpec;
 
@@ -9,7 +9,7 @@ use crate::workload::WorkloadSpec;
 #[derive(Clone)]
 pub struct Scenario {
     /// The engine's resolved flags, the same for every replica.
-    pub engine: EngineConfig,
+    pub engine: EngineSpec,
     /// Engine instances behind the router.
     pub replicas: u32,
     /// Makes the cost model of one replica.

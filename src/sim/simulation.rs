@@ -9,7 +9,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cost::StepCost;
-use crate::engine::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord};
+use crate::engine::sglang::SglangRecord;
+use crate::engine::{Engine, EngineSpec, Handle, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
@@ -17,7 +18,7 @@ use crate::workload::{Request, Traffic};
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
     traffic: T,
-    replica: Replica,
+    replica: Engine,
     frontend: Frontend,
     now: Picos,
     /// The traffic's next arrival, as it said after the last send or answer.
@@ -89,27 +90,35 @@ impl<T: Traffic> Simulation<T> {
     /// An empty server and its traffic.
     #[must_use]
     pub fn new(
-        engine: EngineConfig,
+        engine: impl Into<EngineSpec>,
         cost: Box<dyn StepCost>,
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        Simulation::with_replica(Replica::new(ReplicaId(0), engine, cost, false), frontend, traffic)
+        Simulation::with_replica(
+            Engine::new(ReplicaId(0), engine.into(), cost, false),
+            frontend,
+            traffic,
+        )
     }
 
     /// The same for traffic whose generated tokens may be equal between requests while they run: every sequence is
     /// visited in every step, so that shared contents are found exactly when the engine finds them.
     #[must_use]
     pub fn stepwise(
-        engine: EngineConfig,
+        engine: impl Into<EngineSpec>,
         cost: Box<dyn StepCost>,
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        Simulation::with_replica(Replica::new(ReplicaId(0), engine, cost, true), frontend, traffic)
+        Simulation::with_replica(
+            Engine::new(ReplicaId(0), engine.into(), cost, true),
+            frontend,
+            traffic,
+        )
     }
 
-    fn with_replica(replica: Replica, frontend: Frontend, mut traffic: T) -> Simulation<T> {
+    fn with_replica(replica: Engine, frontend: Frontend, mut traffic: T) -> Simulation<T> {
         Simulation {
             arrival: traffic.next_arrival(),
             traffic,
@@ -134,6 +143,18 @@ impl<T: Traffic> Simulation<T> {
     /// The records kept since [`Simulation::logging`].
     pub fn take_log(&mut self) -> Vec<ScheduleRecord> {
         self.replica.take_log()
+    }
+
+    /// The records of an SGLang engine kept since [`Simulation::logging`].
+    pub fn take_sglang_log(&mut self) -> Vec<SglangRecord> {
+        self.replica.take_sglang_log()
+    }
+
+    /// Gives the waiting queue of an SGLang engine these orders, one in each logged pass, instead of its policy's.
+    #[must_use]
+    pub fn replaying_orders(mut self, orders: Vec<Vec<RequestId>>) -> Simulation<T> {
+        self.replica.replay_orders(orders);
+        self
     }
 
     /// The simulated clock.
@@ -176,8 +197,10 @@ impl<T: Traffic> Simulation<T> {
             }
             let outside = self.next_from_outside();
             let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
-            let reached = self.replica.run(horizon.min(until.time), observer, ended);
-            self.now = self.now.max(reached);
+            if ended.is_empty() {
+                let reached = self.replica.run(horizon.min(until.time), observer, ended);
+                self.now = self.now.max(reached);
+            }
             if !ended.is_empty() {
                 ended
                     .iter_mut()
@@ -207,7 +230,7 @@ impl<T: Traffic> Simulation<T> {
             self.take(event, observer);
             // Everything from outside at this instant comes before the loop drains its inputs.
             if self.next_from_outside().is_none_or(|(next, _)| next > at) {
-                self.replica.pass_at(at, observer);
+                self.replica.pass_at(at, observer, ended);
             }
         }
     }

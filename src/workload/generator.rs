@@ -278,6 +278,7 @@ impl Traffic for Generator {
             .timeout
             .or(own_patience)
             .and_then(|patience| send.at.checked_add(patience));
+        request.ignore_eos &= self.contents.endings.is_none();
         request.arrival = send.at;
         request.client_queue_time = send.at - send.submitted;
         if let Some(places) = &mut self.places {
@@ -385,6 +386,7 @@ fn request(id: RequestId, prompt_tokens: u32, output_tokens: u32, max_tokens: u3
         priority: 0,
         prompt: Prompt::Unique,
         output_segment: segments::output(id),
+        ignore_eos: true,
         deadline: None,
     }
 }

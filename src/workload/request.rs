@@ -25,6 +25,9 @@ pub struct Request {
     pub prompt: Prompt,
     /// Identity of the generated tokens: token `j` is `(output_segment, prompt_tokens + j)`.
     pub output_segment: SegmentId,
+    /// The client forbids an end-of-sequence token to end the output, so the server knows the length beforehand. An
+    /// engine may count on it (SGLang's admission does, SG-17).
+    pub ignore_eos: bool,
     /// The client gives up at this instant; `None` waits for ever.
     pub deadline: Option<Picos>,
 }

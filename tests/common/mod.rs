@@ -69,6 +69,7 @@ pub(crate) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens
         priority: 0,
         prompt: Prompt::Unique,
         output_segment: SegmentId(id),
+        ignore_eos: true,
         deadline: None,
     }
 }

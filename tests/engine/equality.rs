@@ -183,6 +183,7 @@ impl Fixed {
                         .collect(),
                 ),
                 output_segment: SegmentId(request.output_segment),
+                ignore_eos: true,
                 deadline: request.abort_at.map(Picos),
             })
             .collect();

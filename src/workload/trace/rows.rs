@@ -335,6 +335,7 @@ impl<'a> Rows<'a> {
                     priority: 0,
                     prompt,
                     output_segment: SegmentId(OUTPUT_SEGMENTS | index as u64),
+                    ignore_eos: true,
                     deadline: None,
                 }
             })

@@ -98,6 +98,7 @@ pub(super) fn requests(
             reuse.prompt(RequestId(index), prompt_tokens)
         }),
         output_segment: SegmentId(OUTPUT_SEGMENTS | index),
+        ignore_eos: true,
         deadline: None,
     };
     (0u64..).zip(times).zip(lengths).map(request).collect()
