@@ -6,5 +6,6 @@ mod equality;
 mod golden;
 mod laws;
 mod oracle;
+mod sglang;
 mod trace;
 mod twin;

@@ -29,7 +29,7 @@ pub(super) struct Share {
 pub(super) struct Adder {
     page: u32,
     /// What running and admitted requests are expected to need, in tokens.
-    offset: f64,
+    pub(super) offset: f64,
     /// What this pass takes at once.
     taken: u64,
     rem_input: i64,
@@ -89,7 +89,7 @@ impl SglangReplica {
     }
 
     /// The share of its remaining output that a running request is expected to need.
-    fn ratio_of(&self, sequence: &Sequence) -> f64 {
+    pub(super) fn ratio_of(&self, sequence: &Sequence) -> f64 {
         if self.config.switches.ignore_eos_is_certain && sequence.request.ignore_eos {
             1.0
         } else {
@@ -97,7 +97,7 @@ impl SglangReplica {
         }
     }
 
-    fn rem_total(&self, adder: &Adder) -> f64 {
+    pub(super) fn rem_total(&self, adder: &Adder) -> f64 {
         (self.available() + self.tree.evictable()) as f64 - adder.offset
     }
 

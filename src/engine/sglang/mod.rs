@@ -12,6 +12,7 @@ mod config;
 mod decode;
 mod memory;
 mod policy;
+mod priority;
 mod process;
 mod replica;
 mod schedule;

@@ -91,10 +91,14 @@ impl SglangReplica {
     }
 
     fn prefill_batch<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Batch>> {
+        if self.config.priority.is_some() {
+            // Whoever waits may push somebody out.
+            self.full = false;
+        }
         if (self.full || self.waiting.is_empty()) && self.chunked.is_none() {
             return None;
         }
-        if self.slots(0) == 0 && self.chunked.is_none() {
+        if self.slots(0) == 0 && self.chunked.is_none() && self.config.priority.is_none() {
             self.full = true;
             return None;
         }
@@ -106,7 +110,7 @@ impl SglangReplica {
             self.chunked = None;
         }
         let held = adder.shares.len();
-        self.scan(&mut adder, held as u32);
+        self.scan(&mut adder, held as u32, now, observer);
         if adder.shares.is_empty() {
             return None;
         }
@@ -117,7 +121,7 @@ impl SglangReplica {
     }
 
     /// Goes through the queue until somebody does not fit (SG-15).
-    fn scan(&mut self, adder: &mut Adder, held: u32) {
+    fn scan<O: Observer>(&mut self, adder: &mut Adder, held: u32, now: Picos, observer: &mut O) {
         for at in 0..self.waiting.len() {
             if self.config.switches.asks_budget_first && self.verdict(adder) == Verdict::Other {
                 return;
@@ -125,10 +129,15 @@ impl SglangReplica {
             if adder.shares.len() as u32 >= self.slots(held) {
                 self.full = true;
             }
-            if self.full {
+            let slot = self.waiting[at];
+            if self.full && !self.push_out_for(slot, adder, now, observer) {
                 return;
             }
-            match self.add(adder, self.waiting[at]) {
+            let mut verdict = self.add(adder, slot);
+            if verdict == Verdict::NoToken && self.push_out_for(slot, adder, now, observer) {
+                verdict = self.add(adder, slot);
+            }
+            match verdict {
                 Verdict::Continue => {}
                 Verdict::Other => return,
                 Verdict::NoToken => {
