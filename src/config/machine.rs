@@ -10,11 +10,12 @@ use super::formats;
 use super::judge::Judge;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
+use super::sglang::SglangFlags;
 use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
 use crate::cost::{StepCost, Trust};
-use crate::engine::EngineConfig;
 use crate::engine::memory::{self, MemoryOptions, MemoryPlan, PoolSize, Shortage};
+use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, ModelShape, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
@@ -22,13 +23,66 @@ use crate::units::{Bytes, Picos};
 
 /// What a scenario runs on.
 pub(super) struct Machine {
-    pub(super) engine: EngineConfig,
+    pub(super) engine: EngineSpec,
     pub(super) cost: CostFactory,
     pub(super) frontend: Frontend,
     pub(super) placement: Placement,
     pub(super) memory: Option<MemoryPlan>,
     pub(super) calibration: Calibration,
     pub(super) trust: Trust,
+}
+
+/// The flags of whichever engine serves.
+pub(super) enum Flags {
+    Vllm(Box<EngineFlags>),
+    Sglang(Box<SglangFlags>),
+}
+
+impl Flags {
+    /// Longest sequence.
+    pub(super) fn max_model_len(&self) -> u32 {
+        match self {
+            Flags::Vllm(flags) => flags.config.max_model_len,
+            Flags::Sglang(flags) => flags.context_length(),
+        }
+    }
+
+    /// The engine whose calibration and host terms apply.
+    fn engine(&self) -> &'static str {
+        match self {
+            Flags::Vllm(_) => "vllm",
+            Flags::Sglang(_) => "sglang",
+        }
+    }
+
+    /// A step is prepared while the one before runs.
+    fn asynchronous(&self) -> bool {
+        match self {
+            Flags::Vllm(flags) => flags.asynchronous,
+            Flags::Sglang(flags) => flags.overlaps(),
+        }
+    }
+
+    /// What replays CUDA graphs. Of SGLang's prefill graphs those up to the largest decode batch are modelled: what is
+    /// larger is bound by the GPU, not by launches.
+    fn graphs(&self, enforce_eager: bool) -> Graphs {
+        match self {
+            Flags::Vllm(flags) => Graphs {
+                mode: graph_mode(flags.graph_mode),
+                capture_sizes: flags.capture_sizes.clone(),
+                enforce_eager,
+            },
+            Flags::Sglang(flags) => Graphs {
+                mode: match (flags.graph_max, flags.captures_prefill()) {
+                    (None, _) => CudagraphMode::None,
+                    (Some(_), true) => CudagraphMode::FullAndPiecewise,
+                    (Some(_), false) => CudagraphMode::FullDecodeOnly,
+                },
+                capture_sizes: flags.capture_sizes(),
+                enforce_eager: flags.graph_max.is_none(),
+            },
+        }
+    }
 }
 
 /// Whether a name is a path rather than an id of a registry.
@@ -226,8 +280,8 @@ pub(super) fn build(
     model: &ModelShape,
     device: &Device,
     tensor_parallel: u32,
-    flags: EngineFlags,
-    context: u32,
+    flags: Flags,
+    (context, seed): (u32, u64),
     files: &dyn Files,
 ) -> Option<Machine> {
     if !judge.problems.is_empty() {
@@ -237,22 +291,17 @@ pub(super) fn build(
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
     let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
-    let num_gpu_blocks = plan.num_gpu_blocks;
-    let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
-    let calibration = calibration(judge, raw, device, files)?;
+    let name = flags.engine();
+    let calibration = calibration(judge, raw, device, name, files)?;
     ranks::check(judge, model, &calibration.0, tensor_parallel);
     let about_experts = formats::experts_note(model, device, &calibration.0);
     judge.notes.extend(about_experts);
     let placement = Placement {
         tensor_parallel,
         kv_dtype,
-        graphs: Graphs {
-            mode: graph_mode(flags.graph_mode),
-            capture_sizes: flags.capture_sizes,
-            enforce_eager: raw.engine.enforce_eager == Some(true),
-        },
-        asynchronous: flags.asynchronous,
-        engine: ENGINE.to_string(),
+        graphs: flags.graphs(raw.engine.enforce_eager == Some(true)),
+        asynchronous: flags.asynchronous(),
+        engine: name.to_string(),
         typical_context: context,
     };
     let cost = match RooflineCost::new(device, model, &calibration.0, &placement) {
@@ -263,15 +312,11 @@ pub(super) fn build(
             return None;
         }
     };
-    let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
+    let (engine, memory) = engine(judge, flags, plan, seed)?;
     Some(Machine {
-        engine: EngineConfig {
-            num_gpu_blocks,
-            watermark_blocks,
-            ..flags.config
-        },
+        engine,
         cost,
-        frontend: frontend(&calibration.0),
+        frontend: frontend(&calibration.0, name),
         placement,
         memory,
         trust: calibration.1,
@@ -279,8 +324,34 @@ pub(super) fn build(
     })
 }
 
-/// The engine whose host terms apply.
-const ENGINE: &str = "vllm";
+/// The engine with its memory; the plan is kept where memory decided.
+fn engine(
+    judge: &mut Judge,
+    flags: Flags,
+    plan: MemoryPlan,
+    seed: u64,
+) -> Option<(EngineSpec, Option<MemoryPlan>)> {
+    match flags {
+        Flags::Vllm(flags) => {
+            let num_gpu_blocks = plan.num_gpu_blocks;
+            let config = EngineConfig {
+                num_gpu_blocks,
+                watermark_blocks: (flags.watermark * f64::from(num_gpu_blocks)) as u32,
+                ..flags.config
+            };
+            let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
+            Some((config.into(), memory))
+        }
+        Flags::Sglang(flags) => {
+            let config = flags.engine(judge, &plan, seed)?;
+            let plan = MemoryPlan {
+                max_model_len: config.context_length,
+                ..plan
+            };
+            Some((config.into(), Some(plan)))
+        }
+    }
+}
 
 fn factory(
     device: &Device,
@@ -314,15 +385,9 @@ fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> D
     }
 }
 
-fn plan(
-    judge: &mut Judge,
-    model: &ModelShape,
-    device: &Device,
-    tensor_parallel: u32,
-    kv_dtype: Dtype,
-    flags: &EngineFlags,
-) -> Option<MemoryPlan> {
-    let options = MemoryOptions {
+/// What of vLLM's flags decides its memory.
+fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> MemoryOptions {
+    MemoryOptions {
         tensor_parallel,
         pipeline_parallel: 1,
         gpu_memory_utilization: flags.gpu_memory_utilization,
@@ -336,6 +401,20 @@ fn plan(
         kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
         num_gpu_blocks_override: flags.num_gpu_blocks_override,
         estimates: None,
+    }
+}
+
+fn plan(
+    judge: &mut Judge,
+    model: &ModelShape,
+    device: &Device,
+    tensor_parallel: u32,
+    kv_dtype: Dtype,
+    flags: &Flags,
+) -> Option<MemoryPlan> {
+    let options = match flags {
+        Flags::Vllm(flags) => vllm_memory(tensor_parallel, kv_dtype, flags),
+        Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
     };
     let misfit = match memory::plan(device, model, &options) {
         Ok(plan) => return Some(plan),
@@ -356,7 +435,12 @@ fn plan(
         }
         _ => "cluster.gpu",
     };
-    let text = misfit.to_string();
+    let mut text = misfit.to_string();
+    if matches!(flags, Flags::Sglang(_)) {
+        text = text
+            .replace("--gpu-memory-utilization", "--mem-fraction-static")
+            .replace("gpu_memory_utilization", "mem_fraction_static");
+    }
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     let cell = judge.document.swept(&["cluster.", "model.", "engine."]);
@@ -387,10 +471,11 @@ fn calibration(
     judge: &mut Judge,
     raw: &RawScenario,
     device: &Device,
+    engine: &str,
     files: &dyn Files,
 ) -> Option<(Calibration, Trust)> {
     let key = "cluster.calibration";
-    let best = calibration::for_device(device, ENGINE);
+    let best = calibration::for_device(device, engine);
     let Some(name) = &raw.cluster.calibration else {
         let source = Source::Assumption(best.note.clone());
         judge.assume(key, best.calibration.name.clone(), source);
@@ -449,13 +534,14 @@ fn calibration(
 }
 
 /// What the API server adds, by the calibration's host terms.
-fn frontend(calibration: &Calibration) -> Frontend {
+fn frontend(calibration: &Calibration, engine: &str) -> Frontend {
     let delay = |seconds: f64| {
         Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
     };
     calibration
         .host
-        .get(ENGINE)
+        .get(engine)
+        .or_else(|| calibration.host.get("vllm"))
         .map_or_else(Frontend::default, |host| Frontend {
             request_delay: delay(host.request_ms * 1e-3),
             per_prompt_token: delay(host.per_prompt_token_us * 1e-6),

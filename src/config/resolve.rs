@@ -7,9 +7,10 @@ use super::engine;
 use super::files::{self, Files};
 use super::formats;
 use super::judge::{Judge, Provenance};
-use super::machine;
+use super::machine::{self, Flags};
 use super::raw::{RawCluster, RawScenario};
 use super::report::{self, Report};
+use super::sglang;
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
@@ -92,15 +93,30 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     }
     let tensor_parallel = layout(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
-    let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
-    if let (Some(model), Some(device)) = (&model, &device) {
-        formats::check_version(&mut judge, &engine.profile, model, device);
-    }
+    let serves_sglang = sglang::is_asked(&raw.engine);
+    sglang::refuse_foreign(&mut judge, &raw.engine, &raw.sglang, serves_sglang);
+    let flags = if serves_sglang {
+        let model = model.as_ref();
+        Flags::Sglang(Box::new(sglang::resolve(
+            &mut judge,
+            &raw.engine,
+            &raw.sglang,
+            device.as_ref(),
+            model,
+            tensor_parallel,
+        )))
+    } else {
+        let flags = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
+        if let (Some(model), Some(device)) = (&model, &device) {
+            formats::check_version(&mut judge, &flags.profile, model, device);
+        }
+        Flags::Vllm(Box::new(flags))
+    };
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     if let Some((spec, _)) = &traffic {
-        workload::check_context(&mut judge, spec, engine.config.max_model_len, model_len);
+        workload::check_context(&mut judge, spec, flags.max_model_len(), model_len);
     }
     let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
         return Err(Diagnostics(judge.problems));
@@ -113,8 +129,8 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         &model,
         &device,
         tensor_parallel,
-        engine,
-        context,
+        flags,
+        (context, seed),
         files,
     );
     if let Some(machine) = &machine {
@@ -129,7 +145,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     }
     let scenario = Scenario {
-        engine: machine.engine.into(),
+        engine: machine.engine,
         replicas: 1,
         cost: machine.cost,
         frontend: machine.frontend,

@@ -308,7 +308,9 @@ impl SglangReplica {
         self.gpu_free = batch.end();
         batch.running = self.running.len() as u32;
         batch.waiting = self.waiting.len() as u32;
-        batch.free_pages = self.free_pages;
+        // Cached contents that nobody protects count as free, as in other engines.
+        batch.free_pages =
+            self.free_pages + (self.tree.evictable() / u64::from(self.config.page_size)) as u32;
     }
 
     /// The cost of decode-only steps of `count` sequences, asked once.
