@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::diagnostic::Diagnostic;
 use super::document::Source;
-use super::engine::EngineFlags;
 use super::files::Files;
 use super::formats;
 use super::judge::Judge;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
-use super::sglang::SglangFlags;
+use super::serving::Flags;
 use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
 use crate::cost::{StepCost, Trust};
@@ -30,59 +29,6 @@ pub(super) struct Machine {
     pub(super) memory: Option<MemoryPlan>,
     pub(super) calibration: Calibration,
     pub(super) trust: Trust,
-}
-
-/// The flags of whichever engine serves.
-pub(super) enum Flags {
-    Vllm(Box<EngineFlags>),
-    Sglang(Box<SglangFlags>),
-}
-
-impl Flags {
-    /// Longest sequence.
-    pub(super) fn max_model_len(&self) -> u32 {
-        match self {
-            Flags::Vllm(flags) => flags.config.max_model_len,
-            Flags::Sglang(flags) => flags.context_length(),
-        }
-    }
-
-    /// The engine whose calibration and host terms apply.
-    fn engine(&self) -> &'static str {
-        match self {
-            Flags::Vllm(_) => "vllm",
-            Flags::Sglang(_) => "sglang",
-        }
-    }
-
-    /// A step is prepared while the one before runs.
-    fn asynchronous(&self) -> bool {
-        match self {
-            Flags::Vllm(flags) => flags.asynchronous,
-            Flags::Sglang(flags) => flags.overlaps(),
-        }
-    }
-
-    /// What replays CUDA graphs. Of SGLang's prefill graphs those up to the largest decode batch are modelled: what is
-    /// larger is bound by the GPU, not by launches.
-    fn graphs(&self, enforce_eager: bool) -> Graphs {
-        match self {
-            Flags::Vllm(flags) => Graphs {
-                mode: graph_mode(flags.graph_mode),
-                capture_sizes: flags.capture_sizes.clone(),
-                enforce_eager,
-            },
-            Flags::Sglang(flags) => Graphs {
-                mode: match (flags.graph_max, flags.captures_prefill()) {
-                    (None, _) => CudagraphMode::None,
-                    (Some(_), true) => CudagraphMode::FullAndPiecewise,
-                    (Some(_), false) => CudagraphMode::FullDecodeOnly,
-                },
-                capture_sizes: flags.capture_sizes(),
-                enforce_eager: flags.graph_max.is_none(),
-            },
-        }
-    }
 }
 
 /// Whether a name is a path rather than an id of a registry.
@@ -312,7 +258,7 @@ pub(super) fn build(
             return None;
         }
     };
-    let (engine, memory) = engine(judge, flags, plan, seed)?;
+    let (engine, memory) = flags.with_memory(judge, plan, seed)?;
     Some(Machine {
         engine,
         cost,
@@ -322,35 +268,6 @@ pub(super) fn build(
         trust: calibration.1,
         calibration: calibration.0,
     })
-}
-
-/// The engine with its memory; the plan is kept where memory decided.
-fn engine(
-    judge: &mut Judge,
-    flags: Flags,
-    plan: MemoryPlan,
-    seed: u64,
-) -> Option<(EngineSpec, Option<MemoryPlan>)> {
-    match flags {
-        Flags::Vllm(flags) => {
-            let num_gpu_blocks = plan.num_gpu_blocks;
-            let config = EngineConfig {
-                num_gpu_blocks,
-                watermark_blocks: (flags.watermark * f64::from(num_gpu_blocks)) as u32,
-                ..flags.config
-            };
-            let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
-            Some((config.into(), memory))
-        }
-        Flags::Sglang(flags) => {
-            let config = flags.engine(judge, &plan, seed)?;
-            let plan = MemoryPlan {
-                max_model_len: config.context_length,
-                ..plan
-            };
-            Some((config.into(), Some(plan)))
-        }
-    }
 }
 
 fn factory(
@@ -385,25 +302,6 @@ fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> D
     }
 }
 
-/// What of vLLM's flags decides its memory.
-fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> MemoryOptions {
-    MemoryOptions {
-        tensor_parallel,
-        pipeline_parallel: 1,
-        gpu_memory_utilization: flags.gpu_memory_utilization,
-        kv_dtype,
-        block_size: flags.config.block_size,
-        max_num_batched_tokens: flags.max_num_batched_tokens,
-        max_num_seqs: flags.max_num_seqs,
-        max_model_len: flags.config.max_model_len,
-        charge_cuda_graphs: flags.profile.graphs.charged_to_memory,
-        enforce_eager: flags.graph_mode == RawGraphMode::None,
-        kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
-        num_gpu_blocks_override: flags.num_gpu_blocks_override,
-        estimates: None,
-    }
-}
-
 fn plan(
     judge: &mut Judge,
     model: &ModelShape,
@@ -412,10 +310,7 @@ fn plan(
     kv_dtype: Dtype,
     flags: &Flags,
 ) -> Option<MemoryPlan> {
-    let options = match flags {
-        Flags::Vllm(flags) => vllm_memory(tensor_parallel, kv_dtype, flags),
-        Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
-    };
+    let options = flags.memory_options(tensor_parallel, kv_dtype);
     let misfit = match memory::plan(device, model, &options) {
         Ok(plan) => return Some(plan),
         Err(misfit) => misfit,
@@ -436,7 +331,7 @@ fn plan(
         _ => "cluster.gpu",
     };
     let mut text = misfit.to_string();
-    if matches!(flags, Flags::Sglang(_)) {
+    if flags.engine() == "sglang" {
         text = text
             .replace("--gpu-memory-utilization", "--mem-fraction-static")
             .replace("gpu_memory_utilization", "mem_fraction_static");
@@ -455,15 +350,6 @@ fn plan(
     }
     judge.report(problem);
     None
-}
-
-fn graph_mode(raw: RawGraphMode) -> CudagraphMode {
-    match raw {
-        RawGraphMode::None => CudagraphMode::None,
-        RawGraphMode::Piecewise => CudagraphMode::Piecewise,
-        RawGraphMode::FullDecodeOnly => CudagraphMode::FullDecodeOnly,
-        RawGraphMode::FullAndPiecewise => CudagraphMode::FullAndPiecewise,
-    }
 }
 
 /// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.

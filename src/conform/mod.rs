@@ -21,6 +21,17 @@ pub use sglang::{SglangRecording, SglangStep};
 pub fn replay(recording: &AnyRecording) -> Result<Agreement, Box<Difference>> {
     match recording {
         AnyRecording::Vllm(recording) => replay::replay(recording),
-        AnyRecording::Sglang(recording) => sglang_replay::replay(recording),
+        AnyRecording::Sglang(recording) => sglang_replay::replay(recording, false),
+    }
+}
+
+/// Replays a recording with every sequence visited in every step.
+///
+/// # Errors
+/// The first difference.
+pub fn replay_stepwise(recording: &AnyRecording) -> Result<Agreement, Box<Difference>> {
+    match recording {
+        AnyRecording::Vllm(recording) => replay::replay(recording),
+        AnyRecording::Sglang(recording) => sglang_replay::replay(recording, true),
     }
 }

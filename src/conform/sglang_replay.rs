@@ -19,7 +19,7 @@ const RATIO_TOLERANCE: f64 = 1e-6;
 ///
 /// # Errors
 /// The first difference.
-pub(super) fn replay(recording: &SglangRecording) -> Result<Agreement, Box<Difference>> {
+pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agreement, Box<Difference>> {
     let law = recording.cost;
     let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
     let traffic = Fixed::new(recording.requests.iter().map(|sent| {
@@ -32,7 +32,12 @@ pub(super) fn replay(recording: &SglangRecording) -> Result<Agreement, Box<Diffe
         }
     }));
     let config = config(recording).expect("a recording is checked when it is read");
-    let mut simulation = Simulation::new(config, Box::new(cost), Frontend::default(), traffic).logging();
+    let make = if stepwise {
+        Simulation::stepwise
+    } else {
+        Simulation::new
+    };
+    let mut simulation = make(config, Box::new(cost), Frontend::default(), traffic).logging();
     if let Some(orders) = recorded_orders(recording) {
         simulation = simulation.replaying_orders(orders);
     }

@@ -32,6 +32,15 @@ impl From<SglangConfig> for EngineSpec {
 }
 
 impl EngineSpec {
+    /// The flags, if vLLM serves.
+    #[must_use]
+    pub fn vllm(&self) -> Option<&EngineConfig> {
+        match self {
+            EngineSpec::Vllm(config) => Some(config),
+            EngineSpec::Sglang(_) => None,
+        }
+    }
+
     /// Name and version, `vllm@0.33`.
     #[must_use]
     pub fn profile(&self) -> &str {
@@ -108,7 +117,9 @@ impl Engine {
     pub(crate) fn new(id: ReplicaId, spec: EngineSpec, cost: Box<dyn StepCost>, stepwise: bool) -> Engine {
         match spec {
             EngineSpec::Vllm(config) => Engine::Vllm(Box::new(Replica::new(id, config, cost, stepwise))),
-            EngineSpec::Sglang(config) => Engine::Sglang(Box::new(SglangReplica::new(id, config, cost))),
+            EngineSpec::Sglang(config) => {
+                Engine::Sglang(Box::new(SglangReplica::new(id, config, cost, stepwise)))
+            }
         }
     }
 

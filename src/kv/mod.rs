@@ -4,6 +4,8 @@ mod content;
 mod pool;
 mod prefix;
 mod radix;
+#[cfg(test)]
+mod radix_tests;
 
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};

@@ -11,7 +11,7 @@ pub(crate) fn files() -> Vec<PathBuf> {
     files_in(&["sync", "async"])
 }
 
-fn files_in(folders: &[&str]) -> Vec<PathBuf> {
+pub(crate) fn files_in(folders: &[&str]) -> Vec<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/recordings");
     let mut files: Vec<PathBuf> = folders
         .iter()

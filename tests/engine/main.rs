@@ -7,5 +7,6 @@ mod golden;
 mod laws;
 mod oracle;
 mod sglang;
+mod sglang_leaps;
 mod trace;
 mod twin;

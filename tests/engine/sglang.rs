@@ -56,7 +56,7 @@ fn request(name: char, at: u64, prompt: u32, outputs: u32, max_new: u32) -> Requ
 }
 
 /// Requests that were made beforehand, in order of arrival.
-struct Given(std::vec::IntoIter<Request>);
+pub(crate) struct Given(pub(crate) std::vec::IntoIter<Request>);
 
 impl Traffic for Given {
     fn next_arrival(&mut self) -> Option<Picos> {

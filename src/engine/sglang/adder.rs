@@ -113,7 +113,7 @@ impl SglangReplica {
     }
 
     /// Tokens that admission keeps for each request beside its own.
-    fn reserve(&self) -> u32 {
+    pub(super) fn reserve(&self) -> u32 {
         if self.config.switches.reserves_a_page {
             self.config.page_size
         } else {
@@ -186,7 +186,8 @@ impl SglangReplica {
     fn take(&mut self, adder: &mut Adder, slot: usize, extend: u32, rounds: bool) -> Verdict {
         let reserve = self.reserve();
         let output = self.sequences[slot].max_new.min(CLIP_MAX_NEW_TOKENS);
-        let whole = i64::from(adder.ceil(extend));
+        // A cut that is not rounded to pages may not pass the end of the prompt.
+        let whole = i64::from(if rounds { adder.ceil(extend) } else { extend });
         let (new, output) = match adder.rem_chunk {
             Some(chunk) if whole > chunk => {
                 let page = if rounds { i64::from(adder.page) } else { 1 };

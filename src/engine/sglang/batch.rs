@@ -39,6 +39,8 @@ pub(crate) struct Batch {
     pub(crate) begin: Picos,
     pub(crate) duration: Picos,
     pub(crate) recomputed_tokens: u64,
+    /// State of the running batch that a decode batch is of; 0 for others.
+    pub(crate) membership: u64,
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) free_pages: u32,

@@ -112,8 +112,6 @@ pub struct SglangSwitches {
     pub caches_wasted_token: bool,
     /// Waiting prefixes are touched in every 32nd pass under policies that do not match them all (SG-36).
     pub retouches_waiting: bool,
-    /// A running chunk goes on with a full chunk when no memory is left (SG-22).
-    pub chunk_always_goes_on: bool,
     /// `max_new_tokens` is clipped to what the pool can hold (SG-25).
     pub clips_to_pool: bool,
     /// A lone request that cannot grow is aborted; otherwise the server dies (SG-33).
@@ -144,7 +142,6 @@ impl SglangSwitches {
             reinserts_prompt: on,
             caches_wasted_token: on,
             retouches_waiting: on,
-            chunk_always_goes_on: on,
             clips_to_pool: on,
             aborts_lone_request: on,
             mixes_only_with_memory: on,

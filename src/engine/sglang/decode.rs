@@ -42,6 +42,7 @@ impl SglangReplica {
         }
         let mut batch = self.open_batch(BatchMode::Decode);
         self.add_decodes(&mut batch);
+        batch.membership = self.membership;
         Some(batch)
     }
 
@@ -56,7 +57,9 @@ impl SglangReplica {
             let sequence = &sequences[handle.slot];
             sequence.outputs + sequence.in_flight < sequence.max_new
         });
-        before - self.running.len()
+        let left = before - self.running.len();
+        self.membership += u64::from(left > 0);
+        left
     }
 
     /// Tokens that the next decode of the first `count` running requests takes (SG-33).
@@ -100,6 +103,7 @@ impl SglangReplica {
     /// Sends running requests back to the queue until the others can decode: those with the fewest outputs first,
     /// among equals the longest prompt.
     fn retract<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        self.membership += 1;
         let sequences = &self.sequences;
         let key = |sequence: &Sequence| {
             (

@@ -10,6 +10,7 @@ mod adder;
 mod batch;
 mod config;
 mod decode;
+mod leap;
 mod memory;
 mod policy;
 mod priority;

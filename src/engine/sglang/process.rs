@@ -15,15 +15,23 @@ impl SglangReplica {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) -> Picos {
+        self.settle();
+        self.plan = None;
         let batch = self.in_flight.pop_front().expect("a batch in flight ends");
         let now = batch.end();
-        self.report(&batch, observer);
+        let since = self.report(&batch, observer);
+        let before = ended.len();
         for entry in &batch.entries {
             if entry.samples && self.awaits(entry) {
-                self.deliver(entry, now, observer, ended);
+                self.deliver(entry, now, since, observer, ended);
             }
         }
         self.last_end = now;
+        if batch.mode != BatchMode::Extend {
+            self.last_decode = now;
+        }
+        let is_whole = batch.membership == self.membership && ended.len() == before;
+        self.uniform = if is_whole { self.membership } else { 0 };
         self.spare.push(batch);
         now
     }
@@ -34,15 +42,25 @@ impl SglangReplica {
         self.is_running(entry.handle) && self.sequences[entry.handle.slot].life == entry.life
     }
 
-    /// Tells that a batch was executed.
-    fn report<O: Observer>(&mut self, batch: &Batch, observer: &mut O) {
-        let shares_gap = |entry: &&Entry| {
-            entry.samples && self.awaits(entry) && {
-                let sequence = &self.sequences[entry.handle.slot];
-                sequence.first_token.is_some() && sequence.last_token == self.last_end
+    /// Tells that a batch was executed. Its common gap is that of the larger of two groups: who had a token in the batch
+    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    fn report<O: Observer>(&mut self, batch: &Batch, observer: &mut O) -> Picos {
+        let (mut from_last, mut from_decode) = (0, 0);
+        for entry in batch.entries.iter().filter(|entry| entry.samples) {
+            if !self.awaits(entry) {
+                continue;
             }
+            let sequence = &self.sequences[entry.handle.slot];
+            if sequence.first_token.is_some() {
+                from_last += u32::from(sequence.last_token == self.last_end);
+                from_decode += u32::from(sequence.last_token == self.last_decode);
+            }
+        }
+        let (gap_seqs, since) = if from_decode > from_last {
+            (from_decode, self.last_decode)
+        } else {
+            (from_last, self.last_end)
         };
-        let gap_seqs = batch.entries.iter().filter(shares_gap).count() as u32;
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: batch.begin,
@@ -51,13 +69,14 @@ impl SglangReplica {
             duration: batch.duration,
             duration_increment: Picos::ZERO,
             gap_seqs,
-            gap: batch.end() - self.last_end.min(batch.begin),
+            gap: batch.end() - since.min(batch.begin),
             load: &batch.load,
             recomputed_tokens: batch.recomputed_tokens,
             running: batch.running,
             waiting: batch.waiting,
             free_blocks: batch.free_pages,
         }));
+        since
     }
 
     /// A request gets a token.
@@ -65,11 +84,11 @@ impl SglangReplica {
         &mut self,
         entry: &Entry,
         now: Picos,
+        since: Picos,
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) {
         let slot = entry.handle.slot;
-        let last_end = self.last_end;
         let sequence = &mut self.sequences[slot];
         sequence.outputs += 1;
         sequence.in_flight -= 1;
@@ -78,7 +97,7 @@ impl SglangReplica {
             sequence.first_token = Some(now);
             let arrival = sequence.request.arrival;
             observer.observe(&Fact::FirstToken { now, id, arrival });
-        } else if sequence.last_token != last_end {
+        } else if sequence.last_token != since {
             let gap = now - sequence.last_token;
             observer.observe(&Fact::Gap { now, id, gap });
         }
@@ -142,6 +161,8 @@ impl SglangReplica {
         now: Picos,
         observer: &mut O,
     ) -> Option<Completion> {
+        self.settle();
+        self.plan = None;
         let phase = self.find(handle)?.phase;
         if phase == Phase::Ended {
             return None;

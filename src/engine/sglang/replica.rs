@@ -13,6 +13,7 @@ use slab::Slab;
 
 use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
+use super::leap::Plan;
 use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
 use crate::cost::{DecodeCost, StepCost};
 use crate::engine::{Handle, Refusal};
@@ -49,6 +50,15 @@ pub(crate) struct SglangReplica {
     pub(super) full: bool,
     /// The new-token ratio (SG-32).
     pub(super) ratio: f64,
+    /// Counts changes of the running batch.
+    pub(super) membership: u64,
+    /// The running batch whose members all had a token in the last processed batch.
+    pub(super) uniform: u64,
+    pub(super) plan: Option<Plan>,
+    /// Steps by which the running members' counters are stale.
+    pub(super) ahead: u32,
+    /// No leaps.
+    pub(super) stepwise: bool,
     /// Rows of the token table in use (SG-13).
     pub(super) rows: u32,
     /// Ended sequences that `running` or `last` still name.
@@ -61,7 +71,9 @@ pub(crate) struct SglangReplica {
     /// End of the last processed batch.
     pub(super) last_end: Picos,
     /// When the GPU is done with everything launched.
-    gpu_free: Picos,
+    pub(super) gpu_free: Picos,
+    /// Since when the tokens of the last batch's common gap had been there.
+    pub(super) last_decode: Picos,
     next_pass: Option<Picos>,
     /// Nobody can go on, ever.
     pub(super) is_stuck: bool,
@@ -74,8 +86,13 @@ pub(crate) struct SglangReplica {
 }
 
 impl SglangReplica {
-    /// An empty server.
-    pub(crate) fn new(id: ReplicaId, config: SglangConfig, cost: Box<dyn StepCost>) -> SglangReplica {
+    /// An empty server; `stepwise` never leaps, which changes nothing but the time it takes.
+    pub(crate) fn new(
+        id: ReplicaId,
+        config: SglangConfig,
+        cost: Box<dyn StepCost>,
+        stepwise: bool,
+    ) -> SglangReplica {
         SglangReplica {
             id,
             cost,
@@ -92,6 +109,11 @@ impl SglangReplica {
             chunked: None,
             full: false,
             ratio: config.init_new_token_ratio,
+            membership: 1,
+            uniform: 0,
+            plan: None,
+            ahead: 0,
+            stepwise,
             rows: 0,
             ended_in_lists: 0,
             sorts: 0,
@@ -100,6 +122,7 @@ impl SglangReplica {
             spare: Vec::new(),
             last_end: Picos::ZERO,
             gpu_free: Picos::ZERO,
+            last_decode: Picos::ZERO,
             next_pass: None,
             is_stuck: false,
             retracted: Vec::new(),
@@ -159,8 +182,9 @@ impl SglangReplica {
         {
             return Some(Refusal::QueueFull);
         }
-        if clipped_max_new(request, &self.config) > 0 {
-            return None;
+        let max_new = clipped_max_new(request, &self.config);
+        if max_new > 0 {
+            return (!self.fits_exactly(request, max_new)).then_some(Refusal::NeverFits);
         }
         let fits_context = request.prompt_tokens + 2 <= self.config.context_length - 1;
         let fits_pool = longest_request(&self.config) == self.config.context_length - 1;
@@ -169,6 +193,16 @@ impl SglangReplica {
         } else {
             Refusal::PromptTooLong
         })
+    }
+
+    /// Whether the exact test of SG-24, where it applies, lets a request in that is alone; the server would try for ever.
+    fn fits_exactly(&self, request: &Request, max_new: u32) -> bool {
+        if self.config.radix_cache || !request.ignore_eos {
+            return true;
+        }
+        let page = self.config.page_size;
+        let pages = request.prompt_tokens.next_multiple_of(page);
+        pages + self.reserve() + max_new + 1 < self.config.max_total_tokens
     }
 
     /// The sequence of a handle, if it has not left.
@@ -226,6 +260,10 @@ impl SglangReplica {
             if batch.end() > horizon {
                 return now;
             }
+            if self.leap(horizon, observer) > 0 {
+                now = self.last_end;
+                continue;
+            }
             now = self.process_oldest(observer, ended);
             self.next_pass = Some(now);
             if !ended.is_empty() {
@@ -244,7 +282,7 @@ impl SglangReplica {
     /// Passes of the loop at `now`, until it waits for a batch or for input.
     fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.next_pass = None;
-        let depth = if self.config.overlap_schedule { 2 } else { 1 };
+        self.settle();
         loop {
             self.drain(now);
             let batch = self.next_batch(now, observer, ended);
@@ -258,10 +296,20 @@ impl SglangReplica {
             self.put_on_gpu(&mut batch, now);
             self.log_pass(now, Some(&batch));
             self.in_flight.push_back(batch);
-            if self.in_flight.len() >= depth {
+            if self.in_flight.len() >= self.depth() {
                 return;
             }
         }
+    }
+
+    /// Batches in flight at most.
+    pub(super) fn depth(&self) -> usize {
+        if self.config.overlap_schedule { 2 } else { 1 }
+    }
+
+    /// Pages that are free or hold cached contents that nobody protects: free as other engines count.
+    pub(super) fn reported_free(&self) -> u32 {
+        self.free_pages + (self.tree.evictable() / u64::from(self.config.page_size)) as u32
     }
 
     /// Nothing is in flight and nothing can be launched: the loop idles until an input comes (SG-32).
@@ -289,6 +337,7 @@ impl SglangReplica {
         batch.mode = mode;
         batch.entries.clear();
         batch.recomputed_tokens = 0;
+        batch.membership = 0;
         let load = &mut batch.load;
         (load.decode_seqs, load.sampled_rows) = (0, 0);
         (load.decode_kv_tokens, load.decode_longest) = (0, 0);
@@ -308,9 +357,7 @@ impl SglangReplica {
         self.gpu_free = batch.end();
         batch.running = self.running.len() as u32;
         batch.waiting = self.waiting.len() as u32;
-        // Cached contents that nobody protects count as free, as in other engines.
-        batch.free_pages =
-            self.free_pages + (self.tree.evictable() / u64::from(self.config.page_size)) as u32;
+        batch.free_pages = self.reported_free();
     }
 
     /// The cost of decode-only steps of `count` sequences, asked once.

@@ -52,6 +52,7 @@ impl SglangReplica {
         if last.is_empty() {
             return;
         }
+        self.membership += 1;
         if self.running.is_empty() {
             // The flag belongs to the batch that is replaced (SG-14).
             self.full = false;
@@ -76,6 +77,7 @@ impl SglangReplica {
             is_live
         });
         self.running = running;
+        self.membership += 1;
         before - self.running.len()
     }
 
@@ -241,5 +243,6 @@ impl SglangReplica {
         batch.mode = BatchMode::Mixed;
         self.add_decodes(batch);
         self.running.clear();
+        self.membership += 1;
     }
 }
