@@ -216,7 +216,7 @@ fn cluster(group: &mut BenchmarkGroup<'_, WallTime>) {
 fn fleet(spec: &WorkloadSpec, caching: bool, policy: Policy) -> Simulation<Generator> {
     let costs = (0..64).map(|_| Box::new(cost()) as Box<dyn StepCost>).collect();
     Simulation::of_cluster(
-        &engine(caching),
+        &engine(caching).into(),
         costs,
         &ClusterSpec::of(64, policy),
         0,

@@ -103,9 +103,9 @@ pub struct Steps<'a> {
     pub duration: Picos,
     /// What each lasts longer than the one before.
     pub duration_increment: Picos,
-    /// Sequences that emit a token in each of these steps and also emitted one in the step before: they share its gap.
+    /// Sequences that emit a token in each of these steps and had the one before together: they share the gap.
     pub gap_seqs: u32,
-    /// Their gap in the first step: end of this step minus end of the step before.
+    /// Their gap in the first step: end of this step minus end of the one that brought the token before.
     pub gap: Picos,
     /// What the first step computes. In step `i` `decode_kv_tokens` is larger by `i·decode_seqs`.
     pub load: &'a StepLoad,

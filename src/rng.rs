@@ -29,6 +29,8 @@ pub enum Purpose {
     Clients = 8,
     /// Starts, hold-out and draws of a fit to measurements.
     Calibration = 9,
+    /// The order of a waiting queue that is shuffled.
+    Queue = 10,
 }
 
 /// Opens the stream of `purpose` for the `entity`-th thing of its kind (0 where there is only one).

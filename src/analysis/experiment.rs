@@ -50,7 +50,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
         fleet: Fleet {
             replicas: cluster.replicas,
             kv_blocks: simulation.total_blocks(),
-            block_size: scenario.engine.block_size,
+            block_size: scenario.engine.block_size(),
         },
         slo: experiment.slo,
         records: experiment.records,

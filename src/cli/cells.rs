@@ -31,7 +31,7 @@ pub(super) fn describe(planned: &[Planned], width: usize) -> Option<String> {
             .iter()
             .filter_map(|key| Some(format!("{key} = {}", keys.get(*key)?)))
             .collect();
-        let blocks = cell.resolved.scenario.engine.num_gpu_blocks;
+        let blocks = cell.resolved.scenario.engine.num_gpu_blocks();
         parts.push(format!("{} KV blocks", grouped(u64::from(blocks))));
         text += &wrapped(&parts, width);
     }

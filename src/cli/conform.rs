@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::{Exit, interrupt};
 use crate::config::visible;
-use crate::conform::{Recording, replay};
+use crate::conform::{AnyRecording, replay};
 use crate::report::counted;
 
 /// Which recordings to replay.
@@ -13,8 +13,9 @@ use crate::report::counted;
 #[command(after_help = "Examples:
   plimsoll conform tests/data/recordings/async/*.json.gz
 
-Each file holds one run of vLLM's own V1 scheduler on a virtual clock. Every step must be equal: requests, computed and
-scheduled tokens, their order, preemptions, free blocks, running, waiting; times within 1 µs.
+Each file holds one run of vLLM's own V1 scheduler or of SGLang's on a virtual clock. Every step must be equal: requests,
+computed and scheduled tokens, their order, preemptions, free blocks, running, waiting, and of SGLang what its radix cache
+holds, the new-token ratio and the flag that closes admission; times within 1 µs.
 Exit code 1 where a schedule differs, 2 where a file is no recording.")]
 pub struct Args {
     /// Recorded schedules (JSON).
@@ -35,7 +36,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         }
         let recording = std::fs::read(file).map_err(|error| error.to_string());
         let recording =
-            recording.and_then(|bytes| Recording::read(&bytes).map_err(|error| error.to_string()));
+            recording.and_then(|bytes| AnyRecording::read(&bytes).map_err(|error| error.to_string()));
         match recording.map(|recording| replay(&recording)) {
             Ok(Ok(agreement)) => {
                 equal += 1;

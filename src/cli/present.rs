@@ -132,7 +132,7 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
-        engine: resolved.scenario.engine.profile.clone(),
+        engine: resolved.scenario.engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
@@ -253,8 +253,8 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
     let engine = &resolved.scenario.engine;
     let limits = EngineLimits {
         replicas: resolved.scenario.cluster.replicas,
-        max_num_seqs: engine.max_num_seqs,
-        max_num_batched_tokens: engine.max_num_batched_tokens,
+        max_num_seqs: engine.max_num_seqs(),
+        max_num_batched_tokens: engine.prompt_tokens_per_step(),
     };
     let host = host_share(resolved, result);
     Some(Pressure::of(

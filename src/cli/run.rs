@@ -179,8 +179,9 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     }
     if outcome.is_livelocked {
         remarks.push(
-            "livelock: sequences of equal priority and arrival preempt each other for ever, as they would in the \
-             engine; the run was ended there (more KV blocks or fewer max_num_seqs avoid it)"
+            "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
+             each other; SGLang: a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
+             there (a larger KV pool or a smaller running batch avoids it)"
                 .to_owned(),
         );
     }

@@ -23,11 +23,11 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
         chunks: Vec::new(),
         sampled_rows: batch,
     };
-    let budget = resolved.scenario.engine.max_num_batched_tokens;
+    let budget = resolved.scenario.engine.prompt_tokens_per_step();
     let prefill = StepLoad {
         chunks: vec![Chunk {
             computed: 0,
-            new: budget.min(resolved.scenario.engine.max_model_len),
+            new: budget.min(resolved.scenario.engine.max_model_len()),
         }],
         sampled_rows: 1,
         ..StepLoad::default()

@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 use super::router::{Load, Router, View};
 use super::spec::{ChangeKind, ClusterSpec, Outages};
 use super::wakes::Wakes;
-use crate::engine::{Handle, Refusal, Replica, ScheduleRecord};
+use crate::engine::sglang::SglangRecord;
+use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Fact, Observer};
 use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
@@ -29,7 +30,7 @@ pub(crate) struct Ticket {
 
 /// Engines behind a router. The first engine stands apart: alone and always up, it is all there is to visit.
 pub(crate) struct Cluster {
-    engines: Vec<Replica>,
+    engines: Vec<Engine>,
     /// `None` for one engine that is always up.
     routing: Option<Routing>,
 }
@@ -83,7 +84,7 @@ impl<O: Observer> Observer for Tap<'_, O> {
 
 impl Cluster {
     /// One engine that is always up.
-    pub(crate) fn single(engine: Replica) -> Cluster {
+    pub(crate) fn single(engine: Engine) -> Cluster {
         Cluster {
             engines: vec![engine],
             routing: None,
@@ -91,7 +92,7 @@ impl Cluster {
     }
 
     /// The engines of `spec`, all of them up at first but those whose first change is to come up.
-    pub(crate) fn new(engines: Vec<Replica>, spec: &ClusterSpec, block_size: u32, seed: u64) -> Cluster {
+    pub(crate) fn new(engines: Vec<Engine>, spec: &ClusterSpec, block_size: u32, seed: u64) -> Cluster {
         assert!(
             engines.len() == spec.replicas as usize && !engines.is_empty(),
             "a cluster has the engines it says"
@@ -132,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Goes on to `horizon`, or until a request has left: see [`Replica::run`].
+    /// Goes on to `horizon`, or until a request has left: see [`Engine::run`].
     #[inline]
     pub(crate) fn run<O: Observer>(
         &mut self,
@@ -148,10 +149,10 @@ impl Cluster {
 
     /// The passes of loops that are due at `now`.
     #[inline]
-    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         match &mut self.routing {
-            None => self.engines[0].pass_at(now, observer),
-            Some(routing) => routing.pass_at(&mut self.engines, now, observer),
+            None => self.engines[0].pass_at(now, observer, ended),
+            Some(routing) => routing.pass_at(&mut self.engines, now, observer, ended),
         }
     }
 
@@ -162,13 +163,13 @@ impl Cluster {
 
     /// Requests inside.
     pub(crate) fn inside(&self) -> usize {
-        self.engines.iter().map(Replica::inside).sum()
+        self.engines.iter().map(Engine::inside).sum()
     }
 
     /// Some engine goes round in circles.
     #[inline]
     pub(crate) fn is_livelocked(&self) -> bool {
-        self.engines.iter().any(Replica::is_livelocked)
+        self.engines.iter().any(Engine::is_livelocked)
     }
 
     /// The client of a request gave up.
@@ -235,10 +236,20 @@ impl Cluster {
     pub(crate) fn take_log(&mut self) -> Vec<ScheduleRecord> {
         self.engines[0].take_log()
     }
+
+    /// The records of an SGLang engine kept so far.
+    pub(crate) fn take_sglang_log(&mut self) -> Vec<SglangRecord> {
+        self.engines[0].take_sglang_log()
+    }
+
+    /// Replaces the order of an SGLang queue in each logged pass.
+    pub(crate) fn replay_orders(&mut self, orders: Vec<Vec<RequestId>>) {
+        self.engines[0].replay_orders(orders);
+    }
 }
 
 /// Takes an engine on to `now`, before which nothing happens that others notice.
-fn settle<O: Observer>(engine: &mut Replica, now: Picos, observer: &mut O) {
+fn settle<O: Observer>(engine: &mut Engine, now: Picos, observer: &mut O) {
     let mut ended = Vec::new();
     engine.run(now, observer, &mut ended);
     assert!(ended.is_empty(), "an engine wakes up for every end");
@@ -291,7 +302,7 @@ impl Routing {
         }
     }
 
-    fn route(&mut self, engines: &[Replica], now: Picos, request: &Request) -> Option<usize> {
+    fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
         let view = View {
             loads: &self.loads,
             cached_tokens: &|index| engines[index].cached_tokens(request),
@@ -303,7 +314,7 @@ impl Routing {
 
     fn offer(
         &mut self,
-        engine: &mut Replica,
+        engine: &mut Engine,
         replica: usize,
         entry: Picos,
         request: Request,
@@ -333,7 +344,7 @@ impl Routing {
     /// Visits whoever wakes up first, until the horizon. An engine goes on alone as long as it stays the first.
     fn run<O: Observer>(
         &mut self,
-        engines: &mut [Replica],
+        engines: &mut [Engine],
         horizon: Picos,
         observer: &mut O,
         ended: &mut Vec<Completion>,
@@ -352,7 +363,7 @@ impl Routing {
                 first_tokens: &mut self.first_tokens,
             };
             if wake.is_pass {
-                engine.pass_at(wake.at, &mut tap);
+                engine.pass_at(wake.at, &mut tap, ended);
                 now = now.max(wake.at);
             } else {
                 let alone_until = horizon.min(self.wakes.second());
@@ -376,12 +387,18 @@ impl Routing {
         self.first_tokens.clear();
     }
 
-    fn pass_at<O: Observer>(&mut self, engines: &mut [Replica], now: Picos, observer: &mut O) {
+    fn pass_at<O: Observer>(
+        &mut self,
+        engines: &mut [Engine],
+        now: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
         while let Some((replica, wake)) = self.wakes.first()
             && wake.is_pass
             && wake.at == now
         {
-            engines[replica].pass_at(now, observer);
+            engines[replica].pass_at(now, observer, ended);
             self.wakes.set(replica, engines[replica].wake());
         }
     }
@@ -396,7 +413,7 @@ impl Routing {
 
     fn change<O: Observer>(
         &mut self,
-        engines: &mut [Replica],
+        engines: &mut [Engine],
         now: Picos,
         observer: &mut O,
         ended: &mut Vec<Completion>,
@@ -424,7 +441,7 @@ impl Routing {
         if self.next_report.is_some_and(|due| due <= now) {
             for (engine, load) in engines.iter_mut().zip(&mut self.loads) {
                 settle(engine, now, observer);
-                load.reported = engine.state();
+                load.reported = engine.reported_state();
             }
             self.next_report = self
                 .router

@@ -1,4 +1,4 @@
-//! vLLM's command-line spelling brought to one form, and the flags that a simulation does not need.
+//! vLLM's and SGLang's command-line spelling brought to one form, and the flags that a simulation does not need.
 //!
 //! vLLM takes `--max_num_seqs` for `--max-num-seqs`, `--no-X` for `--X=false`, and short forms of several letters
 //! (`-tp`). Flags are put in one form before clap sees them. Of the flags that have no field of their own here each
@@ -27,12 +27,20 @@ const SHORT: [(&str, &str); 10] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 5] = [
+const ALIASES: [(&str, &str); 13] = [
     ("--custom-output-len", "--output-len"),
     ("--device-memory-utilization", "--gpu-memory-utilization"),
     ("--prefix-len", "--random-prefix-len"),
     ("--cuda-graph-sizes", "--cudagraph-capture-sizes"),
     ("--dataset", "--dataset-path"),
+    ("--tp-size", "--tensor-parallel-size"),
+    ("--tp", "--tensor-parallel-size"),
+    ("--dp-size", "--data-parallel-size"),
+    ("--dp", "--data-parallel-size"),
+    ("--pp-size", "--pipeline-parallel-size"),
+    ("--pp", "--pipeline-parallel-size"),
+    ("--model-path", "--model"),
+    ("--disable-overlap", "--disable-overlap-schedule"),
 ];
 
 /// Switches that take `--no-X`.
@@ -42,28 +50,6 @@ const SWITCHES: [&str; 5] = [
     "scheduler-reserve-full-isl",
     "async-scheduling",
     "enforce-eager",
-];
-
-/// SGLang's flags and what vLLM calls them.
-const SGLANG: [(&str, &str); 9] = [
-    ("tp-size", "--tensor-parallel-size"),
-    (
-        "mem-fraction-static",
-        "--gpu-memory-utilization (which counts other memory, too)",
-    ),
-    (
-        "chunked-prefill-size",
-        "--max-num-batched-tokens or --long-prefill-token-threshold",
-    ),
-    ("max-prefill-tokens", "--max-num-batched-tokens"),
-    ("max-running-requests", "--max-num-seqs"),
-    ("schedule-policy", "--scheduling-policy"),
-    (
-        "schedule-conservativeness",
-        "nothing: vLLM does not estimate output lengths",
-    ),
-    ("page-size", "--block-size"),
-    ("disable-radix-cache", "--no-enable-prefix-caching"),
 ];
 
 /// Arguments that clap understands, and what happened to the rest.
@@ -92,17 +78,6 @@ pub fn normalise(args: &[String]) -> Normalised {
             out.args.push(arg.clone());
             continue;
         };
-        if let Some((_, vllm)) = SGLANG.iter().find(|(sglang, _)| *sglang == name) {
-            at += take_values(&args[at..], One, value.is_some()).len();
-            let problem =
-                Diagnostic::new(format!("`--{name}` is a flag of SGLang")).help(format!("vLLM's is {vllm}"));
-            out.problems.push(
-                problem
-                    .at(Place::Flag(format!("--{name}")))
-                    .help("SGLang's scheduler is not modelled yet"),
-            );
-            continue;
-        }
         if let Some((takes, effect)) = known::find(&name) {
             let values = take_values(&args[at..], takes, value.is_some());
             at += values.len();
@@ -209,6 +184,18 @@ mod tests {
     }
 
     #[test]
+    fn sglangs_spellings_are_understood() {
+        check(
+            "--model-path m --tp-size 2 --chunked_prefill_size -1 --enable-mixed-chunk",
+            "--model m --tensor-parallel-size 2 --chunked-prefill-size -1 --enable-mixed-chunk",
+        );
+        check(
+            "--enable-metrics --tool-call-parser qwen --tp 4 --random-seed 7",
+            "--tensor-parallel-size 4",
+        );
+    }
+
+    #[test]
     fn every_spelling_of_vllm_becomes_one() {
         check(
             "-tp 2 --max_num_seqs=8",
@@ -259,6 +246,8 @@ mod tests {
         assert_eq!(problems("--speculative-config {}"), 1);
         assert_eq!(problems("--cpu-offload-gb 0"), 0);
         assert_eq!(problems("--cpu-offload-gb 4"), 1);
-        assert_eq!(problems("--mem-fraction-static 0.8"), 1);
+        assert_eq!(problems("--mem-fraction-static 0.8"), 0);
+        assert_eq!(problems("--speculative-algorithm EAGLE"), 1);
+        assert_eq!(problems("--enable-hierarchical-cache"), 1);
     }
 }

@@ -2,9 +2,8 @@
 
 use super::document::Source;
 use super::judge::Judge;
-use super::profile::Startup;
 use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
-use crate::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy};
+use crate::cluster::router::{CacheAware, KvEvents, Policy};
 use crate::cluster::{Change, ChangeKind, ClusterSpec, Outages};
 use crate::model::{LayerGroup, Mlp, ModelShape};
 
@@ -16,12 +15,8 @@ pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawCluster,
     model: Option<&ModelShape>,
-    startup: Startup,
+    balancer: Policy,
 ) -> ClusterSpec {
-    let balancer = Policy::VllmDataParallel(match startup.data_parallel_by_waiting {
-        true => DataParallelScore::FourfoldWaiting,
-        false => DataParallelScore::InFlight,
-    });
     let (replicas, policy) = match data_parallel(judge, raw, model) {
         Some(engines) => (engines, balancer),
         None => replicas(judge, raw, balancer),
@@ -108,7 +103,18 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Poli
         RawRouter::PrefixHash => Policy::PrefixHash,
         RawRouter::CacheAware => cache_aware(judge, raw),
         RawRouter::KvEvents => kv_events(judge, raw),
-        RawRouter::VllmDataParallel => balancer,
+        RawRouter::VllmDataParallel => {
+            if !matches!(balancer, Policy::VllmDataParallel(_)) {
+                let help = "choose another router; SGLang's own servers take turns: round_robin";
+                judge.wrong_help(
+                    "cluster.router",
+                    "is vLLM's",
+                    "this engine has no such balancer",
+                    help,
+                );
+            }
+            balancer
+        }
     };
     (replicas, policy)
 }

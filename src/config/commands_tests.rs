@@ -187,6 +187,8 @@ fn flags_win_over_pasted_commands_and_those_over_the_file() {
             .unwrap_or_else(|problems| panic!("{problems}"))
             .scenario
             .engine
+            .vllm()
+            .unwrap()
             .max_num_seqs
     };
     assert_eq!(seqs(""), 64);
@@ -209,7 +211,10 @@ fn pasted_commands_are_understood_with_their_clients_defaults() {
         --random-input-len 1024 --random-output-len 128 --request-rate 20 --ignore-eos --goodput ttft:500'";
     let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
     let spec = &resolved.scenario.workload;
-    assert_eq!(resolved.scenario.engine.max_num_batched_tokens, 4096);
+    assert_eq!(
+        resolved.scenario.engine.vllm().unwrap().max_num_batched_tokens,
+        4096
+    );
     assert_eq!(
         (spec.num_prompts, spec.client.rescale_arrivals),
         (Some(1000), true)
@@ -268,7 +273,7 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
     error: there is no scenario `quikstart`: there is no file `quikstart`
      |
      = help: did you mean `quickstart`?
-     = help: shipped are quickstart, course-week1, course-week2-latency, course-week2-throughput, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm, dp-router, failover
+     = help: shipped are quickstart, course-week1, course-week2-latency, course-week2-throughput, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm, prefix-lpm, dp-router, failover
     "#);
 }
 
@@ -338,6 +343,8 @@ fn the_budget_of_a_step_is_what_each_version_derives() {
             .unwrap()
             .scenario
             .engine
+            .vllm()
+            .unwrap()
             .max_num_batched_tokens
     };
     assert_eq!(budget(&format!("--engine vllm@0.33 {short}")), 8192);
@@ -397,7 +404,15 @@ fn what_a_command_line_overrides_or_a_data_set_ignores_is_noted() {
 #[test]
 fn a_switch_may_be_followed_by_its_value() {
     let line = format!("{MACHINE} {TRAFFIC} --enable-prefix-caching false");
-    assert!(!resolve_line(&line).unwrap().scenario.engine.enable_prefix_caching);
+    assert!(
+        !resolve_line(&line)
+            .unwrap()
+            .scenario
+            .engine
+            .vllm()
+            .unwrap()
+            .enable_prefix_caching
+    );
 }
 
 #[test]
@@ -455,4 +470,96 @@ fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
         )),
         ""
     );
+}
+
+/// SGLang on a machine of its own, with these flags.
+fn sglang(flags: &str) -> Result<crate::engine::sglang::SglangConfig, Diagnostics> {
+    let machine = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
+    match resolve_line(&format!("{machine} {flags}"))?.scenario.engine {
+        crate::engine::EngineSpec::Sglang(config) => Ok(config),
+        crate::engine::EngineSpec::Vllm(_) => panic!("SGLang was asked for"),
+    }
+}
+
+#[test]
+fn sglang_has_its_own_defaults_and_flags() {
+    use crate::engine::sglang::{QueuePolicy, SglangSwitches};
+    let plain = sglang("--engine sglang").unwrap();
+    assert_eq!(plain.profile, "sglang@0.5.23");
+    assert_eq!(
+        (
+            plain.chunked_prefill_size,
+            plain.max_prefill_tokens,
+            plain.page_size
+        ),
+        (Some(8192), 16384, 1)
+    );
+    assert_eq!(
+        (plain.context_length, plain.max_running_requests),
+        (131_072, 2048)
+    );
+    assert!(plain.overlap_schedule && plain.radix_cache && !plain.enable_mixed_chunk);
+    // 0.828 of 79.2 GiB, less 15 GiB of weights, at 128 KiB a token.
+    assert!(
+        (380_000..420_000).contains(&plain.max_total_tokens),
+        "{}",
+        plain.max_total_tokens
+    );
+    let old = sglang("--engine sglang@0.5.4").unwrap();
+    assert_eq!(old.switches, SglangSwitches::V0_5_4);
+    assert!(old.max_total_tokens > plain.max_total_tokens);
+
+    let set = "--engine sglang --schedule-policy dfs-weight --chunked-prefill-size -1 --disable-overlap-schedule \
+               --max-total-tokens 4096 --page-size 16 --schedule-conservativeness 2 --disable-radix-cache";
+    let set = sglang(set).unwrap();
+    assert_eq!(
+        (set.policy, set.chunked_prefill_size),
+        (QueuePolicy::DfsWeight, None)
+    );
+    assert_eq!((set.max_total_tokens, set.max_running_requests), (4096, 2048));
+    assert!(!set.overlap_schedule && !set.radix_cache && (set.init_new_token_ratio - 1.0).abs() < 1e-12);
+
+    let pasted = "--serve-cmd 'python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --tp 2 \
+                  --schedule-policy lpm --mem-fraction-static 0.8 --host 0.0.0.0 --enable-metrics'";
+    let pasted = sglang(pasted).unwrap();
+    assert_eq!(pasted.policy, QueuePolicy::Lpm);
+    assert!(pasted.max_total_tokens > 2 * plain.max_total_tokens);
+}
+
+#[test]
+fn flags_of_the_other_engine_are_refused() {
+    let problem = |flags: &str| sglang(flags).map(|_| ()).unwrap_err().to_string();
+    let check = |flags: &str, expected: &str| {
+        let printed = problem(flags);
+        assert!(printed.contains(expected), "{printed}");
+    };
+    check(
+        "--engine sglang --max-num-seqs 8",
+        "SGLang calls it --max-running-requests",
+    );
+    check(
+        "--engine sglang --watermark 0.1",
+        "`--watermark` is a flag of vLLM, and SGLang serves",
+    );
+    check("--page-size 16", "vLLM calls it --block-size");
+    check(
+        "--schedule-conservativeness 2",
+        "is a flag of SGLang, and vLLM serves",
+    );
+    check(
+        "--engine sglang --num-continuous-decode-steps 4",
+        "other than 1 is not modelled",
+    );
+    check(
+        "--engine sglang --chunked-prefill-size 8 --page-size 16",
+        "must be at least page_size",
+    );
+    check("--engine sglang@0.2", "cannot be used");
+    check(
+        "--engine sglang --enable-priority-scheduling --schedule-policy lpm",
+        "goes with the policies fcfs and lof only",
+    );
+    check("--engine sglang --mem-fraction-static 0.1", "mem-fraction-static");
+    let eagle = "--serve-cmd 'python -m sglang.launch_server --model-path m --speculative-algorithm EAGLE'";
+    check(eagle, "speculative decoding is not modelled yet");
 }

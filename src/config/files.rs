@@ -38,6 +38,7 @@ shipped!(
     "no-chunked-prefill",
     "prefix-cold",
     "prefix-warm",
+    "prefix-lpm",
     "dp-router",
     "failover",
     "workloads/azure-conv-2023",

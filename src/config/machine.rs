@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use super::diagnostic::Diagnostic;
 use super::document::Source;
-use super::engine::EngineFlags;
 use super::files::Files;
 use super::formats;
 use super::judge::Judge;
 use super::ranks;
-use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
+use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
+use super::serving::Flags;
 use crate::cost::calibration::{self, Calibration};
-use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
+use crate::cost::roofline::{Placement, RooflineCost};
 use crate::cost::{StepCost, Trust};
-use crate::engine::EngineConfig;
-use crate::engine::memory::{self, MemoryOptions, MemoryPlan, PoolSize, Shortage};
+use crate::engine::EngineSpec;
+use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, ModelShape, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
-use crate::units::{Bytes, Picos};
+use crate::units::Picos;
 
 /// What a scenario runs on.
 pub(super) struct Machine {
-    pub(super) engine: EngineConfig,
+    pub(super) engine: EngineSpec,
     pub(super) cost: CostFactory,
     pub(super) frontend: Frontend,
     pub(super) placement: Placement,
@@ -226,8 +226,8 @@ pub(super) fn build(
     model: &ModelShape,
     device: &Device,
     tensor_parallel: u32,
-    flags: EngineFlags,
-    context: u32,
+    flags: Flags,
+    (context, seed): (u32, u64),
     files: &dyn Files,
 ) -> Option<Machine> {
     if !judge.problems.is_empty() {
@@ -237,22 +237,17 @@ pub(super) fn build(
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
     let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
-    let num_gpu_blocks = plan.num_gpu_blocks;
-    let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
-    let calibration = calibration(judge, raw, device, files)?;
+    let name = flags.engine();
+    let calibration = calibration(judge, raw, device, name, files)?;
     ranks::check(judge, model, &calibration.0, tensor_parallel);
     let about_experts = formats::experts_note(model, device, &calibration.0);
     judge.notes.extend(about_experts);
     let placement = Placement {
         tensor_parallel,
         kv_dtype,
-        graphs: Graphs {
-            mode: graph_mode(flags.graph_mode),
-            capture_sizes: flags.capture_sizes,
-            enforce_eager: raw.engine.enforce_eager == Some(true),
-        },
-        asynchronous: flags.asynchronous,
-        engine: ENGINE.to_string(),
+        graphs: flags.graphs(raw.engine.enforce_eager == Some(true)),
+        asynchronous: flags.asynchronous(),
+        engine: name.to_string(),
         typical_context: context,
     };
     let cost = match RooflineCost::new(device, model, &calibration.0, &placement) {
@@ -263,24 +258,17 @@ pub(super) fn build(
             return None;
         }
     };
-    let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
+    let (engine, memory) = flags.with_memory(judge, plan, seed)?;
     Some(Machine {
-        engine: EngineConfig {
-            num_gpu_blocks,
-            watermark_blocks,
-            ..flags.config
-        },
+        engine,
         cost,
-        frontend: frontend(&calibration.0),
+        frontend: frontend(&calibration.0, name),
         placement,
         memory,
         trust: calibration.1,
         calibration: calibration.0,
     })
 }
-
-/// The engine whose host terms apply.
-const ENGINE: &str = "vllm";
 
 fn factory(
     device: &Device,
@@ -320,23 +308,9 @@ fn plan(
     device: &Device,
     tensor_parallel: u32,
     kv_dtype: Dtype,
-    flags: &EngineFlags,
+    flags: &Flags,
 ) -> Option<MemoryPlan> {
-    let options = MemoryOptions {
-        tensor_parallel,
-        pipeline_parallel: 1,
-        gpu_memory_utilization: flags.gpu_memory_utilization,
-        kv_dtype,
-        block_size: flags.config.block_size,
-        max_num_batched_tokens: flags.max_num_batched_tokens,
-        max_num_seqs: flags.max_num_seqs,
-        max_model_len: flags.config.max_model_len,
-        charge_cuda_graphs: flags.profile.graphs.charged_to_memory,
-        enforce_eager: flags.graph_mode == RawGraphMode::None,
-        kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
-        num_gpu_blocks_override: flags.num_gpu_blocks_override,
-        estimates: None,
-    };
+    let options = flags.memory_options(tensor_parallel, kv_dtype);
     let misfit = match memory::plan(device, model, &options) {
         Ok(plan) => return Some(plan),
         Err(misfit) => misfit,
@@ -356,7 +330,12 @@ fn plan(
         }
         _ => "cluster.gpu",
     };
-    let text = misfit.to_string();
+    let mut text = misfit.to_string();
+    if flags.engine() == "sglang" {
+        text = text
+            .replace("--gpu-memory-utilization", "--mem-fraction-static")
+            .replace("gpu_memory_utilization", "mem_fraction_static");
+    }
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     let cell = judge.document.swept(&["cluster.", "model.", "engine."]);
@@ -373,24 +352,16 @@ fn plan(
     None
 }
 
-fn graph_mode(raw: RawGraphMode) -> CudagraphMode {
-    match raw {
-        RawGraphMode::None => CudagraphMode::None,
-        RawGraphMode::Piecewise => CudagraphMode::Piecewise,
-        RawGraphMode::FullDecodeOnly => CudagraphMode::FullDecodeOnly,
-        RawGraphMode::FullAndPiecewise => CudagraphMode::FullAndPiecewise,
-    }
-}
-
 /// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.
 fn calibration(
     judge: &mut Judge,
     raw: &RawScenario,
     device: &Device,
+    engine: &str,
     files: &dyn Files,
 ) -> Option<(Calibration, Trust)> {
     let key = "cluster.calibration";
-    let best = calibration::for_device(device, ENGINE);
+    let best = calibration::for_device(device, engine);
     let Some(name) = &raw.cluster.calibration else {
         let source = Source::Assumption(best.note.clone());
         judge.assume(key, best.calibration.name.clone(), source);
@@ -449,13 +420,14 @@ fn calibration(
 }
 
 /// What the API server adds, by the calibration's host terms.
-fn frontend(calibration: &Calibration) -> Frontend {
+fn frontend(calibration: &Calibration, engine: &str) -> Frontend {
     let delay = |seconds: f64| {
         Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
     };
     calibration
         .host
-        .get(ENGINE)
+        .get(engine)
+        .or_else(|| calibration.host.get("vllm"))
         .map_or_else(Frontend::default, |host| Frontend {
             request_delay: delay(host.request_ms * 1e-3),
             per_prompt_token: delay(host.per_prompt_token_us * 1e-6),

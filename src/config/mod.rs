@@ -28,6 +28,8 @@ mod report;
 mod resolve;
 pub mod scalar;
 mod schema;
+mod serving;
+mod sglang;
 pub mod slo;
 mod workload;
 

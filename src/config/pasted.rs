@@ -1,4 +1,5 @@
-//! Commands that people already run, taken apart: `vllm serve …` and `vllm bench serve …`.
+//! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …` and
+//! `vllm bench serve …`.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
@@ -7,11 +8,14 @@ use super::diagnostic::{Diagnostic, Place};
 use super::flags::{ScenarioFlags, SloFlags, TrafficFlags};
 
 /// How the two commands may begin; module and script forms of older versions included.
-const SERVE: [&[&str]; 4] = [
+const SERVE: [&[&str]; 7] = [
     &["vllm", "serve"],
     &["python", "-m", "vllm.entrypoints.openai.api_server"],
     &["python3", "-m", "vllm.entrypoints.openai.api_server"],
     &["vllm.entrypoints.openai.api_server"],
+    &["python", "-m", "sglang.launch_server"],
+    &["python3", "-m", "sglang.launch_server"],
+    &["sglang", "serve"],
 ];
 const BENCH: [&[&str]; 2] = [&["vllm", "bench", "serve"], &["benchmark_serving.py"]];
 
@@ -69,7 +73,14 @@ struct Bench {
 
 /// A `vllm serve` command, understood; the second part lists flags without effect.
 pub(super) fn serve(command: &str) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
-    let (parsed, ignored) = parse::<Serve>(command, "--serve-cmd", &SERVE)?;
+    let (mut parsed, ignored) = parse::<Serve>(command, "--serve-cmd", &SERVE)?;
+    if command.contains("sglang.launch_server") || command.contains("sglang serve") {
+        parsed
+            .flags
+            .engine
+            .profile
+            .get_or_insert_with(|| "sglang".to_string());
+    }
     Ok((parsed.flags, ignored))
 }
 

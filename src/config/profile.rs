@@ -16,12 +16,11 @@ const SHIPPED: [&str; 2] = [
     include_str!("../engine/profiles/vllm-0.11.toml"),
 ];
 
+/// What can be asked for.
+const KNOWN: &str = "modelled are vllm@0.33, vllm@0.11, sglang@0.5.23 and sglang@0.5.4";
+
 /// Engines that users know, and why they cannot be had yet.
-const LATER: [(&str, &str); 4] = [
-    (
-        "sglang",
-        "SGLang's scheduler (prefill-first passes, radix cache) is not modelled yet",
-    ),
+const LATER: [(&str, &str); 3] = [
     ("static", "static batching is not modelled yet"),
     (
         "hf-cb",
@@ -178,17 +177,16 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
         .map_or((asked, None), |(name, version)| (name, Some(version)));
     let name = name.trim().to_lowercase();
     if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
-        return Err((
-            why.to_string(),
-            "modelled are vllm@0.33 and vllm@0.11".to_string(),
-        ));
+        return Err((why.to_string(), KNOWN.to_string()));
     }
     let all = shipped();
     if name != "vllm" {
-        let known = ["vllm"].into_iter().chain(LATER.iter().map(|(name, _)| *name));
+        let known = ["vllm", "sglang"]
+            .into_iter()
+            .chain(LATER.iter().map(|(name, _)| *name));
         let help = match nearest(&name, known, 1).first() {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "known are vllm@0.33 and vllm@0.11".to_string(),
+            None => KNOWN.to_string(),
         };
         return Err((format!("there is no engine `{name}`"), help));
     }
@@ -297,7 +295,7 @@ mod tests {
         assert_eq!(name("vllm@0.30.1"), Ok(("vllm@0.33".into(), true)));
         assert_eq!(name("vllm@1.0"), Ok(("vllm@0.33".into(), true)));
         assert!(name("vllm@0.6").unwrap_err().0.contains("V0"));
-        assert!(name("sglang@0.5.4").unwrap_err().0.contains("not modelled yet"));
+        assert!(name("static").unwrap_err().0.contains("not modelled yet"));
         assert_eq!(name("vlm").unwrap_err().1, "did you mean `vllm`?");
         assert!(name("vllm@new").is_err());
     }

@@ -11,6 +11,8 @@ use super::judge::{Judge, Provenance};
 use super::machine;
 use super::raw::RawScenario;
 use super::report::{self, Report};
+use super::serving::Flags;
+use super::sglang;
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
@@ -93,17 +95,32 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     }
     let tensor_parallel = cluster::tensor_parallel(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
-    let engine = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
-    let startup = engine.profile.startup;
-    let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), startup);
-    if let (Some(model), Some(device)) = (&model, &device) {
-        formats::check_version(&mut judge, &engine.profile, model, device);
-    }
+    let serves_sglang = sglang::is_asked(&raw.engine);
+    sglang::refuse_foreign(&mut judge, &raw.engine, &raw.sglang, serves_sglang);
+    let flags = if serves_sglang {
+        let model = model.as_ref();
+        Flags::Sglang(Box::new(sglang::resolve(
+            &mut judge,
+            &raw.engine,
+            &raw.sglang,
+            device.as_ref(),
+            model,
+            tensor_parallel,
+        )))
+    } else {
+        let flags = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
+        if let (Some(model), Some(device)) = (&model, &device) {
+            formats::check_version(&mut judge, &flags.profile, model, device);
+        }
+        Flags::Vllm(Box::new(flags))
+    };
+    let balancer = flags.data_parallel_balancer();
+    let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), balancer);
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     if let Some((spec, _)) = &traffic {
-        workload::check_context(&mut judge, spec, engine.config.max_model_len, model_len);
+        workload::check_context(&mut judge, spec, flags.max_model_len(), model_len);
     }
     let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
         return Err(Diagnostics(judge.problems));
@@ -116,8 +133,8 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         &model,
         &device,
         tensor_parallel,
-        engine,
-        context,
+        flags,
+        (context, seed),
         files,
     );
     if let Some(machine) = &machine {
@@ -241,8 +258,8 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         "# {} on {}: {} KV blocks of {} tokens; step time by {}\n",
         resolved.model.name,
         resolved.device.id,
-        scenario.engine.num_gpu_blocks,
-        scenario.engine.block_size,
+        scenario.engine.num_gpu_blocks(),
+        scenario.engine.block_size(),
         resolved.calibration
     );
     text.push('\n');

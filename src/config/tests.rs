@@ -133,8 +133,8 @@ fn an_old_engine_spelt_out_is_accepted_again() {
     let first = resolve_text(&text).unwrap();
     let second = resolve_text(&resolved_toml(&first)).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(first.scenario.engine, second.scenario.engine);
-    assert!(!first.scenario.engine.switches.reserve_full_isl);
-    assert_eq!(first.scenario.engine.queue_depth, 1);
+    assert!(!first.scenario.engine.vllm().unwrap().switches.reserve_full_isl);
+    assert_eq!(first.scenario.engine.vllm().unwrap().queue_depth, 1);
 }
 
 #[test]
@@ -248,14 +248,14 @@ fn mistakes_are_located_and_mended() {
       |
     help: did you mean `fcfs`?
     "#);
-    assert_snapshot!(told("max_model_len = 8192", "profile = \"sglang@0.5.4\""), @r#"
-    error: `profile sglang@0.5.4` cannot be used
+    assert_snapshot!(told("max_model_len = 8192", "profile = \"tensorrt-llm\""), @r#"
+    error: `profile tensorrt-llm` cannot be used
      --> a.toml:7:11
       |
-    7 | profile = "sglang@0.5.4"
-      |           ^^^^^^^^^^^^^^ SGLang's scheduler (prefill-first passes, radix cache) is not modelled yet
+    7 | profile = "tensorrt-llm"
+      |           ^^^^^^^^^^^^^^ TensorRT-LLM's scheduler is not modelled yet
       |
-    help: modelled are vllm@0.33 and vllm@0.11
+    help: modelled are vllm@0.33, vllm@0.11, sglang@0.5.23 and sglang@0.5.4
     "#);
     assert_snapshot!(told("max_model_len = 8192", "profile = \"vllm@0.11\"\nwatermark = 0.1"), @r#"
     error: `watermark` is not a flag of vllm@0.11

@@ -4,8 +4,34 @@
 //! it took. [`replay`] runs the same requests through this simulator under the recording's linear cost and compares
 //! step by step; [`Difference`] says in words where the two first part.
 
+mod difference;
 mod recording;
 mod replay;
+mod sglang;
+mod sglang_replay;
 
-pub use recording::{Recording, RecordingError};
-pub use replay::{Agreement, Difference, replay};
+pub use difference::{Agreement, Difference};
+pub use recording::{AnyRecording, Recording, RecordingError};
+pub use sglang::{SglangRecording, SglangStep};
+
+/// Replays a recording.
+///
+/// # Errors
+/// The first difference.
+pub fn replay(recording: &AnyRecording) -> Result<Agreement, Box<Difference>> {
+    match recording {
+        AnyRecording::Vllm(recording) => replay::replay(recording),
+        AnyRecording::Sglang(recording) => sglang_replay::replay(recording, false),
+    }
+}
+
+/// Replays a recording with every sequence visited in every step.
+///
+/// # Errors
+/// The first difference.
+pub fn replay_stepwise(recording: &AnyRecording) -> Result<Agreement, Box<Difference>> {
+    match recording {
+        AnyRecording::Vllm(recording) => replay::replay(recording),
+        AnyRecording::Sglang(recording) => sglang_replay::replay(recording, true),
+    }
+}

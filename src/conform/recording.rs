@@ -1,8 +1,10 @@
-//! The file format of recorded vLLM schedules.
+//! The file format of recorded vLLM schedules, and which engine a file is about.
 
 use std::io::Read;
 
 use serde::Deserialize;
+
+use super::sglang::SglangRecording;
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -133,11 +135,24 @@ pub struct RecordedResult {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// Not JSON of this shape.
-    #[error("not a recorded vLLM schedule: {0}")]
+    #[error("not a recorded schedule: {0}")]
     Shape(String),
     /// Well-formed, but impossible.
     #[error("{0}")]
     Content(String),
+}
+
+impl CostLaw {
+    /// Finds coefficients that make no sense.
+    pub(super) fn check(&self) -> Result<(), RecordingError> {
+        let law = [self.per_step_s, self.per_token_s, self.per_attended_token_s];
+        if law.iter().any(|&part| !(0.0..1e3).contains(&part)) {
+            return Err(RecordingError::Content(
+                "`cost` has a coefficient that is negative, not a number or above 1000 s".into(),
+            ));
+        }
+        Ok(())
+    }
 }
 
 fn yes() -> bool {
@@ -148,31 +163,56 @@ fn one() -> u32 {
     1
 }
 
-impl Recording {
-    /// Reads a recording, gzipped or plain.
+/// A recording of either engine.
+#[derive(Clone, Debug)]
+pub enum AnyRecording {
+    /// Of vLLM's V1 scheduler.
+    Vllm(Box<Recording>),
+    /// Of SGLang's scheduler.
+    Sglang(Box<SglangRecording>),
+}
+
+/// As much of a recording as tells whose it is.
+#[derive(Deserialize)]
+struct Whose {
+    engine: String,
+}
+
+impl AnyRecording {
+    /// Reads a recording, gzipped or plain; which engine made it is read from the file.
     ///
     /// # Errors
     /// Says where the file departs from the format, or which of its values make no sense.
-    pub fn read(bytes: &[u8]) -> Result<Recording, RecordingError> {
+    pub fn read(bytes: &[u8]) -> Result<AnyRecording, RecordingError> {
+        let mut plain = Vec::new();
+        let mut bytes = bytes;
         if bytes.starts_with(&GZIP) {
-            let mut plain = Vec::new();
             flate2::read::GzDecoder::new(bytes)
                 .take(BYTES_MAX)
                 .read_to_end(&mut plain)
                 .map_err(|error| RecordingError::Shape(format!("broken gzip: {error}")))?;
-            return Recording::read_plain(&plain);
+            bytes = &plain;
         }
-        Recording::read_plain(bytes)
-    }
-
-    fn read_plain(bytes: &[u8]) -> Result<Recording, RecordingError> {
-        let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-        let recording: Recording = serde_path_to_error::deserialize(&mut deserializer)
-            .map_err(|error| RecordingError::Shape(error.to_string()))?;
+        let whose: Whose = parse(bytes)?;
+        if whose.engine.starts_with("sglang") {
+            let recording: Box<SglangRecording> = parse(bytes)?;
+            recording.check()?;
+            super::sglang_replay::config(&recording)?;
+            return Ok(AnyRecording::Sglang(recording));
+        }
+        let recording: Box<Recording> = parse(bytes)?;
         recording.check()?;
-        Ok(recording)
+        Ok(AnyRecording::Vllm(recording))
     }
+}
 
+fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordingError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| RecordingError::Shape(error.to_string()))
+}
+
+impl Recording {
     fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
         let fail = |text: String| Err(RecordingError::Content(text));
@@ -193,14 +233,7 @@ impl Recording {
                 params.policy
             ));
         }
-        let law = [
-            self.cost.per_step_s,
-            self.cost.per_token_s,
-            self.cost.per_attended_token_s,
-        ];
-        if law.iter().any(|&part| !(0.0..1e3).contains(&part)) {
-            return fail("`cost` has a coefficient that is negative, not a number or above 1000 s".into());
-        }
+        self.cost.check()?;
         for request in &self.requests {
             let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
             let blocks = (tokens + u64::from(request.output_tokens)).div_ceil(params.block_size.into());

@@ -1,12 +1,12 @@
 //! Runs a recording's requests and compares.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
 use super::Recording;
+use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
 use crate::cost::linear::LinearCost;
 use crate::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
 use crate::ids::{RequestId, SegmentId};
@@ -14,97 +14,23 @@ use crate::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::{Piece, Prompt, Request, Traffic};
 
-/// Recorded times are rounded to nanoseconds, arrivals to microseconds; the clocks may differ by this much.
-const TIME_TOLERANCE_S: f64 = 1e-6;
-
 /// The text of generated tokens: every one of them is the same token, so its place in the sequence identifies it.
 const GENERATED: SegmentId = SegmentId(u64::MAX >> 1);
-
-/// A recording that is repeated step by step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Agreement {
-    /// Steps compared, all equal.
-    pub steps: usize,
-    /// Requests compared, all equal.
-    pub requests: usize,
-    /// Largest difference of any time, in seconds.
-    pub largest_time_difference_s: f64,
-}
-
-/// The first place where simulator and engine part.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Difference {
-    /// A step differs.
-    Step {
-        /// Index in the file, from 0.
-        step: usize,
-        /// Recorded time of the step in seconds.
-        at_s: f64,
-        /// The request it is about, if it is about one.
-        request: Option<u64>,
-        /// What is compared.
-        what: &'static str,
-        /// The engine's.
-        expected: String,
-        /// Ours.
-        got: String,
-    },
-    /// The schedules agree and a request's result does not.
-    Result {
-        /// Which.
-        request: u64,
-        /// What is compared.
-        what: &'static str,
-        /// The engine's.
-        expected: String,
-        /// Ours.
-        got: String,
-    },
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Difference::Step {
-                step,
-                at_s,
-                request,
-                what,
-                expected,
-                got,
-            } => {
-                write!(f, "step {step} (t = {at_s:.6} s)")?;
-                if let Some(request) = request {
-                    write!(f, ", request {request}")?;
-                }
-                write!(f, ": {what}: the engine has {expected}, the simulator {got}")
-            }
-            Difference::Result {
-                request,
-                what,
-                expected,
-                got,
-            } => {
-                write!(
-                    f,
-                    "request {request}: {what}: the engine has {expected}, the simulator {got}"
-                )
-            }
-        }
-    }
-}
 
 /// Replays a recording.
 ///
 /// # Errors
 /// The first difference.
-pub fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>> {
+pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>> {
     let law = recording.cost;
     let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
     let engine = engine_config(recording);
     // Equal generated tokens are shared in a recording, so with caching every sequence is followed step by step.
     let stepwise = engine.enable_prefix_caching;
-    let traffic = Fixed::new(recording);
+    let traffic = Fixed::new(recording.requests.iter().map(|sent| Request {
+        priority: sent.priority,
+        ..named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens)
+    }));
     let make = if stepwise {
         Simulation::stepwise
     } else {
@@ -151,13 +77,13 @@ fn engine_config(recording: &Recording) -> EngineConfig {
 }
 
 /// The requests of a recording, in order of (arrival, id).
-struct Fixed {
+pub(super) struct Fixed {
     requests: std::vec::IntoIter<Request>,
 }
 
 impl Fixed {
-    fn new(recording: &Recording) -> Fixed {
-        let mut requests: Vec<Request> = recording.requests.iter().map(request).collect();
+    pub(super) fn new(requests: impl Iterator<Item = Request>) -> Fixed {
+        let mut requests: Vec<Request> = requests.collect();
         requests.sort_by_key(|request| (request.arrival, request.id));
         Fixed {
             requests: requests.into_iter(),
@@ -165,10 +91,16 @@ impl Fixed {
     }
 }
 
-fn request(recorded: &super::recording::RecordedRequest) -> Request {
+/// A request whose prompt is named in words.
+pub(super) fn named_request(
+    id: u64,
+    arrival_s: f64,
+    prompt: &[(String, u32)],
+    output_tokens: u32,
+) -> Request {
     let mut pieces = Vec::new();
     let mut position = 0;
-    for (name, tokens) in &recorded.prompt {
+    for (name, tokens) in prompt {
         let (segment, start) = if name == "OUT" {
             (GENERATED, position)
         } else {
@@ -182,16 +114,17 @@ fn request(recorded: &super::recording::RecordedRequest) -> Request {
         position += tokens;
     }
     Request {
-        id: RequestId(recorded.id),
-        arrival: Picos::from_seconds(recorded.arrival_s),
+        id: RequestId(id),
+        arrival: Picos::from_seconds(arrival_s),
         client_queue_time: Picos::ZERO,
         prompt_tokens: position,
-        output_tokens: recorded.output_tokens,
-        max_tokens: recorded.output_tokens,
-        priority: recorded.priority,
+        output_tokens,
+        max_tokens: output_tokens,
+        priority: 0,
         prompt: Prompt::Pieces(pieces.into()),
         output_segment: GENERATED,
         session: None,
+        ignore_eos: true,
         deadline: None,
     }
 }
@@ -215,8 +148,9 @@ impl Traffic for Fixed {
     fn ended(&mut self, _: RequestId, _: Picos) {}
 }
 
+/// What became of each request here.
 #[derive(Default)]
-struct Results {
+pub(super) struct Results {
     completions: BTreeMap<u64, Completion>,
 }
 
@@ -313,7 +247,14 @@ fn compare(
             got: log.len().to_string(),
         }));
     }
-    compare_results(recording, results, &mut largest)?;
+    let expected = recording.results.iter().map(|result| Expected {
+        id: result.id,
+        cached_tokens: result.cached_tokens,
+        preemptions: result.preemptions,
+        first_token_s: result.first_token_s,
+        last_token_s: result.last_token_s,
+    });
+    results.compare(expected, &mut largest)?;
     Ok(Agreement {
         steps: log.len(),
         requests: recording.results.len(),
@@ -328,42 +269,54 @@ fn share_text(share: Option<&(u64, u32, u32)>) -> String {
     )
 }
 
-fn compare_results(
-    recording: &Recording,
-    results: &Results,
-    largest: &mut f64,
-) -> Result<(), Box<Difference>> {
-    for expected in &recording.results {
-        let differs = |what: &'static str, expected_text: String, got: String| {
-            Box::new(Difference::Result {
-                request: expected.id,
-                what,
-                expected: expected_text,
-                got,
-            })
-        };
-        let Some(got) = results.completions.get(&expected.id) else {
-            return Err(differs("outcome", "finished".into(), "never ended".into()));
-        };
-        for (what, expected, got) in [
-            ("prefix-cached tokens", expected.cached_tokens, got.cached_tokens),
-            ("preemptions", expected.preemptions, got.preemptions),
-        ] {
-            if expected != got {
-                return Err(differs(what, expected.to_string(), got.to_string()));
+/// What became of a request there.
+pub(super) struct Expected {
+    pub(super) id: u64,
+    pub(super) cached_tokens: u32,
+    pub(super) preemptions: u32,
+    pub(super) first_token_s: f64,
+    pub(super) last_token_s: f64,
+}
+
+impl Results {
+    /// Demands the recorded results.
+    pub(super) fn compare(
+        &self,
+        expected: impl Iterator<Item = Expected>,
+        largest: &mut f64,
+    ) -> Result<(), Box<Difference>> {
+        for expected in expected {
+            let differs = |what: &'static str, expected_text: String, got: String| {
+                Box::new(Difference::Result {
+                    request: expected.id,
+                    what,
+                    expected: expected_text,
+                    got,
+                })
+            };
+            let Some(got) = self.completions.get(&expected.id) else {
+                return Err(differs("outcome", "finished".into(), "never ended".into()));
+            };
+            for (what, expected, got) in [
+                ("prefix-cached tokens", expected.cached_tokens, got.cached_tokens),
+                ("preemptions", expected.preemptions, got.preemptions),
+            ] {
+                if expected != got {
+                    return Err(differs(what, expected.to_string(), got.to_string()));
+                }
+            }
+            let first = got.first_token.map_or(f64::NAN, Picos::seconds);
+            for (what, expected, got) in [
+                ("time of the first token", expected.first_token_s, first),
+                ("time of the last token", expected.last_token_s, got.end.seconds()),
+            ] {
+                let difference = (expected - got).abs();
+                *largest = largest.max(difference);
+                if difference.is_nan() || difference > TIME_TOLERANCE_S {
+                    return Err(differs(what, format!("{expected:.9} s"), format!("{got:.9} s")));
+                }
             }
         }
-        let first = got.first_token.map_or(f64::NAN, Picos::seconds);
-        for (what, expected, got) in [
-            ("time of the first token", expected.first_token_s, first),
-            ("time of the last token", expected.last_token_s, got.end.seconds()),
-        ] {
-            let difference = (expected - got).abs();
-            *largest = largest.max(difference);
-            if difference.is_nan() || difference > TIME_TOLERANCE_S {
-                return Err(differs(what, format!("{expected:.9} s"), format!("{got:.9} s")));
-            }
-        }
+        Ok(())
     }
-    Ok(())
 }

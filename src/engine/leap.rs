@@ -196,12 +196,12 @@ impl Replica {
 }
 
 /// `n` terms of `first, first + step, …`, added up.
-fn progression(first: Picos, step: Picos, n: u64) -> Picos {
+pub(super) fn progression(first: Picos, step: Picos, n: u64) -> Picos {
     first * n + step * (n * n.saturating_sub(1) / 2)
 }
 
 /// The most steps, `limit` at most, that end strictly before `span` has passed.
-fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
+pub(super) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
     // Wide products only where they are needed: durations of seconds, increments of microseconds, a million steps.
     let is_small = first.0 < 1 << 42 && step.0 < 1 << 23 && limit < 1 << 20;
     let fits = |n: u64| {

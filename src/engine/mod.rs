@@ -4,6 +4,7 @@
 //! a time. Rules are cited by their numbers in the behavioural specification (`V1-22`), with the vLLM function they
 //! were read from.
 
+mod any;
 pub mod ceilings;
 mod close;
 mod config;
@@ -15,14 +16,17 @@ mod ranks;
 mod replica;
 mod schedule;
 mod sequence;
+pub mod sglang;
 mod step;
 mod telling;
 mod waiting;
 mod wake;
 
+pub use any::EngineSpec;
 pub use config::{EngineConfig, Policy, VersionSwitches};
 pub use step::ScheduleRecord;
 
+pub(crate) use any::Engine;
 pub(crate) use replica::Replica;
 pub(crate) use sequence::Handle;
 pub use wake::State;

@@ -54,7 +54,7 @@ impl Replica {
     }
 
     /// How full it is.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn reported_state(&self) -> State {
         let (total, free) = (self.pool.total(), self.pool.free());
         State {
             running: self.sequences.running,

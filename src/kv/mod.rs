@@ -3,6 +3,10 @@
 mod content;
 mod pool;
 mod prefix;
+mod radix;
+#[cfg(test)]
+mod radix_tests;
 
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};
+pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};

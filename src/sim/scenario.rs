@@ -2,7 +2,7 @@
 
 use crate::cluster::ClusterSpec;
 use crate::cost::StepCost;
-use crate::engine::EngineConfig;
+use crate::engine::EngineSpec;
 use crate::units::Picos;
 use crate::workload::WorkloadSpec;
 
@@ -10,7 +10,7 @@ use crate::workload::WorkloadSpec;
 #[derive(Clone)]
 pub struct Scenario {
     /// The engine's resolved flags, the same for every replica.
-    pub engine: EngineConfig,
+    pub engine: EngineSpec,
     /// Engine instances, who routes between them, and when they come and go.
     pub cluster: ClusterSpec,
     /// Makes the cost model of one replica.

@@ -10,7 +10,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{Cluster, ClusterSpec, Ticket};
 use crate::cost::StepCost;
-use crate::engine::{EngineConfig, Refusal, Replica, ScheduleRecord};
+use crate::engine::sglang::SglangRecord;
+use crate::engine::{Engine, EngineSpec, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
@@ -94,28 +95,28 @@ impl<T: Traffic> Simulation<T> {
     /// An empty server and its traffic.
     #[must_use]
     pub fn new(
-        engine: EngineConfig,
+        engine: impl Into<EngineSpec>,
         cost: Box<dyn StepCost>,
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        let replica = Replica::new(ReplicaId(0), engine, cost, false);
+        let replica = Engine::new(ReplicaId(0), engine.into(), cost, false);
         Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
     }
 
     /// An empty cluster of alike replicas, each with its own of the cost models, and its traffic.
     #[must_use]
     pub fn of_cluster(
-        engine: &EngineConfig,
+        engine: &EngineSpec,
         costs: Vec<Box<dyn StepCost>>,
         cluster: &ClusterSpec,
         seed: u64,
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        let replica = |(index, cost)| Replica::new(ReplicaId(index), engine.clone(), cost, false);
+        let replica = |(index, cost)| Engine::new(ReplicaId(index), engine.clone(), cost, false);
         let engines = (0..).zip(costs).map(replica).collect();
-        let cluster = Cluster::new(engines, cluster, engine.block_size, seed);
+        let cluster = Cluster::new(engines, cluster, engine.block_size(), seed);
         Simulation::with_cluster(cluster, frontend, traffic)
     }
 
@@ -123,12 +124,12 @@ impl<T: Traffic> Simulation<T> {
     /// visited in every step, so that shared contents are found exactly when the engine finds them.
     #[must_use]
     pub fn stepwise(
-        engine: EngineConfig,
+        engine: impl Into<EngineSpec>,
         cost: Box<dyn StepCost>,
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        let replica = Replica::new(ReplicaId(0), engine, cost, true);
+        let replica = Engine::new(ReplicaId(0), engine.into(), cost, true);
         Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
     }
 
@@ -157,6 +158,18 @@ impl<T: Traffic> Simulation<T> {
     /// The records kept since [`Simulation::logging`].
     pub fn take_log(&mut self) -> Vec<ScheduleRecord> {
         self.cluster.take_log()
+    }
+
+    /// The records of an SGLang engine kept since [`Simulation::logging`].
+    pub fn take_sglang_log(&mut self) -> Vec<SglangRecord> {
+        self.cluster.take_sglang_log()
+    }
+
+    /// Gives the waiting queue of an SGLang engine these orders, one in each logged pass, instead of its policy's.
+    #[must_use]
+    pub fn replaying_orders(mut self, orders: Vec<Vec<RequestId>>) -> Simulation<T> {
+        self.cluster.replay_orders(orders);
+        self
     }
 
     /// The simulated clock.
@@ -199,8 +212,10 @@ impl<T: Traffic> Simulation<T> {
             }
             let outside = self.next_from_outside();
             let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
-            let reached = self.cluster.run(horizon.min(until.time), observer, ended);
-            self.now = self.now.max(reached);
+            if ended.is_empty() {
+                let reached = self.cluster.run(horizon.min(until.time), observer, ended);
+                self.now = self.now.max(reached);
+            }
             if !ended.is_empty() {
                 self.answer_all(ended, observer);
                 continue;
@@ -227,7 +242,7 @@ impl<T: Traffic> Simulation<T> {
             self.take(event, observer, ended);
             // Everything from outside at this instant comes before the loop drains its inputs.
             if self.next_from_outside().is_none_or(|(next, _)| next > at) {
-                self.cluster.pass_at(at, observer);
+                self.cluster.pass_at(at, observer, ended);
             }
         }
     }

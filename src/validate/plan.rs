@@ -203,7 +203,11 @@ impl Draft<'_> {
                 self.entry("profile", &quoted(&engine));
             }
         }
-        for (key, value) in server_flags(&self.row.setup.flags) {
+        let is_sglang = engine.eq_ignore_ascii_case("sglang");
+        if is_sglang {
+            self.line("\n[sglang]");
+        }
+        for (key, value) in server_flags(&self.row.setup.flags, is_sglang) {
             self.entry(&key, &value);
         }
         Ok(())
@@ -390,7 +394,23 @@ fn stated_limit(notes: &str) -> Option<u64> {
 }
 
 /// Engine keys in the two ways in which tables write them: `--max-num-seqs=128`, `max_num_seqs=128`.
-fn server_flags(flags: &str) -> Vec<(String, String)> {
+fn server_flags(flags: &str, is_sglang: bool) -> Vec<(String, String)> {
+    const SGLANG_NUMBERS: [&str; 8] = [
+        "context_length",
+        "mem_fraction_static",
+        "max_total_tokens",
+        "max_running_requests",
+        "chunked_prefill_size",
+        "max_prefill_tokens",
+        "schedule_conservativeness",
+        "page_size",
+    ];
+    const SGLANG_SWITCHES: [&str; 4] = [
+        "disable_radix_cache",
+        "enable_mixed_chunk",
+        "disable_overlap_schedule",
+        "disable_cuda_graph",
+    ];
     const NUMBERS: [&str; 6] = [
         "max_model_len",
         "max_num_seqs",
@@ -405,6 +425,11 @@ fn server_flags(flags: &str) -> Vec<(String, String)> {
         "enforce_eager",
         "async_scheduling",
     ];
+    let (numbers, switches): (&[&str], &[&str]) = if is_sglang {
+        (&SGLANG_NUMBERS, &SGLANG_SWITCHES)
+    } else {
+        (&NUMBERS, &SWITCHES)
+    };
     let words: Vec<&str> = flags.split_whitespace().collect();
     let mut found: Vec<(String, String)> = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -421,13 +446,13 @@ fn server_flags(flags: &str) -> Vec<(String, String)> {
         let (switch, on) = key
             .strip_prefix("no_")
             .map_or((key.as_str(), true), |switch| (switch, false));
-        if SWITCHES.contains(&switch) && name.starts_with("--") {
+        if switches.contains(&switch) && name.starts_with("--") {
             found.push((switch.to_owned(), on.to_string()));
-        } else if NUMBERS.contains(&key.as_str()) && value.is_some_and(|value| value.parse::<f64>().is_ok()) {
+        } else if numbers.contains(&key.as_str()) && value.is_some_and(|value| value.parse::<f64>().is_ok()) {
             found.push((key, value.unwrap_or_default().to_owned()));
         }
     }
-    if flags.contains("prefix caching on") {
+    if flags.contains("prefix caching on") && !is_sglang {
         found.push(("enable_prefix_caching".to_owned(), "true".to_owned()));
     }
     found.dedup_by(|a, b| a.0 == b.0);

@@ -278,6 +278,7 @@ impl Traffic for Generator {
             .timeout
             .or(own_patience)
             .and_then(|patience| send.at.checked_add(patience));
+        request.ignore_eos &= self.contents.endings.is_none();
         request.arrival = send.at;
         request.session = request.session.or(sender.user.map(u64::from));
         request.client_queue_time = send.at - send.submitted;
@@ -387,6 +388,7 @@ fn request(id: RequestId, prompt_tokens: u32, output_tokens: u32, max_tokens: u3
         prompt: Prompt::Unique,
         output_segment: segments::output(id),
         session: None,
+        ignore_eos: true,
         deadline: None,
     }
 }

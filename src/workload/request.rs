@@ -27,6 +27,9 @@ pub struct Request {
     pub output_segment: SegmentId,
     /// The conversation or user that it belongs to, for routers that keep those together; `None` if it stands alone.
     pub session: Option<u64>,
+    /// The client forbids an end-of-sequence token to end the output, so the server knows the length beforehand. An
+    /// engine may count on it (SGLang's admission does, SG-17).
+    pub ignore_eos: bool,
     /// The client gives up at this instant; `None` waits for ever.
     pub deadline: Option<Picos>,
 }

@@ -70,6 +70,7 @@ pub(crate) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens
         prompt: Prompt::Unique,
         output_segment: SegmentId(id),
         session: None,
+        ignore_eos: true,
         deadline: None,
     }
 }

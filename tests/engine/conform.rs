@@ -1,19 +1,29 @@
 //! Every recorded schedule is repeated step by step, and a changed one is told from it in words.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use plimsoll::conform::{Recording, replay};
+use plimsoll::conform::{
+    Agreement, AnyRecording, Difference, Recording, SglangRecording, SglangStep, replay,
+};
 
-/// The recordings that stand in the repository; see `tests/data/recordings/README.md`.
+/// The recordings of vLLM that stand in the repository; see `tests/data/recordings/README.md`.
 pub(crate) fn files() -> Vec<PathBuf> {
+    files_in(&["sync", "async"])
+}
+
+pub(crate) fn files_in(folders: &[&str]) -> Vec<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/recordings");
-    let mut files: Vec<PathBuf> = ["sync", "async"]
+    let mut files: Vec<PathBuf> = folders
         .iter()
-        .flat_map(|mode| std::fs::read_dir(root.join(mode)).expect("the recordings are there"))
+        .flat_map(|folder| std::fs::read_dir(root.join(folder)).expect("the recordings are there"))
         .map(|entry| entry.expect("the folder can be listed").path())
         .collect();
     files.sort();
     files
+}
+
+fn read(file: &Path) -> AnyRecording {
+    AnyRecording::read(&std::fs::read(file).expect("readable")).expect("a recording")
 }
 
 fn recording(name: &str) -> Recording {
@@ -21,22 +31,77 @@ fn recording(name: &str) -> Recording {
         .into_iter()
         .find(|file| file.ends_with(name))
         .expect("the recording exists");
-    Recording::read(&std::fs::read(file).expect("readable")).expect("a recording")
+    match read(&file) {
+        AnyRecording::Vllm(recording) => *recording,
+        AnyRecording::Sglang(_) => panic!("a recording of vLLM"),
+    }
+}
+
+fn sglang_recording(name: &str) -> SglangRecording {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/recordings")
+        .join(name);
+    match read(&file) {
+        AnyRecording::Sglang(recording) => *recording,
+        AnyRecording::Vllm(_) => panic!("a recording of SGLang"),
+    }
+}
+
+fn replay_vllm(recording: Recording) -> Result<Agreement, Box<Difference>> {
+    replay(&AnyRecording::Vllm(Box::new(recording)))
+}
+
+fn replay_sglang(recording: SglangRecording) -> Result<Agreement, Box<Difference>> {
+    replay(&AnyRecording::Sglang(Box::new(recording)))
+}
+
+fn all_are_repeated(files: &[PathBuf], count: usize) {
+    assert_eq!(files.len(), count);
+    let differences: Vec<String> = files
+        .iter()
+        .filter_map(|file| Some(format!("{}: {}", file.display(), replay(&read(file)).err()?)))
+        .collect();
+    assert_eq!(differences, Vec::<String>::new());
 }
 
 #[test]
-fn every_recording_is_repeated() {
-    let files = files();
-    assert_eq!(files.len(), 68);
-    let differences: Vec<String> = files
-        .iter()
-        .filter_map(|file| {
-            let recording = Recording::read(&std::fs::read(file).expect("readable")).expect("a recording");
-            let difference = replay(&recording).err()?;
-            Some(format!("{}: {difference}", file.display()))
-        })
-        .collect();
-    assert_eq!(differences, Vec::<String>::new());
+fn every_recording_of_vllm_is_repeated() {
+    all_are_repeated(&files(), 68);
+}
+
+#[test]
+fn every_recording_of_sglang_is_repeated() {
+    all_are_repeated(&files_in(&["sglang-normal", "sglang-overlap"]), 77);
+}
+
+/// A change to a recorded pass, and what the difference must say of it.
+type Change = (fn(&mut SglangStep), &'static str);
+
+#[test]
+fn every_field_of_a_recorded_sglang_pass_is_demanded() {
+    let changes: [Change; 11] = [
+        (|step| step.mode = "mixed".into(), "mode"),
+        (|step| step.scheduled[0].1 += 1, "share"),
+        (|step| step.preempted.push(3), "retracted"),
+        (|step| step.chunked = Some(1), "chunked request"),
+        (|step| step.free_blocks += 1, "free pages"),
+        (|step| step.evictable += 1, "evictable"),
+        (|step| step.protected += 1, "protected"),
+        (|step| step.full = 1 - step.full, "full"),
+        (|step| step.ratio += 2e-6, "new-token ratio"),
+        (|step| step.t += 2e-6, "time of the decision"),
+        (|step| step.dt += 2e-6, "duration"),
+    ];
+    let whole = sglang_recording("sglang-overlap/shared_prefix_lpm.json.gz");
+    for (change, what) in changes {
+        let mut changed = whole.clone();
+        change(&mut changed.steps[40]);
+        let difference = replay_sglang(changed).expect_err(what).to_string();
+        assert!(
+            difference.starts_with("step 40 (t = ") && difference.contains(what),
+            "{difference}"
+        );
+    }
 }
 
 #[test]
@@ -44,7 +109,9 @@ fn the_first_differing_step_is_named_in_words() {
     let mut changed = recording("sync/poisson_ample.json.gz");
     changed.steps[3].free_blocks -= 1;
     let (expected, got) = (changed.steps[3].free_blocks, changed.steps[3].free_blocks + 1);
-    let difference = replay(&changed).expect_err("it was changed").to_string();
+    let difference = replay_vllm(changed.clone())
+        .expect_err("it was changed")
+        .to_string();
     assert!(difference.starts_with("step 3 (t = "), "{difference}");
     let end = format!("free blocks: the engine has {expected}, the simulator {got}");
     assert!(difference.ends_with(&end), "{difference}");
@@ -52,7 +119,9 @@ fn the_first_differing_step_is_named_in_words() {
     let mut changed = recording("async/tight_memory_preempts.json.gz");
     let (id, computed, tokens) = changed.steps[10].scheduled[0];
     changed.steps[10].scheduled[0] = (id, computed, tokens + 1);
-    let difference = replay(&changed).expect_err("it was changed").to_string();
+    let difference = replay_vllm(changed.clone())
+        .expect_err("it was changed")
+        .to_string();
     let named = format!("request {id}: share");
     assert!(
         difference.starts_with("step 10") && difference.contains(&named),
@@ -63,14 +132,15 @@ fn the_first_differing_step_is_named_in_words() {
 #[test]
 fn what_is_no_recording_is_told_where_it_departs() {
     let check = |text: &str, expected: &str| {
-        let error = Recording::read(text.as_bytes())
+        let error = AnyRecording::read(text.as_bytes())
             .expect_err("no recording")
             .to_string();
         assert!(error.contains(expected), "{error}");
     };
     check("", "EOF");
-    check("{\"case\": 1}", "case: invalid type");
+    check("{\"engine\": \"vllm\", \"case\": 1}", "case: invalid type");
+    check("{\"engine\": \"sglang\", \"case\": 1}", "case: invalid type");
     let mut broken = std::fs::read(&files()[0]).expect("readable");
     broken.truncate(100);
-    assert!(Recording::read(&broken).is_err());
+    assert!(AnyRecording::read(&broken).is_err());
 }

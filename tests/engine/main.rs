@@ -6,5 +6,7 @@ mod equality;
 mod golden;
 mod laws;
 mod oracle;
+mod sglang;
+mod sglang_leaps;
 mod trace;
 mod twin;

@@ -107,7 +107,7 @@ proptest! {
         let mut together = Stories::default();
         let spec = ClusterSpec::of(replicas, policy);
         let mut cluster = Simulation::of_cluster(
-            &experiment.engine, costs(&experiment, replicas), &spec, seed, experiment.frontend,
+            &experiment.engine.clone().into(), costs(&experiment, replicas), &spec, seed, experiment.frontend,
             Given(requests.clone().into()),
         );
         cluster.advance(Until::DRAINED, &mut together);
@@ -165,7 +165,7 @@ proptest! {
         let outages = is_random.then_some(Outages { mean_up_s: 0.3, mean_down_s: 0.1 });
         let spec = ClusterSpec { changes, outages, ..ClusterSpec::of(replicas, policy) };
         let simulation = || Simulation::of_cluster(
-            &experiment.engine, costs(&experiment, replicas), &spec, seed, experiment.frontend,
+            &experiment.engine.clone().into(), costs(&experiment, replicas), &spec, seed, experiment.frontend,
             Generator::new(&experiment.spec, experiment.seed),
         );
         let mut stories = Stories::default();

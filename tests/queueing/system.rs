@@ -165,7 +165,8 @@ pub(crate) fn run_cluster(
     });
     let costs = (0..cluster.replicas).map(|_| cost()).collect();
     let (frontend, traffic) = (Frontend::default(), Generator::new(spec, seed));
-    let mut simulation = Simulation::of_cluster(engine, costs, cluster, seed, frontend, traffic);
+    let mut simulation =
+        Simulation::of_cluster(&engine.clone().into(), costs, cluster, seed, frontend, traffic);
     simulation.advance(Until::DRAINED, &mut recorder);
     let seen = recorder.finish(simulation.now());
     let result = judge(seen, LoadKind::of(spec), &Precision::default());

@@ -5,6 +5,7 @@
 
 mod bench;
 mod families;
+mod sglang;
 
 /// What a flag without a field of its own does to a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +40,17 @@ use Effect::{Ignored, NotModelled};
 use Takes::{Many, Nothing, One};
 use bench::BENCH;
 use families::FAMILIES;
+use sglang::SGLANG;
 
 /// Finds a flag by its name in kebab case.
 pub(super) fn find(name: &str) -> Option<(Takes, Effect)> {
     let alone = SERVE.iter().chain(BENCH).find(|(known, ..)| *known == name);
-    let in_family = || FAMILIES.iter().find(|(.., names)| names.contains(&name));
+    let in_family = || {
+        FAMILIES
+            .iter()
+            .chain(SGLANG)
+            .find(|(.., names)| names.contains(&name))
+    };
     alone
         .map(|&(_, takes, effect)| (takes, effect))
         .or_else(|| in_family().map(|&(takes, effect, _)| (takes, effect)))

@@ -12,7 +12,7 @@ mod traffic;
 
 use clap::Args;
 
-use super::raw::{RawCluster, RawEngine, RawModel};
+use super::raw::{RawCluster, RawEngine, RawModel, RawSglang};
 
 pub use promises::SloFlags;
 pub use traffic::{ClientKind, Dataset, TrafficFlags};
@@ -39,6 +39,8 @@ pub struct ScenarioFlags {
     pub(crate) cluster: RawCluster,
     #[command(flatten)]
     pub(crate) engine: RawEngine,
+    #[command(flatten)]
+    pub(crate) sglang: RawSglang,
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,
@@ -46,7 +48,7 @@ pub struct ScenarioFlags {
     pub(crate) traffic: TrafficFlags,
     #[command(flatten)]
     pub(crate) slo: SloFlags,
-    /// A whole `vllm serve …` command to take model and engine flags from.
+    /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
     /// A whole `vllm bench serve …` command to take traffic from, with that client's defaults.

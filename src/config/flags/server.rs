@@ -1,4 +1,4 @@
-//! The flags of `vllm serve`: keys of the scenario under the same names.
+//! The flags of `vllm serve` and of SGLang's server: keys of the scenario under the same names.
 
 use toml::{Table, Value};
 
@@ -19,6 +19,7 @@ pub(in crate::config) fn apply_serve(
         ("model", Table::try_from(&flags.shape)),
         ("cluster", Table::try_from(&flags.cluster)),
         ("engine", Table::try_from(&flags.engine)),
+        ("sglang", Table::try_from(&flags.sglang)),
     ];
     for (section, table) in tables {
         for (key, value) in table.expect("format types are representable in TOML") {

@@ -8,6 +8,7 @@ mod arrivals;
 mod cluster;
 mod lengths;
 mod server;
+mod sglang;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub use lengths::{
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
 pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
+pub use sglang::{RawQueuePolicy, RawSglang};
 pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.
@@ -37,8 +39,10 @@ pub struct RawScenario {
     pub model: RawModel,
     /// What it is served on.
     pub cluster: RawCluster,
-    /// How the engine is configured; the keys are vLLM's flags.
+    /// Which engine serves, and how vLLM is configured; the keys are vLLM's flags.
     pub engine: RawEngine,
+    /// How SGLang is configured where it serves; the keys are its flags.
+    pub sglang: RawSglang,
     /// What arrives.
     pub workload: RawWorkload,
     /// What is promised to users.

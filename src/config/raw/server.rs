@@ -71,7 +71,8 @@ pub enum RawKvDtype {
 #[serde(deny_unknown_fields, default)]
 #[command(next_help_heading = "Engine (vLLM's flags)")]
 pub struct RawEngine {
-    /// Engine and version whose defaults and behaviours apply, `vllm@0.33` (default) or `vllm@0.11`.
+    /// Engine and version whose defaults and behaviours apply: `vllm@0.33` (default), `vllm@0.11`, `sglang@0.5.23` or
+    /// `sglang@0.5.4`.
     #[arg(long = "engine", value_name = "NAME@VERSION")]
     #[serde(rename = "profile")]
     pub profile: Option<String>,

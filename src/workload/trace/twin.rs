@@ -99,6 +99,7 @@ pub(super) fn requests(
         }),
         output_segment: SegmentId(OUTPUT_SEGMENTS | index),
         session: None,
+        ignore_eos: true,
         deadline: None,
     };
     (0u64..).zip(times).zip(lengths).map(request).collect()

@@ -1,0 +1,88 @@
+//! SGLang's flags. These keys are flags, too.
+
+use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::scalar::Count;
+
+/// How an SGLang server is configured (`engine.profile = "sglang"`); what is left out comes from the engine profile.
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "Engine (SGLang's flags)")]
+pub struct RawSglang {
+    /// Longest sequence, prompt plus output; default what the model allows.
+    #[arg(long, value_name = "TOKENS")]
+    pub context_length: Option<Count>,
+    /// Share of the GPU's memory for weights and KV pool; default by SGLang's rule for the GPU.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub mem_fraction_static: Option<f64>,
+    /// Most tokens of the KV pool, below what the memory holds.
+    #[arg(long, value_name = "TOKENS")]
+    pub max_total_tokens: Option<Count>,
+    /// Most requests that run at once; default by the pool.
+    #[arg(long, value_name = "N")]
+    pub max_running_requests: Option<Count>,
+    /// Requests in the queue above which the server answers 503.
+    #[arg(long, value_name = "N")]
+    pub max_queued_requests: Option<Count>,
+    /// Prompt tokens computed in a step; -1 never splits a prompt.
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    pub chunked_prefill_size: Option<i64>,
+    /// Prompt tokens admitted to a batch.
+    #[arg(long, value_name = "TOKENS")]
+    pub max_prefill_tokens: Option<Count>,
+    /// Order of the waiting queue.
+    #[arg(long, value_name = "POLICY")]
+    pub schedule_policy: Option<RawQueuePolicy>,
+    /// Factor of the output that admission expects: above 1 admits fewer, below 1 more.
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub schedule_conservativeness: Option<f64>,
+    /// Tokens of a page of the KV pool.
+    #[arg(long, value_name = "TOKENS")]
+    pub page_size: Option<Count>,
+    /// Decodes ride along in prefill batches.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_mixed_chunk: Option<bool>,
+    /// Share no prefixes.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_radix_cache: Option<bool>,
+    /// Decide a batch only when the one before has ended.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_overlap_schedule: Option<bool>,
+    /// Decode steps between two decisions; only 1 is modelled.
+    #[arg(long, value_name = "N")]
+    pub num_continuous_decode_steps: Option<Count>,
+    /// Serve by priority, and let a much higher one push others out.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_priority_scheduling: Option<bool>,
+    /// With priorities: a smaller value is served first.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub schedule_low_priority_values_first: Option<bool>,
+    /// With priorities: how much lower one must be to be pushed out.
+    #[arg(long, value_name = "N")]
+    pub priority_scheduling_preemption_threshold: Option<Count>,
+    /// Never replay CUDA graphs.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_cuda_graph: Option<bool>,
+    /// Largest decode batch that is captured; default by the GPU's memory.
+    #[arg(long, value_name = "N")]
+    pub cuda_graph_max_bs: Option<Count>,
+}
+
+/// SGLang's `--schedule-policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+#[value(rename_all = "kebab")]
+pub enum RawQueuePolicy {
+    /// First come, first served.
+    Fcfs,
+    /// Longest cached prefix first.
+    Lpm,
+    /// Depth-first through the radix tree, heavier subtrees first.
+    DfsWeight,
+    /// Longest `max_new_tokens` first.
+    Lof,
+    /// Shuffled in every pass.
+    Random,
+}

@@ -1,0 +1,143 @@
+//! The flags of whichever engine serves, and what they decide about memory and step time.
+
+use super::engine::EngineFlags;
+use super::judge::Judge;
+use super::raw::RawGraphMode;
+use super::sglang::SglangFlags;
+use crate::cluster::router::{DataParallelScore, Policy};
+use crate::cost::roofline::{CudagraphMode, Graphs};
+use crate::engine::memory::{MemoryOptions, MemoryPlan};
+use crate::engine::{EngineConfig, EngineSpec};
+use crate::model::Dtype;
+use crate::units::Bytes;
+
+/// The flags of whichever engine serves.
+pub(super) enum Flags {
+    Vllm(Box<EngineFlags>),
+    Sglang(Box<SglangFlags>),
+}
+
+impl Flags {
+    /// Longest sequence.
+    pub(super) fn max_model_len(&self) -> u32 {
+        match self {
+            Flags::Vllm(flags) => flags.config.max_model_len,
+            Flags::Sglang(flags) => flags.context_length(),
+        }
+    }
+
+    /// How a data-parallel server shares requests out between its engines (V1-86, SG-49).
+    pub(super) fn data_parallel_balancer(&self) -> Policy {
+        match self {
+            Flags::Vllm(flags) => {
+                Policy::VllmDataParallel(match flags.profile.startup.data_parallel_by_waiting {
+                    true => DataParallelScore::FourfoldWaiting,
+                    false => DataParallelScore::InFlight,
+                })
+            }
+            Flags::Sglang(_) => Policy::RoundRobin,
+        }
+    }
+
+    /// The engine whose calibration and host terms apply.
+    pub(super) fn engine(&self) -> &'static str {
+        match self {
+            Flags::Vllm(_) => "vllm",
+            Flags::Sglang(_) => "sglang",
+        }
+    }
+
+    /// A step is prepared while the one before runs.
+    pub(super) fn asynchronous(&self) -> bool {
+        match self {
+            Flags::Vllm(flags) => flags.asynchronous,
+            Flags::Sglang(flags) => flags.overlaps(),
+        }
+    }
+
+    /// What replays CUDA graphs. Of SGLang's prefill graphs those up to the largest decode batch are modelled: what is
+    /// larger is bound by the GPU, not by launches.
+    pub(super) fn graphs(&self, enforce_eager: bool) -> Graphs {
+        match self {
+            Flags::Vllm(flags) => Graphs {
+                mode: graph_mode(flags.graph_mode),
+                capture_sizes: flags.capture_sizes.clone(),
+                enforce_eager,
+            },
+            Flags::Sglang(flags) => Graphs {
+                mode: match (flags.graph_max, flags.captures_prefill()) {
+                    (None, _) => CudagraphMode::None,
+                    (Some(_), true) => CudagraphMode::FullAndPiecewise,
+                    (Some(_), false) => CudagraphMode::FullDecodeOnly,
+                },
+                capture_sizes: flags.capture_sizes(),
+                enforce_eager: flags.graph_max.is_none(),
+            },
+        }
+    }
+
+    /// What decides the memory.
+    pub(super) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
+        match self {
+            Flags::Vllm(flags) => vllm_memory(tensor_parallel, kv_dtype, flags),
+            Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
+        }
+    }
+
+    /// The engine with its memory; the plan is kept where memory decided.
+    pub(super) fn with_memory(
+        self,
+        judge: &mut Judge,
+        plan: MemoryPlan,
+        seed: u64,
+    ) -> Option<(EngineSpec, Option<MemoryPlan>)> {
+        match self {
+            Flags::Vllm(flags) => {
+                let num_gpu_blocks = plan.num_gpu_blocks;
+                let config = EngineConfig {
+                    num_gpu_blocks,
+                    watermark_blocks: (flags.watermark * f64::from(num_gpu_blocks)) as u32,
+                    ..flags.config
+                };
+                let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
+                Some((config.into(), memory))
+            }
+            Flags::Sglang(flags) => {
+                let config = flags.engine(judge, &plan, seed)?;
+                let plan = MemoryPlan {
+                    max_model_len: config.context_length,
+                    ..plan
+                };
+                Some((config.into(), Some(plan)))
+            }
+        }
+    }
+}
+
+/// What of vLLM's flags decides its memory.
+fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> MemoryOptions {
+    MemoryOptions {
+        tensor_parallel,
+        pipeline_parallel: 1,
+        gpu_memory_utilization: flags.gpu_memory_utilization,
+        kv_dtype,
+        block_size: flags.config.block_size,
+        max_num_batched_tokens: flags.max_num_batched_tokens,
+        max_num_seqs: flags.max_num_seqs,
+        max_model_len: flags.config.max_model_len,
+        charge_cuda_graphs: flags.profile.graphs.charged_to_memory,
+        enforce_eager: flags.graph_mode == RawGraphMode::None,
+        kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
+        num_gpu_blocks_override: flags.num_gpu_blocks_override,
+        estimates: None,
+    }
+}
+
+fn graph_mode(raw: RawGraphMode) -> CudagraphMode {
+    match raw {
+        RawGraphMode::None => CudagraphMode::None,
+        RawGraphMode::Piecewise => CudagraphMode::Piecewise,
+        RawGraphMode::FullDecodeOnly => CudagraphMode::FullDecodeOnly,
+        RawGraphMode::FullAndPiecewise => CudagraphMode::FullAndPiecewise,
+    }
+}

@@ -1,0 +1,492 @@
+//! SGLang's flags: given, by profile, or derived as the server derives them at start-up.
+
+mod profile;
+mod sizes;
+
+use profile::SglangProfile;
+
+use super::document::Source;
+use super::judge::Judge;
+use super::raw::{RawEngine, RawQueuePolicy, RawSglang};
+use crate::engine::memory::{Estimates, MemoryOptions, MemoryPlan};
+use crate::engine::sglang::{PriorityRule, QueuePolicy, SglangConfig};
+use crate::hardware::Device;
+use crate::model::{Attention, Dtype, ModelShape};
+use crate::units::Bytes;
+
+/// Flags after defaults, before memory is planned.
+pub(super) struct SglangFlags {
+    /// Whole but for the sizes of pool and running batch.
+    config: SglangConfig,
+    profile: SglangProfile,
+    max_running_requests: Option<u32>,
+    max_total_tokens: Option<u32>,
+    mem_fraction_static: f64,
+    /// Largest captured decode batch; `None` captures nothing.
+    pub(super) graph_max: Option<u32>,
+}
+
+/// Largest token counts that are taken seriously: 2³⁰.
+const TOKENS_MAX: u64 = 1 << 30;
+/// Context and libraries of a process before it loads a model, and the buffers of one with peers.
+const RUNTIME: Bytes = Bytes(1 << 29);
+
+/// Whether `--engine` asks for SGLang.
+pub(super) fn is_asked(raw: &RawEngine) -> bool {
+    let name = raw.profile.as_deref().and_then(|asked| asked.split('@').next());
+    name.is_some_and(|name| name.trim().eq_ignore_ascii_case("sglang"))
+}
+
+/// What a flag of one engine is called by the other.
+const TWINS: [(&str, &str); 8] = [
+    ("max_model_len", "context_length"),
+    ("max_num_seqs", "max_running_requests"),
+    ("max_num_batched_tokens", "chunked_prefill_size"),
+    ("scheduling_policy", "schedule_policy"),
+    ("block_size", "page_size"),
+    ("gpu_memory_utilization", "mem_fraction_static"),
+    ("max_num_queued_reqs", "max_queued_requests"),
+    ("enforce_eager", "disable_cuda_graph"),
+];
+
+/// Reports keys of `section` that were given although the other engine serves.
+pub(super) fn refuse_foreign(judge: &mut Judge, raw: &RawEngine, sglang: &RawSglang, serves_sglang: bool) {
+    let (section, owner, other, table) = if serves_sglang {
+        ("engine", "vLLM", "SGLang", toml::Table::try_from(raw))
+    } else {
+        ("sglang", "SGLang", "vLLM", toml::Table::try_from(sglang))
+    };
+    let table = table.expect("format types are representable in TOML");
+    for key in table
+        .keys()
+        .filter(|key| !["profile", "stream_interval"].contains(&key.as_str()))
+    {
+        let twin = TWINS.iter().find_map(|&(vllm, sglang)| match serves_sglang {
+            true => (vllm == key).then_some(sglang),
+            false => (sglang == key).then_some(vllm),
+        });
+        let help = match twin {
+            Some(twin) => format!("{other} calls it --{}", twin.replace('_', "-")),
+            None => format!("{other} has no such flag; --engine says which engine serves"),
+        };
+        let problem = format!("is a flag of {owner}, and {other} serves");
+        judge.wrong_help(&format!("{section}.{key}"), &problem, "not of this engine", help);
+    }
+}
+
+/// Resolves every flag of SGLang.
+pub(super) fn resolve(
+    judge: &mut Judge,
+    engine: &RawEngine,
+    raw: &RawSglang,
+    device: Option<&Device>,
+    model: Option<&ModelShape>,
+    tensor_parallel: u32,
+) -> SglangFlags {
+    let profile = find_profile(judge, engine);
+    let source = Source::Profile(profile.profile.clone());
+    let defaults = profile.defaults.clone();
+    for (key, given, default) in [
+        ("engine.stream_interval", engine.stream_interval, 1),
+        (
+            "sglang.num_continuous_decode_steps",
+            raw.num_continuous_decode_steps,
+            defaults.num_continuous_decode_steps,
+        ),
+    ] {
+        if judge.count(key, given, (1, TOKENS_MAX), default, source.clone()) != 1 {
+            judge.wrong_help(key, "other than 1 is not modelled yet", "not 1", "leave it out");
+        }
+    }
+    let page_size = judge.count(
+        "sglang.page_size",
+        raw.page_size,
+        (1, 1 << 12),
+        defaults.page_size,
+        source.clone(),
+    );
+    let chunk = chunked_prefill_size(judge, raw, &profile, device, page_size);
+    let max_prefill_tokens = judge.count(
+        "sglang.max_prefill_tokens",
+        raw.max_prefill_tokens,
+        (1, TOKENS_MAX),
+        defaults.max_prefill_tokens,
+        source.clone(),
+    );
+    let graph_max = graph_max(judge, raw, &profile, device, tensor_parallel);
+    let mem_fraction_static = mem_fraction(
+        judge,
+        raw,
+        &profile,
+        device,
+        sizes::Reserve {
+            memory: Bytes(0),
+            chunk: u64::from(chunk.unwrap_or(max_prefill_tokens)),
+            graph_max: u64::from(graph_max.unwrap_or(0)),
+            tensor_parallel,
+            captures_prefill: profile.startup.captures_prefill,
+            is_mla: model.is_some_and(compresses_kv),
+        },
+    );
+    let conservativeness = judge.take(
+        "sglang.schedule_conservativeness",
+        raw.schedule_conservativeness,
+        defaults.schedule_conservativeness,
+        source.clone(),
+    );
+    judge.number(
+        "sglang.schedule_conservativeness",
+        conservativeness,
+        |value| (0.0..=100.0).contains(&value),
+        "must lie between 0 and 100",
+    );
+    let mut switch =
+        |key: &str, given: Option<bool>, default: bool| judge.take(key, given, default, source.clone());
+    let enable_mixed_chunk = switch(
+        "sglang.enable_mixed_chunk",
+        raw.enable_mixed_chunk,
+        defaults.enable_mixed_chunk,
+    );
+    let disable_radix = switch(
+        "sglang.disable_radix_cache",
+        raw.disable_radix_cache,
+        defaults.disable_radix_cache,
+    );
+    let disable_overlap = switch(
+        "sglang.disable_overlap_schedule",
+        raw.disable_overlap_schedule,
+        defaults.disable_overlap_schedule,
+    );
+    let policy = policy(judge, raw, &profile);
+    let priority = priority(judge, raw, &profile, policy);
+    let context_length = context_length(judge, raw, model);
+    let max_queued_requests = raw
+        .max_queued_requests
+        .map(|limit| judge.required("sglang.max_queued_requests", limit, (1, TOKENS_MAX)));
+    let max_running_requests = raw
+        .max_running_requests
+        .map(|limit| judge.required("sglang.max_running_requests", limit, (1, 1 << 20)));
+    let max_total_tokens = raw.max_total_tokens.map(|limit| {
+        judge.required(
+            "sglang.max_total_tokens",
+            limit,
+            (u64::from(page_size) * 4, TOKENS_MAX),
+        )
+    });
+    let config = SglangConfig {
+        profile: profile.profile.clone(),
+        context_length,
+        max_running_requests: 0,
+        chunked_prefill_size: chunk,
+        max_prefill_tokens,
+        policy,
+        priority,
+        page_size,
+        max_total_tokens: 0,
+        radix_cache: !disable_radix,
+        enable_mixed_chunk: enable_mixed_chunk && chunk.is_some(),
+        overlap_schedule: !disable_overlap,
+        init_new_token_ratio: 0.0,
+        min_new_token_ratio: 0.0,
+        new_token_ratio_decay: 0.0,
+        max_queued_requests,
+        switches: profile.switches(),
+        seed: 0,
+        eos_segment: None,
+    };
+    SglangFlags {
+        config: config.with_conservativeness(conservativeness),
+        profile,
+        max_running_requests,
+        max_total_tokens,
+        mem_fraction_static,
+        graph_max,
+    }
+}
+
+fn find_profile(judge: &mut Judge, engine: &RawEngine) -> SglangProfile {
+    let key = "engine.profile";
+    let asked = engine.profile.as_deref().unwrap_or("sglang");
+    judge.given(key, asked);
+    match profile::find(asked) {
+        Ok((profile, note)) => {
+            judge.notes.extend(note);
+            profile
+        }
+        Err((problem, help)) => {
+            judge.wrong_help(key, "cannot be used", problem, help);
+            profile::find("sglang").expect("the newest profile is shipped").0
+        }
+    }
+}
+
+fn context_length(judge: &mut Judge, raw: &RawSglang, model: Option<&ModelShape>) -> u32 {
+    let most = model.map_or(TOKENS_MAX, |model| u64::from(model.max_position));
+    let source = Source::Assumption("what the model allows".to_string());
+    judge.count(
+        "sglang.context_length",
+        raw.context_length,
+        (4, most.max(4)),
+        most.max(4),
+        source,
+    )
+}
+
+/// Whether the model keeps a compressed KV cache (multi-head latent attention).
+fn compresses_kv(model: &ModelShape) -> bool {
+    model
+        .layers
+        .iter()
+        .any(|group| matches!(group.attention, Attention::Latent { .. }))
+}
+
+/// The chunk; `None` where prompts are never split.
+fn chunked_prefill_size(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    profile: &SglangProfile,
+    device: Option<&Device>,
+    page_size: u32,
+) -> Option<u32> {
+    let key = "sglang.chunked_prefill_size";
+    let row = profile.sizes_for(device.map_or(Bytes(0), |device| device.memory));
+    let source = by_memory(profile, device);
+    let size = judge.take(
+        key,
+        raw.chunked_prefill_size,
+        row.chunked_prefill_size as i64,
+        source,
+    );
+    if size > TOKENS_MAX as i64 {
+        judge.wrong(key, "must be at most 2^30", format!("{size} is not"));
+    }
+    if size > 0 && size < i64::from(page_size) {
+        judge.wrong_help(
+            key,
+            "must be at least page_size",
+            format!("a chunk of {size} tokens is below a page of {page_size}"),
+            "-1 never splits a prompt",
+        );
+    }
+    u32::try_from(size).ok().filter(|&size| size > 0)
+}
+
+fn by_memory(profile: &SglangProfile, device: Option<&Device>) -> Source {
+    let of = device.map_or_else(String::new, |device| format!(" on {}", device.id));
+    Source::Profile(format!("{}{of}", profile.profile))
+}
+
+fn graph_max(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    profile: &SglangProfile,
+    device: Option<&Device>,
+    tensor_parallel: u32,
+) -> Option<u32> {
+    let key = "sglang.disable_cuda_graph";
+    let source = Source::Profile(profile.profile.clone());
+    let disabled = judge.take(
+        key,
+        raw.disable_cuda_graph,
+        profile.defaults.disable_cuda_graph,
+        source,
+    );
+    let row = profile.sizes_for(device.map_or(Bytes(0), |device| device.memory));
+    let max = judge.count(
+        "sglang.cuda_graph_max_bs",
+        raw.cuda_graph_max_bs,
+        (1, 1 << 14),
+        row.graph_max(tensor_parallel),
+        by_memory(profile, device),
+    );
+    (!disabled).then_some(max)
+}
+
+fn mem_fraction(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    profile: &SglangProfile,
+    device: Option<&Device>,
+    reserve: sizes::Reserve,
+) -> f64 {
+    let key = "sglang.mem_fraction_static";
+    let memory = device.map_or(Bytes(80 << 30), |device| device.memory);
+    let default = sizes::mem_fraction_static(sizes::Reserve { memory, ..reserve });
+    let fraction = judge.take(key, raw.mem_fraction_static, default, by_memory(profile, device));
+    judge.fraction(key, fraction, false, false);
+    fraction
+}
+
+fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> QueuePolicy {
+    let name = |policy: RawQueuePolicy| {
+        let value = toml::Value::try_from(policy).expect("a unit variant is a string");
+        value.as_str().unwrap_or_default().to_string()
+    };
+    let default = profile.defaults.schedule_policy;
+    let policy = raw.schedule_policy.unwrap_or(default);
+    judge.take(
+        "sglang.schedule_policy",
+        raw.schedule_policy.map(name),
+        name(default),
+        Source::Profile(profile.profile.clone()),
+    );
+    match policy {
+        RawQueuePolicy::Fcfs => QueuePolicy::Fcfs,
+        RawQueuePolicy::Lpm => QueuePolicy::Lpm,
+        RawQueuePolicy::DfsWeight => QueuePolicy::DfsWeight,
+        RawQueuePolicy::Lof => QueuePolicy::Lof,
+        RawQueuePolicy::Random => QueuePolicy::Random,
+    }
+}
+
+fn priority(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    profile: &SglangProfile,
+    policy: QueuePolicy,
+) -> Option<PriorityRule> {
+    let key = "sglang.enable_priority_scheduling";
+    let source = Source::Profile(profile.profile.clone());
+    let defaults = &profile.defaults;
+    let is_enabled = judge.take(
+        key,
+        raw.enable_priority_scheduling,
+        defaults.enable_priority_scheduling,
+        source.clone(),
+    );
+    let low_values_first = raw.schedule_low_priority_values_first;
+    let threshold = raw.priority_scheduling_preemption_threshold;
+    if !is_enabled {
+        for (key, is_given) in [
+            (
+                "sglang.schedule_low_priority_values_first",
+                low_values_first.is_some(),
+            ),
+            (
+                "sglang.priority_scheduling_preemption_threshold",
+                threshold.is_some(),
+            ),
+        ] {
+            if is_given {
+                let help = "add --enable-priority-scheduling";
+                judge.wrong_help(
+                    key,
+                    "matters with priorities only",
+                    "nothing is served by priority",
+                    help,
+                );
+            }
+        }
+        return None;
+    }
+    if !matches!(policy, QueuePolicy::Fcfs | QueuePolicy::Lof) {
+        let help = "leave --schedule-policy out, or write fcfs or lof";
+        judge.wrong_help(
+            key,
+            "goes with the policies fcfs and lof only",
+            "another policy",
+            help,
+        );
+    }
+    Some(PriorityRule {
+        low_values_first: judge.take(
+            "sglang.schedule_low_priority_values_first",
+            low_values_first,
+            defaults.schedule_low_priority_values_first,
+            source.clone(),
+        ),
+        preemption_threshold: i64::from(judge.count(
+            "sglang.priority_scheduling_preemption_threshold",
+            threshold,
+            (0, TOKENS_MAX),
+            defaults.priority_scheduling_preemption_threshold,
+            source,
+        )),
+    })
+}
+
+impl SglangFlags {
+    /// Longest sequence.
+    pub(super) fn context_length(&self) -> u32 {
+        self.config.context_length
+    }
+
+    /// The loop decides a batch while another runs.
+    pub(super) fn overlaps(&self) -> bool {
+        self.config.overlap_schedule
+    }
+
+    /// Prefill batches replay graphs.
+    pub(super) fn captures_prefill(&self) -> bool {
+        self.profile.startup.captures_prefill
+    }
+
+    /// Captured decode batches.
+    pub(super) fn capture_sizes(&self) -> Vec<u32> {
+        self.graph_max.map_or_else(Vec::new, sizes::decode_graphs)
+    }
+
+    /// What decides the KV pool: `mem_fraction_static` covers weights and pool and nothing else (SG-45), of the memory
+    /// that was free when the process had started.
+    pub(super) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
+        let processes = if tensor_parallel > 1 { 2.0 } else { 1.0 };
+        let runtime = RUNTIME.0 as f64 * processes * self.mem_fraction_static;
+        MemoryOptions {
+            tensor_parallel,
+            pipeline_parallel: 1,
+            gpu_memory_utilization: self.mem_fraction_static,
+            kv_dtype,
+            block_size: self.config.page_size,
+            max_num_batched_tokens: 1,
+            max_num_seqs: 1,
+            // A request longer than the pool is cut, not refused at start-up (SG-25).
+            max_model_len: self.config.page_size,
+            charge_cuda_graphs: false,
+            enforce_eager: true,
+            kv_cache_memory_bytes: None,
+            num_gpu_blocks_override: None,
+            estimates: Some(Estimates {
+                activations: Bytes(0),
+                cuda_graphs: Bytes(0),
+                runtime: Bytes(runtime as u64),
+            }),
+        }
+    }
+
+    /// The engine, given its memory and the seed of its shuffles.
+    pub(super) fn engine(self, judge: &mut Judge, plan: &MemoryPlan, seed: u64) -> Option<SglangConfig> {
+        let page = self.config.page_size;
+        let most = u32::try_from(plan.tokens()).unwrap_or(u32::MAX);
+        if let Some(asked) = self.max_total_tokens.filter(|&asked| asked > most) {
+            judge.notes.push(format!(
+                "max_total_tokens {asked} is more than the memory holds: the pool has {most} tokens, as the server would say"
+            ));
+        }
+        let pool = self.max_total_tokens.map_or(most, |asked| asked.min(most));
+        let pool = pool - pool % page;
+        if pool < 4 * page {
+            judge.missing(
+                "the KV pool holds no request",
+                "give it more memory: --mem-fraction-static, -tp",
+            );
+            return None;
+        }
+        let max_running_requests = self.max_running_requests.unwrap_or_else(|| {
+            let startup = self.profile.startup;
+            let running = sizes::max_running_requests(
+                pool,
+                self.config.context_length,
+                startup.half_pool_bounds_running,
+            );
+            let source = Source::Profile(self.profile.profile.clone());
+            judge.assume("sglang.max_running_requests", i64::from(running), source);
+            running
+        });
+        Some(SglangConfig {
+            max_total_tokens: pool,
+            max_running_requests,
+            seed,
+            ..self.config
+        })
+    }
+}

@@ -1,0 +1,208 @@
+//! Versioned defaults of SGLang (`src/engine/profiles/sglang-*.toml`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::raw::RawQueuePolicy;
+use crate::engine::sglang::SglangSwitches;
+use crate::quantity::parse_bytes;
+use crate::units::Bytes;
+
+const SHIPPED: [&str; 2] = [
+    include_str!("../../engine/profiles/sglang-0.5.23.toml"),
+    include_str!("../../engine/profiles/sglang-0.5.4.toml"),
+];
+
+/// Everything that depends on the version of SGLang.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SglangProfile {
+    /// `sglang@0.5.23`.
+    pub(super) profile: String,
+    pub(super) behaviour: Behaviour,
+    pub(super) defaults: Defaults,
+    /// Sizes by device memory, first match.
+    memory: Vec<MemoryRow>,
+    pub(super) startup: Startup,
+}
+
+/// Which release's rules the scheduler follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum Behaviour {
+    #[serde(rename = "0.5.23")]
+    V0_5_23,
+    #[serde(rename = "0.5.4")]
+    V0_5_4,
+}
+
+/// Values of flags that nobody set; the keys are SGLang's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Defaults {
+    pub(super) schedule_policy: RawQueuePolicy,
+    pub(super) schedule_conservativeness: f64,
+    pub(super) max_prefill_tokens: u64,
+    pub(super) page_size: u64,
+    pub(super) enable_mixed_chunk: bool,
+    pub(super) disable_radix_cache: bool,
+    pub(super) disable_overlap_schedule: bool,
+    pub(super) num_continuous_decode_steps: u64,
+    pub(super) enable_priority_scheduling: bool,
+    pub(super) schedule_low_priority_values_first: bool,
+    pub(super) priority_scheduling_preemption_threshold: u64,
+    pub(super) disable_cuda_graph: bool,
+}
+
+/// Sizes on GPUs with at least so much memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryRow {
+    at_least: String,
+    pub(super) chunked_prefill_size: u64,
+    cuda_graph_max_bs: u64,
+    cuda_graph_max_bs_tp4: u64,
+}
+
+impl MemoryRow {
+    /// Largest captured decode batch.
+    pub(super) fn graph_max(&self, tensor_parallel: u32) -> u64 {
+        if tensor_parallel >= 4 {
+            self.cuda_graph_max_bs_tp4
+        } else {
+            self.cuda_graph_max_bs
+        }
+    }
+}
+
+/// What start-up derives, where versions differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Startup {
+    /// Prefill batches replay graphs (SG-48).
+    pub(super) captures_prefill: bool,
+    /// At most half the pool's tokens run (SG-46).
+    pub(super) half_pool_bounds_running: bool,
+}
+
+impl SglangProfile {
+    /// The sizes for a GPU's memory.
+    pub(super) fn sizes_for(&self, memory: Bytes) -> &MemoryRow {
+        let fits = |row: &&MemoryRow| {
+            memory >= parse_bytes(&row.at_least).expect("shipped profiles are checked by a test")
+        };
+        self.memory
+            .iter()
+            .find(fits)
+            .expect("the last row has no condition, which a test checks")
+    }
+
+    /// The scheduler's behaviours.
+    pub(super) fn switches(&self) -> SglangSwitches {
+        match self.behaviour {
+            Behaviour::V0_5_23 => SglangSwitches::V0_5_23,
+            Behaviour::V0_5_4 => SglangSwitches::V0_5_4,
+        }
+    }
+}
+
+/// The shipped profiles, newest first.
+pub(super) fn shipped() -> Vec<SglangProfile> {
+    SHIPPED
+        .iter()
+        .map(|text| toml::from_str(text).expect("shipped profiles are checked by a test"))
+        .collect()
+}
+
+/// Finds the profile of `sglang` or `sglang@VERSION`, and says so where it is not exactly that version; the error says
+/// what is known.
+pub(super) fn find(asked: &str) -> Result<(SglangProfile, Option<String>), (String, String)> {
+    let known = "modelled are sglang@0.5.23 and sglang@0.5.4";
+    let all = shipped();
+    let Some((_, version)) = asked.split_once('@') else {
+        let newest = all.into_iter().next().expect("profiles are shipped");
+        return Ok((newest, None));
+    };
+    let Some(number) = number(version) else {
+        return Err((
+            format!("`{version}` is not a version of SGLang"),
+            "write it like sglang@0.5.23".to_string(),
+        ));
+    };
+    if number < (0, 4, 0) {
+        return Err((
+            format!("SGLang {version} is older than the overlap scheduler that is modelled"),
+            known.to_string(),
+        ));
+    }
+    let of = |profile: &SglangProfile| {
+        let (_, version) = profile
+            .profile
+            .split_once('@')
+            .expect("shipped profiles name a version");
+        self::number(version).expect("shipped profiles name a version")
+    };
+    // Within 0.5 the nearest release; before it the oldest profile, after it the newest.
+    let distance = |profile: &SglangProfile| {
+        let (major, minor, patch) = of(profile);
+        (
+            number.0.abs_diff(major),
+            number.1.abs_diff(minor),
+            if (number.0, number.1) < (major, minor) {
+                patch
+            } else if (number.0, number.1) > (major, minor) {
+                u32::MAX - patch
+            } else {
+                number.2.abs_diff(patch)
+            },
+        )
+    };
+    let nearest = all
+        .into_iter()
+        .min_by_key(distance)
+        .expect("profiles are shipped");
+    let note = (of(&nearest) != number || version.contains("post")).then(|| {
+        format!(
+            "no profile of sglang@{version}: {} is the nearest and is used",
+            nearest.profile
+        )
+    });
+    Ok((nearest, note))
+}
+
+/// `0.5.4.post2` → (0, 5, 4).
+fn number(version: &str) -> Option<(u32, u32, u32)> {
+    let mut parts = version.trim_start_matches('v').split('.').map(|part| {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        part[..digits].parse::<u32>()
+    });
+    let major = parts.next()?.ok()?;
+    let minor = parts.next()?.ok()?;
+    let patch = parts.next().map_or(Some(0), Result::ok)?;
+    Some((major, minor, patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_profiles_are_whole() {
+        for profile in shipped() {
+            for row in &profile.memory {
+                parse_bytes(&row.at_least).unwrap();
+            }
+            profile.sizes_for(Bytes(0));
+        }
+    }
+
+    #[test]
+    fn another_version_takes_the_nearest_profile_and_says_so() {
+        let name = |asked: &str| find(asked).map(|(profile, note)| (profile.profile, note.is_some()));
+        assert_eq!(name("sglang"), Ok(("sglang@0.5.23".into(), false)));
+        assert_eq!(name("sglang@0.5.4"), Ok(("sglang@0.5.4".into(), false)));
+        assert_eq!(name("sglang@0.5.4.post2"), Ok(("sglang@0.5.4".into(), true)));
+        assert_eq!(name("sglang@0.5.20"), Ok(("sglang@0.5.23".into(), true)));
+        assert_eq!(name("sglang@0.4.9"), Ok(("sglang@0.5.4".into(), true)));
+        assert_eq!(name("sglang@0.6"), Ok(("sglang@0.5.23".into(), true)));
+        assert!(name("sglang@0.3.1").is_err() && name("sglang@new").is_err());
+    }
+}

@@ -1,0 +1,190 @@
+//! The file format of recorded SGLang schedules.
+
+use serde::Deserialize;
+
+use super::RecordingError;
+use super::recording::CostLaw;
+
+/// One recorded run of SGLang's scheduler. The field names are the file's.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SglangRecording {
+    /// Name of the case.
+    pub case: String,
+    /// Which engine and which loop recorded it, in words.
+    pub engine: String,
+    /// Engine flags.
+    pub params: SglangParams,
+    /// What the engine made of its flags.
+    pub engine_state: SglangState,
+    /// The step-time law.
+    pub cost: CostLaw,
+    /// What was sent.
+    pub requests: Vec<SglangRequest>,
+    /// One entry for each pass of the loop that ran something or had something running.
+    pub steps: Vec<SglangStep>,
+    /// What came of it.
+    pub results: Vec<SglangResult>,
+}
+
+/// Engine flags of a recording.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SglangParams {
+    /// Tokens of a page.
+    pub page_size: u32,
+    /// Tokens of the KV pool.
+    pub kv_pool_tokens: u32,
+    /// Tokens of a chunk; -1 is off.
+    pub chunked_prefill_size: i64,
+    /// Prompt tokens of a batch.
+    pub max_prefill_tokens: u32,
+    /// Most running requests.
+    pub max_running_requests: u32,
+    /// Order of the queue.
+    pub schedule_policy: String,
+    /// Factor of the new-token ratio.
+    pub schedule_conservativeness: f64,
+    /// No radix cache.
+    pub disable_radix_cache: bool,
+    /// Decodes ride along in prefill batches.
+    pub enable_mixed_chunk: bool,
+    /// Longest sequence.
+    pub context_length: u32,
+}
+
+/// What the engine made of its flags.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SglangState {
+    /// The overlap loop.
+    pub overlap: bool,
+    /// Order of eviction.
+    pub eviction: String,
+}
+
+/// A request of a recording.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SglangRequest {
+    /// Its number.
+    pub id: u64,
+    /// Seconds.
+    pub arrival_s: f64,
+    /// (segment, tokens); `OUT` stands for generated tokens.
+    pub prompt: Vec<(String, u32)>,
+    /// Output length.
+    pub output_tokens: u32,
+    /// What was asked for.
+    pub max_new_tokens: u32,
+    /// No end-of-sequence token ends it.
+    pub ignore_eos: bool,
+    /// Larger is served first, where priorities are enabled.
+    #[serde(default)]
+    pub priority: i64,
+}
+
+/// A pass of the loop, after `get_next_batch_to_run`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SglangStep {
+    /// When it was decided, seconds.
+    pub t: f64,
+    /// When it began on the GPU (overlap recordings).
+    #[serde(default)]
+    pub gpu_start: Option<f64>,
+    /// Duration, seconds.
+    pub dt: f64,
+    /// `extend`, `decode`, `mixed` or `none`.
+    pub mode: String,
+    /// (id, tokens with KV before, tokens computed).
+    pub scheduled: Vec<(u64, u32, u32)>,
+    /// Retracted ids.
+    pub preempted: Vec<u64>,
+    /// Free pages.
+    pub free_blocks: u32,
+    /// Unprotected tokens of the tree.
+    pub evictable: u64,
+    /// Protected tokens of the tree.
+    pub protected: u64,
+    /// Size of the running batch.
+    pub running: u32,
+    /// Size of the queue.
+    pub waiting: u32,
+    /// `batch_is_full`, 0 or 1.
+    pub full: u8,
+    /// The new-token ratio, rounded to 1e-6.
+    pub ratio: f64,
+    /// The partly prefilled request.
+    #[serde(default)]
+    pub chunked: Option<u64>,
+    /// The queue in its order (policy `random`).
+    #[serde(default)]
+    pub waiting_ids: Option<Vec<u64>>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SglangResult {
+    /// Its number.
+    pub id: u64,
+    /// Prefix-cache hit at first admission.
+    pub cached_tokens: u32,
+    /// Seconds.
+    pub first_token_s: f64,
+    /// Seconds.
+    pub last_token_s: f64,
+    /// Retractions.
+    pub preemptions: u32,
+}
+
+impl SglangRecording {
+    /// Finds what makes no sense.
+    pub(super) fn check(&self) -> Result<(), RecordingError> {
+        let params = &self.params;
+        let fail = |text: String| Err(RecordingError::Content(text));
+        let page = params.page_size;
+        if page == 0 || params.max_running_requests == 0 || params.max_prefill_tokens == 0 {
+            return fail(
+                "`params` leaves no room: page_size, max_running_requests and max_prefill_tokens are at least 1"
+                    .into(),
+            );
+        }
+        if params.kv_pool_tokens < page || params.kv_pool_tokens % page != 0 || params.context_length < 4 {
+            return fail(
+                "`params`: kv_pool_tokens is a whole number of pages, context_length at least 4".into(),
+            );
+        }
+        if params.chunked_prefill_size > 0 && params.chunked_prefill_size < i64::from(page) {
+            return fail(
+                "`params.chunked_prefill_size` is below a page: nothing would ever be computed".into(),
+            );
+        }
+        if !(0.0..100.0).contains(&params.schedule_conservativeness) {
+            return fail("`params.schedule_conservativeness` lies between 0 and 100".into());
+        }
+        if self.engine_state.eviction != "lru" {
+            return fail(format!(
+                "`engine_state.eviction` is \"{}\"; only lru is modelled",
+                self.engine_state.eviction
+            ));
+        }
+        self.cost.check()?;
+        let most = (params.context_length - 1).min(params.kv_pool_tokens - 1);
+        for request in &self.requests {
+            let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
+            let is_empty = tokens == 0 || request.output_tokens == 0;
+            if is_empty || request.prompt.iter().any(|piece| piece.1 == 0) {
+                return fail(format!("request {}: needs a prompt and an output", request.id));
+            }
+            if request.output_tokens > request.max_new_tokens || !(0.0..1e7).contains(&request.arrival_s) {
+                return fail(format!(
+                    "request {}: output_tokens is at most max_new_tokens, arrival_s is not negative",
+                    request.id
+                ));
+            }
+            if tokens + u64::from(2 * page) + 2 > u64::from(most) {
+                return fail(format!(
+                    "request {}: its prompt of {tokens} tokens leaves no room",
+                    request.id
+                ));
+            }
+        }
+        Ok(())
+    }
+}

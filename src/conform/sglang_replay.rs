@@ -1,0 +1,248 @@
+//! Runs a recording of SGLang's scheduler and compares pass by pass.
+
+use super::RecordingError;
+use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
+use super::replay::{Fixed, Results, named_request};
+use super::sglang::{SglangRecording, SglangStep};
+use crate::cost::linear::LinearCost;
+use crate::engine::sglang::{BatchMode, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches};
+use crate::ids::{RequestId, SegmentId};
+use crate::sim::{Frontend, Simulation, Until};
+use crate::units::Picos;
+
+/// The text of end-of-sequence tokens: no recorded prompt contains one.
+const EOS: SegmentId = SegmentId((u64::MAX >> 1) - 1);
+/// The recorded ratio is rounded to six decimals.
+const RATIO_TOLERANCE: f64 = 1e-6;
+
+/// Replays a recording of SGLang.
+///
+/// # Errors
+/// The first difference.
+pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agreement, Box<Difference>> {
+    let law = recording.cost;
+    let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
+    let traffic = Fixed::new(recording.requests.iter().map(|sent| {
+        let request = named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens);
+        crate::workload::Request {
+            max_tokens: sent.max_new_tokens,
+            priority: sent.priority,
+            ignore_eos: sent.ignore_eos,
+            ..request
+        }
+    }));
+    let config = config(recording).expect("a recording is checked when it is read");
+    let make = if stepwise {
+        Simulation::stepwise
+    } else {
+        Simulation::new
+    };
+    let mut simulation = make(config, Box::new(cost), Frontend::default(), traffic).logging();
+    if let Some(orders) = recorded_orders(recording) {
+        simulation = simulation.replaying_orders(orders);
+    }
+    let mut results = Results::default();
+    simulation.advance(Until::DRAINED, &mut results);
+    compare(recording, &simulation.take_sglang_log(), &results)
+}
+
+/// The order of the queue before each pass: who was admitted, then who still waits.
+fn recorded_orders(recording: &SglangRecording) -> Option<Vec<Vec<RequestId>>> {
+    let order = |step: &SglangStep| {
+        let waiting = step.waiting_ids.as_ref()?;
+        let admitted = step.scheduled.iter().map(|share| share.0);
+        Some(admitted.chain(waiting.iter().copied()).map(RequestId).collect())
+    };
+    recording.steps.iter().map(order).collect()
+}
+
+/// The engine of a recording.
+pub(super) fn config(recording: &SglangRecording) -> Result<SglangConfig, RecordingError> {
+    let params = &recording.params;
+    let policy = match params.schedule_policy.as_str() {
+        "fcfs" => QueuePolicy::Fcfs,
+        "lpm" => QueuePolicy::Lpm,
+        "dfs-weight" => QueuePolicy::DfsWeight,
+        "lof" => QueuePolicy::Lof,
+        "random" => QueuePolicy::Random,
+        other => {
+            return Err(RecordingError::Content(format!(
+                "`params.schedule_policy` is \"{other}\"; known are fcfs, lpm, dfs-weight, lof and random"
+            )));
+        }
+    };
+    let config = SglangConfig {
+        profile: recording.engine.clone(),
+        context_length: params.context_length,
+        max_running_requests: params.max_running_requests,
+        chunked_prefill_size: u32::try_from(params.chunked_prefill_size)
+            .ok()
+            .filter(|&size| size > 0),
+        max_prefill_tokens: params.max_prefill_tokens,
+        policy,
+        priority: None,
+        page_size: params.page_size,
+        max_total_tokens: params.kv_pool_tokens,
+        radix_cache: !params.disable_radix_cache,
+        enable_mixed_chunk: params.enable_mixed_chunk,
+        overlap_schedule: recording.engine_state.overlap,
+        init_new_token_ratio: 0.0,
+        min_new_token_ratio: 0.0,
+        new_token_ratio_decay: 0.0,
+        max_queued_requests: None,
+        switches: SglangSwitches::V0_5_23,
+        seed: 0,
+        eos_segment: Some(EOS),
+    };
+    Ok(config.with_conservativeness(params.schedule_conservativeness))
+}
+
+fn compare(
+    recording: &SglangRecording,
+    log: &[SglangRecord],
+    results: &Results,
+) -> Result<Agreement, Box<Difference>> {
+    let mut largest: f64 = 0.0;
+    for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
+        compare_step(index, expected, got, &mut largest)?;
+    }
+    if recording.steps.len() != log.len() {
+        let step = recording.steps.len().min(log.len());
+        return Err(Box::new(Difference::Step {
+            step,
+            at_s: recording.steps.get(step).map_or(f64::NAN, |step| step.t),
+            request: None,
+            what: "number of passes",
+            expected: recording.steps.len().to_string(),
+            got: log.len().to_string(),
+        }));
+    }
+    let expected = recording.results.iter().map(|result| super::replay::Expected {
+        id: result.id,
+        cached_tokens: result.cached_tokens,
+        preemptions: result.preemptions,
+        first_token_s: result.first_token_s,
+        last_token_s: result.last_token_s,
+    });
+    results.compare(expected, &mut largest)?;
+    Ok(Agreement {
+        steps: log.len(),
+        requests: recording.results.len(),
+        largest_time_difference_s: largest,
+    })
+}
+
+fn compare_step(
+    index: usize,
+    expected: &SglangStep,
+    got: &SglangRecord,
+    largest: &mut f64,
+) -> Result<(), Box<Difference>> {
+    let differs = |request: Option<u64>, what: &'static str, expected_text: String, got: String| {
+        Box::new(Difference::Step {
+            step: index,
+            at_s: expected.t,
+            request,
+            what,
+            expected: expected_text,
+            got,
+        })
+    };
+    let mode = match got.mode {
+        BatchMode::Extend => "extend",
+        BatchMode::Decode => "decode",
+        BatchMode::Mixed => "mixed",
+        BatchMode::None => "none",
+    };
+    let ids = |ids: &[RequestId]| -> Vec<u64> { ids.iter().map(|id| id.0).collect() };
+    let shares: Vec<(u64, u32, u32)> = got.shares.iter().map(|&(id, kv, n)| (id.0, kv, n)).collect();
+    if shares != expected.scheduled {
+        let at = (0..)
+            .find(|&at| expected.scheduled.get(at) != shares.get(at))
+            .unwrap_or(0);
+        let who = expected.scheduled.get(at).or(shares.get(at)).map(|share| share.0);
+        let text = |share: Option<&(u64, u32, u32)>, mode: &str| match share {
+            Some((id, kv, n)) => format!("({id}, {kv}, {n}) in a batch of mode {mode}"),
+            None => format!("nothing more in a batch of mode {mode}"),
+        };
+        return Err(differs(
+            who,
+            "share (request, tokens with KV, new tokens)",
+            text(expected.scheduled.get(at), &expected.mode),
+            text(shares.get(at), mode),
+        ));
+    }
+    let texts = [
+        ("mode", expected.mode.clone(), mode.to_owned()),
+        (
+            "retracted",
+            format!("{:?}", sorted(expected.preempted.clone())),
+            format!("{:?}", sorted(ids(&got.retracted))),
+        ),
+        (
+            "chunked request",
+            format!("{:?}", expected.chunked),
+            format!("{:?}", got.chunked.map(|id| id.0)),
+        ),
+    ];
+    for (what, expected, got) in texts {
+        if expected != got {
+            return Err(differs(None, what, expected, got));
+        }
+    }
+    if let Some(waiting) = &expected.waiting_ids
+        && *waiting != ids(&got.order)
+    {
+        return Err(differs(
+            None,
+            "queue",
+            format!("{waiting:?}"),
+            format!("{:?}", ids(&got.order)),
+        ));
+    }
+    let counts = [
+        (
+            "free pages",
+            u64::from(expected.free_blocks),
+            u64::from(got.free_pages),
+        ),
+        ("evictable tokens", expected.evictable, got.evictable),
+        ("protected tokens", expected.protected, got.protected),
+        ("running", u64::from(expected.running), u64::from(got.running)),
+        ("waiting", u64::from(expected.waiting), u64::from(got.waiting)),
+        ("full", u64::from(expected.full), u64::from(got.full)),
+    ];
+    for (what, expected, got) in counts {
+        if expected != got {
+            return Err(differs(None, what, expected.to_string(), got.to_string()));
+        }
+    }
+    if (expected.ratio - got.ratio).abs() > RATIO_TOLERANCE {
+        let text = |ratio: f64| format!("{ratio:.9}");
+        return Err(differs(
+            None,
+            "new-token ratio",
+            text(expected.ratio),
+            text(got.ratio),
+        ));
+    }
+    for (what, expected, got) in [
+        ("time of the decision", Some(expected.t), got.scheduled),
+        ("begin on the GPU", expected.gpu_start, got.begin),
+        ("duration", Some(expected.dt), got.duration),
+    ] {
+        let Some(expected) = expected else { continue };
+        let difference = (expected - got.seconds()).abs();
+        *largest = largest.max(difference);
+        if difference > TIME_TOLERANCE_S {
+            let text = |seconds: f64| format!("{seconds:.9} s");
+            return Err(differs(None, what, text(expected), text(Picos::seconds(got))));
+        }
+    }
+    Ok(())
+}
+
+fn sorted(mut ids: Vec<u64>) -> Vec<u64> {
+    ids.sort_unstable();
+    ids
+}

@@ -1,0 +1,176 @@
+//! Decode batches: their memory, the new-token ratio, retraction (`update_running_batch`, `retract_decode`, SG-32, SG-33).
+
+use super::batch::{Batch, BatchMode, Entry};
+use super::replica::SglangReplica;
+use super::sequence::{Phase, Sequence};
+use crate::facts::{Completion, Fact, Observer, Outcome};
+use crate::units::Picos;
+
+/// Decode steps for which a retraction makes room (`SGLANG_RETRACT_DECODE_STEPS`).
+const RETRACT_DECODE_STEPS: u32 = 20;
+
+impl SglangReplica {
+    /// The next decode batch of the running requests; `None` if nobody is left to decode or nobody may now.
+    pub(super) fn decode_batch<O: Observer>(
+        &mut self,
+        now: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Option<Box<Batch>> {
+        let before = self.running.len();
+        self.drop_ended();
+        let finishing = self.leave_out_finishing();
+        if self.running.is_empty() {
+            self.full = false;
+            return None;
+        }
+        if self.has_decode_memory(self.running.len()) {
+            self.ratio =
+                (self.ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
+        } else if finishing > 0 {
+            // SG-33b: their memory comes with the result of the batch on the GPU.
+            self.full = false;
+            return None;
+        } else {
+            self.retract(now, observer, ended);
+        }
+        if self.running.len() < before {
+            self.full = false;
+        }
+        if self.running.is_empty() {
+            return None;
+        }
+        let mut batch = self.open_batch(BatchMode::Decode);
+        self.add_decodes(&mut batch);
+        batch.membership = self.membership;
+        Some(batch)
+    }
+
+    /// Takes requests out of the running batch whose last token is being computed (SG-5); how many.
+    pub(super) fn leave_out_finishing(&mut self) -> usize {
+        if !self.config.switches.predicts_length_endings || !self.config.overlap_schedule {
+            return 0;
+        }
+        let before = self.running.len();
+        let sequences = &self.sequences;
+        self.running.retain(|handle| {
+            let sequence = &sequences[handle.slot];
+            sequence.outputs + sequence.in_flight < sequence.max_new
+        });
+        let left = before - self.running.len();
+        self.membership += u64::from(left > 0);
+        left
+    }
+
+    /// Tokens that the next decode of the first `count` running requests takes (SG-33).
+    fn decode_need(&self, count: usize) -> u64 {
+        let page = self.config.page_size;
+        let at_boundary = |handle: &&crate::engine::Handle| self.sequences[handle.slot].kv % page == 0;
+        let pages = self.running[..count].iter().filter(at_boundary).count();
+        pages as u64 * u64::from(page)
+    }
+
+    /// Evicts for the next decode; whether there is room for it.
+    pub(super) fn has_decode_memory(&mut self, count: usize) -> bool {
+        let need = self.decode_need(count);
+        self.make_room(need)
+    }
+
+    /// Everybody in the running batch computes one token in this batch.
+    pub(super) fn add_decodes(&mut self, batch: &mut Batch) {
+        let page = u64::from(self.config.page_size);
+        self.make_room(page * self.running.len() as u64);
+        let running = std::mem::take(&mut self.running);
+        for &handle in &running {
+            self.log_share(handle.slot, 1);
+            self.allocate(handle.slot, 1);
+            let sequence = &mut self.sequences[handle.slot];
+            sequence.in_flight += 1;
+            batch.load.decode_seqs += 1;
+            batch.load.decode_kv_tokens += u64::from(sequence.kv);
+            batch.load.decode_longest = batch.load.decode_longest.max(sequence.kv);
+            batch.load.sampled_rows += 1;
+            batch.entries.push(Entry {
+                handle,
+                life: sequence.life,
+                samples: true,
+                is_decode: true,
+            });
+        }
+        self.running = running;
+    }
+
+    /// Sends running requests back to the queue until the others can decode: those with the fewest outputs first,
+    /// among equals the longest prompt.
+    fn retract<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        self.membership += 1;
+        let sequences = &self.sequences;
+        let key = |sequence: &Sequence| {
+            (
+                sequence.outputs,
+                std::cmp::Reverse(sequence.request.prompt_tokens),
+            )
+        };
+        self.running
+            .sort_by(|a, b| key(&sequences[b.slot]).cmp(&key(&sequences[a.slot])));
+        let mut is_first = true;
+        while is_first || !self.has_decode_memory(self.running.len()) {
+            if self.running.len() == 1 {
+                if !self.has_decode_memory(1) {
+                    self.give_up_lone(now, observer, ended);
+                }
+                break;
+            }
+            is_first = false;
+            let victim = self.running.pop().expect("somebody runs");
+            self.send_back(victim.slot, now, observer);
+            let headroom = u64::from(RETRACT_DECODE_STEPS) * self.running.len() as u64;
+            self.make_room(headroom);
+        }
+        let (mut outputs, mut most) = (0u64, 0u64);
+        for handle in &self.running {
+            let sequence = &self.sequences[handle.slot];
+            outputs += u64::from(sequence.outputs);
+            most += u64::from(sequence.max_new);
+        }
+        let ahead = u64::from(RETRACT_DECODE_STEPS) * self.running.len() as u64;
+        self.ratio = ((outputs + ahead) as f64 / (most + 1) as f64).min(1.0);
+        self.full = false;
+    }
+
+    /// A running request goes back to the tail of the queue; it keeps its outputs, the token in flight is thrown away.
+    pub(super) fn send_back<O: Observer>(&mut self, slot: usize, now: Picos, observer: &mut O) {
+        self.release(slot);
+        self.rows -= 1;
+        let sequence = &mut self.sequences[slot];
+        let lost = sequence.known() - 1;
+        sequence.recompute_until = sequence.recompute_until.max(lost);
+        sequence.life += 1;
+        sequence.in_flight = 0;
+        sequence.phase = Phase::Waiting;
+        sequence.retractions += 1;
+        sequence.waiting_since = now;
+        let (id, running_since) = (sequence.request.id, sequence.running_since);
+        self.waiting.push_back(slot);
+        self.retracted.push(id);
+        observer.observe(&Fact::Preempted {
+            now,
+            replica: self.id,
+            id,
+            running_since,
+            lost_tokens: lost,
+        });
+    }
+
+    /// The only running request cannot grow: version 0.5.23 aborts it; 0.5.4 would die of it, and the run ends.
+    fn give_up_lone<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        if !self.config.switches.aborts_lone_request {
+            self.is_stuck = true;
+        }
+        let lone = self.running.pop().expect("one runs");
+        self.release(lone.slot);
+        self.rows -= 1;
+        self.tell(observer);
+        ended.push(self.leave(lone.slot, now, Outcome::Rejected));
+    }
+}

@@ -1,0 +1,285 @@
+//! The leap over a run of decode steps of one batch.
+//!
+//! Until an answer ends, a request arrives or pages run out the running batch is constant, its KV total grows by its
+//! size in each step, and durations are an arithmetic progression ([`crate::cost::DecodeCost`]): the steps that fit are
+//! solved for. The new-token ratio is subtracted step by step, in floating point as the engine does, which no step but
+//! the next prefill looks at. Evictions in a run free whole leaves, so the run is cut there and goes on.
+//!
+//! Members' counters are stale while steps are leapt over and are brought up to date before anything else happens, in
+//! O(members): once for a run, not for a step. A batch that changes in every step is stepped through.
+
+use super::batch::{Batch, BatchMode, SglangRecord};
+use super::replica::SglangReplica;
+use crate::cost::DecodeCost;
+use crate::engine::leap::{progression, steps_before};
+use crate::facts::{Fact, Observer, Steps};
+use crate::units::Picos;
+
+/// What a constant batch is known to do next. Made once for a batch.
+#[derive(Debug)]
+pub(super) struct Plan {
+    membership: u64,
+    /// Steps that can be processed before somebody ends, or is left out because its end is known.
+    steps_left: u64,
+    /// Members by their KV tokens modulo the page size, when the plan was made.
+    residues: Vec<u32>,
+    /// Steps since then.
+    ahead: u64,
+}
+
+impl SglangReplica {
+    /// Leaps over the steps that end before `horizon` if all in flight decode the present running batch and nobody can
+    /// be admitted. Returns how many.
+    pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        if !self.goes_on_plainly() {
+            return 0;
+        }
+        let horizon = self
+            .inbox
+            .front()
+            .map_or(horizon, |&(arrival, _)| horizon.min(arrival));
+        let front = self.in_flight.front().expect("a plain run has a batch in flight");
+        let (begin, duration) = (front.begin, front.duration);
+        if begin + duration >= horizon {
+            return 0;
+        }
+        let members = self.running.len() as u32;
+        let law = self.decode_law(members);
+        let limit = self.steps_to_ending();
+        let front = self.in_flight.front().expect("a plain run has a batch in flight");
+        let (increment, limit) = run_law(&law, front, members, self.in_flight.len() as u64, limit);
+        if limit == 0 {
+            return 0;
+        }
+        let limit = self.steps_that_fit(limit);
+        let steps = steps_before(horizon - begin, duration, increment, limit);
+        if steps > 0 {
+            self.tell_run(steps, increment, observer);
+            self.jump(steps, increment);
+        }
+        steps
+    }
+
+    /// All in flight decode the running batch, whose members had their last tokens together, and nobody will be
+    /// admitted, chunked or dropped.
+    pub(super) fn goes_on_plainly(&self) -> bool {
+        let is_plain =
+            |batch: &Box<Batch>| batch.mode == BatchMode::Decode && batch.membership == self.membership;
+        !self.stepwise
+            && self.in_flight.len() == self.depth()
+            && self.uniform == self.membership
+            && self.last.is_none()
+            && self.chunked.is_none()
+            && self.ended_in_lists == 0
+            && !self.running.is_empty()
+            && (self.waiting.is_empty() || (self.full && self.config.priority.is_none()))
+            && self.in_flight.iter().all(is_plain)
+    }
+
+    /// Steps until the running batch changes by an ending.
+    pub(super) fn steps_to_ending(&mut self) -> u64 {
+        if let Some(plan) = &self.plan
+            && plan.membership == self.membership
+        {
+            return plan.steps_left;
+        }
+        self.settle();
+        let page = self.config.page_size;
+        let predicts = self.config.switches.predicts_length_endings && self.config.overlap_schedule;
+        let mut residues = vec![0; page as usize];
+        let mut steps_left = u32::MAX;
+        for handle in &self.running {
+            let sequence = &self.sequences[handle.slot];
+            let to_end = sequence.target - sequence.outputs - 1;
+            // A pass leaves out whose last token is in flight (SG-5).
+            let to_leave = (sequence.max_new - sequence.outputs).saturating_sub(2);
+            steps_left = steps_left.min(if predicts { to_end.min(to_leave) } else { to_end });
+            residues[(sequence.kv % page) as usize] += 1;
+        }
+        self.plan = Some(Plan {
+            membership: self.membership,
+            steps_left: steps_left.into(),
+            residues,
+            ahead: 0,
+        });
+        steps_left.into()
+    }
+
+    /// Pages that the step after the next `ahead` ones takes.
+    fn pages_due(&self, ahead: u64) -> u32 {
+        let plan = self.plan.as_ref().expect("made before");
+        let page = u64::from(self.config.page_size);
+        let residue = (page - (plan.ahead + ahead) % page) % page;
+        plan.residues[residue as usize]
+    }
+
+    /// Pages that the next `steps` steps take.
+    fn pages_for(&self, steps: u64) -> u32 {
+        let page = u64::from(self.config.page_size);
+        let whole = (steps / page) as u32 * self.running.len() as u32;
+        whole + (0..steps % page).map(|ahead| self.pages_due(ahead)).sum::<u32>()
+    }
+
+    /// The most steps, `limit` at most, before which nothing is evicted but before the first. A step asks for a page for
+    /// every member, whatever it takes.
+    fn steps_that_fit(&mut self, limit: u64) -> u64 {
+        let members = self.running.len() as u32;
+        if self.free_pages < members {
+            // What the decision for the next batch would do.
+            let page = u64::from(self.config.page_size);
+            let need = u64::from(self.pages_due(0)) * page;
+            if !self.make_room(need) {
+                return 0;
+            }
+            if !self.make_room(page * u64::from(members)) {
+                return limit.min(1);
+            }
+        }
+        let page = u64::from(self.config.page_size);
+        // Before step i as many pages must be free as there are members; a cycle of `page` steps takes one for each.
+        let cycles = u64::from((self.free_pages / members).saturating_sub(1));
+        let mut steps = (cycles * page).min(limit);
+        let mut free = self.free_pages - self.pages_for(steps);
+        while steps < limit && free >= members {
+            free -= self.pages_due(steps);
+            steps += 1;
+        }
+        steps
+    }
+
+    fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
+        let front = self.in_flight.front().expect("a plain run has a batch in flight");
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: front.begin,
+            end: front.begin + progression(front.duration, increment, steps),
+            count: steps,
+            duration: front.duration,
+            duration_increment: increment,
+            gap_seqs: self.running.len() as u32,
+            gap: front.end() - self.last_end,
+            load: &front.load,
+            recomputed_tokens: 0,
+            running: front.running,
+            waiting: front.waiting,
+            free_blocks: front.free_pages,
+        }));
+    }
+
+    /// Moves the whole state `steps` steps on.
+    fn jump(&mut self, steps: u64, increment: Picos) {
+        if self.log.is_some() {
+            self.log_run(steps, increment);
+        }
+        for _ in 0..steps {
+            if self.ratio <= self.config.min_new_token_ratio {
+                break;
+            }
+            self.ratio =
+                (self.ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
+        }
+        self.free_pages -= self.pages_for(steps);
+        let members = self.running.len() as u32;
+        let law = self.decode_law(members);
+        let plan = self.plan.as_mut().expect("made before");
+        plan.ahead += steps;
+        plan.steps_left -= steps;
+        self.ahead += steps as u32;
+        let first = self.in_flight.front().expect("a plain run has a batch in flight");
+        let mut begin = first.begin + progression(first.duration, increment, steps);
+        self.last_end = begin;
+        let mut free = self.reported_free();
+        // The pages that the newest batch took were free when the one before it was decided.
+        let page = u64::from(self.config.page_size);
+        let newest = self.pages_due(page - 1);
+        for batch in self.in_flight.iter_mut().rev() {
+            batch.free_pages = free;
+            free += newest;
+        }
+        let waiting = self.waiting.len() as u32;
+        for batch in &mut self.in_flight {
+            batch.load.decode_kv_tokens += steps * u64::from(members);
+            batch.load.decode_longest += steps as u32;
+            batch.begin = begin;
+            batch.duration = law.at(batch.load.decode_kv_tokens, batch.load.decode_longest);
+            batch.waiting = waiting;
+            begin = batch.end();
+        }
+        self.gpu_free = begin;
+    }
+
+    /// Brings the members' counters up to date.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        let ahead = std::mem::take(&mut self.ahead);
+        if ahead == 0 {
+            return;
+        }
+        for handle in &self.running {
+            let sequence = &mut self.sequences[handle.slot];
+            sequence.outputs += ahead;
+            sequence.kv += ahead;
+            sequence.last_token = self.last_end;
+        }
+    }
+
+    /// Writes down the passes that a leap takes.
+    fn log_run(&mut self, steps: u64, increment: Picos) {
+        self.settle();
+        let front = self.in_flight.front().expect("a plain run has a batch in flight");
+        let newest = self.in_flight.back().expect("a plain run has a batch in flight");
+        let (mut scheduled, mut ending) = (front.end(), front.duration);
+        let (mut begin, mut duration) = (newest.end(), newest.duration);
+        let (mut free_pages, mut ratio) = (self.free_pages, self.ratio);
+        for step in 0..steps {
+            duration += increment;
+            free_pages -= self.pages_due(step);
+            ratio = (ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
+            let share = |handle: &crate::engine::Handle| {
+                let sequence = &self.sequences[handle.slot];
+                (sequence.request.id, sequence.kv + step as u32, 1)
+            };
+            let record = SglangRecord {
+                mode: BatchMode::Decode,
+                scheduled,
+                begin,
+                duration,
+                shares: self.running.iter().map(share).collect(),
+                retracted: Vec::new(),
+                free_pages,
+                evictable: self.tree.evictable(),
+                protected: self.tree.protected(),
+                running: self.running.len() as u32,
+                waiting: self.waiting.len() as u32,
+                full: self.full,
+                ratio,
+                chunked: None,
+                order: self
+                    .waiting
+                    .iter()
+                    .map(|&slot| self.sequences[slot].request.id)
+                    .collect(),
+            };
+            self.log.as_mut().expect("only called with a log").push(record);
+            ending += increment;
+            scheduled += ending;
+            begin += duration;
+        }
+    }
+}
+
+/// What each step of a run of `members` lasts longer than the one before, beginning with `front`, and for how many
+/// steps, `limit` at most. `ahead` batches are launched already.
+pub(super) fn run_law(law: &DecodeCost, front: &Batch, members: u32, ahead: u64, limit: u64) -> (Picos, u64) {
+    let load = &front.load;
+    let gpu = law.base
+        + law.per_kv_token * load.decode_kv_tokens
+        + law.per_longest_token * u64::from(load.decode_longest);
+    let growth = law.per_kv_token * u64::from(members) + law.per_longest_token;
+    if gpu >= law.floor {
+        return (growth, limit);
+    }
+    // Host-bound: constant until the GPU catches up, counting the steps still to be launched.
+    let constant = (law.floor - gpu).0 / growth.0.max(1);
+    (Picos::ZERO, limit.min(constant.saturating_sub(ahead)))
+}

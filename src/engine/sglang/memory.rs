@@ -1,0 +1,102 @@
+//! Pages: who has them, what is evicted for them, and what enters the tree (SG-37 to SG-40).
+
+use super::replica::SglangReplica;
+use super::sequence::Sequence;
+use crate::kv::ROOT;
+
+impl SglangReplica {
+    /// Free tokens.
+    #[inline]
+    pub(super) fn available(&self) -> u64 {
+        u64::from(self.free_pages) * u64::from(self.config.page_size)
+    }
+
+    /// Pages of so many tokens.
+    #[inline]
+    pub(super) fn pages(&self, tokens: u32) -> u32 {
+        tokens.div_ceil(self.config.page_size)
+    }
+
+    /// Evicts until `tokens` are free; whether they are (SG-40).
+    pub(super) fn make_room(&mut self, tokens: u64) -> bool {
+        let available = self.available();
+        if available < tokens {
+            let asked = if self.config.switches.evicts_shortfall {
+                tokens - available
+            } else {
+                tokens
+            };
+            let freed = self.tree.evict(asked);
+            self.free_pages +=
+                u32::try_from(freed / u64::from(self.config.page_size)).expect("below the pool");
+        }
+        self.available() >= tokens
+    }
+
+    /// Gives a sequence the pages for `tokens` more tokens, which were made room for.
+    pub(super) fn allocate(&mut self, slot: usize, tokens: u32) {
+        let kv = self.sequences[slot].kv;
+        let pages = self.pages(kv + tokens) - self.pages(kv);
+        self.free_pages = self
+            .free_pages
+            .checked_sub(pages)
+            .expect("room was made before pages are taken");
+        self.sequences[slot].kv += tokens;
+    }
+
+    /// The computed part of a prompt becomes visible to others, and the sequence goes on with the tree's copy of it
+    /// (`cache_unfinished_req`).
+    pub(super) fn cache_unfinished(&mut self, slot: usize, tokens: u32) {
+        if !self.config.radix_cache {
+            return;
+        }
+        let before = self.insert(slot, tokens);
+        let sequence = &mut self.sequences[slot];
+        let found = self.tree.find(&sequence.pieces, tokens);
+        let duplicates = before.saturating_sub(sequence.shared) / self.config.page_size;
+        self.free_pages += duplicates;
+        self.tree.lock(found.node);
+        self.tree.unlock(sequence.node);
+        (sequence.node, sequence.shared) = (found.node, found.tokens);
+    }
+
+    /// A sequence leaves: what it computed is cached, the rest of its pages is freed (`cache_finished_req`).
+    pub(super) fn cache_finished(&mut self, slot: usize) {
+        let sequence = &self.sequences[slot];
+        let kv = sequence.kv;
+        if !self.config.radix_cache {
+            return self.free_pages += self.pages(kv);
+        }
+        let wasted = u32::from(self.config.switches.caches_wasted_token);
+        let cached = kv.min(sequence.known() - 1 + wasted);
+        let before = self.insert(slot, cached);
+        let page = self.config.page_size;
+        let sequence = &mut self.sequences[slot];
+        let duplicates = before.saturating_sub(sequence.shared) / page;
+        let tail = kv.div_ceil(page) - cached / page;
+        self.free_pages += duplicates + tail;
+        self.tree.unlock(sequence.node);
+        (sequence.node, sequence.shared) = (ROOT, 0);
+    }
+
+    /// Inserts a sequence's first `tokens` tokens; how many of them were there before (SG-39).
+    fn insert(&mut self, slot: usize, tokens: u32) -> u32 {
+        let sequence = &self.sequences[slot];
+        let before = self.tree.insert(&sequence.pieces, tokens);
+        let prompt = self.tree.floor(sequence.request.prompt_tokens);
+        if self.config.switches.reinserts_prompt && self.tree.floor(tokens) > prompt {
+            self.tree.insert(&sequence.pieces, prompt);
+        }
+        before
+    }
+
+    /// A sequence loses its KV without caching it: its own pages are freed, its prefix is no longer protected.
+    pub(super) fn release(&mut self, slot: usize) {
+        let page = self.config.page_size;
+        let Sequence { kv, shared, node, .. } = self.sequences[slot];
+        self.free_pages += kv.div_ceil(page) - shared / page;
+        self.tree.unlock(node);
+        let sequence = &mut self.sequences[slot];
+        (sequence.kv, sequence.shared, sequence.node) = (0, 0, ROOT);
+    }
+}

@@ -1,0 +1,26 @@
+//! One replica of an SGLang server: prefill-first batches over a radix cache.
+//!
+//! Rules are cited by their numbers in the behavioural specification (`SG-18`), with the SGLang function they were read
+//! from. The engine decides which tokens are computed; [`crate::cost`] says how long that takes.
+//!
+//! Read [`replica`](self) first: the loop; then `schedule` (which batch is next), `adder` (who is admitted), `decode`
+//! (memory, retraction), `process` (what a finished batch brings about).
+
+mod adder;
+mod batch;
+mod config;
+mod decode;
+mod leap;
+mod memory;
+mod policy;
+mod priority;
+mod process;
+mod replica;
+mod schedule;
+mod sequence;
+mod wake;
+
+pub use batch::{BatchMode, SglangRecord};
+pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
+
+pub(crate) use replica::SglangReplica;

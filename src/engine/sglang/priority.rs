@@ -1,0 +1,69 @@
+//! Preemption by priority (`PrefillAdder.preempt_to_schedule`, SG-43).
+
+use std::cmp::Reverse;
+
+use super::adder::Adder;
+use super::replica::SglangReplica;
+use super::sequence::CLIP_MAX_NEW_TOKENS;
+use crate::engine::Handle;
+use crate::facts::Observer;
+use crate::units::Picos;
+
+impl SglangReplica {
+    /// Sends running requests of a much lower priority back to the queue, the lowest and among equals the newest first,
+    /// until a candidate fits. All or nothing: whether it was done.
+    pub(super) fn push_out_for<O: Observer>(
+        &mut self,
+        slot: usize,
+        adder: &mut Adder,
+        now: Picos,
+        observer: &mut O,
+    ) -> bool {
+        let Some(rule) = self.config.priority else {
+            return false;
+        };
+        let sign = if rule.low_values_first { -1 } else { 1 };
+        let urgency = |slot: usize| sign * self.sequences[slot].request.priority;
+        let mut lower: Vec<Handle> = self
+            .running
+            .iter()
+            .copied()
+            .filter(|handle| self.is_running(*handle))
+            .filter(|handle| urgency(slot) - urgency(handle.slot) > rule.preemption_threshold)
+            .collect();
+        lower.sort_by_key(|handle| {
+            let arrival = self.sequences[handle.slot].request.arrival;
+            (urgency(handle.slot), Reverse(arrival))
+        });
+        let known = self.sequences[slot].known();
+        let extend = known - self.look_up(slot, known - 1).tokens;
+        let output = self.sequences[slot].max_new.min(CLIP_MAX_NEW_TOKENS);
+        let mut missing = f64::from(extend + output) - self.rem_total(adder);
+        let mut victims = 0;
+        for handle in &lower {
+            if victims > 0 && missing <= 0.0 && self.config.switches.preempts_sparingly {
+                break;
+            }
+            missing -= self.expected(handle.slot);
+            victims += 1;
+        }
+        if victims == 0 || missing > 0.0 {
+            return false;
+        }
+        lower.truncate(victims);
+        for handle in &lower {
+            adder.offset -= self.expected(handle.slot);
+            self.send_back(handle.slot, now, observer);
+        }
+        self.membership += 1;
+        self.running.retain(|handle| !lower.contains(handle));
+        self.full = false;
+        true
+    }
+
+    /// Tokens that a running request is expected to generate yet.
+    fn expected(&self, slot: usize) -> f64 {
+        let sequence = &self.sequences[slot];
+        f64::from(sequence.remaining()) * self.ratio_of(sequence)
+    }
+}

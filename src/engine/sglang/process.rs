@@ -1,0 +1,213 @@
+//! The result of a batch: tokens reach their requests, prompts enter the tree, finished requests leave
+//! (`SchedulerBatchResultProcessor`, SG-38, SG-39).
+
+use super::batch::{Batch, BatchMode, Entry};
+use super::replica::SglangReplica;
+use super::sequence::Phase;
+use crate::engine::Handle;
+use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
+use crate::units::Picos;
+
+impl SglangReplica {
+    /// Processes the oldest batch and returns the time of its end.
+    pub(super) fn process_oldest<O: Observer>(
+        &mut self,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        self.settle();
+        self.plan = None;
+        let batch = self.in_flight.pop_front().expect("a batch in flight ends");
+        let now = batch.end();
+        let since = self.report(&batch, observer);
+        let before = ended.len();
+        for entry in &batch.entries {
+            if entry.samples && self.awaits(entry) {
+                self.deliver(entry, now, since, observer, ended);
+            }
+        }
+        self.last_end = now;
+        if batch.mode != BatchMode::Extend {
+            self.last_decode = now;
+        }
+        let is_whole = batch.membership == self.membership && ended.len() == before;
+        self.uniform = if is_whole { self.membership } else { 0 };
+        self.spare.push(batch);
+        now
+    }
+
+    /// The token is for a request that still waits for it.
+    #[inline]
+    fn awaits(&self, entry: &Entry) -> bool {
+        self.is_running(entry.handle) && self.sequences[entry.handle.slot].life == entry.life
+    }
+
+    /// Tells that a batch was executed. Its common gap is that of the larger of two groups: who had a token in the batch
+    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    fn report<O: Observer>(&mut self, batch: &Batch, observer: &mut O) -> Picos {
+        let (mut from_last, mut from_decode) = (0, 0);
+        for entry in batch.entries.iter().filter(|entry| entry.samples) {
+            if !self.awaits(entry) {
+                continue;
+            }
+            let sequence = &self.sequences[entry.handle.slot];
+            if sequence.first_token.is_some() {
+                from_last += u32::from(sequence.last_token == self.last_end);
+                from_decode += u32::from(sequence.last_token == self.last_decode);
+            }
+        }
+        let (gap_seqs, since) = if from_decode > from_last {
+            (from_decode, self.last_decode)
+        } else {
+            (from_last, self.last_end)
+        };
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: batch.begin,
+            end: batch.end(),
+            count: 1,
+            duration: batch.duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs,
+            gap: batch.end() - since.min(batch.begin),
+            load: &batch.load,
+            recomputed_tokens: batch.recomputed_tokens,
+            running: batch.running,
+            waiting: batch.waiting,
+            free_blocks: batch.free_pages,
+        }));
+        since
+    }
+
+    /// A request gets a token.
+    fn deliver<O: Observer>(
+        &mut self,
+        entry: &Entry,
+        now: Picos,
+        since: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
+        let slot = entry.handle.slot;
+        let sequence = &mut self.sequences[slot];
+        sequence.outputs += 1;
+        sequence.in_flight -= 1;
+        let id = sequence.request.id;
+        if sequence.first_token.is_none() {
+            sequence.first_token = Some(now);
+            let arrival = sequence.request.arrival;
+            observer.observe(&Fact::FirstToken { now, id, arrival });
+        } else if sequence.last_token != since {
+            let gap = now - sequence.last_token;
+            observer.observe(&Fact::Gap { now, id, gap });
+        }
+        sequence.last_token = now;
+        if sequence.outputs == sequence.target {
+            self.cache_finished(slot);
+            self.rows -= 1;
+            ended.push(self.leave(slot, now, Outcome::Completed));
+        } else if !entry.is_decode {
+            let fill = sequence.fill;
+            self.cache_unfinished(slot, fill);
+        }
+    }
+
+    /// A request leaves; its pages and its row are free already.
+    pub(super) fn leave(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
+        let sequence = &mut self.sequences[slot];
+        let was = std::mem::replace(&mut sequence.phase, Phase::Ended);
+        let request = &sequence.request;
+        let completion = Completion {
+            id: request.id,
+            replica: self.id,
+            outcome,
+            arrival: request.arrival,
+            client_queue_time: request.client_queue_time,
+            first_scheduled: sequence.first_scheduled.unwrap_or(request.arrival),
+            first_token: sequence.first_token,
+            end: now,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: sequence.outputs,
+            cached_tokens: sequence.cached_tokens,
+            preemptions: sequence.retractions,
+            waiting_time: sequence.waited,
+        };
+        self.inside -= 1;
+        let handle = sequence.handle(slot);
+        if was == Phase::Running && self.is_listed(handle) {
+            self.ended_in_lists += 1;
+        } else {
+            self.sequences.remove(slot);
+        }
+        completion
+    }
+
+    /// Whether a list of the scheduler names a sequence, which must stay until the list is cleaned.
+    fn is_listed(&self, handle: Handle) -> bool {
+        self.running.contains(&handle) || self.last.as_ref().is_some_and(|last| last.contains(&handle))
+    }
+
+    /// An ended sequence was taken out of the list that named it.
+    pub(super) fn bury(&mut self, handle: Handle) {
+        self.ended_in_lists -= 1;
+        self.sequences.remove(handle.slot);
+    }
+
+    /// The client of a request gave up at `now`; `None` if it has ended before. What it computed is cached at once; the
+    /// engine does so at the end of the batch on the GPU.
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        handle: Handle,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Completion> {
+        self.settle();
+        self.plan = None;
+        let phase = self.find(handle)?.phase;
+        if phase == Phase::Ended {
+            return None;
+        }
+        self.tell(observer);
+        if phase == Phase::Waiting {
+            self.waiting.retain(|&slot| slot != handle.slot);
+            self.inbox.retain(|&(_, other)| other != handle);
+        } else {
+            if self.chunked == Some(handle.slot) {
+                self.chunked = None;
+            }
+            if self.sequences[handle.slot].outputs > 0 {
+                self.cache_finished(handle.slot);
+            } else {
+                self.release(handle.slot);
+            }
+            self.rows -= 1;
+        }
+        Some(self.leave(handle.slot, now, Outcome::TimedOut))
+    }
+
+    /// Writes the pass down.
+    pub(super) fn log_pass(&mut self, now: Picos, batch: Option<&Batch>) {
+        if self.log.is_none() || (batch.is_none() && self.running.is_empty()) {
+            return;
+        }
+        let id = |slot: usize| self.sequences[slot].request.id;
+        let record = super::SglangRecord {
+            mode: batch.map_or(BatchMode::None, |batch| batch.mode),
+            scheduled: now,
+            begin: batch.map_or(now, |batch| batch.begin),
+            duration: batch.map_or(Picos::ZERO, |batch| batch.duration),
+            shares: self.shares_log.clone(),
+            retracted: self.retracted.clone(),
+            free_pages: self.free_pages,
+            evictable: self.tree.evictable(),
+            protected: self.tree.protected(),
+            running: self.running.len() as u32,
+            waiting: self.waiting.len() as u32,
+            full: self.full,
+            ratio: self.ratio,
+            chunked: self.chunked.map(id),
+            order: self.waiting.iter().map(|&slot| id(slot)).collect(),
+        };
+        self.log.as_mut().expect("only called with a log").push(record);
+    }
+}

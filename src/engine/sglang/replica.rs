@@ -1,0 +1,394 @@
+//! The loop: `event_loop_normal` (SG-2) and `event_loop_overlap` (SG-3).
+//!
+//! Life of a replica:
+//! 1. [`SglangReplica::offer`] takes a request in; the engine sees it when a pass of its loop drains its inputs.
+//! 2. A *pass* drains, decides the next batch and launches it. Under overlap a second pass follows at once while only
+//!    one batch is in flight; then the loop waits for the older one.
+//! 3. At the *end of the oldest batch* its result is processed; the next pass comes at the same instant.
+
+use std::collections::VecDeque;
+
+use rand::rngs::ChaCha8Rng;
+use slab::Slab;
+
+use super::SglangConfig;
+use super::batch::{Batch, BatchMode, SglangRecord};
+use super::leap::Plan;
+use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
+use crate::cost::{DecodeCost, StepCost};
+use crate::engine::{Handle, Refusal};
+use crate::facts::{Completion, Observer};
+use crate::ids::{ReplicaId, RequestId};
+use crate::kv::RadixTree;
+use crate::rng::{Purpose, stream};
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// One SGLang server.
+pub(crate) struct SglangReplica {
+    pub(super) id: ReplicaId,
+    pub(super) config: SglangConfig,
+    cost: Box<dyn StepCost>,
+    /// Answers of [`StepCost::decode`] by batch size.
+    decode_laws: Vec<Option<DecodeCost>>,
+    pub(super) tree: RadixTree,
+    pub(super) free_pages: u32,
+    pub(super) sequences: Slab<Sequence>,
+    generations: u32,
+    /// Requests inside, drained or not.
+    pub(super) inside: usize,
+    /// Requests that the loop has not drained yet, by time of arrival at the engine.
+    pub(super) inbox: VecDeque<(Picos, Handle)>,
+    pub(super) waiting: VecDeque<usize>,
+    /// The decoding requests in the batch's order; ended ones stay until a pass drops them.
+    pub(super) running: Vec<Handle>,
+    /// Members of the prefill batch that the pass before launched.
+    pub(super) last: Option<Vec<Handle>>,
+    /// The partly prefilled request (SG-16).
+    pub(super) chunked: Option<usize>,
+    /// The sticky flag (SG-14).
+    pub(super) full: bool,
+    /// The new-token ratio (SG-32).
+    pub(super) ratio: f64,
+    /// Counts changes of the running batch.
+    pub(super) membership: u64,
+    /// The running batch whose members all had a token in the last processed batch.
+    pub(super) uniform: u64,
+    pub(super) plan: Option<Plan>,
+    /// Steps by which the running members' counters are stale.
+    pub(super) ahead: u32,
+    /// No leaps.
+    pub(super) stepwise: bool,
+    /// Rows of the token table in use (SG-13).
+    pub(super) rows: u32,
+    /// Ended sequences that `running` or `last` still name.
+    pub(super) ended_in_lists: usize,
+    /// Passes that sorted the queue under a policy that matches nobody.
+    pub(super) sorts: u64,
+    pub(super) rng: ChaCha8Rng,
+    pub(super) in_flight: VecDeque<Box<Batch>>,
+    pub(super) spare: Vec<Box<Batch>>,
+    /// End of the last processed batch.
+    pub(super) last_end: Picos,
+    /// When the GPU is done with everything launched.
+    pub(super) gpu_free: Picos,
+    /// Since when the tokens of the last batch's common gap had been there.
+    pub(super) last_decode: Picos,
+    next_pass: Option<Picos>,
+    /// Nobody can go on, ever.
+    pub(super) is_stuck: bool,
+    /// Requests retracted in the present pass.
+    pub(super) retracted: Vec<RequestId>,
+    pub(super) shares_log: Vec<(RequestId, u32, u32)>,
+    pub(super) log: Option<Vec<SglangRecord>>,
+    /// Orders of the queue that replace those of the policy, one for each logged pass.
+    pub(in crate::engine) replayed_orders: Option<Vec<Vec<RequestId>>>,
+}
+
+impl SglangReplica {
+    /// An empty server; `stepwise` never leaps, which changes nothing but the time it takes.
+    pub(crate) fn new(
+        id: ReplicaId,
+        config: SglangConfig,
+        cost: Box<dyn StepCost>,
+        stepwise: bool,
+    ) -> SglangReplica {
+        SglangReplica {
+            id,
+            cost,
+            decode_laws: Vec::new(),
+            tree: RadixTree::new(config.page_size),
+            free_pages: config.max_total_tokens / config.page_size,
+            sequences: Slab::new(),
+            generations: 0,
+            inside: 0,
+            inbox: VecDeque::new(),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            last: None,
+            chunked: None,
+            full: false,
+            ratio: config.init_new_token_ratio,
+            membership: 1,
+            uniform: 0,
+            plan: None,
+            ahead: 0,
+            stepwise,
+            rows: 0,
+            ended_in_lists: 0,
+            sorts: 0,
+            rng: stream(config.seed, Purpose::Queue, u64::from(id.0)),
+            in_flight: VecDeque::new(),
+            spare: Vec::new(),
+            last_end: Picos::ZERO,
+            gpu_free: Picos::ZERO,
+            last_decode: Picos::ZERO,
+            next_pass: None,
+            is_stuck: false,
+            retracted: Vec::new(),
+            shares_log: Vec::new(),
+            log: None,
+            replayed_orders: None,
+            config,
+        }
+    }
+
+    /// Keeps a record of every pass.
+    pub(crate) fn keep_log(&mut self) {
+        self.log = Some(Vec::new());
+    }
+
+    /// The records kept so far.
+    pub(crate) fn take_log(&mut self) -> Vec<SglangRecord> {
+        self.log.take().unwrap_or_default()
+    }
+
+    /// Pages of the pool.
+    pub(crate) fn total_blocks(&self) -> u32 {
+        self.config.max_total_tokens / self.config.page_size
+    }
+
+    /// Requests inside, drained or not.
+    pub(crate) fn inside(&self) -> usize {
+        self.inside
+    }
+
+    /// Takes in a request that reaches the engine at `now`; one that finds the loop idle wakes it.
+    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+        if let Some(refusal) = self.refusal(&request) {
+            return Err((refusal, request));
+        }
+        self.generations = self.generations.wrapping_add(1);
+        let sequence = Sequence::new(request, self.generations, &self.config);
+        let handle = Handle {
+            generation: self.generations,
+            slot: self.sequences.insert(sequence),
+        };
+        self.inside += 1;
+        self.inbox.push_back((now, handle));
+        if self.in_flight.is_empty() {
+            self.next_pass = Some(self.next_pass.unwrap_or(now));
+        }
+        Ok(handle)
+    }
+
+    /// Why a request cannot be taken in, if so.
+    fn refusal(&self, request: &Request) -> Option<Refusal> {
+        let queued = self.waiting.len() + self.inbox.len();
+        if self
+            .config
+            .max_queued_requests
+            .is_some_and(|limit| queued >= limit as usize)
+        {
+            return Some(Refusal::QueueFull);
+        }
+        let max_new = clipped_max_new(request, &self.config);
+        if max_new > 0 {
+            return (!self.fits_exactly(request, max_new)).then_some(Refusal::NeverFits);
+        }
+        let fits_context = request.prompt_tokens + 2 <= self.config.context_length - 1;
+        let fits_pool = longest_request(&self.config) == self.config.context_length - 1;
+        Some(if fits_context || !fits_pool {
+            Refusal::NeverFits
+        } else {
+            Refusal::PromptTooLong
+        })
+    }
+
+    /// Whether the exact test of SG-24, where it applies, lets a request in that is alone; the server would try for ever.
+    fn fits_exactly(&self, request: &Request, max_new: u32) -> bool {
+        if self.config.radix_cache || !request.ignore_eos {
+            return true;
+        }
+        let page = self.config.page_size;
+        let pages = request.prompt_tokens.next_multiple_of(page);
+        pages + self.reserve() + max_new + 1 < self.config.max_total_tokens
+    }
+
+    /// The sequence of a handle, if it has not left.
+    pub(super) fn find(&self, handle: Handle) -> Option<&Sequence> {
+        self.sequences
+            .get(handle.slot)
+            .filter(|sequence| sequence.generation == handle.generation)
+    }
+
+    /// Whether a handle's sequence is admitted and not ended.
+    #[inline]
+    pub(super) fn is_running(&self, handle: Handle) -> bool {
+        self.find(handle)
+            .is_some_and(|sequence| sequence.phase == Phase::Running)
+    }
+
+    /// When something happens next here without anything from outside.
+    pub(crate) fn next(&self) -> Option<Picos> {
+        self.next_pass
+            .or_else(|| self.in_flight.front().map(|batch| batch.end()))
+    }
+
+    /// When the loop passes next, if it waits for no batch.
+    pub(super) fn next_pass(&self) -> Option<Picos> {
+        self.next_pass
+    }
+
+    /// The loop waits for input.
+    pub(super) fn forget_pass(&mut self) {
+        self.next_pass = None;
+    }
+
+    /// Whether nobody can ever go on.
+    pub(crate) fn is_livelocked(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// Goes on to the next event from outside at `horizon`, or until a request has left. Batches that end at the
+    /// horizon are processed before it, a pass of the loop at that instant comes after it (EV-6). Returns the last
+    /// instant at which something happened.
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        let mut now = Picos::ZERO;
+        loop {
+            if let Some(pass) = self.next_pass {
+                if pass >= horizon || self.is_livelocked() {
+                    return now;
+                }
+                now = pass;
+                self.pass(pass, observer, ended);
+                if !ended.is_empty() {
+                    return now;
+                }
+            }
+            let Some(batch) = self.in_flight.front() else {
+                if self.next_pass.is_some() {
+                    continue;
+                }
+                return now;
+            };
+            if batch.end() > horizon {
+                return now;
+            }
+            if self.leap(horizon, observer) > 0 {
+                now = self.last_end;
+                continue;
+            }
+            now = self.process_oldest(observer, ended);
+            self.next_pass = Some(now);
+            if !ended.is_empty() {
+                return now;
+            }
+        }
+    }
+
+    /// The pass of the loop that is due at `now`, the horizon of [`SglangReplica::run`], if one is.
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        if self.next_pass == Some(now) {
+            self.pass(now, observer, ended);
+        }
+    }
+
+    /// Passes of the loop at `now`, until it waits for a batch or for input.
+    fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        self.next_pass = None;
+        self.settle();
+        loop {
+            self.drain(now);
+            let batch = self.next_batch(now, observer, ended);
+            let Some(mut batch) = batch else {
+                self.log_pass(now, None);
+                if self.in_flight.is_empty() {
+                    self.rest(now);
+                }
+                return;
+            };
+            self.put_on_gpu(&mut batch, now);
+            self.log_pass(now, Some(&batch));
+            self.in_flight.push_back(batch);
+            if self.in_flight.len() >= self.depth() {
+                return;
+            }
+        }
+    }
+
+    /// Batches in flight at most.
+    pub(super) fn depth(&self) -> usize {
+        if self.config.overlap_schedule { 2 } else { 1 }
+    }
+
+    /// Pages that are free or hold cached contents that nobody protects: free as other engines count.
+    pub(super) fn reported_free(&self) -> u32 {
+        self.free_pages + (self.tree.evictable() / u64::from(self.config.page_size)) as u32
+    }
+
+    /// Nothing is in flight and nothing can be launched: the loop idles until an input comes (SG-32).
+    fn rest(&mut self, now: Picos) {
+        self.ratio = self.config.init_new_token_ratio;
+        self.next_pass = self.inbox.front().map(|&(arrival, _)| arrival.max(now));
+        if self.next_pass.is_none() && !(self.waiting.is_empty() && self.running.is_empty()) {
+            self.is_stuck = true;
+        }
+    }
+
+    /// Moves what has arrived into the waiting queue.
+    fn drain(&mut self, now: Picos) {
+        while let Some(&(arrival, handle)) = self.inbox.front()
+            && arrival <= now
+        {
+            self.inbox.pop_front();
+            self.waiting.push_back(handle.slot);
+        }
+    }
+
+    /// An empty batch.
+    pub(super) fn open_batch(&mut self, mode: BatchMode) -> Box<Batch> {
+        let mut batch = self.spare.pop().unwrap_or_default();
+        batch.mode = mode;
+        batch.entries.clear();
+        batch.recomputed_tokens = 0;
+        batch.membership = 0;
+        let load = &mut batch.load;
+        (load.decode_seqs, load.sampled_rows) = (0, 0);
+        (load.decode_kv_tokens, load.decode_longest) = (0, 0);
+        load.chunks.clear();
+        batch
+    }
+
+    /// Prices a batch and queues it behind the one in flight.
+    fn put_on_gpu(&mut self, batch: &mut Batch, now: Picos) {
+        batch.duration = if batch.mode == BatchMode::Decode {
+            self.decode_law(batch.load.decode_seqs)
+                .at(batch.load.decode_kv_tokens, batch.load.decode_longest)
+        } else {
+            self.cost.step(&batch.load)
+        };
+        batch.begin = now.max(self.gpu_free);
+        self.gpu_free = batch.end();
+        batch.running = self.running.len() as u32;
+        batch.waiting = self.waiting.len() as u32;
+        batch.free_pages = self.reported_free();
+    }
+
+    /// The cost of decode-only steps of `count` sequences, asked once.
+    #[inline]
+    pub(super) fn decode_law(&mut self, count: u32) -> DecodeCost {
+        let at = count as usize;
+        if self.decode_laws.len() <= at {
+            self.decode_laws.resize(at + 1, None);
+        }
+        *self.decode_laws[at].get_or_insert_with(|| self.cost.decode(count))
+    }
+
+    /// Remembers a sequence's share before its tokens are counted.
+    #[inline]
+    pub(super) fn log_share(&mut self, slot: usize, tokens: u32) {
+        if self.log.is_some() {
+            let sequence = &self.sequences[slot];
+            self.shares_log.push((sequence.request.id, sequence.kv, tokens));
+        }
+    }
+
+    /// Tells everything that has happened.
+    pub(crate) fn tell<O: Observer>(&mut self, _observer: &mut O) {}
+}

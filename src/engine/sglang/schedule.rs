@@ -1,0 +1,248 @@
+//! Which batch is next (`Scheduler.get_next_batch_to_run`, `get_new_batch_prefill`; SG-9 to SG-16).
+
+use super::adder::{Adder, Share, Verdict};
+use super::batch::{Batch, BatchMode, Entry};
+use super::replica::SglangReplica;
+use super::sequence::Phase;
+use crate::cost::Chunk;
+use crate::facts::{Completion, Fact, Observer};
+use crate::units::Picos;
+
+impl SglangReplica {
+    /// One decision: prefill first, else decode, else nothing.
+    pub(super) fn next_batch<O: Observer>(
+        &mut self,
+        now: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Option<Box<Batch>> {
+        self.retracted.clear();
+        self.shares_log.clear();
+        if let Some(slot) = self.chunked {
+            let fill = self.sequences[slot].fill;
+            self.cache_unfinished(slot, fill);
+        }
+        self.merge_last();
+        if self.config.switches.drops_finished_each_pass && self.drop_ended() > 0 {
+            self.full = false;
+        }
+        let batch = self.prefill_batch(now, observer);
+        if batch.is_some() || self.running.is_empty() {
+            return batch;
+        }
+        self.decode_batch(now, observer, ended)
+    }
+
+    /// The prefill batch of the pass before joins the running one.
+    fn merge_last(&mut self) {
+        let Some(mut last) = self.last.take() else {
+            return;
+        };
+        let before = last.len();
+        last.retain(|handle| {
+            let is_live = self.is_running(*handle);
+            if !is_live {
+                self.bury(*handle);
+            }
+            is_live && self.chunked != Some(handle.slot)
+        });
+        if last.len() < before {
+            self.full = false;
+        }
+        if last.is_empty() {
+            return;
+        }
+        self.membership += 1;
+        if self.running.is_empty() {
+            // The flag belongs to the batch that is replaced (SG-14).
+            self.full = false;
+            self.running = last;
+        } else {
+            self.running.append(&mut last);
+        }
+    }
+
+    /// Requests whose answers are complete leave the running batch; how many.
+    pub(super) fn drop_ended(&mut self) -> usize {
+        if self.ended_in_lists == 0 {
+            return 0;
+        }
+        let mut running = std::mem::take(&mut self.running);
+        let before = running.len();
+        running.retain(|&handle| {
+            let is_live = self.is_running(handle);
+            if !is_live {
+                self.bury(handle);
+            }
+            is_live
+        });
+        self.running = running;
+        self.membership += 1;
+        before - self.running.len()
+    }
+
+    /// Requests that may be added to what is in the adder (SG-13).
+    fn slots(&self, held: u32) -> u32 {
+        let most = self.config.max_running_requests;
+        let by_batch = most.saturating_sub(self.running.len() as u32);
+        if self.config.switches.counts_table_rows {
+            by_batch.min(most - self.rows + held)
+        } else {
+            by_batch
+        }
+    }
+
+    fn prefill_batch<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Batch>> {
+        if self.config.priority.is_some() {
+            // Whoever waits may push somebody out.
+            self.full = false;
+        }
+        if (self.full || self.waiting.is_empty()) && self.chunked.is_none() {
+            return None;
+        }
+        if self.slots(0) == 0 && self.chunked.is_none() && self.config.priority.is_none() {
+            self.full = true;
+            return None;
+        }
+        self.sort_waiting();
+        let mut adder = self.budgets();
+        if let Some(slot) = self.chunked
+            && !self.add_chunk(&mut adder, slot)
+        {
+            self.chunked = None;
+        }
+        let held = adder.shares.len();
+        self.scan(&mut adder, held as u32, now, observer);
+        if adder.shares.is_empty() {
+            return None;
+        }
+        // Whoever was admitted stands at the head of the queue: the scan stops at the first who was not.
+        self.waiting.drain(..adder.shares.len() - held);
+        self.chunked = adder.cut.or(self.chunked);
+        Some(self.launch_prefill(&adder.shares, now, observer))
+    }
+
+    /// Goes through the queue until somebody does not fit (SG-15).
+    fn scan<O: Observer>(&mut self, adder: &mut Adder, held: u32, now: Picos, observer: &mut O) {
+        for at in 0..self.waiting.len() {
+            if self.config.switches.asks_budget_first && self.verdict(adder) == Verdict::Other {
+                return;
+            }
+            if adder.shares.len() as u32 >= self.slots(held) {
+                self.full = true;
+            }
+            let slot = self.waiting[at];
+            if self.full && !self.push_out_for(slot, adder, now, observer) {
+                return;
+            }
+            let mut verdict = self.add(adder, slot);
+            if verdict == Verdict::NoToken && self.push_out_for(slot, adder, now, observer) {
+                verdict = self.add(adder, slot);
+            }
+            match verdict {
+                Verdict::Continue => {}
+                Verdict::Other => return,
+                Verdict::NoToken => {
+                    self.full = !self.config.switches.full_needs_company
+                        || !adder.shares.is_empty()
+                        || !self.running.is_empty();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes the memory of a prefill batch and puts it together; decodes ride along if asked for.
+    fn launch_prefill<O: Observer>(&mut self, shares: &[Share], now: Picos, observer: &mut O) -> Box<Batch> {
+        let page = u64::from(self.config.page_size);
+        let mut need: u64 = shares.iter().map(|share| u64::from(share.new)).sum();
+        if page > 1 {
+            need += page * shares.len() as u64;
+        }
+        self.make_room(need);
+        let mut batch = self.open_batch(BatchMode::Extend);
+        for share in shares {
+            self.admit(share, now, observer);
+            self.extend(&mut batch, share);
+        }
+        self.mix(&mut batch);
+        self.last = Some(batch.entries.iter().map(|entry| entry.handle).collect());
+        batch
+    }
+
+    /// A request begins to run, or its chunked prefill goes on.
+    fn admit<O: Observer>(&mut self, share: &Share, now: Picos, observer: &mut O) {
+        if share.goes_on {
+            return;
+        }
+        self.rows += 1;
+        let sequence = &mut self.sequences[share.slot];
+        sequence.phase = Phase::Running;
+        sequence.waited += now - sequence.waiting_since;
+        sequence.running_since = now;
+        if sequence.first_scheduled.is_none() {
+            sequence.first_scheduled = Some(now);
+            sequence.cached_tokens = sequence.shared;
+        }
+        let fact = Fact::Admitted {
+            now,
+            replica: self.id,
+            id: sequence.request.id,
+            waiting_since: sequence.waiting_since,
+            known_tokens: sequence.known(),
+            cached_tokens: sequence.shared,
+            resumed: sequence.retractions > 0,
+        };
+        observer.observe(&fact);
+    }
+
+    /// A sequence's new tokens join the batch.
+    fn extend(&mut self, batch: &mut Batch, share: &Share) {
+        self.log_share(share.slot, share.new);
+        self.allocate(share.slot, share.new);
+        let samples = self.chunked != Some(share.slot);
+        let sequence = &mut self.sequences[share.slot];
+        let computed = sequence.kv - share.new;
+        if share.new == 1 && samples {
+            batch.load.decode_seqs += 1;
+            batch.load.decode_kv_tokens += u64::from(sequence.kv);
+            batch.load.decode_longest = batch.load.decode_longest.max(sequence.kv);
+        } else {
+            batch.load.chunks.push(Chunk {
+                computed,
+                new: share.new,
+            });
+        }
+        batch.load.sampled_rows += u32::from(samples);
+        batch.recomputed_tokens +=
+            u64::from(sequence.recompute_until.min(sequence.kv).saturating_sub(computed));
+        sequence.in_flight += u32::from(samples);
+        batch.entries.push(Entry {
+            handle: sequence.handle(share.slot),
+            life: sequence.life,
+            samples,
+            is_decode: false,
+        });
+    }
+
+    /// Decodes ride along in the prefill batch (SG-12).
+    fn mix(&mut self, batch: &mut Batch) {
+        if !self.config.enable_mixed_chunk || self.running.is_empty() {
+            return;
+        }
+        self.drop_ended();
+        if self.leave_out_finishing() > 0 {
+            self.full = false;
+        }
+        if self.running.is_empty() {
+            return;
+        }
+        if self.config.switches.mixes_only_with_memory && !self.has_decode_memory(self.running.len()) {
+            return;
+        }
+        batch.mode = BatchMode::Mixed;
+        self.add_decodes(batch);
+        self.running.clear();
+        self.membership += 1;
+    }
+}

@@ -1,0 +1,166 @@
+//! A request inside an SGLang engine.
+
+use super::SglangConfig;
+use crate::engine::Handle;
+use crate::ids::SegmentId;
+use crate::kv::{NodeId, ROOT};
+use crate::units::Picos;
+use crate::workload::{Piece, Prompt, Request};
+
+/// Where a sequence stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In the waiting queue, new or retracted.
+    Waiting,
+    /// Admitted: in a prefill batch, between two chunks, or decoding.
+    Running,
+    /// Its answer is complete; a batch still lists it.
+    Ended,
+}
+
+/// The state of a sequence. Times are the engine's.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(crate) request: Request,
+    /// What its tokens are, prompt and output; empty where nothing is cached.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) generation: u32,
+    pub(crate) phase: Phase,
+    /// `max_new_tokens` after clipping (SG-25).
+    pub(crate) max_new: u32,
+    /// Output tokens that it will have.
+    pub(crate) target: u32,
+    /// Output tokens processed.
+    pub(crate) outputs: u32,
+    /// Tokens sampled in launched batches that are not processed.
+    pub(crate) in_flight: u32,
+    /// Tokens with KV, computed or launched.
+    pub(crate) kv: u32,
+    /// Tokens that its current prefill ends at.
+    pub(crate) fill: u32,
+    /// Deepest node that it protects.
+    pub(crate) node: NodeId,
+    /// Tokens of it that belong to the tree; the pages behind them are its own.
+    pub(crate) shared: u32,
+    /// Counts retractions, so that tokens in flight from before one are told apart.
+    pub(crate) life: u32,
+    /// Tokens below this were computed before and lost.
+    pub(crate) recompute_until: u32,
+    pub(crate) last_token: Picos,
+    pub(crate) waiting_since: Picos,
+    pub(crate) running_since: Picos,
+    pub(crate) waited: Picos,
+    pub(crate) first_scheduled: Option<Picos>,
+    pub(crate) first_token: Option<Picos>,
+    pub(crate) cached_tokens: u32,
+    pub(crate) retractions: u32,
+}
+
+impl Sequence {
+    /// A request that has just come in.
+    pub(crate) fn new(request: Request, generation: u32, config: &SglangConfig) -> Sequence {
+        let max_new = clipped_max_new(&request, config);
+        let mut pieces = Vec::new();
+        if config.radix_cache {
+            identify(&request, config.eos_segment, &mut pieces);
+        }
+        Sequence {
+            pieces,
+            generation,
+            phase: Phase::Waiting,
+            max_new,
+            target: request.output_tokens.min(max_new),
+            outputs: 0,
+            in_flight: 0,
+            kv: 0,
+            fill: 0,
+            node: ROOT,
+            shared: 0,
+            life: 0,
+            recompute_until: 0,
+            last_token: Picos::ZERO,
+            waiting_since: request.arrival,
+            running_since: Picos::ZERO,
+            waited: Picos::ZERO,
+            first_scheduled: None,
+            first_token: None,
+            cached_tokens: 0,
+            retractions: 0,
+            request,
+        }
+    }
+
+    /// Prompt and processed output tokens, `n_tok`.
+    #[inline]
+    pub(crate) fn known(&self) -> u32 {
+        self.request.prompt_tokens + self.outputs
+    }
+
+    /// Tokens that it may still generate as the server sees it, clipped (SG-17).
+    #[inline]
+    pub(crate) fn remaining(&self) -> u32 {
+        (self.max_new - self.outputs).min(CLIP_MAX_NEW_TOKENS)
+    }
+
+    /// Its handle, given its slot.
+    pub(crate) fn handle(&self, slot: usize) -> Handle {
+        Handle {
+            slot,
+            generation: self.generation,
+        }
+    }
+}
+
+/// Admission never expects more output than this (`CLIP_MAX_NEW_TOKENS`).
+pub(crate) const CLIP_MAX_NEW_TOKENS: u32 = 4096;
+
+/// Longest request, prompt and output (`max_req_len`).
+pub(crate) fn longest_request(config: &SglangConfig) -> u32 {
+    (config.context_length - 1).min(config.max_total_tokens - 1)
+}
+
+/// `max_new_tokens` as the server takes it (SG-25); 0 if the prompt leaves no room.
+pub(crate) fn clipped_max_new(request: &Request, config: &SglangConfig) -> u32 {
+    let prompt = request.prompt_tokens;
+    let mut most = longest_request(config).saturating_sub(prompt + 1);
+    if config.switches.clips_to_pool {
+        let pages = prompt.next_multiple_of(config.page_size);
+        most = most.min(
+            config
+                .max_total_tokens
+                .saturating_sub(pages + config.page_size + 1),
+        );
+    }
+    request.max_tokens.min(most)
+}
+
+/// Writes down what the tokens of a request are: its prompt, then its output.
+fn identify(request: &Request, eos: Option<SegmentId>, pieces: &mut Vec<Piece>) {
+    match &request.prompt {
+        Prompt::Unique => pieces.push(Piece {
+            segment: SegmentId(1 << 63 | request.id.0),
+            start: 0,
+            tokens: request.prompt_tokens,
+        }),
+        Prompt::Pieces(shared) => pieces.extend_from_slice(shared),
+    }
+    let mut output = Piece {
+        segment: request.output_segment,
+        start: request.prompt_tokens,
+        tokens: request.output_tokens + 1,
+    };
+    match eos {
+        Some(segment) if request.ends_by_eos() => {
+            output.tokens = request.output_tokens - 1;
+            if output.tokens > 0 {
+                pieces.push(output);
+            }
+            pieces.push(Piece {
+                segment,
+                start: request.prompt_tokens + request.output_tokens - 1,
+                tokens: 1,
+            });
+        }
+        _ => pieces.push(output),
+    }
+}
