@@ -27,7 +27,9 @@ const SHORT: [(&str, &str); 10] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 5] = [
+const ALIASES: [(&str, &str); 7] = [
+    ("--tp", "--tensor-parallel-size"),
+    ("--pp", "--pipeline-parallel-size"),
     ("--custom-output-len", "--output-len"),
     ("--device-memory-utilization", "--gpu-memory-utilization"),
     ("--prefix-len", "--random-prefix-len"),

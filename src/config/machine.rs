@@ -44,7 +44,8 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
         return None;
     };
     judge.given(key, name);
-    let found = if is_path(name, ".json") || is_path(name, "/") {
+    let has_config = || files.read(&format!("{name}/config.json")).is_ok();
+    let found = if is_path(name, ".json") || is_path(name, "/") || has_config() {
         model_file(judge, name, files)?
     } else {
         model_by_name(judge, name)?
@@ -240,7 +241,7 @@ pub(super) fn build(
     let num_gpu_blocks = plan.num_gpu_blocks;
     let watermark_blocks = (flags.watermark * f64::from(num_gpu_blocks)) as u32;
     let calibration = calibration(judge, raw, device, files)?;
-    ranks::check(judge, model, &calibration.0, tensor_parallel);
+    ranks::check(judge, model, device, &calibration.0, tensor_parallel);
     let about_experts = formats::experts_note(model, device, &calibration.0);
     judge.notes.extend(about_experts);
     let placement = Placement {
@@ -302,7 +303,7 @@ fn factory(
     })
 }
 
-fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> Dtype {
+pub(super) fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> Dtype {
     if let Some(dtype) = raw {
         judge.given("model.kv_cache_dtype", format!("{dtype:?}").to_lowercase());
     }
@@ -314,17 +315,16 @@ fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> D
     }
 }
 
-fn plan(
-    judge: &mut Judge,
-    model: &ModelShape,
-    device: &Device,
-    tensor_parallel: u32,
-    kv_dtype: Dtype,
+/// What of the flags decides memory.
+pub(super) fn memory_options(
     flags: &EngineFlags,
-) -> Option<MemoryPlan> {
-    let options = MemoryOptions {
+    tensor_parallel: u32,
+    pipeline_parallel: u32,
+    kv_dtype: Dtype,
+) -> MemoryOptions {
+    MemoryOptions {
         tensor_parallel,
-        pipeline_parallel: 1,
+        pipeline_parallel,
         gpu_memory_utilization: flags.gpu_memory_utilization,
         kv_dtype,
         block_size: flags.config.block_size,
@@ -336,7 +336,18 @@ fn plan(
         kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
         num_gpu_blocks_override: flags.num_gpu_blocks_override,
         estimates: None,
-    };
+    }
+}
+
+fn plan(
+    judge: &mut Judge,
+    model: &ModelShape,
+    device: &Device,
+    tensor_parallel: u32,
+    kv_dtype: Dtype,
+    flags: &EngineFlags,
+) -> Option<MemoryPlan> {
+    let options = memory_options(flags, tensor_parallel, 1, kv_dtype);
     let misfit = match memory::plan(device, model, &options) {
         Ok(plan) => return Some(plan),
         Err(misfit) => misfit,
