@@ -24,6 +24,7 @@ pub mod outputs;
 mod present;
 pub mod probe;
 mod progress;
+mod reported;
 pub mod run;
 pub mod schema;
 pub mod sweep;
@@ -253,11 +254,22 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
             ..Default::default()
         }
     };
-    let matches =
-        Cli::command().try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
+    // Where vLLM's flags are taken, a flag that is given again replaces the first, as it does there.
+    let rules = SPEAK_VLLM.into_iter().fold(Cli::command(), |command, name| {
+        command.mut_subcommand(name, |sub| argv::last_wins(sub, argv::Replaced::Single))
+    });
+    let speaking = args
+        .iter()
+        .find(|arg| !arg.starts_with('-'))
+        .filter(|_| speaks_vllm);
+    let repeated = speaking
+        .and_then(|name| rules.find_subcommand(name))
+        .map(|sub| argv::repeated(&normal.args, sub, argv::Replaced::Single));
+    let matches = rules.try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
     let cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     terminal.notes(&normal.ignored);
+    terminal.notes(&repeated.unwrap_or_default());
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))
 }
@@ -338,6 +350,19 @@ mod tests {
             );
         }
         assert!(parse_line("run m --speculative-config {}").unwrap().2.is_some());
+        // Given again, a flag replaces the first; a list of our own grows.
+        let (cli, ..) =
+            parse_line("sweep m --max-num-seqs 8 -L gpu h100,l40s --max_num_seqs=4 -L block-size 16,32")
+                .unwrap();
+        let Command::Sweep(sweep) = cli.command else {
+            panic!("not a sweep")
+        };
+        assert_eq!(sweep.scenario.engine.max_num_seqs.unwrap().0, 4);
+        assert_eq!(sweep.lists.len(), 4);
+        assert!(
+            parse_line("hw show h100 --format text --format json").is_err(),
+            "elsewhere it is a slip"
+        );
         assert!(parse_line("run m --max-num-sequences 4").is_err());
     }
 }

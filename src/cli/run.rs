@@ -7,6 +7,7 @@ use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
+use super::reported::unread;
 use super::terminal::Terminal;
 use super::{files, present, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate};
@@ -86,6 +87,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
+    terminal.notes(&unread(&input.document, &outputs, Writer::Run));
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
             "the scenario has a [sweep]: `plimsoll sweep` runs all of it, this runs what stands outside"

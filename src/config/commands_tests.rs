@@ -456,3 +456,25 @@ fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
         ""
     );
 }
+
+#[test]
+fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
+    let line = "--gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --max-model-len 8192 --max_num_seqs=4 -tp 1 -tp 2' \
+                --bench-cmd 'vllm bench serve --request-rate 2 --goodput ttft:100 --num-prompts 50 --request-rate 3 --goodput tpot:50'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(resolved.scenario.engine.max_num_seqs, 4);
+    assert_eq!(resolved.placement.tensor_parallel, 2);
+    assert_eq!(resolved.request_rate(), 3.0);
+    assert_eq!(resolved.slo.goodput.len(), 1, "argparse keeps the last list");
+    let notes: Vec<&String> = resolved
+        .notes
+        .iter()
+        .filter(|note| note.contains("is given"))
+        .collect();
+    assert_snapshot!(notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n"), @r"
+    in --serve-cmd: --max-num-seqs is given twice: the last, 4, counts, as in vLLM
+    in --serve-cmd: --tensor-parallel-size is given twice: the last, 2, counts, as in vLLM
+    in --bench-cmd: --goodput is given twice: the last, tpot:50, counts, as in vLLM
+    in --bench-cmd: --request-rate is given twice: the last, 3, counts, as in vLLM
+    ");
+}

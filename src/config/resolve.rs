@@ -99,7 +99,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
-    if let Some((spec, _)) = &traffic {
+    if let Some((spec, _)) = &traffic
+        && !judge.is_wrong(&["engine.max_model_len"])
+    {
         workload::check_context(&mut judge, spec, engine.config.max_model_len, model_len);
     }
     let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
@@ -248,6 +250,7 @@ fn layout(judge: &mut Judge, raw: &RawCluster) -> u32 {
     for (key, given, why) in single {
         if let Some(count) = given
             && judge.required(key, count, (1, 1 << 16)) > 1
+            && !judge.is_wrong(&[key])
         {
             judge.wrong_help(
                 key,

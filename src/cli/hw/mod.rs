@@ -1,5 +1,7 @@
 //! `plimsoll hw`: the known GPUs, one of them in full, and writing a profile for another.
 
+mod draft;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +9,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use draft::draft;
+
 use super::inputs::{self, PROFILE_FOLDER};
-use crate::hardware::{self, Architecture, Device, nvidia_smi};
+use crate::hardware::{self, Device, nvidia_smi};
 use crate::quantity::{format_bytes, format_flops, format_rate};
 
 /// The GPUs that are known, one in full, or a new one of your own.
@@ -93,6 +97,9 @@ pub struct AddArgs {
     /// GPU-to-GPU fabric, one direction, `450 GB/s`.
     #[arg(long)]
     pub nvlink: Option<String>,
+    /// GPUs that one node's links join; 8 if not given.
+    #[arg(long)]
+    pub gpus_per_node: Option<u32>,
     /// Host link, one direction, `32 GB/s`.
     #[arg(long)]
     pub pcie: Option<String>,
@@ -300,155 +307,6 @@ fn read_report(from: &str) -> anyhow::Result<nvidia_smi::Report> {
         path => std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?,
     };
     nvidia_smi::parse(&text).with_context(|| format!("cannot use {from}"))
-}
-
-/// The text of the profile: flags first, then the report, then the recognised card.
-fn draft(
-    args: &AddArgs,
-    report: Option<&nvidia_smi::Report>,
-    known: Option<&Device>,
-) -> anyhow::Result<String> {
-    let id = match (&args.id, known, report) {
-        (Some(id), _, _) => id.to_uppercase().replace([' ', '_'], "-"),
-        (None, Some(known), _) => format!("MY-{}", known.id),
-        (None, None, Some(report)) => report.product.to_uppercase().replace([' ', '_'], "-"),
-        (None, None, None) => bail!("give an id, like `plimsoll hw add MY-GPU-48GB …`, or --from a report"),
-    };
-    if !id
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
-    {
-        bail!("the id {id} may have letters, digits, `-` and `.` only: it names a file");
-    }
-    let or_known = |flag: &Option<String>, of: &dyn Fn(&Device) -> Option<String>| {
-        flag.clone().or_else(|| known.and_then(of))
-    };
-    let architecture = report
-        .and_then(|report| report.architecture)
-        .map(Architecture::name);
-    let vendor = report.map(|_| "nvidia".to_string());
-    let sections = [
-        (
-            "",
-            vec![
-                ("id", Some(id)),
-                (
-                    "name",
-                    args.name
-                        .clone()
-                        .or_else(|| report.map(|report| report.product.clone()))
-                        .or_else(|| args.id.clone()),
-                ),
-                (
-                    "vendor",
-                    args.vendor
-                        .clone()
-                        .or(vendor)
-                        .or_else(|| Some("nvidia".to_string())),
-                ),
-                (
-                    "architecture",
-                    args.architecture.clone().or_else(|| {
-                        known
-                            .map(|known| known.architecture.name())
-                            .or(architecture)
-                            .map(str::to_string)
-                    }),
-                ),
-            ],
-        ),
-        (
-            "memory",
-            vec![
-                (
-                    "visible",
-                    args.visible
-                        .clone()
-                        .or_else(|| report.map(|report| format_bytes(report.visible_memory()))),
-                ),
-                (
-                    "bandwidth",
-                    or_known(&args.bandwidth, &|known| {
-                        Some(format_rate(known.memory_bandwidth))
-                    }),
-                ),
-                ("l2", or_known(&args.l2, &|known| Some(format_bytes(known.l2)))),
-            ],
-        ),
-        (
-            "peak",
-            vec![
-                (
-                    "bf16",
-                    or_known(&args.bf16, &|known| Some(format_flops(known.peaks.bf16))),
-                ),
-                (
-                    "fp8",
-                    or_known(&args.fp8, &|known| known.peaks.fp8.map(format_flops)),
-                ),
-                (
-                    "int8",
-                    or_known(&args.int8, &|known| known.peaks.int8.map(format_flops)),
-                ),
-                (
-                    "fp4",
-                    or_known(&args.fp4, &|known| known.peaks.fp4.map(format_flops)),
-                ),
-            ],
-        ),
-        (
-            "link",
-            vec![
-                (
-                    "nvlink",
-                    or_known(&args.nvlink, &|known| known.nvlink.map(format_rate)),
-                ),
-                (
-                    "pcie",
-                    or_known(&args.pcie, &|known| Some(format_rate(known.pcie))),
-                ),
-            ],
-        ),
-        (
-            "power",
-            vec![(
-                "tdp",
-                args.tdp
-                    .clone()
-                    .or_else(|| {
-                        report
-                            .and_then(|report| report.power_w)
-                            .map(|watts| format!("{watts} W"))
-                    })
-                    .or_else(|| known.map(|known| format!("{} W", known.tdp_w))),
-            )],
-        ),
-    ];
-    let source = match (report, known) {
-        (Some(_), Some(known)) => format!(
-            "Source: nvidia-smi -q for memory (times {}) and power, {} for the rest.",
-            nvidia_smi::VISIBLE_SHARE,
-            known.id
-        ),
-        (Some(_), None) => "Source: nvidia-smi -q and flags of `plimsoll hw add`.".to_string(),
-        (None, _) => "Source: flags of `plimsoll hw add`; say here which datasheet and its date.".to_string(),
-    };
-    let mut text = format!("# {source}\n");
-    for (section, keys) in sections {
-        if !section.is_empty() {
-            text += &format!("\n[{section}]\n");
-        }
-        for (key, value) in keys {
-            if let Some(value) = value {
-                text += &format!("{key} = {}\n", toml::Value::String(value));
-            }
-        }
-        if section == "peak" {
-            let count = args.sm_count.or(known.map(|known| known.sm_count));
-            text += &count.map_or(String::new(), |count| format!("sm_count = {count}\n"));
-        }
-    }
-    Ok(text)
 }
 
 #[cfg(test)]
