@@ -33,8 +33,7 @@ const TYPICAL_OUTPUT: u32 = 128;
   plimsoll fit --gpu h100 --serve-cmd \"vllm serve Qwen/Qwen3-8B --max-model-len 32k\"
   plimsoll fit ./my-model/config.json --gpu hardware_profiles/mine.toml --format json
 
-Flags, defaults and refusals are those of run, knee and sweep; a scenario's traffic has no part in it. Exit code 3: it
-does not fit; the message names the smallest changes that do.")]
+Flags, defaults and refusals are those of run, knee and sweep; a scenario's traffic has no part in it. Exit code 3: it does not fit; the message names the smallest changes that do.")]
 pub struct Args {
     /// Model, or scenario: Hugging Face id, the path of a config.json or of its folder, or a scenario.
     #[arg(value_name = "MODEL|SCENARIO")]

@@ -36,7 +36,7 @@ mod why;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Diagnostics, argv, visible};
 use terminal::Terminal;
@@ -87,9 +87,7 @@ impl From<Exit> for ExitCode {
   plimsoll sweep course-week1
   plimsoll audit results.json                          could this measurement be true?
 
-Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the
-model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was
-finished is printed and marked).")]
+Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was finished is printed and marked).")]
 pub struct Cli {
     /// Colour in messages.
     #[arg(
@@ -256,7 +254,14 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     };
     // Where vLLM's flags are taken, a flag that is given again replaces the first, as it does there.
     let rules = SPEAK_VLLM.into_iter().fold(Cli::command(), |command, name| {
-        command.mut_subcommand(name, |sub| argv::last_wins(sub, argv::Replaced::Single))
+        command.mut_subcommand(name, |sub| {
+            // `-5` is a wrong value and no flag: whoever reads the value says what is right.
+            let sub = sub.mut_args(|arg| match arg.get_action() {
+                ArgAction::Set => arg.allow_negative_numbers(true),
+                _ => arg,
+            });
+            argv::last_wins(sub, argv::Replaced::Single)
+        })
     });
     let speaking = args
         .iter()
@@ -364,5 +369,7 @@ mod tests {
             "elsewhere it is a slip"
         );
         assert!(parse_line("run m --max-num-sequences 4").is_err());
+        let negative = parse_line("run m --input-len -5").unwrap_err().to_string();
+        assert!(negative.contains("'-5' for '--input-len"), "{negative}");
     }
 }

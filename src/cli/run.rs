@@ -34,8 +34,7 @@ use crate::sim::Counts;
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result
 
-Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without
---num-prompts or --duration; what was simulated is printed all the same.")]
+Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]

@@ -29,8 +29,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep matrix-d -L max-num-seqs 8,16,32 -L max-num-batched-tokens 2048,4096,8192 --link
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
 
-With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there.
---save-result writes one file a cell. Exit code 3 where the model does not fit.
+With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {

@@ -96,17 +96,7 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
     } else {
         format!("{}/config.json", name.trim_end_matches('/'))
     };
-    let text = match files.read(&path).map(String::from_utf8) {
-        Ok(Ok(text)) => text,
-        Ok(Err(_)) => {
-            judge.wrong("model.name", "is not text", path);
-            return None;
-        }
-        Err(error) => {
-            judge.wrong("model.name", "cannot be read", error);
-            return None;
-        }
-    };
+    let text = text_file(judge, "model.name", &path, files)?;
     match ModelShape::from_hf_config(&text, name) {
         Ok(found) => Some(found),
         Err(error) => {
@@ -115,6 +105,21 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
                 "is not a config.json that is understood",
                 error.to_string(),
             );
+            None
+        }
+    }
+}
+
+/// The text of the file that `key` names; `None` was reported.
+fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
+    match files.read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => Some(text),
+        Ok(Err(_)) => {
+            judge.wrong(key, "is not text", path);
+            None
+        }
+        Err(error) => {
+            judge.wrong(key, "cannot be read", error);
             None
         }
     }
@@ -132,13 +137,7 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
     };
     judge.given(key, name);
     if is_path(name, ".toml") {
-        let text = match files.read(name) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => {
-                judge.wrong(key, "cannot be read", error);
-                return None;
-            }
-        };
+        let text = text_file(judge, key, name, files)?;
         return match Device::from_toml(&text, name) {
             Ok(device) => Some(device),
             Err(error) => {
@@ -412,13 +411,7 @@ fn calibration(
         return Some((best.calibration, best.trust));
     }
     let asked = if is_path(name, ".toml") {
-        let text = match files.read(name) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => {
-                judge.wrong(key, "cannot be read", error);
-                return None;
-            }
-        };
+        let text = text_file(judge, key, name, files)?;
         let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
         match Calibration::parse(stem, &text) {
             Ok(calibration) => calibration,

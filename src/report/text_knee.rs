@@ -82,7 +82,11 @@ fn first_lines(view: &KneeView, style: Style) -> String {
     };
     let sized = view.sizing.as_ref().and_then(text_sizing::headline);
     let mut text = sized.map_or(String::new(), coloured) + &coloured(answer(view));
-    for (name, sentence) in view.sizing.iter().flat_map(text_sizing::lines) {
+    let qualified = view
+        .sizing
+        .as_ref()
+        .map(|sizing| text_sizing::lines(sizing, view.is_interrupted));
+    for (name, sentence) in qualified.into_iter().flatten() {
         super::text::listed(&mut text, name, &[sentence]);
     }
     let limits: Vec<String> = view

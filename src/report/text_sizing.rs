@@ -27,9 +27,12 @@ pub(super) fn headline(sizing: &Sizing) -> Option<String> {
 }
 
 /// What qualifies the answer: (name, sentence).
-pub(super) fn lines(sizing: &Sizing) -> Vec<(&'static str, String)> {
+pub(super) fn lines(sizing: &Sizing, is_interrupted: bool) -> Vec<(&'static str, String)> {
     let Some(fleet) = &sizing.fleet else {
-        let why = "no number of replicas is known: none is found that keeps the promise by itself";
+        let why = match is_interrupted {
+            true => "not counted: the search was stopped before one replica's knee was known",
+            false => "no number of them helps: one alone keeps the promise at no rate that was tried",
+        };
         return vec![("replicas", why.to_owned())];
     };
     let mut lines = vec![("each", load(fleet))];
@@ -115,6 +118,9 @@ mod tests {
         view.knee = None;
         let printed = super::super::knee_text(&view, super::super::Style::default());
         assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
-        assert!(printed.contains("no number of replicas"), "{printed}");
+        assert!(
+            printed.contains("  replicas    no number of them helps"),
+            "{printed}"
+        );
     }
 }

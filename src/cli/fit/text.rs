@@ -93,11 +93,11 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                 let window = window.map_or(String::new(), |window| {
                     format!(" (window {})", grouped(u64::from(window)))
                 });
-                let heads = (kv_heads / tp).max(1);
-                format!(
-                    "{} layers{window} × {heads} KV heads × {head_dim} × 2",
-                    group.count
-                )
+                let heads = match (kv_heads / tp).max(1) {
+                    1 => "1 KV head".to_string(),
+                    heads => format!("{heads} KV heads"),
+                };
+                format!("{} layers{window} × {heads} × {head_dim} × 2", group.count)
             }
             Attention::Latent {
                 kv_rank, rope_dim, ..

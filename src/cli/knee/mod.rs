@@ -33,8 +33,7 @@ use crate::workload::{mean_rate, with_rate};
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
   plimsoll knee quickstart --for-rate 100 --price 2.49     how many GPUs, and what they cost
 
-Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the
-bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
+Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]

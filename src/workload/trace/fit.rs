@@ -4,11 +4,11 @@
 //! length, their correlation, and the share of prompt tokens that a cache finds. Nothing else: see
 //! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of several neighbouring
 //! rows, the ends are set by the means of their segments rather than by the shortest and longest row, rates are counts
-//! over many requests, and all is rounded to three figures.
+//! over many requests, or multiples of five of them, and all is rounded to three figures.
 
 use std::sync::Arc;
 
-use super::describe::{Description, describe, significant, sorted};
+use super::describe::{Description, Dispersion, describe, significant, sorted};
 use super::fit_arrivals::{FittedArrivals, fit_arrivals};
 use super::fit_prefix::fit_prefix;
 use super::{Trace, twin};
@@ -199,7 +199,7 @@ fn losses(fitted: &FittedWorkload) -> Vec<String> {
                 format!("single requests in the rate: each piece has a multiple of {requests}")
             }),
         );
-        losses.extend(lost_bursts(&fitted.source, &fitted.twin));
+        losses.extend(lost_waits(&fitted.source, &fitted.twin));
         if let Some(grid_s) = arrivals.grid_s {
             losses.push(format!("the {grid_s:.3} s grid of its times: the twin's are continuous, with the dispersion of counts over several ticks"));
         }
@@ -219,37 +219,49 @@ fn losses(fitted: &FittedWorkload) -> Vec<String> {
     losses
 }
 
-/// By how much a queue feels the twin's arrivals less, or more, than the trace's.
-fn lost_bursts(trace: &Description, twin: &Description) -> Option<String> {
+/// By how much a queue feels the twin less, or more, than the trace, and whether its bursts or its lengths are to blame.
+fn lost_waits(trace: &Description, twin: &Description) -> Option<String> {
     /// A difference that is worth a sentence.
     const WORTH: f64 = 0.1;
-    let (before, after) = (trace.arrivals.as_ref()?, twin.arrivals.as_ref()?);
-    let rows = before.dispersion.iter().filter_map(|a| {
-        let b = after.dispersion.iter().find(|b| b.window_s == a.window_s)?;
-        Some((format!("over {} s", a.window_s), a.index, b.index))
-    });
-    let rows: Vec<(String, f64, f64)> = rows.collect();
-    let wait = trace.p99_wait_s.zip(twin.p99_wait_s);
     let is_off = |trace: f64, twin: f64| (twin / trace - 1.0).abs() > WORTH;
-    let any_off = rows.iter().any(|(_, a, b)| is_off(*a, *b)) || wait.is_some_and(|(a, b)| is_off(a, b));
-    if !any_off {
+    let (before, after) = (trace.arrivals.as_ref()?, twin.arrivals.as_ref()?);
+    let of_twin = |a: &Dispersion| after.dispersion.iter().find(|b| b.window_s == a.window_s);
+    let counts: Vec<(&Dispersion, &Dispersion)> = before
+        .dispersion
+        .iter()
+        .filter_map(|a| Some((a, of_twin(a)?)))
+        .collect();
+    let wait = trace
+        .p99_wait_s
+        .zip(twin.p99_wait_s)
+        .filter(|&(a, b)| is_off(a, b));
+    let of_bursts = counts.iter().any(|(a, b)| is_off(a.index, b.index));
+    if !of_bursts && wait.is_none() {
         return None;
     }
-    let shown =
-        |(over, a, b): &(String, f64, f64)| format!("{} → {} {over}", significant(*a), significant(*b));
-    let shown: Vec<String> = rows.iter().map(shown).collect();
+    let shown = |(a, b): &(&Dispersion, &Dispersion)| {
+        format!(
+            "{} → {} over {} s",
+            significant(a.index),
+            significant(b.index),
+            a.window_s
+        )
+    };
+    let counts: Vec<String> = counts.iter().map(shown).collect();
+    let what = if of_bursts {
+        format!("the shape of bursts: dispersion of counts {}", counts.join(", "))
+    } else {
+        "that long requests come together".to_owned()
+    };
     let wait = wait.map_or(String::new(), |(a, b)| {
         format!(
-            "; behind a server that is busy 70 % of the time its bursts make p99 wait {} s instead of {} s, and latencies \
+            "; behind a server that is busy 70 % of the time p99 waits {} s in the trace and {} s in the twin, and latencies \
              near saturation differ likewise",
-            significant(b),
-            significant(a)
+            significant(a),
+            significant(b)
         )
     });
-    Some(format!(
-        "the shape of bursts: dispersion of counts {}{wait}",
-        shown.join(", ")
-    ))
+    Some(what + &wait)
 }
 
 /// Quantiles at `segments + 1` equally spaced probabilities, smoothed and rounded so that none is a row.
