@@ -36,6 +36,7 @@ mod why;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Diagnostics, argv, visible};
@@ -121,7 +122,7 @@ pub enum Colour {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Does it fit? KV tokens, concurrency and the roofline's ceilings, at once
-    Fit(fit::Args),
+    Fit(Box<fit::Args>),
     /// What happens at this rate, or with this trace?
     Run(Box<run::Args>),
     /// What rate can be served within the promise?
@@ -270,13 +271,40 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let repeated = speaking
         .and_then(|name| rules.find_subcommand(name))
         .map(|sub| argv::repeated(&normal.args, sub, argv::Replaced::Single));
-    let matches = rules.try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
+    let matches = rules
+        .try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))
+        .map_err(with_owners)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     terminal.notes(&normal.ignored);
     terminal.notes(&repeated.unwrap_or_default());
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))
+}
+
+/// An error about a flag that other commands have says which.
+fn with_owners(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = flag
+        .split('=')
+        .next()
+        .unwrap_or(flag)
+        .trim_start_matches('-')
+        .to_owned();
+    let has_it = |sub: &&clap::Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&name));
+    let cli = Cli::command();
+    let owners: Vec<&str> = cli
+        .get_subcommands()
+        .filter(has_it)
+        .map(clap::Command::get_name)
+        .collect();
+    if error.kind() == ErrorKind::UnknownArgument && !owners.is_empty() {
+        let tip = format!("`--{name}` is a flag of {}", owners.join(", "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
@@ -369,6 +397,13 @@ mod tests {
             "elsewhere it is a slip"
         );
         assert!(parse_line("run m --max-num-sequences 4").is_err());
+        let elsewhere = parse_line("fit m --gpu h100 --request-rate 4")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            elsewhere.contains("`--request-rate` is a flag of run, knee, sweep"),
+            "{elsewhere}"
+        );
         let negative = parse_line("run m --input-len -5").unwrap_err().to_string();
         assert!(negative.contains("'-5' for '--input-len"), "{negative}");
     }

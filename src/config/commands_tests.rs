@@ -478,3 +478,22 @@ fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
     in --bench-cmd: --request-rate is given twice: the last, 3, counts, as in vLLM
     ");
 }
+
+#[test]
+fn a_misspelt_scenario_is_one_mistake() {
+    let told = |line: &str| match resolve_line(line) {
+        Ok(_) => "accepted".to_string(),
+        Err(problems) => problems
+            .0
+            .into_iter()
+            .map(|problem| format!("{}; {}", problem.message, problem.help.join(" ")))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    assert_snapshot!(told("quikstart"), @"`quikstart` is no scenario and no bundled model; did you mean the scenario `quickstart`?");
+    assert!(
+        told("Qwen3-9B --gpu h100").contains("no shape of the model"),
+        "a model is nearer"
+    );
+    assert!(told("nosuch --gpu h100-sxm").starts_with("no shape of the model `nosuch` is bundled"));
+}

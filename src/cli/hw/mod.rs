@@ -30,8 +30,8 @@ pub struct Args {
     /// What to do; list if not given.
     #[command(subcommand)]
     pub action: Option<Action>,
-    /// text or json.
-    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    /// text or json; of one GPU also toml, its profile.
+    #[arg(long, global = true, default_value = "text", value_parser = ["text", "json", "toml"])]
     pub format: String,
 }
 
@@ -44,9 +44,6 @@ pub enum Action {
     Show {
         /// Any shortening of a known name, or a profile's path.
         id: String,
-        /// text, json or toml.
-        #[arg(long, default_value = "text", value_parser = ["text", "json", "toml"])]
-        format: String,
     },
     /// Write a profile for your own card.
     Add(Box<AddArgs>),
@@ -115,14 +112,26 @@ pub struct AddArgs {
 }
 
 /// Lists, shows or writes.
+///
+/// # Errors
+/// A card that is not known, and forms that an action does not have.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.action {
+        None | Some(Action::List) if args.format == "toml" => {
+            bail!("`--format toml` writes one profile: plimsoll hw show GPU --format toml")
+        }
         None | Some(Action::List) if args.format == "json" => {
             let all: Vec<Value> = known().iter().map(device_json).collect();
             writeln!(out, "{:#}", json!({"version": 1, "gpus": all}))?;
         }
         None | Some(Action::List) => list(out)?,
-        Some(Action::Show { id, format }) => show(id, format, out)?,
+        Some(Action::Show { id }) => show(id, &args.format, out)?,
+        Some(Action::Add(_)) if args.format != "text" => {
+            bail!(
+                "`--format {}` has no effect on add, which writes a profile",
+                args.format
+            )
+        }
         Some(Action::Add(add_args)) => add(add_args, out)?,
     }
     Ok(ExitCode::SUCCESS)
