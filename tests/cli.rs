@@ -393,6 +393,31 @@ fn the_rows_of_a_run_are_the_lists_of_its_saved_result() {
     }
 }
 
+/// A profile of one's own that is broken is told wherever it is looked at, and never passed over.
+#[test]
+fn a_broken_profile_is_not_passed_over() {
+    let desk = Desk::new();
+    let folder = desk.path().join("hardware_profiles");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["mine", "h100-sxm-80gb"] {
+        std::fs::write(folder.join(format!("{name}.toml")), b"id = \"X\"\xff\n").unwrap();
+        let output = desk.run(&format!("fit Qwen/Qwen3-8B --gpu {name}"));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(
+            told.contains("is not a hardware profile") && told.contains(name),
+            "{told}"
+        );
+    }
+    let listed = desk.expect(0, "hw");
+    assert!(
+        listed.contains("left out: hardware_profiles/mine.toml"),
+        "{listed}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&desk.expect(0, "hw --format json")).unwrap();
+    assert_eq!(json["unusable"].as_array().unwrap().len(), 2);
+}
+
 /// What the schema documents is what a spelt-out scenario has.
 #[test]
 fn a_spelt_out_scenario_has_only_keys_of_the_schema() {

@@ -184,7 +184,8 @@ fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
     let stem = name.to_lowercase().replace(['_', ' '], "-");
     [name, &stem].into_iter().find_map(|stem| {
         let path = format!("hardware_profiles/{stem}.toml");
-        let text = String::from_utf8(files.read(&path).ok()?).ok()?;
+        // What is no text is no profile either, which whoever reads it says.
+        let text = String::from_utf8_lossy(&files.read(&path).ok()?).into_owned();
         Some((path, text))
     })
 }
@@ -192,13 +193,10 @@ fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
 /// A profile on disk takes the place of the shipped one of its name.
 fn on_disk(judge: &mut Judge, shipped: Device, files: &dyn Files) -> Option<Device> {
     let path = format!("hardware_profiles/{}.toml", shipped.id.to_lowercase());
-    let Some(text) = files
-        .read(&path)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-    else {
+    let Ok(bytes) = files.read(&path) else {
         return Some(shipped);
     };
+    let text = String::from_utf8_lossy(&bytes);
     match Device::from_toml(&text, &path) {
         Ok(own) => {
             if own != shipped {

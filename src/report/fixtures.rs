@@ -25,6 +25,7 @@ pub(super) fn sizing() -> Sizing {
         demand,
         gpu: "H100-SXM-80GB".into(),
         price_source: Some("assumed list price of 2025-10-01".into()),
+        slows_a_trace: false,
     }
 }
 

@@ -65,6 +65,11 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool) -> Vec<(&'static str,
         "a router that gives every replica an equal share (perfect round robin), replicas that share nothing, and none that fails"
             .to_owned(),
     ));
+    if sizing.slows_a_trace {
+        let why = "the trace is slowed down to a replica's share, which stretches its bursts; a router would thin it. \
+                   `trace --fit` makes a workload whose rate is scaled instead";
+        lines.push(("but", why.to_owned()));
+    }
     lines
 }
 
@@ -85,9 +90,11 @@ fn load(fleet: &Fleet) -> String {
     }
 }
 
-/// Two decimals as prices have them, and three figures below a cent's tenfold.
+/// Two decimals as prices have them, whole dollars from a thousand on, and three figures below a cent's tenfold.
 fn dollars(usd: f64) -> String {
-    if usd >= 0.1 || usd == 0.0 {
+    if usd >= 1000.0 {
+        count(usd.round() as u64)
+    } else if usd >= 0.1 || usd == 0.0 {
         format!("{usd:.2}")
     } else {
         significant(usd)
@@ -114,6 +121,16 @@ mod tests {
           supposes    a router that gives every replica an equal share (perfect round robin), replicas that
                       share nothing, and none that fails
         ");
+        view.sizing.as_mut().unwrap().slows_a_trace = true;
+        let printed = super::super::knee_text(&view, super::super::Style::default());
+        assert!(
+            printed.contains("  but         the trace is slowed down"),
+            "{printed}"
+        );
+        assert_eq!(
+            [0.0721, 0.65, 71.76, 372_537.2].map(super::dollars),
+            ["0.0721", "0.65", "71.76", "372,537"]
+        );
         view.sizing.as_mut().unwrap().fleet = None;
         view.knee = None;
         let printed = super::super::knee_text(&view, super::super::Style::default());

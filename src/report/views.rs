@@ -163,6 +163,8 @@ pub struct Sizing {
     pub gpu: String,
     /// Where the price of a GPU is from, as a phrase.
     pub price_source: Option<String>,
+    /// The rate is that of a replayed trace, which is slowed to a replica's share and not thinned.
+    pub slows_a_trace: bool,
     /// The answer; `None` where no rate keeps the promise, and no number of replicas would help, or the search was stopped.
     pub fleet: Option<Fleet>,
 }

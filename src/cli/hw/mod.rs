@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use draft::draft;
 
 use super::inputs::{self, PROFILE_FOLDER};
+use crate::config::visible;
 use crate::hardware::{self, Device, nvidia_smi};
 use crate::quantity::{format_bytes, format_flops, format_rate};
 
@@ -121,8 +122,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
             bail!("`--format toml` writes one profile: plimsoll hw show GPU --format toml")
         }
         None | Some(Action::List) if args.format == "json" => {
-            let all: Vec<Value> = known().iter().map(device_json).collect();
-            writeln!(out, "{:#}", json!({"version": 1, "gpus": all}))?;
+            let (known, unusable) = known();
+            let all: Vec<Value> = known.iter().map(device_json).collect();
+            writeln!(
+                out,
+                "{:#}",
+                json!({"version": 1, "gpus": all, "unusable": unusable})
+            )?;
         }
         None | Some(Action::List) => list(out)?,
         Some(Action::Show { id }) => show(id, &args.format, out)?,
@@ -137,9 +143,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shipped devices, those on disk in place of shipped ones of their id, and then one's own.
-fn known() -> Vec<Device> {
-    let own = inputs::own_devices();
+/// Shipped devices, those on disk in place of shipped ones of their id, and then one's own; and what could not be read.
+fn known() -> (Vec<Device>, Vec<String>) {
+    let (own, unusable) = inputs::own_devices();
     let shipped = hardware::all().iter().map(|shipped| {
         let replaced = own.iter().find(|device| device.id == shipped.id);
         replaced.unwrap_or(shipped).clone()
@@ -150,7 +156,7 @@ fn known() -> Vec<Device> {
         .filter(|device| known.iter().all(|one| one.id != device.id));
     let new: Vec<Device> = new.cloned().collect();
     known.extend(new);
-    known
+    (known, unusable)
 }
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
@@ -159,7 +165,8 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
         "{:<20} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
         "GPU", "GiB", "bandwidth", "bf16 TF", "fp8 TF", "SMs", "NVLink", "W", "$/h"
     )?;
-    for device in &known() {
+    let (known, unusable) = known();
+    for device in &known {
         let fp8 = device
             .peaks
             .fp8
@@ -190,6 +197,9 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
         out,
         "`plimsoll hw show GPU` for one in full, `plimsoll hw add` for your own."
     )?;
+    for why in unusable {
+        writeln!(out, "left out: {}", visible(&why))?;
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use crate::analysis::knee::Demand;
 use crate::config::Resolved;
 use crate::report::Sizing;
+use crate::workload::Arrivals;
 
 /// What to count replicas for.
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
@@ -52,6 +53,7 @@ impl SizingFlags {
             },
             gpu: resolved.device.id.clone(),
             price_source,
+            slows_a_trace: matches!(resolved.scenario.workload.arrivals, Arrivals::Replay { .. }),
             fleet: None,
         })
     }
