@@ -28,6 +28,13 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>, limit: 
     near.into_iter().take(limit).map(|(_, name)| name).collect()
 }
 
+/// Edits from `word` to the nearest of `names`, all of them squashed; `None` where that is more than a third of the word,
+/// or more than one in a short word.
+pub(crate) fn slips<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<usize> {
+    let fewest = names.into_iter().map(|name| edit_distance(word, name)).min()?;
+    (fewest <= (word.len() / 3).max(1)).then_some(fewest)
+}
+
 /// Lower-case letters and digits of a name; case, `-`, `_`, `.` and spaces do not matter.
 #[must_use]
 pub fn squash(name: &str) -> String {

@@ -298,6 +298,155 @@ fn recorded_schedules_are_repeated_and_a_changed_one_is_told() {
 }
 
 #[test]
+fn replicas_for_a_rate_are_the_first_line_and_agree_in_every_form() {
+    let desk = Desk::new();
+    let asked = "knee quickstart --for-rate 100 --price 2.5";
+    let printed = desk.expect(0, asked);
+    let first = printed.lines().next().unwrap();
+    let replicas = first.split(' ').next().unwrap();
+    assert!(
+        first.contains("replicas for 100 req/s") && first.contains("$/h"),
+        "{first}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&desk.expect(0, &format!("{asked} --format json"))).unwrap();
+    let sizing = &json["sizing"];
+    assert_eq!(sizing["replicas"].as_u64(), replicas.parse().ok());
+    let knee = json["knee"]["value"].as_f64().unwrap();
+    assert_eq!(sizing["replicas"].as_f64(), Some((100.0 / knee).ceil()));
+    assert_eq!(
+        sizing["usd_per_hour"].as_f64(),
+        sizing["gpus"].as_f64().map(|gpus| 2.5 * gpus)
+    );
+    let table = desk.expect(0, &format!("{asked} --format csv"));
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let column = rows[0].iter().position(|name| *name == "replicas").unwrap();
+    assert!(rows[1..].iter().all(|row| row[column] == replicas), "{table}");
+    desk.expect(2, "knee quickstart --price 2.5");
+    desk.expect(2, "knee quickstart --for-rate -1");
+}
+
+/// Every column that a sweep's CSV has is a key of its JSON, with the same value, and the verdict; no plain key is left out.
+#[test]
+fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
+    let desk = Desk::new();
+    let sweep =
+        "sweep quickstart --num-prompts 200 -L request-rate 2,4 --metadata team=blue --label x --format";
+    let json: serde_json::Value = serde_json::from_str(&desk.expect(0, &format!("{sweep} json"))).unwrap();
+    let table = desk.expect(0, &format!("{sweep} csv"));
+    let mut lines = table.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let (axis, keys) = (head[0], &head[1..head.len() - 1]);
+    assert_eq!((axis, head.last()), ("request-rate", Some(&"verdict")));
+    for (run, line) in json.as_array().unwrap().iter().zip(lines) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.last().copied(), run["plimsoll"]["verdict"].as_str());
+        let plain = run
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, value)| !value.is_object() && !value.is_array());
+        let plain: std::collections::BTreeSet<&str> = plain.map(|(key, _)| key.as_str()).collect();
+        assert_eq!(plain, keys.iter().copied().collect());
+        for (key, cell) in keys.iter().zip(&cells[1..]) {
+            let value = match &run[*key] {
+                serde_json::Value::Null => String::new(),
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            assert_eq!(*cell, value, "{key}");
+        }
+    }
+}
+
+/// A row a request in CSV, and vLLM's lists in the saved JSON: the same requests, in the same order.
+#[test]
+fn the_rows_of_a_run_are_the_lists_of_its_saved_result() {
+    let desk = Desk::new();
+    let table = desk.expect(
+        0,
+        &format!("{SMALL} --format csv --save-detailed --result-filename saved.json"),
+    );
+    let saved = std::fs::read_to_string(desk.path().join("saved.json")).unwrap();
+    let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    for (column, list) in [
+        ("input_tokens", "input_lens"),
+        ("output_tokens", "output_lens"),
+        ("ttft_s", "ttfts"),
+        ("start_time_s", "start_times"),
+        ("latency_s", "latencies"),
+    ] {
+        let at = rows[0].iter().position(|name| *name == column).unwrap();
+        let cells = rows[1..].iter().map(|row| row[at].parse::<f64>().unwrap());
+        let list = saved[list]
+            .as_array()
+            .unwrap_or_else(|| panic!("{list} is no list"));
+        assert_eq!(cells.len(), list.len(), "{column}");
+        for (cell, value) in cells.zip(list) {
+            let value = value.as_f64().unwrap();
+            assert!(
+                (cell - value).abs() <= 1e-12 * value.abs(),
+                "{column}: {cell} {value}"
+            );
+        }
+    }
+}
+
+/// A profile of one's own that is broken is told wherever it is looked at, and never passed over.
+#[test]
+fn a_broken_profile_is_not_passed_over() {
+    let desk = Desk::new();
+    let folder = desk.path().join("hardware_profiles");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["mine", "h100-sxm-80gb"] {
+        std::fs::write(folder.join(format!("{name}.toml")), b"id = \"X\"\xff\n").unwrap();
+        let output = desk.run(&format!("fit Qwen/Qwen3-8B --gpu {name}"));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(
+            told.contains("is not a hardware profile") && told.contains(name),
+            "{told}"
+        );
+    }
+    let listed = desk.expect(0, "hw");
+    assert!(
+        listed.contains("left out: hardware_profiles/mine.toml"),
+        "{listed}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&desk.expect(0, "hw --format json")).unwrap();
+    assert_eq!(json["unusable"].as_array().unwrap().len(), 2);
+}
+
+/// What the schema documents is what a spelt-out scenario has.
+#[test]
+fn a_spelt_out_scenario_has_only_keys_of_the_schema() {
+    let desk = Desk::new();
+    let schema: serde_json::Value = serde_json::from_str(&desk.expect(0, "schema")).unwrap();
+    let scenario: toml::Table = desk.expect(0, "run quickstart --dry-run").parse().unwrap();
+    let mut checked = 0;
+    for (section, table) in scenario
+        .iter()
+        .filter_map(|(name, value)| Some((name, value.as_table()?)))
+    {
+        let named = &schema["properties"][section];
+        assert!(!named.is_null(), "[{section}] is not in the schema");
+        let reference = named["$ref"].as_str().or(named["anyOf"][0]["$ref"].as_str());
+        let of = reference.map_or(named, |path| {
+            schema.pointer(path.trim_start_matches('#')).unwrap()
+        });
+        for key in table.keys() {
+            checked += 1;
+            assert!(
+                !of["properties"][key].is_null(),
+                "{section}.{key} is not in the schema: {of:#}"
+            );
+        }
+    }
+    assert!(checked > 15, "{checked}");
+}
+
+#[test]
 fn fit_counts_the_blocks_and_trace_describes_a_file() {
     let desk = Desk::new();
     let printed = desk.expect(0, "fit meta-llama/Llama-3.1-8B-Instruct --gpu h100 --format json");

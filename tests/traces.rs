@@ -578,6 +578,16 @@ fn a_fitted_twin_is_close_and_holds_no_row() {
         let limit = match row.what.as_str() {
             what if what.starts_with("dispersion over 60") || what.starts_with("rank") => 0.35,
             what if what.starts_with("dispersion") || what.starts_with("busiest") => 0.15,
+            // Lengths drift in this trace, which a twin does not: that is said among its losses.
+            what if what.starts_with("p99 wait") => {
+                assert!(
+                    fitted
+                        .losses
+                        .iter()
+                        .any(|loss| loss.contains("long requests come together"))
+                );
+                continue;
+            }
             _ => 0.05,
         };
         assert!((row.twin / row.trace - 1.0).abs() < limit, "{row:?}");
@@ -624,8 +634,23 @@ fn shipped_workloads_are_valid_and_name_their_source() {
         }
         assert!(lengths["correlation"].as_float().unwrap().abs() < 1.0);
         let profile = &workload["arrivals"]["profile"];
-        assert!(numbers(&profile["rates"]).len() <= 96 && profile["burstiness"].as_float().unwrap() > 0.0);
-        assert!(profile["piece"].as_str().unwrap().ends_with(" s"));
+        let rates = numbers(&profile["rates"]);
+        assert!(rates.len() <= 720 && profile["burstiness"].as_float().unwrap() > 0.0);
+        let piece_s: f64 = profile["piece"]
+            .as_str()
+            .unwrap()
+            .strip_suffix(" s")
+            .unwrap()
+            .parse()
+            .unwrap();
+        for rate in rates.iter().filter(|_| rates.len() > 96) {
+            // A fine curve shows no single request: every piece has a multiple of five, to three figures.
+            let fives = rate * piece_s / 5.0;
+            assert!(
+                (fives - fives.round()).abs() <= 0.006 * fives.max(1.0),
+                "{name}: {rate}"
+            );
+        }
     }
 }
 

@@ -100,6 +100,27 @@ fn azure_code() {
     assert_load_is_felt(check("AzureLLMInferenceTrace_code.csv", 8_819));
 }
 
+/// The bursts of this trace last for seconds, and the largest of them makes the tail.
+#[test]
+fn a_fitted_workload_keeps_the_latency_of_bursts() {
+    let Some(data) = data() else { return };
+    let path = "AzureLLMInferenceTrace_code.csv";
+    let trace = replay(&data, path, 1.0);
+    let twin = run_workload(
+        &std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/scenarios/workloads/azure-code-2023.toml"
+        ))
+        .unwrap(),
+        8_819,
+    );
+    let p99 = |outcome: &Outcome| outcome.result.whole.ttft.quantile_s(0.99).unwrap();
+    let (trace, twin) = (p99(&trace), p99(&twin));
+    tell(&format!("{path}: TTFT p99 {trace:.2} s, of its twin {twin:.2} s"));
+    // Before the rate curve followed bursts the twin had a fifth.
+    assert!((twin / trace).ln().abs() < 0.25, "{trace} s, twin {twin} s");
+}
+
 #[test]
 fn mooncake_conversations_with_their_shared_prefixes() {
     assert_load_is_felt(check("mooncake_conversation_trace.jsonl", 12_031));
@@ -111,10 +132,10 @@ fn an_hour_of_servegen_clients() {
 }
 
 /// Whole-run figures of a scenario's `[workload]` on one H100.
-fn run_workload(workload: &str) -> Outcome {
+fn run_workload(workload: &str, requests: u32) -> Outcome {
     let text = format!(
         "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
-         [workload]\nnum_prompts = 12031\n{workload}"
+         [workload]\nnum_prompts = {requests}\n{workload}"
     );
     let resolved = resolve(Document::parse("twin.toml", &text).unwrap(), &NoFiles).unwrap();
     let experiment = Experiment {
@@ -149,7 +170,7 @@ fn a_fitted_workload_keeps_lengths_and_what_caches_find() {
     // A cache of 27,000 blocks: what is repeated late is gone by then.
     let finite = (
         hit_share(&replay(&data, path, 1.0)),
-        hit_share(&run_workload(&fitted.toml(path, None))),
+        hit_share(&run_workload(&fitted.toml(path, None), 12_031)),
     );
     tell(&format!(
         "{:?}\n{lengths:?}\nendless {endless:?}, finite {finite:?}",

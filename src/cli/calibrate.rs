@@ -13,7 +13,7 @@ use super::Exit;
 use super::course::measured::{FigureName, Measured, MeasuredRow, MeasuredTable, Use};
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::{clock, files, inputs};
+use super::{clock, files, inputs, interrupt};
 use crate::calibrate::component::Options;
 use crate::calibrate::observation::Block;
 use crate::calibrate::runs::{Figure, Run};
@@ -101,6 +101,9 @@ fn share(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let (device, notes) = inputs::device(&args.gpu)?;
     terminal.notes(&notes);
+    if let Some(path) = &args.output {
+        files::check_file(Path::new(path))?;
+    }
     let base = base(args, &device)?;
     let mut read = Read::default();
     for path in &args.files {
@@ -137,7 +140,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             args.engine
         );
     }
+    let until_fitted = interrupt::at_once();
     let mut fitted = calibrate(&request);
+    drop(until_fitted);
     finish(&mut fitted.calibration, args, &device);
     let toml = file_text(&fitted, &device);
     if let Some(path) = &args.output {

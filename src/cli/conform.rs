@@ -13,10 +13,7 @@ use crate::report::counted;
 #[command(after_help = "Examples:
   plimsoll conform tests/data/recordings/async/*.json.gz
 
-Each file holds one run of vLLM's own V1 scheduler or of SGLang's on a virtual clock. Every step must be equal: requests,
-computed and scheduled tokens, their order, preemptions, free blocks, running, waiting, and of SGLang what its radix cache
-holds, the new-token ratio and the flag that closes admission; times within 1 µs.
-Exit code 1 where a schedule differs, 2 where a file is no recording.")]
+Each file holds one run of vLLM's own V1 scheduler or of SGLang's on a virtual clock. Every step must be equal: requests, computed and scheduled tokens, their order, preemptions, free blocks, running, waiting, and of SGLang what its radix cache holds, the new-token ratio and the flag that closes admission; times within 1 µs. Exit code 1 where a schedule differs, 2 where a file is no recording.")]
 pub struct Args {
     /// Recorded schedules (JSON).
     #[arg(value_name = "FILE", required = true)]

@@ -43,10 +43,11 @@ pub fn device(name: &str) -> anyhow::Result<(Device, Vec<String>)> {
     Ok((own, notes))
 }
 
-/// The readable profiles in [`PROFILE_FOLDER`] of the working folder, by file name, but for the template.
-pub fn own_devices() -> Vec<Device> {
+/// The profiles in [`PROFILE_FOLDER`] of the working folder, by file name, but for the template; and a sentence for each
+/// that cannot be used.
+pub fn own_devices() -> (Vec<Device>, Vec<String>) {
     let Ok(entries) = std::fs::read_dir(PROFILE_FOLDER) else {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| {
@@ -54,7 +55,14 @@ pub fn own_devices() -> Vec<Device> {
             && path.file_stem().is_some_and(|stem| stem != "template")
     });
     paths.sort();
-    paths.iter().filter_map(|path| read_profile(path).ok()).collect()
+    let (mut devices, mut unusable) = (Vec::new(), Vec::new());
+    for path in &paths {
+        match read_profile(path) {
+            Ok(device) => devices.push(device),
+            Err(error) => unusable.push(format!("{}: {error:#}", path.display())),
+        }
+    }
+    (devices, unusable)
 }
 
 /// The model that a positional names: a `config.json`, a folder that holds one, or a shipped id.

@@ -1,16 +1,25 @@
 //! Ctrl-C: the first asks the running command to stop at its next safe point, the second ends the program.
+//!
+//! A command that has nothing to show before its end, and nothing half written, has no such point to wait for: while it
+//! holds an [`AtOnce`] the first Ctrl-C ends the program.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Exit;
 
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
+static IS_AT_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Starts to listen. Where the system gives no handler Ctrl-C ends the program at once, as always.
 pub fn listen() {
     let _ = ctrlc::set_handler(|| {
-        if IS_ASKED.swap(true, Ordering::Relaxed) {
-            quit();
+        let is_again = IS_ASKED.swap(true, Ordering::SeqCst);
+        if IS_AT_ONCE.load(Ordering::SeqCst) {
+            quit(b"note: interrupted; nothing was written\n");
+        }
+        if is_again {
+            quit(b"note: interrupted again\n");
         }
     });
 }
@@ -18,13 +27,35 @@ pub fn listen() {
 /// Whether the user asked to stop.
 #[must_use]
 pub fn is_asked() -> bool {
-    IS_ASKED.load(Ordering::Relaxed)
+    IS_ASKED.load(Ordering::SeqCst)
+}
+
+/// While it lives the first Ctrl-C ends the program.
+#[derive(Debug)]
+pub struct AtOnce(());
+
+/// Until the returned value is dropped nothing would be lost if the program ended; if that was already asked for, it does.
+#[must_use]
+pub fn at_once() -> AtOnce {
+    IS_AT_ONCE.store(true, Ordering::SeqCst);
+    if is_asked() {
+        quit(b"note: interrupted; nothing was written\n");
+    }
+    AtOnce(())
+}
+
+impl Drop for AtOnce {
+    fn drop(&mut self) {
+        IS_AT_ONCE.store(false, Ordering::SeqCst);
+    }
 }
 
 #[expect(
     clippy::exit,
     reason = "the command did not stop when asked, and holds nothing that must be saved"
 )]
-fn quit() {
+fn quit(note: &[u8]) {
+    // A closed stderr is no reason to stay.
+    let _ = std::io::stderr().write_all(note);
     std::process::exit(i32::from(Exit::Interrupted as u8));
 }

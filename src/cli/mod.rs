@@ -24,6 +24,7 @@ pub mod outputs;
 mod present;
 pub mod probe;
 mod progress;
+mod reported;
 pub mod run;
 pub mod schema;
 pub mod sweep;
@@ -35,7 +36,8 @@ mod why;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Diagnostics, argv, visible};
 use terminal::Terminal;
@@ -86,9 +88,7 @@ impl From<Exit> for ExitCode {
   plimsoll sweep course-week1
   plimsoll audit results.json                          could this measurement be true?
 
-Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the
-model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was
-finished is printed and marked).")]
+Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was finished is printed and marked).")]
 pub struct Cli {
     /// Colour in messages.
     #[arg(
@@ -122,7 +122,7 @@ pub enum Colour {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Does it fit? KV tokens, concurrency and the roofline's ceilings, at once
-    Fit(fit::Args),
+    Fit(Box<fit::Args>),
     /// What happens at this rate, or with this trace?
     Run(Box<run::Args>),
     /// What rate can be served within the promise?
@@ -253,13 +253,58 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
             ..Default::default()
         }
     };
-    let matches =
-        Cli::command().try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))?;
+    // Where vLLM's flags are taken, a flag that is given again replaces the first, as it does there.
+    let rules = SPEAK_VLLM.into_iter().fold(Cli::command(), |command, name| {
+        command.mut_subcommand(name, |sub| {
+            // `-5` is a wrong value and no flag: whoever reads the value says what is right.
+            let sub = sub.mut_args(|arg| match arg.get_action() {
+                ArgAction::Set => arg.allow_negative_numbers(true),
+                _ => arg,
+            });
+            argv::last_wins(sub, argv::Replaced::Single)
+        })
+    });
+    let speaking = args
+        .iter()
+        .find(|arg| !arg.starts_with('-'))
+        .filter(|_| speaks_vllm);
+    let repeated = speaking
+        .and_then(|name| rules.find_subcommand(name))
+        .map(|sub| argv::repeated(&normal.args, sub, argv::Replaced::Single));
+    let matches = rules
+        .try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))
+        .map_err(with_owners)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     terminal.notes(&normal.ignored);
+    terminal.notes(&repeated.unwrap_or_default());
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))
+}
+
+/// An error about a flag that other commands have says which.
+fn with_owners(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = flag
+        .split('=')
+        .next()
+        .unwrap_or(flag)
+        .trim_start_matches('-')
+        .to_owned();
+    let has_it = |sub: &&clap::Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&name));
+    let cli = Cli::command();
+    let owners: Vec<&str> = cli
+        .get_subcommands()
+        .filter(has_it)
+        .map(clap::Command::get_name)
+        .collect();
+    if error.kind() == ErrorKind::UnknownArgument && !owners.is_empty() {
+        let tip = format!("`--{name}` is a flag of {}", owners.join(", "));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
@@ -338,6 +383,28 @@ mod tests {
             );
         }
         assert!(parse_line("run m --speculative-config {}").unwrap().2.is_some());
+        // Given again, a flag replaces the first; a list of our own grows.
+        let (cli, ..) =
+            parse_line("sweep m --max-num-seqs 8 -L gpu h100,l40s --max_num_seqs=4 -L block-size 16,32")
+                .unwrap();
+        let Command::Sweep(sweep) = cli.command else {
+            panic!("not a sweep")
+        };
+        assert_eq!(sweep.scenario.engine.max_num_seqs.unwrap().0, 4);
+        assert_eq!(sweep.lists.len(), 4);
+        assert!(
+            parse_line("hw show h100 --format text --format json").is_err(),
+            "elsewhere it is a slip"
+        );
         assert!(parse_line("run m --max-num-sequences 4").is_err());
+        let elsewhere = parse_line("fit m --gpu h100 --request-rate 4")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            elsewhere.contains("`--request-rate` is a flag of run, knee, sweep"),
+            "{elsewhere}"
+        );
+        let negative = parse_line("run m --input-len -5").unwrap_err().to_string();
+        assert!(negative.contains("'-5' for '--input-len"), "{negative}");
     }
 }

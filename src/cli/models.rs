@@ -23,7 +23,7 @@ pub struct Args {
     #[command(subcommand)]
     pub action: Option<Action>,
     /// text or json.
-    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    #[arg(long, global = true, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
 }
 
@@ -36,9 +36,6 @@ pub enum Action {
     Show {
         /// Hugging Face id, its last part, or the path of a config.json or of its folder.
         name: String,
-        /// text or json.
-        #[arg(long, default_value = "text", value_parser = ["text", "json"])]
-        format: String,
     },
 }
 
@@ -50,9 +47,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
             writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
         }
         None | Some(Action::List) => list(out)?,
-        Some(Action::Show { name, format }) => {
+        Some(Action::Show { name }) => {
             let (shape, notes) = inputs::model(name)?;
-            if format == "json" {
+            if args.format == "json" {
                 writeln!(out, "{:#}", model_json(&shape, &notes))?;
             } else {
                 show_text(&shape, &notes, out)?;
@@ -269,9 +266,8 @@ mod tests {
         let args = Args {
             action: Some(Action::Show {
                 name: name.to_string(),
-                format: format.to_string(),
             }),
-            format: "text".to_string(),
+            format: format.to_string(),
         };
         let mut out = Vec::new();
         run(&args, &mut out).unwrap();

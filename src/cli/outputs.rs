@@ -102,7 +102,12 @@ impl OutputFlags {
     pub fn resolve(&self, pasted: &ResultFlags, writer: Writer) -> Result<Outputs, Diagnostics> {
         let own = &self.results;
         let mut problems = self.without_effect(writer);
-        let mut notes = idle(pasted, writer, "in --bench-cmd: ");
+        let idle = idle(pasted, writer)
+            .into_iter()
+            .filter(|(flag, _)| !self.is_kept_by_knee(flag));
+        let mut notes: Vec<String> = idle
+            .map(|(flag, why)| format!("in --bench-cmd: {flag} has no effect: {why}"))
+            .collect();
         notes.extend(self.unseen(writer));
         if let (None, Some(format), Some(file)) = (self.format, self.by_name(), &self.output) {
             let name = format
@@ -183,7 +188,7 @@ impl OutputFlags {
         }
         let own = &self.results;
         if writer == Writer::Knee {
-            for flag in given(own) {
+            for flag in given(own).into_iter().filter(|flag| !self.is_kept_by_knee(flag)) {
                 let why = format!("has no effect on {name}: its table is of rates, not of one run");
                 problems.push(refuse(
                     flag,
@@ -202,6 +207,11 @@ impl OutputFlags {
             }
         }
         problems
+    }
+
+    /// Whether knee's JSON keeps what a flag says.
+    fn is_kept_by_knee(&self, flag: &str) -> bool {
+        matches!(self.form(), Format::Json | Format::Jsonl) && matches!(flag, "--label" | "--metadata")
     }
 
     /// Flags that this form of output does not show.
@@ -257,8 +267,8 @@ fn given(flags: &ResultFlags) -> Vec<&'static str> {
         .collect()
 }
 
-/// Flags of a pasted command that change nothing here.
-fn idle(pasted: &ResultFlags, writer: Writer, from: &str) -> Vec<String> {
+/// Flags of a pasted command that change nothing here, each with the reason.
+fn idle(pasted: &ResultFlags, writer: Writer) -> Vec<(&'static str, &'static str)> {
     let is_saved = pasted.save_result || pasted.save_detailed;
     let is_idle = |flag: &&str| match writer {
         Writer::Knee => true,
@@ -268,9 +278,10 @@ fn idle(pasted: &ResultFlags, writer: Writer, from: &str) -> Vec<String> {
         Writer::Knee => "knee prints a table of rates, not of one run",
         _ => "nothing is saved without --save-result",
     };
-    let flags = given(pasted).into_iter().filter(is_idle);
-    flags
-        .map(|flag| format!("{from}{flag} has no effect: {why}"))
+    given(pasted)
+        .into_iter()
+        .filter(is_idle)
+        .map(|flag| (flag, why))
         .collect()
 }
 

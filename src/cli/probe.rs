@@ -21,9 +21,7 @@ use crate::probe::doctor::{self, Finding};
   plimsoll probe -o calibrations/my-gpu.toml
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h200 --calibration calibrations/my-gpu.toml --request-rate 10
 
-Needs an NVIDIA GPU of Ampere or younger, driver 570 or younger, cublasLt (CUDA 12 or 13), and 6 GiB of free GPU memory. NVRTC
-and NVML are used where they are there. PLIMSOLL_CUDA_LIBS names folders with these libraries. Exit code 5: this machine, or
-this binary, cannot probe.")]
+Needs an NVIDIA GPU of Ampere or younger, driver 570 or younger, cublasLt (CUDA 12 or 13), and 6 GiB of free GPU memory. NVRTC and NVML are used where they are there. PLIMSOLL_CUDA_LIBS names folders with these libraries. Exit code 5: this machine, or this binary, cannot probe.")]
 pub struct Args {
     /// What to do; measure if not given.
     #[command(subcommand)]

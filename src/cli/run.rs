@@ -7,6 +7,7 @@ use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
+use super::reported::unread;
 use super::terminal::Terminal;
 use super::{files, present, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate};
@@ -33,8 +34,7 @@ use crate::sim::Counts;
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result
 
-Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without
---num-prompts or --duration; what was simulated is printed all the same.")]
+Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -86,6 +86,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
+    terminal.notes(&unread(&input.document, &outputs, Writer::Run));
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
             "the scenario has a [sweep]: `plimsoll sweep` runs all of it, this runs what stands outside"

@@ -10,6 +10,7 @@ use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
+use super::reported::unread;
 use super::run::{read, records, save};
 use super::terminal::Terminal;
 use super::{cells, files, interrupt, present};
@@ -28,8 +29,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep matrix-d -L max-num-seqs 8,16,32 -L max-num-batched-tokens 2048,4096,8192 --link
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
 
-With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there.
---save-result writes one file a cell. Exit code 3 where the model does not fit.
+With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -170,6 +170,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
     terminal.notes(&input.notes);
     terminal.notes(&outputs.notes);
+    terminal.notes(&unread(&input.document, &outputs, Writer::Sweep));
     let mut of_cells: Vec<String> = Vec::new();
     for note in planned.iter().flat_map(|cell| &cell.resolved.notes) {
         if !of_cells.contains(note) {
@@ -198,30 +199,61 @@ fn execute(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let is_jsonl = outputs.format == Format::Jsonl;
-    let cells: Vec<sweep::Cell> = planned
-        .iter()
-        .map(|cell| {
-            let mut settings = cell.labels.clone();
-            if is_jsonl {
-                // A file of another scenario with the same axes must not be taken for this one's.
-                settings.push(("scenario".to_owned(), fingerprint(&cell.resolved)));
-            }
-            sweep::Cell {
-                index: cell.index,
-                settings,
-            }
-        })
-        .collect();
+    let cells: Vec<sweep::Cell> = planned.iter().map(|cell| named(cell, is_jsonl)).collect();
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
+    let (all, is_interrupted) = simulate_all(planned, &cells, kept, outputs, terminal)?;
+    if outputs.save_result {
+        terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
+    }
+    if !is_interrupted || kept.is_none() {
+        let attainments: Vec<Option<f64>> = planned
+            .iter()
+            .map(|cell| (!cell.resolved.slo.goodput.is_empty()).then_some(cell.resolved.slo.attainment))
+            .collect();
+        put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
+    }
+    if is_interrupted {
+        terminal.notes(&[match kept {
+            Some(path) => format!("interrupted; the same command goes on from {path}"),
+            None => "interrupted; what was finished is printed. With -o FILE.jsonl the same command would go on from \
+                     where it stopped"
+                .to_owned(),
+        }]);
+        return Ok(Exit::Interrupted.into());
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// A cell as lines of a file name it: a file of another scenario with the same axes must not be taken for this one's.
+fn named(cell: &Planned, is_jsonl: bool) -> sweep::Cell {
+    let mut settings = cell.labels.clone();
+    if is_jsonl {
+        settings.push(("scenario".to_owned(), fingerprint(&cell.resolved)));
+    }
+    sweep::Cell {
+        index: cell.index,
+        settings,
+    }
+}
+
+/// Every cell's result, `null` where it was not run, and whether the user stopped it. With `kept` what that file already
+/// holds is not simulated again.
+fn simulate_all(
+    planned: &[Planned],
+    cells: &[sweep::Cell],
+    kept: Option<&str>,
+    outputs: &Outputs,
+    terminal: &Terminal,
+) -> anyhow::Result<(Vec<serde_json::Value>, bool)> {
     let (finished, mut file) = match kept {
-        Some(path) => resume(path, &cells, terminal)?,
+        Some(path) => resume(path, cells, terminal)?,
         None => (Finished::default(), None),
     };
     let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
     let by_index: std::collections::BTreeMap<usize, &Planned> =
         planned.iter().map(|cell| (cell.index, cell)).collect();
     let results = sweep::run(
-        &cells,
+        cells,
         finished,
         |cell| one(by_index[&cell.index], outputs),
         |told| {
@@ -246,26 +278,7 @@ fn execute(
             Err(CellError::Unsaved(error)) => return Err(error),
         });
     }
-    if outputs.save_result {
-        terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
-    }
-    if !is_interrupted || kept.is_none() {
-        let attainments: Vec<Option<f64>> = planned
-            .iter()
-            .map(|cell| (!cell.resolved.slo.goodput.is_empty()).then_some(cell.resolved.slo.attainment))
-            .collect();
-        put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
-    }
-    if is_interrupted {
-        terminal.notes(&[match kept {
-            Some(path) => format!("interrupted; the same command goes on from {path}"),
-            None => "interrupted; what was finished is printed. With -o FILE.jsonl the same command would go on from \
-                     where it stopped"
-                .to_owned(),
-        }]);
-        return Ok(Exit::Interrupted.into());
-    }
-    Ok(Exit::Ok.into())
+    Ok((all, is_interrupted))
 }
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.

@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use super::Exit;
 use super::audit::read;
 use super::disk::Disk;
-use super::files;
 use super::terminal::Terminal;
+use super::{files, interrupt};
 use crate::calibrate::tables::TableError;
 use crate::report::chart::Picture;
 use crate::report::{validated, validated_kernels, validated_requests};
@@ -102,6 +102,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ));
         return Ok(Exit::BadInput.into());
     }
+    for path in args.output.iter().chain(&args.chart).filter(|path| *path != "-") {
+        files::check_file(Path::new(path))?;
+    }
     let rows = match args.file.as_deref().map(read).transpose() {
         Ok(file) => file.map(|file| wanted(args, file.rows)),
         Err(error) => {
@@ -133,16 +136,23 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         None => None,
     };
     let predict = |row: &Measured| predict(row, plan(row, &find), &Disk, !args.no_interval);
+    let all = rows.as_ref().map_or(0, Vec::len);
     let scored = rows.map(|rows| {
-        let rows: Vec<Row> = rows.par_iter().map(predict).collect();
+        let unless_asked = |row: &Measured| (!interrupt::is_asked()).then(|| predict(row));
+        let rows: Vec<Row> = rows.par_iter().filter_map(unless_asked).collect();
         let (families, overall) = scores(&rows);
         (families, overall, rows)
     });
-    files::put(
-        &printed(args.format, scored.as_ref(), kernels.as_ref()),
-        args.output.as_deref(),
-        out,
-    )?;
+    let done = scored.as_ref().map_or(0, |(_, _, rows)| rows.len());
+    let is_interrupted = done < all;
+    let mut text = printed(args.format, scored.as_ref(), kernels.as_ref(), is_interrupted);
+    if is_interrupted && matches!(args.format, Format::Text | Format::Md) {
+        text = format!("INTERRUPTED after {done} of {all} rows\n\n{text}");
+    }
+    files::put(&text, args.output.as_deref(), out)?;
+    if is_interrupted {
+        return Ok(Exit::Interrupted.into());
+    }
     if let (Some(path), Some((_, overall, rows))) = (&args.chart, &scored) {
         draw(&validated::chart(overall, rows), path, terminal)?;
     }
@@ -153,10 +163,21 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 
 type Scored = (Vec<Score>, Score, Vec<Row>);
 
-fn printed(format: Format, scored: Option<&Scored>, kernels: Option<&Kernels>) -> String {
+fn printed(
+    format: Format,
+    scored: Option<&Scored>,
+    kernels: Option<&Kernels>,
+    is_interrupted: bool,
+) -> String {
     let (runs, of_kernels) = match format {
         Format::Json => {
-            let runs = scored.map(|(families, overall, rows)| validated::object(families, overall, rows));
+            let runs = scored.map(|(families, overall, rows)| {
+                let mut object = validated::object(families, overall, rows);
+                if is_interrupted {
+                    object["interrupted"] = true.into();
+                }
+                object
+            });
             return validated::json(runs, kernels.map(validated_kernels::object));
         }
         Format::Text => (
@@ -168,7 +189,14 @@ fn printed(format: Format, scored: Option<&Scored>, kernels: Option<&Kernels>) -
             kernels.map(validated_kernels::md),
         ),
         Format::Csv => (
-            scored.map(|(_, _, rows)| validated::csv(rows)),
+            scored.map(|(_, _, rows)| {
+                let mark = if is_interrupted {
+                    "interrupted,,,,,,,,,,\n"
+                } else {
+                    ""
+                };
+                validated::csv(rows) + mark
+            }),
             kernels.map(validated_kernels::csv),
         ),
     };
@@ -247,6 +275,7 @@ fn by_request(
         ));
         return Ok(Exit::BadInput.into());
     };
+    let until_compared = interrupt::at_once();
     let compared = || -> anyhow::Result<Requests> {
         let recorded = requests::read_requests(path, &text_of(path)?)?;
         let samples = match &args.series {
@@ -262,6 +291,7 @@ fn by_request(
             return Ok(Exit::BadInput.into());
         }
     };
+    drop(until_compared);
     let text = match args.format {
         Format::Text => validated_requests::text(&compared),
         Format::Md => validated_requests::md(&compared),

@@ -6,11 +6,14 @@
 //! is refused.
 
 mod known;
+mod repeated;
 
 use super::diagnostic::{Diagnostic, Place};
 use known::Effect::{Ignored, NotModelled};
 use known::Takes::{Many, Nothing, One};
 use known::{Effect, Takes};
+
+pub use repeated::{Replaced, last_wins, repeated};
 
 /// vLLM's short forms.
 const SHORT: [(&str, &str); 10] = [

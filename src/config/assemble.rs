@@ -194,6 +194,28 @@ fn is_scenario(target: &str) -> bool {
     target.ends_with(".toml") || files::SHIPPED.iter().any(|(name, _)| *name == target)
 }
 
+/// What to say of a positional that is no model and nearly the name of a scenario: without it nothing else is given, and
+/// that is not worth a word.
+fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
+    let is_path = target.contains(['/', '.', '\\']);
+    if is_path || crate::model::find(target).is_ok() || files.read(&format!("{target}/config.json")).is_ok() {
+        return None;
+    }
+    let [near] = crate::nearest::nearest(target, scenario_names(), 1)[..] else {
+        return None;
+    };
+    let problem = Diagnostic::new(format!("`{target}` is no scenario and no bundled model"));
+    Some(problem.help(format!("did you mean the scenario `{near}`?")))
+}
+
+/// Names of the shipped scenarios, without workloads.
+fn scenario_names() -> impl Iterator<Item = &'static str> {
+    files::SHIPPED
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !name.contains('/'))
+}
+
 fn scenario(
     flags: &ScenarioFlags,
     files: &dyn Files,
@@ -208,7 +230,12 @@ fn scenario(
         }
         (Some(name), None) => (name, "SCENARIO"),
         (None, Some(name)) => (name, "--scenario"),
-        (None, None) => return Ok(Document::default()),
+        (None, None) => {
+            return match flags.target.as_deref().and_then(|target| misspelt(target, files)) {
+                Some(problem) => Err(problem.into()),
+                None => Ok(Document::default()),
+            };
+        }
     };
     // A path that exists is what the user means, also where a shipped scenario has that name.
     let by_path = files.read(name);
@@ -225,11 +252,7 @@ fn scenario(
         }
         return Ok(Document::parse(&shipped.name, &shipped.text)?);
     }
-    let known: Vec<&str> = files::SHIPPED
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| !name.contains('/'))
-        .collect();
+    let known: Vec<&str> = scenario_names().collect();
     let mut problem =
         Diagnostic::new(format!("there is no scenario `{name}`")).at(Place::Flag(flag.to_string()));
     if let Err(error) = by_path {

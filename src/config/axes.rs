@@ -48,8 +48,14 @@ impl Axis {
             number(step).ok_or_else(wrong)?,
         );
         let count = ((last - first) / step + 1e-9).floor();
-        if !(step != 0.0 && count >= 0.0 && count < CELLS_MAX as f64) {
+        if !(step != 0.0 && count >= 0.0) {
             return Err(wrong());
+        }
+        if count >= CELLS_MAX as f64 {
+            let message = format!("`-S {name} {range} step {step}` has {:e} values", count + 1.0);
+            return Err(Diagnostic::new(message).help(format!(
+                "a sweep has at most {CELLS_MAX} runs: take a larger step"
+            )));
         }
         // Each value from its index: a running sum would collect rounding errors.
         let values = (0..=count as u64)

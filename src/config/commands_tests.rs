@@ -563,3 +563,44 @@ fn flags_of_the_other_engine_are_refused() {
     let eagle = "--serve-cmd 'python -m sglang.launch_server --model-path m --speculative-algorithm EAGLE'";
     check(eagle, "speculative decoding is not modelled yet");
 }
+
+#[test]
+fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
+    let line = "--gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --max-model-len 8192 --max_num_seqs=4 -tp 1 -tp 2' \
+                --bench-cmd 'vllm bench serve --request-rate 2 --goodput ttft:100 --num-prompts 50 --request-rate 3 --goodput tpot:50'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(resolved.scenario.engine.max_num_seqs(), 4);
+    assert_eq!(resolved.placement.tensor_parallel, 2);
+    assert_eq!(resolved.request_rate(), 3.0);
+    assert_eq!(resolved.slo.goodput.len(), 1, "argparse keeps the last list");
+    let notes: Vec<&String> = resolved
+        .notes
+        .iter()
+        .filter(|note| note.contains("is given"))
+        .collect();
+    assert_snapshot!(notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n"), @r"
+    in --serve-cmd: --max-num-seqs is given twice: the last, 4, counts, as in vLLM
+    in --serve-cmd: --tensor-parallel-size is given twice: the last, 2, counts, as in vLLM
+    in --bench-cmd: --goodput is given twice: the last, tpot:50, counts, as in vLLM
+    in --bench-cmd: --request-rate is given twice: the last, 3, counts, as in vLLM
+    ");
+}
+
+#[test]
+fn a_misspelt_scenario_is_one_mistake() {
+    let told = |line: &str| match resolve_line(line) {
+        Ok(_) => "accepted".to_string(),
+        Err(problems) => problems
+            .0
+            .into_iter()
+            .map(|problem| format!("{}; {}", problem.message, problem.help.join(" ")))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    assert_snapshot!(told("quikstart"), @"`quikstart` is no scenario and no bundled model; did you mean the scenario `quickstart`?");
+    assert!(
+        told("Qwen3-9B --gpu h100").contains("no shape of the model"),
+        "a model is nearer"
+    );
+    assert!(told("nosuch --gpu h100-sxm").starts_with("no shape of the model `nosuch` is bundled"));
+}

@@ -190,7 +190,7 @@ fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> u32 {
         profile.defaults.block_size,
         source,
     );
-    if !block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX {
+    if (!block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX) && !judge.is_wrong(&[key]) {
         judge.wrong_help(
             key,
             "must be a power of two up to 256",
@@ -212,7 +212,7 @@ fn check_stream_interval(judge: &mut Judge, raw: &RawEngine, profile: &Profile) 
         profile.defaults.stream_interval,
         source,
     );
-    if stream != 1 {
+    if stream != 1 && !judge.is_wrong(&[key]) {
         judge.wrong_help(
             key,
             "other than 1 is not modelled yet",

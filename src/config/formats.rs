@@ -12,7 +12,7 @@ use crate::model::{Dtype, Mlp, ModelShape, Quantization};
 
 /// A format that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormatProblem {
+pub(super) struct FormatProblem {
     /// The key that asks for it, `model.dtype`.
     pub key: &'static str,
     /// What is wrong, to follow the key's name.
@@ -25,7 +25,7 @@ pub struct FormatProblem {
 
 /// What the checks of one model on one GPU found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FormatFindings {
+pub(super) struct FormatFindings {
     /// Formats that are refused.
     pub problems: Vec<FormatProblem>,
     /// What is converted, as sentences.
@@ -34,7 +34,7 @@ pub struct FormatFindings {
 
 /// Which formats somebody asked for; the others are the model's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AskedFormats {
+pub(super) struct AskedFormats {
     /// `--dtype`, other than `auto`.
     pub dtype: bool,
     /// `--quantization`.
@@ -43,7 +43,7 @@ pub struct AskedFormats {
 
 /// Checks the formats of `model` on `device`; `auto` may become another format, as in vLLM.
 #[must_use]
-pub fn check_formats(asked: AskedFormats, model: &mut ModelShape, device: &Device) -> FormatFindings {
+pub(super) fn check_formats(asked: AskedFormats, model: &mut ModelShape, device: &Device) -> FormatFindings {
     let mut found = FormatFindings::default();
     dtype(&mut found, asked, model, device);
     quantization(&mut found, asked, model, device);
@@ -184,7 +184,7 @@ pub(super) fn experts_note(model: &ModelShape, device: &Device, calibration: &Ca
 
 /// What there is to say about a KV cache in a format that the GPU cannot compute with.
 #[must_use]
-pub fn kv_note(kv_dtype: Dtype, device: &Device) -> Option<String> {
+pub(super) fn kv_note(kv_dtype: Dtype, device: &Device) -> Option<String> {
     (kv_dtype == Dtype::Fp8 && device.peaks.fp8.is_none()).then(|| {
         format!(
             "{} has no fp8 units: an fp8 KV cache saves memory, and not every attention backend of the engine reads it",

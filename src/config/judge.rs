@@ -43,12 +43,14 @@ pub(super) struct Judge {
     pub(super) notes: Vec<String>,
     /// Keys were cut out because they had no right shape: what is missing may be there.
     is_cut: bool,
+    /// Keys whose value was reported: something stands in for it, and what follows from that is no mistake of the user's.
+    wrong: Vec<String>,
 }
 
 impl Judge {
     /// Reads the shape of `document`.
     pub(super) fn new(document: Document) -> (Judge, RawScenario) {
-        let (raw, problems) = read::read(&document);
+        let (raw, problems, cut) = read::read(&document);
         let is_cut = !problems.is_empty();
         (
             Judge {
@@ -57,6 +59,7 @@ impl Judge {
                 provenance: Vec::new(),
                 notes: Vec::new(),
                 is_cut,
+                wrong: cut,
             },
             raw,
         )
@@ -65,7 +68,22 @@ impl Judge {
     /// Reports a problem with the value of `key`: "`name` `problem`", with `label` at the place.
     pub(super) fn wrong(&mut self, key: &str, problem: &str, label: impl Into<String>) -> &mut Diagnostic {
         let message = format!("`{}` {problem}", self.document.name_of(key));
+        self.wrong.push(key.to_string());
         self.report(Diagnostic::new(message).at(self.document.place(key)).label(label))
+    }
+
+    /// Whether one of `keys`, or something within it, is already reported: a check of several values asks it first.
+    pub(super) fn is_wrong(&self, keys: &[&str]) -> bool {
+        let is_within = |outer: &str, inner: &str| {
+            inner
+                .strip_prefix(outer)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let mut wrong = self.wrong.iter();
+        wrong.any(|wrong| {
+            keys.iter()
+                .any(|key| is_within(key, wrong) || is_within(wrong, key))
+        })
     }
 
     /// Reports a problem with a help line.

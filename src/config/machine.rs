@@ -44,7 +44,8 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
         return None;
     };
     judge.given(key, name);
-    let found = if is_path(name, ".json") || is_path(name, "/") {
+    let has_config = || files.read(&format!("{name}/config.json")).is_ok();
+    let found = if is_path(name, ".json") || is_path(name, "/") || has_config() {
         model_file(judge, name, files)?
     } else {
         model_by_name(judge, name)?
@@ -95,17 +96,7 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
     } else {
         format!("{}/config.json", name.trim_end_matches('/'))
     };
-    let text = match files.read(&path).map(String::from_utf8) {
-        Ok(Ok(text)) => text,
-        Ok(Err(_)) => {
-            judge.wrong("model.name", "is not text", path);
-            return None;
-        }
-        Err(error) => {
-            judge.wrong("model.name", "cannot be read", error);
-            return None;
-        }
-    };
+    let text = text_file(judge, "model.name", &path, files)?;
     match ModelShape::from_hf_config(&text, name) {
         Ok(found) => Some(found),
         Err(error) => {
@@ -114,6 +105,21 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
                 "is not a config.json that is understood",
                 error.to_string(),
             );
+            None
+        }
+    }
+}
+
+/// The text of the file that `key` names; `None` was reported.
+fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
+    match files.read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => Some(text),
+        Ok(Err(_)) => {
+            judge.wrong(key, "is not text", path);
+            None
+        }
+        Err(error) => {
+            judge.wrong(key, "cannot be read", error);
             None
         }
     }
@@ -131,13 +137,7 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
     };
     judge.given(key, name);
     if is_path(name, ".toml") {
-        let text = match files.read(name) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => {
-                judge.wrong(key, "cannot be read", error);
-                return None;
-            }
-        };
+        let text = text_file(judge, key, name, files)?;
         return match Device::from_toml(&text, name) {
             Ok(device) => Some(device),
             Err(error) => {
@@ -184,7 +184,8 @@ fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
     let stem = name.to_lowercase().replace(['_', ' '], "-");
     [name, &stem].into_iter().find_map(|stem| {
         let path = format!("hardware_profiles/{stem}.toml");
-        let text = String::from_utf8(files.read(&path).ok()?).ok()?;
+        // What is no text is no profile either, which whoever reads it says.
+        let text = String::from_utf8_lossy(&files.read(&path).ok()?).into_owned();
         Some((path, text))
     })
 }
@@ -192,13 +193,10 @@ fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
 /// A profile on disk takes the place of the shipped one of its name.
 fn on_disk(judge: &mut Judge, shipped: Device, files: &dyn Files) -> Option<Device> {
     let path = format!("hardware_profiles/{}.toml", shipped.id.to_lowercase());
-    let Some(text) = files
-        .read(&path)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-    else {
+    let Ok(bytes) = files.read(&path) else {
         return Some(shipped);
     };
+    let text = String::from_utf8_lossy(&bytes);
     match Device::from_toml(&text, &path) {
         Ok(own) => {
             if own != shipped {
@@ -239,7 +237,7 @@ pub(super) fn build(
     let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
     let name = flags.engine();
     let calibration = calibration(judge, raw, device, name, files)?;
-    ranks::check(judge, model, &calibration.0, tensor_parallel);
+    ranks::check(judge, model, device, &calibration.0, tensor_parallel);
     let about_experts = formats::experts_note(model, device, &calibration.0);
     judge.notes.extend(about_experts);
     let placement = Placement {
@@ -290,7 +288,7 @@ fn factory(
     })
 }
 
-fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> Dtype {
+pub(super) fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> Dtype {
     if let Some(dtype) = raw {
         judge.given("model.kv_cache_dtype", format!("{dtype:?}").to_lowercase());
     }
@@ -372,13 +370,7 @@ fn calibration(
         return Some((best.calibration, best.trust));
     }
     let asked = if is_path(name, ".toml") {
-        let text = match files.read(name) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) => {
-                judge.wrong(key, "cannot be read", error);
-                return None;
-            }
-        };
+        let text = text_file(judge, key, name, files)?;
         let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
         match Calibration::parse(stem, &text) {
             Ok(calibration) => calibration,

@@ -138,12 +138,15 @@ fn parse<P: FromArgMatches + CommandFactory>(
         problem.message = format!("in {flag}: {}", problem.message);
     };
     problems.iter_mut().for_each(within);
+    let rules = argv::last_wins(P::command(), argv::Replaced::All);
+    let repeated = argv::repeated(&normal.args, &rules, argv::Replaced::All);
     let ignored = normal
         .ignored
         .into_iter()
+        .chain(repeated)
         .map(|reason| format!("in {flag}: {reason}"))
         .collect();
-    match P::command()
+    match rules
         .try_get_matches_from(normal.args)
         .and_then(|matches| P::from_arg_matches(&matches))
     {

@@ -2,14 +2,13 @@
 
 use super::judge::Judge;
 use crate::cost::calibration::Calibration;
+use crate::hardware::Device;
 use crate::model::{Attention, ModelShape};
-
-/// GPUs of a node: an HGX or DGX board, and the usual PCIe server.
-const GPUS_PER_NODE: u32 = 8;
 
 /// What a reader should know of `model` on so many ranks, as sentences.
 #[must_use]
-pub fn rank_notes(model: &ModelShape, tensor_parallel: u32) -> Vec<String> {
+pub(super) fn rank_notes(model: &ModelShape, device: &Device, tensor_parallel: u32) -> Vec<String> {
+    let in_node = device.gpus_per_node;
     let scarce = |attention: &Attention| match *attention {
         Attention::Grouped { kv_heads, .. } => (kv_heads < tensor_parallel).then_some(kv_heads),
         // A latent cache is replicated on any number of ranks.
@@ -22,16 +21,24 @@ pub fn rank_notes(model: &ModelShape, tensor_parallel: u32) -> Vec<String> {
              one; beyond {heads} ranks the KV cache of a rank does not shrink"
         )
     });
-    let spanning = (tensor_parallel > GPUS_PER_NODE).then(|| {
-        format!("{tensor_parallel} GPUs are more than a node has ({GPUS_PER_NODE}): `run` has no links between nodes")
+    let spanning = (tensor_parallel > in_node).then(|| {
+        format!(
+            "{tensor_parallel} GPUs are more than a node has ({in_node}): `run` has no links between nodes"
+        )
     });
     replicated.into_iter().chain(spanning).collect()
 }
 
 /// Refuses groups beyond a node, unless the calibration knows an all-reduce that large.
-pub(super) fn check(judge: &mut Judge, model: &ModelShape, calibration: &Calibration, tensor_parallel: u32) {
+pub(super) fn check(
+    judge: &mut Judge,
+    model: &ModelShape,
+    device: &Device,
+    calibration: &Calibration,
+    tensor_parallel: u32,
+) {
     let known = calibration.allreduce.iter().map(|link| link.gpus);
-    let largest = known.fold(GPUS_PER_NODE, u32::max);
+    let largest = known.fold(device.gpus_per_node, u32::max);
     if tensor_parallel > largest {
         judge.wrong_help(
             "cluster.tensor_parallel_size",
@@ -42,5 +49,5 @@ pub(super) fn check(judge: &mut Judge, model: &ModelShape, calibration: &Calibra
             ),
         );
     }
-    judge.notes.extend(rank_notes(model, tensor_parallel));
+    judge.notes.extend(rank_notes(model, device, tensor_parallel));
 }

@@ -19,8 +19,8 @@ const NOT_MODELLED: [(&str, &str); 4] = [
     ("engine.speculative_config", "speculative decoding"),
 ];
 
-/// Reads as much as has the right shape; the diagnostics say what had not.
-pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
+/// Reads as much as has the right shape; the diagnostics say what had not, and the last part names those keys.
+pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<String>) {
     let mut table = document.table().clone();
     let mut problems = Vec::new();
     for choice in CHOICES {
@@ -31,7 +31,7 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
         let mut track = serde_path_to_error::Track::new();
         let tracked = serde_path_to_error::Deserializer::new(Value::Table(table.clone()), &mut track);
         let error = match RawScenario::deserialize(tracked) {
-            Ok(raw) => return (raw, problems),
+            Ok(raw) => return (raw, problems, cut),
             Err(error) => error,
         };
         let path = track.path().to_string().replace('[', ".").replace(']', "");
@@ -45,7 +45,7 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>) {
         cut.push(key.clone());
         if !remove(&mut table, &key) {
             // Cannot happen for a key that was read; without progress the loop would not end.
-            return (RawScenario::default(), problems);
+            return (RawScenario::default(), problems, cut);
         }
     }
 }

@@ -4,15 +4,13 @@ use super::assumed;
 use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
-use super::engine;
 use super::files::{self, Files};
 use super::formats;
 use super::judge::{Judge, Provenance};
 use super::machine;
 use super::raw::RawScenario;
 use super::report::{self, Report};
-use super::serving::Flags;
-use super::sglang;
+use super::serving;
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
@@ -95,31 +93,15 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     }
     let tensor_parallel = cluster::tensor_parallel(&mut judge, &raw.cluster);
     let model_len = model.as_ref().map(|model| model.max_position);
-    let serves_sglang = sglang::is_asked(&raw.engine);
-    sglang::refuse_foreign(&mut judge, &raw.engine, &raw.sglang, serves_sglang);
-    let flags = if serves_sglang {
-        let model = model.as_ref();
-        Flags::Sglang(Box::new(sglang::resolve(
-            &mut judge,
-            &raw.engine,
-            &raw.sglang,
-            device.as_ref(),
-            model,
-            tensor_parallel,
-        )))
-    } else {
-        let flags = engine::resolve(&mut judge, &raw.engine, device.as_ref(), model_len);
-        if let (Some(model), Some(device)) = (&model, &device) {
-            formats::check_version(&mut judge, &flags.profile, model, device);
-        }
-        Flags::Vllm(Box::new(flags))
-    };
+    let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
     let balancer = flags.data_parallel_balancer();
     let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), balancer);
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
-    if let Some((spec, _)) = &traffic {
+    if let Some((spec, _)) = &traffic
+        && !judge.is_wrong(&["engine.max_model_len"])
+    {
         workload::check_context(&mut judge, spec, flags.max_model_len(), model_len);
     }
     let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {

@@ -2,13 +2,15 @@
 
 use super::engine::EngineFlags;
 use super::judge::Judge;
-use super::raw::RawGraphMode;
-use super::sglang::SglangFlags;
+use super::raw::{RawGraphMode, RawScenario};
+use super::sglang::{self, SglangFlags};
+use super::{engine, formats};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::{MemoryOptions, MemoryPlan};
 use crate::engine::{EngineConfig, EngineSpec};
-use crate::model::Dtype;
+use crate::hardware::Device;
+use crate::model::{Dtype, ModelShape};
 use crate::units::Bytes;
 
 /// The flags of whichever engine serves.
@@ -17,7 +19,37 @@ pub(super) enum Flags {
     Sglang(Box<SglangFlags>),
 }
 
+/// Resolves the flags of the engine that is asked for; flags of the other one are refused.
+pub(super) fn flags(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    model: Option<&ModelShape>,
+    device: Option<&Device>,
+    tensor_parallel: u32,
+) -> Flags {
+    let serves_sglang = sglang::is_asked(&raw.engine);
+    sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
+    if serves_sglang {
+        let flags = sglang::resolve(judge, &raw.engine, &raw.sglang, device, model, tensor_parallel);
+        return Flags::Sglang(Box::new(flags));
+    }
+    let model_len = model.map(|model| model.max_position);
+    let flags = engine::resolve(judge, &raw.engine, device, model_len);
+    if let (Some(model), Some(device)) = (model, device) {
+        formats::check_version(judge, &flags.profile, model, device);
+    }
+    Flags::Vllm(Box::new(flags))
+}
+
 impl Flags {
+    /// Name and version of the profile, `vllm@0.33`.
+    pub(super) fn profile(&self) -> String {
+        match self {
+            Flags::Vllm(flags) => flags.profile.profile.clone(),
+            Flags::Sglang(flags) => flags.profile_name(),
+        }
+    }
+
     /// Longest sequence.
     pub(super) fn max_model_len(&self) -> u32 {
         match self {

@@ -316,14 +316,14 @@ fn mistakes_are_located_and_mended() {
        |
     help: keep one of [workload.lengths.fixed], [workload.lengths.random]
     "#);
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"RTX4090-24G\""), @r#"
-    error: unknown GPU `RTX4090-24G`
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"RTX4091\""), @r#"
+    error: unknown GPU `RTX4091`
      --> a.toml:5:7
       |
-    5 | gpu = "RTX4090-24G"
-      |       ^^^^^^^^^^^^^
+    5 | gpu = "RTX4091"
+      |       ^^^^^^^^^
       |
-    help: did you mean RTX-4090-24GB?
+    help: did you mean RTX-4090-24GB or RTX-5090-32GB?
     help: `plimsoll hw` lists the known ones; the path of a hardware profile will do, too
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\npipeline_parallel_size = 2"), @r#"
@@ -505,4 +505,84 @@ proptest! {
             prop_assert!(!problems.to_string().is_empty());
         }
     }
+}
+
+/// Every key path of a table that holds a plain value.
+fn leaves(path: &str, table: &toml::Table, found: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        match value {
+            toml::Value::Table(inner) => leaves(&path, inner, found),
+            _ => found.push(path),
+        }
+    }
+}
+
+#[test]
+fn one_mistake_is_told_once() {
+    let resolved = resolve_text(BASE).unwrap_or_else(|problems| panic!("{problems}"));
+    let mut whole: toml::Table = toml::from_str(&resolved_toml(&resolved)).unwrap();
+    whole.remove("assumed");
+    let mut keys = Vec::new();
+    leaves("", &whole, &mut keys);
+    assert!(keys.len() > 20, "{keys:?}");
+    keys.extend(
+        [
+            "max_num_scheduled_tokens",
+            "max_num_active_seqs",
+            "max_num_queued_reqs",
+        ]
+        .map(|key| format!("engine.{key}")),
+    );
+    keys.extend(
+        ["replicas", "data_parallel_size", "pipeline_parallel_size"].map(|key| format!("cluster.{key}")),
+    );
+    keys.push("workload.num_prompts".into());
+    let bad = [
+        "-1",
+        "0",
+        "1",
+        "3",
+        "92",
+        "70000",
+        "2000000000",
+        "9223372036854775807",
+        "-0.5",
+        "1e300",
+        "nan",
+        "\"nonsense\"",
+        "true",
+        "[]",
+    ];
+    let mut refused = 0;
+    for key in &keys {
+        for bad in bad {
+            let mut document = Document::parse("a.toml", &toml::to_string(&whole).unwrap()).unwrap();
+            let value: toml::Table = toml::from_str(&format!("x = {bad}")).unwrap();
+            document.set(key, value["x"].clone(), "--the-flag");
+            let Err(Diagnostics(problems)) = resolve(document, &NoFiles) else {
+                continue;
+            };
+            refused += 1;
+            let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+            assert_eq!(told.len(), 1, "{key} = {bad}: {told:?}");
+        }
+    }
+    assert!(refused > 4 * keys.len(), "{refused}");
+}
+
+#[test]
+fn the_gpus_of_a_rack_are_one_node() {
+    let on = |gpu: &str, ranks: u32| {
+        told(
+            "gpu = \"H100-SXM-80GB\"",
+            &format!("tensor_parallel_size = {ranks}\ngpu = \"{gpu}\""),
+        )
+    };
+    assert_eq!(on("gb200", 16), "accepted");
+    assert!(on("b200", 16).contains("larger than a node"));
 }

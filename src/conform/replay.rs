@@ -1,12 +1,14 @@
 //! Runs a recording's requests and compares.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
 use super::Recording;
 use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
+use super::recording::RecordedStep;
 use crate::cost::linear::LinearCost;
 use crate::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
 use crate::ids::{RequestId, SegmentId};
@@ -169,83 +171,16 @@ fn compare(
 ) -> Result<Agreement, Box<Difference>> {
     let mut largest: f64 = 0.0;
     for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
-        let differs = |request: Option<u64>, what: &'static str, expected_text: String, got: String| {
-            Box::new(Difference::Step {
-                step: index,
-                at_s: expected.t,
-                request,
-                what,
-                expected: expected_text,
-                got,
-            })
-        };
-        let shares: Vec<(u64, u32, u32)> = got
-            .shares
-            .iter()
-            .map(|&(id, computed, n)| (id.0, computed, n))
-            .collect();
-        if shares != expected.scheduled {
-            let at = (0..)
-                .find(|&at| expected.scheduled.get(at) != shares.get(at))
-                .unwrap_or(0);
-            let who = expected.scheduled.get(at).or(shares.get(at)).map(|share| share.0);
-            return Err(differs(
-                who,
-                "share (request, computed tokens, scheduled tokens)",
-                share_text(expected.scheduled.get(at)),
-                share_text(shares.get(at)),
-            ));
-        }
-        let mut preempted: Vec<u64> = got.preempted.iter().map(|id| id.0).collect();
-        preempted.sort_unstable();
-        let mut expected_preempted = expected.preempted.clone();
-        expected_preempted.sort_unstable();
-        if preempted != expected_preempted {
-            let text = |ids: &[u64]| format!("{ids:?}");
-            return Err(differs(
-                None,
-                "preempted",
-                text(&expected_preempted),
-                text(&preempted),
-            ));
-        }
-        for (what, expected, got) in [
-            ("free blocks", expected.free_blocks, got.free_blocks),
-            ("running", expected.running, got.running),
-            ("waiting", expected.waiting, got.waiting),
-        ] {
-            if expected != got {
-                return Err(differs(None, what, expected.to_string(), got.to_string()));
-            }
-        }
-        for (what, expected, got) in [
-            ("time of scheduling", Some(expected.t), got.scheduled),
-            ("begin on the GPU", expected.gpu_start, got.begin),
-            ("duration", Some(expected.dt), got.duration),
-        ] {
-            let Some(expected) = expected else { continue };
-            let difference = (expected - got.seconds()).abs();
-            largest = largest.max(difference);
-            if difference > TIME_TOLERANCE_S {
-                return Err(differs(
-                    None,
-                    what,
-                    format!("{expected:.9} s"),
-                    format!("{:.9} s", got.seconds()),
-                ));
-            }
+        let difference = scheduled_difference(expected, got).or_else(|| state_difference(expected, got));
+        if let Some(difference) = difference.or_else(|| time_difference(expected, got, &mut largest)) {
+            return Err(Box::new(difference.of(index, expected.t)));
         }
     }
     if recording.steps.len() != log.len() {
         let step = recording.steps.len().min(log.len());
-        return Err(Box::new(Difference::Step {
-            step,
-            at_s: recording.steps.get(step).map_or(f64::NAN, |step| step.t),
-            request: None,
-            what: "number of steps",
-            expected: recording.steps.len().to_string(),
-            got: log.len().to_string(),
-        }));
+        let at_s = recording.steps.get(step).map_or(f64::NAN, |step| step.t);
+        let count = StepDifference::new("number of steps", recording.steps.len(), log.len());
+        return Err(Box::new(count.of(step, at_s)));
     }
     let expected = recording.results.iter().map(|result| Expected {
         id: result.id,
@@ -260,6 +195,100 @@ fn compare(
         requests: recording.results.len(),
         largest_time_difference_s: largest,
     })
+}
+
+/// What differs within a step.
+struct StepDifference {
+    request: Option<u64>,
+    what: &'static str,
+    expected: String,
+    got: String,
+}
+
+impl StepDifference {
+    fn new(what: &'static str, expected: impl fmt::Display, got: impl fmt::Display) -> StepDifference {
+        StepDifference {
+            request: None,
+            what,
+            expected: expected.to_string(),
+            got: got.to_string(),
+        }
+    }
+
+    fn of(self, step: usize, at_s: f64) -> Difference {
+        Difference::Step {
+            step,
+            at_s,
+            request: self.request,
+            what: self.what,
+            expected: self.expected,
+            got: self.got,
+        }
+    }
+}
+
+/// Which requests compute how many tokens in the step, in what order.
+fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
+    let shares = got.shares.iter().map(|&(id, computed, n)| (id.0, computed, n));
+    let shares: Vec<(u64, u32, u32)> = shares.collect();
+    let at = (0..shares.len().max(expected.scheduled.len()))
+        .find(|&at| expected.scheduled.get(at) != shares.get(at))?;
+    let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
+    Some(StepDifference {
+        request: recorded.or(ours).map(|share| share.0),
+        ..StepDifference::new(
+            "share (request, computed tokens, scheduled tokens)",
+            share_text(recorded),
+            share_text(ours),
+        )
+    })
+}
+
+/// Preempted requests, free blocks and queues after the step was scheduled.
+fn state_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
+    let sorted = |mut ids: Vec<u64>| {
+        ids.sort_unstable();
+        ids
+    };
+    let recorded = sorted(expected.preempted.clone());
+    let ours = sorted(got.preempted.iter().map(|id| id.0).collect());
+    if recorded != ours {
+        return Some(StepDifference::new(
+            "preempted",
+            format!("{recorded:?}"),
+            format!("{ours:?}"),
+        ));
+    }
+    let counts = [
+        ("free blocks", expected.free_blocks, got.free_blocks),
+        ("running", expected.running, got.running),
+        ("waiting", expected.waiting, got.waiting),
+    ];
+    let differing = counts.into_iter().find(|(_, expected, got)| expected != got);
+    differing.map(|(what, expected, got)| StepDifference::new(what, expected, got))
+}
+
+/// The step's times; `largest` keeps the largest difference so far.
+fn time_difference(
+    expected: &RecordedStep,
+    got: &ScheduleRecord,
+    largest: &mut f64,
+) -> Option<StepDifference> {
+    let times = [
+        ("time of scheduling", Some(expected.t), got.scheduled),
+        ("begin on the GPU", expected.gpu_start, got.begin),
+        ("duration", Some(expected.dt), got.duration),
+    ];
+    for (what, expected, got) in times {
+        let Some(expected) = expected else { continue };
+        let difference = (expected - got.seconds()).abs();
+        *largest = largest.max(difference);
+        if difference > TIME_TOLERANCE_S {
+            let (expected, got) = (format!("{expected:.9} s"), format!("{:.9} s", got.seconds()));
+            return Some(StepDifference::new(what, expected, got));
+        }
+    }
+    None
 }
 
 fn share_text(share: Option<&(u64, u32, u32)>) -> String {

@@ -39,6 +39,7 @@ pub(crate) fn device(short: &str) -> Device {
         l2: Bytes(50_000_000),
         sm_count,
         nvlink: short.len().eq(&4).then_some(BytesPerSec(450e9)),
+        gpus_per_node: 8,
         pcie: BytesPerSec(32e9),
         tdp_w: 700.0,
         price: None,

@@ -37,6 +37,8 @@ pub struct Device {
     pub sm_count: u32,
     /// GPU-to-GPU fabric, one direction, per GPU; `None` on PCIe-only cards.
     pub nvlink: Option<BytesPerSec>,
+    /// GPUs that one node's links join: the board of a server, or the NVLink domain of a rack.
+    pub gpus_per_node: u32,
     /// Host link, one direction.
     pub pcie: BytesPerSec,
     /// Board power in watts.

@@ -13,6 +13,9 @@ use crate::nearest::nearest;
 use crate::quantity::{self, QuantityError, format_bytes, format_flops, format_rate};
 use crate::units::Bytes;
 
+/// GPUs of an HGX, DGX or OAM board, and of the largest usual PCIe server.
+const GPUS_OF_A_SERVER: u32 = 8;
+
 /// What is wrong with a profile, all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ProfileError {
@@ -88,6 +91,7 @@ struct RawPeak {
 #[serde(deny_unknown_fields, default)]
 struct RawLink {
     nvlink: Option<String>,
+    gpus_per_node: Option<u32>,
     pcie: Option<String>,
 }
 
@@ -187,6 +191,7 @@ impl Device {
             self.nvlink
                 .map(|rate| format!("nvlink = \"{}\"", format_rate(rate))),
         );
+        lines.push(format!("gpus_per_node = {}", self.gpus_per_node));
         lines.push(format!("pcie = \"{}\"", format_rate(self.pcie)));
         lines.push(format!("\n[power]\ntdp = \"{} W\"", self.tdp_w));
         lines.extend(self.price.as_ref().map(|price| {
@@ -229,6 +234,7 @@ impl RawProfile {
         let fp4 = check.optional("peak.fp4", self.peak.fp4, flops);
         let sm_count = check.sm_count(self.peak.sm_count);
         let nvlink = check.optional("link.nvlink", self.link.nvlink, quantity::parse_rate);
+        let gpus_per_node = check.gpus_per_node(self.link.gpus_per_node);
         let pcie = check.required("link.pcie", self.link.pcie, "64 GB/s", quantity::parse_rate);
         let tdp_w = check.required("power.tdp", self.power.tdp, "700 W", quantity::parse_watts);
         let price = self.price.map(|price| check.price(price));
@@ -252,6 +258,7 @@ impl RawProfile {
             l2: l2?,
             sm_count: sm_count?,
             nvlink,
+            gpus_per_node: gpus_per_node?,
             pcie: pcie?,
             tdp_w: tdp_w?,
             price: price.flatten(),
@@ -361,6 +368,18 @@ impl Resolve<'_> {
             Some(count @ 1..=4096) => Some(count),
             Some(count) => self.problem("peak.sm_count", format!("{count} must lie between 1 and 4096")),
             None => self.problem("peak.sm_count", "is missing; write it like `132`"),
+        }
+    }
+
+    /// Left out, it is that of the servers which almost all cards are sold in.
+    fn gpus_per_node(&mut self, value: Option<u32>) -> Option<u32> {
+        match value {
+            None => Some(GPUS_OF_A_SERVER),
+            Some(count @ 1..=1024) => Some(count),
+            Some(count) => self.problem(
+                "link.gpus_per_node",
+                format!("{count} must lie between 1 and 1024"),
+            ),
         }
     }
 

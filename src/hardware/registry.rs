@@ -1,13 +1,14 @@
 //! The shipped devices, and finding one by any reasonable shortening of its name.
 //!
-//! A name is an id's parts in order with any left out (`l40s`, `h200_sxm`, `RTX4090`), whatever its case and
-//! separators. Where several cards fit, the SXM one with the most memory is meant, and a note says so.
+//! A name is an id's parts in order with any left out (`l40s`, `h200_sxm`, `RTX4090`, `a100 80`), whatever its case and
+//! separators. Where several cards fit, the SXM one with the most memory is meant, and a note says so. A name that fits
+//! none gets the cards of which a shortening is nearest to it: most people write `rtx4091` and not `RTX-4091-24GB`.
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use super::Device;
-use crate::nearest::{nearest, squash};
+use crate::nearest::{nearest, slips, squash};
 
 macro_rules! profiles {
     ($($stem:literal),* $(,)?) => {
@@ -101,10 +102,7 @@ pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
     match fitting[..] {
         [] => Err(UnknownDevice {
             name: name.to_string(),
-            suggestions: nearest(wanted, all().iter().map(|device| device.id.as_str()), 3)
-                .into_iter()
-                .map(str::to_string)
-                .collect(),
+            suggestions: suggestions(wanted),
         }),
         [only] => Ok((only.clone(), None)),
         [first, ref others @ ..] => {
@@ -121,22 +119,59 @@ pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
 
 /// Whether `wanted` is the id's parts in order with some left out. The part that names the chip must stay.
 fn is_shortening(wanted: &str, id: &str) -> bool {
+    shortenings(id).any(|short| short == wanted)
+}
+
+/// Every shortening of an id, squashed: `h100`, `h100sxm`, `h10080`, `h100sxm80g` ….
+fn shortenings(id: &str) -> impl Iterator<Item = String> {
     let parts: Vec<String> = id.split('-').map(squash).collect();
-    let names_chip = |part: &str| {
-        let is_memory = part
-            .strip_suffix("gb")
-            .is_some_and(|size| size.parse::<u32>().is_ok());
-        !is_memory && !["sxm", "pcie", "nvl", "rtx", "pro"].contains(&part)
-    };
-    (1u32..1 << parts.len()).any(|kept| {
-        let kept: Vec<&str> = parts
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| kept & (1 << index) != 0)
-            .map(|(_, part)| part.as_str())
+    (1u32..1 << parts.len()).flat_map(move |kept| {
+        let is_kept = |index: &usize| kept & (1 << *index) != 0;
+        let kept: Vec<&str> = (0..parts.len())
+            .filter(is_kept)
+            .map(|index| parts[index].as_str())
             .collect();
-        kept.iter().any(|part| names_chip(part)) && kept.concat() == wanted
+        let names_chip = kept
+            .iter()
+            .any(|part| !is_size(part) && !["sxm", "pcie", "nvl", "rtx", "pro"].contains(part));
+        let whole = kept.concat();
+        // A size may be written without its unit.
+        let unit = if kept.last().is_some_and(|part| is_size(part)) {
+            2
+        } else {
+            0
+        };
+        let written = (0..=unit).map(move |cut| whole[..whole.len() - cut].to_string());
+        written.filter(move |_| names_chip)
     })
+}
+
+/// Whether a part of an id is its memory, `80gb`.
+fn is_size(part: &str) -> bool {
+    part.strip_suffix("gb")
+        .is_some_and(|size| size.parse::<u32>().is_ok())
+}
+
+/// Up to three ids that may be meant: of which some shortening is nearest, then those that share a part.
+fn suggestions(wanted: &str) -> Vec<String> {
+    let mut near: Vec<(usize, &str)> = all()
+        .iter()
+        .filter_map(|device| {
+            let short: Vec<String> = shortenings(&device.id).collect();
+            let distance = slips(wanted, short.iter().map(String::as_str))?;
+            Some((distance, device.id.as_str()))
+        })
+        .collect();
+    near.sort_by_key(|&(distance, _)| distance);
+    let alike = nearest(wanted, all().iter().map(|device| device.id.as_str()), 3);
+    let mut ids: Vec<&str> = Vec::new();
+    for id in near.into_iter().map(|(_, id)| id).chain(alike) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    ids.truncate(3);
+    ids.into_iter().map(str::to_string).collect()
 }
 
 #[cfg(test)]
@@ -186,6 +221,8 @@ mod tests {
         assert_eq!(found("l4"), "L4-24GB");
         assert_eq!(found("h100-pcie"), "H100-PCIE-80GB");
         assert_eq!(found("a100-40gb"), "A100-SXM-40GB");
+        assert_eq!(found("a100 80"), "A100-SXM-80GB");
+        assert_eq!(found("RTX4090-24G"), "RTX-4090-24GB");
         assert!(find("80gb").is_err());
         assert!(find("sxm").is_err());
         assert!(find("").is_err());
@@ -200,11 +237,23 @@ mod tests {
 
     #[test]
     fn an_unknown_name_gets_the_nearest_ones() {
-        insta::assert_snapshot!(found("RTX4090-24G"), @r#"
-        unknown GPU "RTX4090-24G"
-          did you mean RTX-4090-24GB?
+        insta::assert_snapshot!(found("RTX4091"), @r#"
+        unknown GPU "RTX4091"
+          did you mean RTX-4090-24GB or RTX-5090-32GB?
           `plimsoll hw` lists the known ones, `plimsoll hw add` makes a new one
         "#);
-        assert!(find("abacus").unwrap_err().suggestions.is_empty());
+        let first = |name: &str| find(name).unwrap_err().suggestions.first().cloned();
+        for (slip, meant) in [
+            ("h1000", "H100-SXM-80GB"),
+            ("h20", "H200-SXM-141GB"),
+            ("gb300", "B300-SXM-288GB"),
+            ("l40x", "L40S-48GB"),
+            ("mi300", "MI300X-192GB"),
+            ("a100-sxm4-80gb", "A100-SXM-80GB"),
+            ("rtx pro 600", "RTX-PRO-6000-96GB"),
+        ] {
+            assert_eq!(first(slip).as_deref(), Some(meant), "{slip}");
+        }
+        assert_eq!(first("abacus"), None);
     }
 }

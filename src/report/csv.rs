@@ -5,8 +5,9 @@
 use csv::Writer;
 
 use super::json::ttft_s;
-use super::views::{KneeView, Quantiles, verdict_word};
-use crate::analysis::RunResult;
+use super::views::{KneePoint, KneeView, Quantiles, Sizing, verdict_word};
+use crate::analysis::knee::Fleet;
+use crate::analysis::{Estimate, RunResult};
 use crate::metrics::RequestRecord;
 use crate::sim::Outcome;
 
@@ -80,52 +81,17 @@ fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// One row a simulated rate of a knee search.
+/// One row a simulated rate of a knee search. Where replicas were counted, every row has the same figures of the fleet.
 #[must_use]
 pub fn knee(view: &KneeView) -> String {
-    let head = [
-        "request_rate_req_s",
-        "verdict",
-        "requests",
-        "attainment",
-        "p50_ttft_ms",
-        "p99_ttft_ms",
-        "p99_ttft_low_ms",
-        "p99_ttft_high_ms",
-        "p50_tpot_ms",
-        "p99_tpot_ms",
-        "p50_itl_ms",
-        "p99_itl_ms",
-        "request_throughput_req_s",
-        "output_throughput_tok_s",
-        "running",
-        "waiting",
-        "kv_usage",
-        "growth_req_s",
-    ];
+    let fleet = view.sizing.as_ref().map(fleet);
+    let head: Vec<&str> = KNEE
+        .into_iter()
+        .chain(fleet.iter().flatten().map(|(name, _)| *name))
+        .collect();
     let rows = view.points.iter().map(|point| {
-        let p50 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p50_s * 1e3));
-        let p99 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p99_s * 1e3));
-        vec![
-            point.request_rate.to_string(),
-            verdict_word(point.verdict).into(),
-            point.requests.to_string(),
-            cell(point.attainment),
-            p50(point.ttft),
-            p99(point.ttft),
-            cell(point.p99_ttft.map(|estimate| estimate.low * 1e3)),
-            cell(point.p99_ttft.map(|estimate| estimate.high * 1e3)),
-            p50(point.tpot),
-            p99(point.tpot),
-            p50(point.itl),
-            p99(point.itl),
-            cell(point.request_throughput.map(|estimate| estimate.value)),
-            cell(point.output_throughput),
-            cell(point.running),
-            cell(point.waiting),
-            cell(point.kv_usage),
-            point.growth_per_s.to_string(),
-        ]
+        let fleet = fleet.iter().flatten().map(|(_, figure)| figure.clone());
+        knee_row(point).into_iter().chain(fleet).collect()
     });
     let mark = view.is_interrupted.then(|| {
         let mut row = vec![String::new(); head.len()];
@@ -133,6 +99,88 @@ pub fn knee(view: &KneeView) -> String {
         row
     });
     write(&head, rows.chain(mark))
+}
+
+/// Columns of a knee search; latencies in milliseconds.
+const KNEE: [&str; 24] = [
+    "request_rate",
+    "verdict",
+    "requests",
+    "attainment",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "p99_ttft_low_ms",
+    "p99_ttft_high_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "median_itl_ms",
+    "p99_itl_ms",
+    "median_e2el_ms",
+    "p99_e2el_ms",
+    "request_throughput",
+    "request_throughput_low",
+    "request_throughput_high",
+    "output_throughput",
+    "running",
+    "waiting",
+    "kv_usage",
+    "growth_per_s",
+    "refused",
+    "given_up",
+];
+
+fn knee_row(point: &KneePoint) -> Vec<String> {
+    let p50 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p50_s * 1e3));
+    let p99 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p99_s * 1e3));
+    let throughput = |of: fn(Estimate) -> f64| cell(point.request_throughput.map(of));
+    vec![
+        point.request_rate.to_string(),
+        verdict_word(point.verdict).into(),
+        point.requests.to_string(),
+        cell(point.attainment),
+        p50(point.ttft),
+        p99(point.ttft),
+        cell(point.p99_ttft.map(|estimate| estimate.low * 1e3)),
+        cell(point.p99_ttft.map(|estimate| estimate.high * 1e3)),
+        p50(point.tpot),
+        p99(point.tpot),
+        p50(point.itl),
+        p99(point.itl),
+        p50(point.e2el),
+        p99(point.e2el),
+        throughput(|estimate| estimate.value),
+        throughput(|estimate| estimate.low),
+        throughput(|estimate| estimate.high),
+        cell(point.output_throughput),
+        cell(point.running),
+        cell(point.waiting),
+        cell(point.kv_usage),
+        point.growth_per_s.to_string(),
+        point.refused.to_string(),
+        point.given_up.to_string(),
+    ]
+}
+
+/// The columns of a fleet, with the names that they have in JSON.
+fn fleet(sizing: &Sizing) -> Vec<(&'static str, String)> {
+    let fleet = sizing.fleet.as_ref();
+    let whole = |of: fn(&Fleet) -> u64| fleet.map_or(String::new(), |fleet| of(fleet).to_string());
+    vec![
+        ("for_rate", sizing.demand.rate.to_string()),
+        ("replicas", whole(|fleet| fleet.replicas)),
+        ("replicas_low", whole(|fleet| fleet.replicas_95.0)),
+        ("replicas_high", whole(|fleet| fleet.replicas_95.1)),
+        ("gpus", whole(|fleet| fleet.gpus)),
+        ("usd_per_hour", cell(fleet.and_then(|fleet| fleet.usd_per_hour))),
+        (
+            "usd_per_million_output_tokens",
+            cell(fleet.and_then(|fleet| fleet.usd_per_million_output_tokens)),
+        ),
+        (
+            "usd_per_million_tokens",
+            cell(fleet.and_then(|fleet| fleet.usd_per_million_tokens)),
+        ),
+    ]
 }
 
 fn cell(value: Option<f64>) -> String {
@@ -174,6 +222,65 @@ mod tests {
     #[test]
     fn a_knee_point_past_saturation_quotes_no_latency() {
         let text = knee(&fixtures::knee_view());
-        assert_snapshot!(text.lines().last().unwrap(), @"28,unstable,20000,,,,,,,,,,27.6,,,,,0.4");
+        assert_snapshot!(text.lines().last().unwrap(), @"28,unstable,20000,,,,,,,,,,,,27.6,27.2,28,,,,,0.4,0,0");
+    }
+
+    /// The keys of a JSON object as a table has them: an interval's value under its name, its ends beside it.
+    fn flat(object: &serde_json::Map<String, serde_json::Value>) -> std::collections::BTreeSet<String> {
+        let mut keys = std::collections::BTreeSet::new();
+        for (key, value) in object {
+            match value.as_object() {
+                Some(interval) => keys.extend(interval.keys().map(|end| match end.as_str() {
+                    "value" => key.clone(),
+                    end => format!("{key}_{end}"),
+                })),
+                None => assert!(keys.insert(key.clone())),
+            }
+        }
+        keys
+    }
+
+    #[test]
+    fn the_columns_of_a_knee_search_are_the_keys_of_its_json() {
+        let mut view = fixtures::knee_view();
+        view.sizing = Some(fixtures::sizing());
+        let json: serde_json::Value = serde_json::from_str(&super::super::json::knee(&view)).unwrap();
+        let text = knee(&view);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let head: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+        let points = json["points"].as_array().unwrap();
+        let of_points: std::collections::BTreeSet<String> = head[..KNEE.len()].iter().cloned().collect();
+        assert_eq!(of_points, flat(points[0].as_object().unwrap()));
+        // serde_json reads the last digit as it likes.
+        let alike = |cell: Option<f64>, value: &serde_json::Value| match (cell, value.as_f64()) {
+            (Some(cell), Some(value)) => (cell - value).abs() <= 1e-12 * value.abs(),
+            (cell, value) => cell == value,
+        };
+        // A fleet's columns are some of the keys of its object, and hold the same numbers.
+        let sizing = json["sizing"].as_object().unwrap();
+        for (row, point) in reader.records().map(Result::unwrap).zip(points) {
+            let number = |name: &str| {
+                row[head.iter().position(|head| head == name).unwrap()]
+                    .parse::<f64>()
+                    .ok()
+            };
+            for key in [
+                "request_rate",
+                "p99_ttft_ms",
+                "p99_ttft_high_ms",
+                "output_throughput",
+                "kv_usage",
+                "growth_per_s",
+            ] {
+                assert!(alike(number(key), &point[key]), "{key}");
+            }
+            assert!(alike(
+                number("request_throughput_low"),
+                &point["request_throughput"]["low"]
+            ));
+            for key in &head[KNEE.len()..] {
+                assert!(alike(number(key), &sizing[key.as_str()]), "{key}");
+            }
+        }
     }
 }

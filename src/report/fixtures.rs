@@ -1,7 +1,8 @@
 //! Invented results for the tests of printers and charts.
 
 use super::chart::{Phase, RooflineStep, RooflineView};
-use super::{KneePoint, KneeView, Limit, Quantiles, ResultMeta, Utilisation};
+use super::{KneePoint, KneeView, Limit, Quantiles, ResultMeta, Sizing, Utilisation};
+use crate::analysis::knee::{Demand, fleet};
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::cost::Trust;
 use crate::ids::{ReplicaId, RequestId};
@@ -10,6 +11,23 @@ use crate::metrics::{
 };
 use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
+
+/// Two replicas of two GPUs for the knee of [`knee_view`].
+pub(super) fn sizing() -> Sizing {
+    let demand = Demand {
+        rate: 40.0,
+        gpus_per_replica: 2,
+        usd_per_gpu_hour: Some(2.99),
+    };
+    let knee = knee_view().knee.expect("the view has a knee");
+    Sizing {
+        fleet: Some(fleet(knee, &demand, Some((1024.0, 128.0)), Some((0.8, 1.25)))),
+        demand,
+        gpu: "H100-SXM-80GB".into(),
+        price_source: Some("assumed list price of 2025-10-01".into()),
+        slows_a_trace: false,
+    }
+}
 
 pub(super) fn knee_view() -> KneeView {
     let stable = |rate: f64, attainment: f64, ttft: (f64, f64), tpot: (f64, f64), running: f64| KneePoint {
@@ -107,6 +125,9 @@ pub(super) fn knee_view() -> KneeView {
             ("prefill".into(), Trust::RooflineOnly),
         ],
         model: None,
+        label: None,
+        metadata: Vec::new(),
+        sizing: None,
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
     }
 }

@@ -1,8 +1,8 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{percent, significant, time};
-use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles};
-use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic};
+use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
+use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic, fleet};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 use crate::metrics::Metric;
@@ -26,6 +26,12 @@ pub struct KneeContext {
     pub is_interrupted: bool,
     /// How far the knee may be off because the step time's parameters are.
     pub model: Option<FigureInterval>,
+    /// First part of a saved result's name, where one was given.
+    pub label: Option<String>,
+    /// Pairs kept in the JSON.
+    pub metadata: Vec<(String, String)>,
+    /// The rate that replicas are counted for, without its fleet.
+    pub sizing: Option<Sizing>,
     /// The rates are means of a load that changes on purpose (a trace, a day curve, a ramp).
     pub load_varies: bool,
 }
@@ -43,6 +49,9 @@ impl KneeView {
             mut assumptions,
             is_interrupted,
             model,
+            label,
+            metadata,
+            sizing,
             load_varies,
         } = context;
         if load_varies && knee.saturation.is_some() {
@@ -73,9 +82,28 @@ impl KneeView {
             limited_by: limited_by(knee, load_varies),
             trust,
             assumptions,
+            sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
             model,
+            label,
+            metadata,
         }
     }
+}
+
+/// With the fleet that the knee of one replica makes of what was asked.
+fn sized(asked: Sizing, knee: &Knee, is_interrupted: bool, model: Option<&FigureInterval>) -> Sizing {
+    let found = knee.within_slo.filter(|_| !is_interrupted);
+    let tokens_each = |at_most: f64| {
+        let mut below = knee
+            .points
+            .iter()
+            .rev()
+            .filter(|point| point.rate <= at_most * (1.0 + 1e-9));
+        below.find_map(|point| point.tokens_each)
+    };
+    let factors = model.map(FigureInterval::factors_90);
+    let fleet = found.map(|found| fleet(found, &asked.demand, tokens_each(found.value), factors));
+    Sizing { fleet, ..asked }
 }
 
 fn point(point: &Point) -> KneePoint {
@@ -273,6 +301,7 @@ mod tests {
                 high: rate,
             }),
             output_tokens_per_s: None,
+            tokens_each: None,
             p99_ttft: None,
             ttft_s: (verdict == Verdict::Stable).then_some((0.03, 0.09)),
             tpot_s: None,

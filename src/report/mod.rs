@@ -20,6 +20,7 @@ pub mod text;
 mod text_knee;
 mod text_latency;
 mod text_replicas;
+mod text_sizing;
 pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;
@@ -30,8 +31,8 @@ pub use knee_view::KneeContext;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    Interrupted, KneePoint, KneeView, Limit, Promise, Quantiles, RampUp, ResultMeta, Style, Utilisation,
-    trust_mark, trust_word, verdict_word,
+    Interrupted, KneePoint, KneeView, Limit, Promise, Quantiles, RampUp, ResultMeta, Sizing, Style,
+    Utilisation, trust_mark, trust_word, verdict_word,
 };
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::figures::{counted, percent, significant, time};
 use super::tables::{Column, markdown, table_within};
+use crate::sweep::{self, Best, Candidate};
 
 /// One run of a sweep.
 #[derive(Clone, Debug)]
@@ -115,39 +116,42 @@ fn answer(rows: &[SweepRow<'_>]) -> String {
 
 /// Which run served the most among those that keep the promise, and whether more than chance is behind it.
 fn best(rows: &[SweepRow<'_>]) -> String {
-    let kept: Vec<(&SweepRow<'_>, (f64, f64, f64))> = rows
-        .iter()
-        .filter(|row| row.keeps())
-        .filter_map(|row| Some((row, row.output()?)))
-        .collect();
-    let Some((row, (tokens, low, _))) = kept.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0)) else {
-        let is_any_run = rows
-            .iter()
-            .any(|row| row.is_finished() && row.attainment.is_some());
-        return if is_any_run {
-            "; none keeps the promise".into()
-        } else {
-            String::new()
-        };
+    let candidate = |row: &SweepRow<'_>| {
+        let (output, keeps) = (row.output()?, row.keeps());
+        Some(Candidate { output, keeps })
     };
+    let candidates: Vec<Option<Candidate>> = rows.iter().map(candidate).collect();
     let is_promised = rows.iter().any(|row| row.attainment.is_some());
     let within = if is_promised { " within the promise" } else { "" };
-    let alike = kept.iter().filter(|(_, (_, _, high))| high >= low).count();
-    if alike == kept.len() && alike > 1 {
-        return format!(
+    match sweep::best(&candidates) {
+        Best::NoneKeeps
+            if rows
+                .iter()
+                .any(|row| row.is_finished() && row.attainment.is_some()) =>
+        {
+            "; none keeps the promise".into()
+        }
+        Best::NoneKeeps => String::new(),
+        Best::Alike(tokens) => format!(
             "; output alike within noise, about {} tok/s{within}",
-            significant(*tokens)
-        );
+            significant(tokens)
+        ),
+        Best::One {
+            index,
+            tokens_per_s,
+            within_noise,
+        } => {
+            let others = match within_noise {
+                0 => String::new(),
+                others => format!(" ({} within noise of it)", counted(others as u64, "other")),
+            };
+            format!(
+                "; most output{within} {} tok/s at {}{others}",
+                significant(tokens_per_s),
+                name(rows[index].settings)
+            )
+        }
     }
-    let others = match alike - 1 {
-        0 => String::new(),
-        others => format!(" ({} within noise of it)", counted(others as u64, "other")),
-    };
-    format!(
-        "; most output{within} {} tok/s at {}{others}",
-        significant(*tokens),
-        name(row.settings)
-    )
 }
 
 fn name(settings: &[(String, String)]) -> String {

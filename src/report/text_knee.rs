@@ -3,6 +3,7 @@
 use super::figures::{percent, significant, time};
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown, table};
+use super::text_sizing;
 use super::views::{KneePoint, KneeView, Promise, Quantiles, Style, trust_mark, trust_word};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
@@ -25,7 +26,9 @@ pub fn knee(view: &KneeView, style: Style) -> String {
 #[must_use]
 pub fn knee_markdown(view: &KneeView) -> String {
     let (columns, rows) = cells(view);
-    format!("{}\n\n{}", answer(view), markdown(&columns, &rows))
+    let sized = view.sizing.as_ref().and_then(text_sizing::headline);
+    let sized = sized.map_or(String::new(), |line| format!("**{line}**\n\n"));
+    format!("{sized}{}\n\n{}", answer(view), markdown(&columns, &rows))
 }
 
 /// The first line.
@@ -73,10 +76,19 @@ fn first_lines(view: &KneeView, style: Style) -> String {
     } else {
         31
     };
-    let mut text = match style.color {
-        true => format!("\u{1b}[1;{code}m{}\u{1b}[0m\n", answer(view)),
-        false => format!("{}\n", answer(view)),
+    let coloured = |line: String| match style.color {
+        true => format!("\u{1b}[1;{code}m{line}\u{1b}[0m\n"),
+        false => format!("{line}\n"),
     };
+    let sized = view.sizing.as_ref().and_then(text_sizing::headline);
+    let mut text = sized.map_or(String::new(), coloured) + &coloured(answer(view));
+    let qualified = view
+        .sizing
+        .as_ref()
+        .map(|sizing| text_sizing::lines(sizing, view.is_interrupted));
+    for (name, sentence) in qualified.into_iter().flatten() {
+        super::text::listed(&mut text, name, &[sentence]);
+    }
     let limits: Vec<String> = view
         .limits
         .iter()

@@ -4,6 +4,7 @@
 
 use jiff::civil::DateTime;
 
+use crate::analysis::knee::{Demand, Fleet};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cost::Trust;
@@ -145,6 +146,27 @@ pub struct KneeView {
     pub assumptions: Vec<String>,
     /// How far the knee may be off because the step time's parameters are; `None` where it was not asked for.
     pub model: Option<FigureInterval>,
+    /// First part of a saved result's name, where one was given.
+    pub label: Option<String>,
+    /// Pairs kept in the JSON.
+    pub metadata: Vec<(String, String)>,
+    /// How many replicas a rate needs, where that was asked.
+    pub sizing: Option<Sizing>,
+}
+
+/// How many replicas a rate needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sizing {
+    /// What was asked.
+    pub demand: Demand,
+    /// One GPU, `H100-SXM-80GB`.
+    pub gpu: String,
+    /// Where the price of a GPU is from, as a phrase.
+    pub price_source: Option<String>,
+    /// The rate is that of a replayed trace, which is slowed to a replica's share and not thinned.
+    pub slows_a_trace: bool,
+    /// The answer; `None` where no rate keeps the promise, and no number of replicas would help, or the search was stopped.
+    pub fleet: Option<Fleet>,
 }
 
 /// One simulated rate of a knee search.

@@ -4,10 +4,12 @@
 //! run in parallel and are collected in order. Each answer is handed out as a line of JSON the moment it is there,
 //! so that an interrupted sweep can go on from its file; opening that file is the shell's business.
 
+mod best;
 mod grid;
 mod rows;
 mod run;
 
+pub use best::{Best, Candidate, best};
 pub use grid::{Axis, Cell, Grid, GridError};
 pub use rows::{Finished, RowError, to_jsonl};
 pub use run::{Progress, run};

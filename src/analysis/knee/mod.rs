@@ -9,9 +9,11 @@ mod limiter;
 mod objective;
 mod point;
 mod search;
+mod sizing;
 
 pub use binding::Binding;
 pub use limiter::{EngineLimits, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
 pub use point::{Lost, Point};
 pub use search::{Knee, SearchOptions, search};
+pub use sizing::{Demand, Fleet, fleet};

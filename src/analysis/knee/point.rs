@@ -26,6 +26,8 @@ pub struct Point {
     pub throughput: Option<Estimate>,
     /// Output tokens per second.
     pub output_tokens_per_s: Option<f64>,
+    /// Mean prompt and output tokens of the requests that were answered.
+    pub tokens_each: Option<(f64, f64)>,
     /// Median and 99th percentile in seconds.
     pub ttft_s: Option<(f64, f64)>,
     /// 95 % interval of its 99th percentile, seconds.
@@ -119,6 +121,10 @@ impl Point {
             output_tokens_per_s: interval(run, "output_throughput")
                 .map(|estimate| estimate.value)
                 .or_else(|| per_s(|whole| whole.output_tokens)),
+            tokens_each: steady.filter(|summary| summary.completed > 0).map(|summary| {
+                let each = |tokens: u64| tokens as f64 / summary.completed as f64;
+                (each(summary.input_tokens), each(summary.output_tokens))
+            }),
             ttft_s: pair(|summary| &summary.ttft),
             p99_ttft: interval(run, "p99_ttft"),
             tpot_s: pair(|summary| &summary.tpot),

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use super::text::{kv_per_token, requests};
-use super::{Question, TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT};
 use crate::cli::figures::{grouped, plain, short, with_unit};
+use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
 use crate::engine::memory::MemoryPlan;
 use crate::model::{ModelShape, Quantization};
@@ -13,7 +14,7 @@ use crate::quantity::{format_flops, format_rate};
 /// Every line is `what   arithmetic = result`.
 pub(super) fn write_arithmetic(
     out: &mut dyn Write,
-    question: &Question,
+    question: &Capacity,
     plan: &MemoryPlan,
     ceilings: &Ceilings,
 ) -> anyhow::Result<()> {
@@ -27,8 +28,8 @@ pub(super) fn write_arithmetic(
     Ok(())
 }
 
-fn memory_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
-    let Question {
+fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
+    let Capacity {
         device,
         model,
         options,
@@ -109,7 +110,7 @@ fn storage(model: &ModelShape) -> String {
     }
 }
 
-fn request_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
+fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
     let options = &question.options;
     let blocks = |tokens: u32| {
         let blocks = plain(plan.blocks_of_request(tokens));
@@ -148,7 +149,7 @@ fn request_lines(question: &Question, plan: &MemoryPlan) -> Vec<(&'static str, S
     lines
 }
 
-fn roof_lines(question: &Question, ceilings: &Ceilings) -> Vec<(&'static str, String)> {
+fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, String)> {
     let bandwidth = question.device.memory_bandwidth;
     let tp = question.options.tensor_parallel;
     vec![

@@ -2,15 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{Question, TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed};
+use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
 
-fn question_json(question: &Question) -> Value {
+fn question_json(question: &Capacity) -> Value {
     let options = &question.options;
     json!({
         "model": question.model.name,
         "gpu": question.device.id,
+        "engine": question.profile,
         "tensor_parallel_size": options.tensor_parallel,
         "pipeline_parallel_size": options.pipeline_parallel,
         "gpu_memory_utilization": options.gpu_memory_utilization,
@@ -25,13 +27,13 @@ fn question_json(question: &Question) -> Value {
         "kv_bytes_per_token": question.model.kv_bytes_per_token(options.kv_dtype, options.tensor_parallel).0,
         "parameters": question.model.parameters(),
         "active_parameters": question.model.active_parameters(),
-        "assumed": question.assumed,
+        "assumed": assumed(question),
         "notes": question.notes,
     })
 }
 
 /// What fits.
-pub(super) fn fits_json(question: &Question, plan: &MemoryPlan) -> Value {
+pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     let options = &question.options;
     let ceilings = ceilings(&question.device, &question.model, options.tensor_parallel);
     let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
@@ -61,7 +63,7 @@ pub(super) fn fits_json(question: &Question, plan: &MemoryPlan) -> Value {
 }
 
 /// What does not, and the changes that would make it.
-pub(super) fn does_not_fit_json(question: &Question, error: &DoesNotFit) -> Value {
+pub(super) fn does_not_fit_json(question: &Capacity, error: &DoesNotFit) -> Value {
     let remedies: Vec<Value> = error
         .remedies
         .iter()

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
-use super::{Question, TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed};
 use crate::cli::figures::{grouped, plain, short};
+use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{MemoryOptions, MemoryPlan};
 use crate::model::{Attention, ModelShape};
@@ -12,11 +13,11 @@ use crate::model::{Attention, ModelShape};
 /// Writes what fits; with `why`, the arithmetic too.
 pub(super) fn write_text(
     out: &mut dyn Write,
-    question: &Question,
+    question: &Capacity,
     plan: &MemoryPlan,
     why: bool,
 ) -> anyhow::Result<()> {
-    let Question {
+    let Capacity {
         device,
         model,
         options,
@@ -59,12 +60,10 @@ pub(super) fn write_text(
             ceilings.ridge_tokens
         )?;
     }
-    if !question.assumed.is_empty() {
-        writeln!(
-            out,
-            " assumed       vLLM 0.33 defaults {}",
-            question.assumed.join(" ")
-        )?;
+    let assumed = assumed(question);
+    if !assumed.is_empty() {
+        let profile = &question.profile;
+        writeln!(out, " assumed       {profile} defaults {}", assumed.join(" "))?;
     }
     writeln!(
         out,
@@ -94,11 +93,11 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                 let window = window.map_or(String::new(), |window| {
                     format!(" (window {})", grouped(u64::from(window)))
                 });
-                let heads = (kv_heads / tp).max(1);
-                format!(
-                    "{} layers{window} × {heads} KV heads × {head_dim} × 2",
-                    group.count
-                )
+                let heads = match (kv_heads / tp).max(1) {
+                    1 => "1 KV head".to_string(),
+                    heads => format!("{heads} KV heads"),
+                };
+                format!("{} layers{window} × {heads} × {head_dim} × 2", group.count)
             }
             Attention::Latent {
                 kv_rank, rope_dim, ..

@@ -58,8 +58,8 @@ pub(super) fn batch(
         caching,
         tokens,
         seqs,
-        budget: lower(judge, budget, raw.max_num_scheduled_tokens, tokens),
-        running: lower(judge, running, raw.max_num_active_seqs, seqs),
+        budget: lower(judge, (budget, TOKENS_KEY), raw.max_num_scheduled_tokens, tokens),
+        running: lower(judge, (running, SEQS_KEY), raw.max_num_active_seqs, seqs),
     }
 }
 
@@ -72,7 +72,7 @@ fn max_model_len(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> 
         (None, None) => return allowed,
         _ => judge.count(key, raw.max_model_len, (2, most), u64::from(allowed), source),
     };
-    if value > allowed && raw.max_model_len.is_some() {
+    if value > allowed && raw.max_model_len.is_some() && !judge.is_wrong(&[key]) {
         let label = format!("the model's context is {allowed} tokens");
         judge.wrong_help(
             key,
@@ -155,7 +155,8 @@ fn default_batch_sizes(
 
 /// A step must be able to hold one token of every sequence and, where prompts are not cut, the longest of them.
 fn check_budget(judge: &mut Judge, tokens: u32, seqs: u32, max_model_len: u32, chunked: bool) {
-    if !chunked && tokens < max_model_len {
+    let is_wrong = judge.is_wrong(&[TOKENS_KEY]);
+    if !chunked && tokens < max_model_len && !is_wrong && !judge.is_wrong(&["engine.max_model_len"]) {
         judge.wrong_help(
             TOKENS_KEY,
             "must hold the longest prompt when chunked prefill is off",
@@ -165,7 +166,7 @@ fn check_budget(judge: &mut Judge, tokens: u32, seqs: u32, max_model_len: u32, c
             ),
         );
     }
-    if tokens < seqs {
+    if tokens < seqs && !is_wrong && !judge.is_wrong(&[SEQS_KEY]) {
         judge.wrong_help(
             TOKENS_KEY,
             "must be at least max_num_seqs",
@@ -176,9 +177,14 @@ fn check_budget(judge: &mut Judge, tokens: u32, seqs: u32, max_model_len: u32, c
 }
 
 /// A second limit that may only lower the first.
-fn lower(judge: &mut Judge, key: &str, given: Option<Count>, first: u32) -> u32 {
+fn lower(judge: &mut Judge, (key, of): (&str, &str), given: Option<Count>, first: u32) -> u32 {
+    let most = if judge.is_wrong(&[of]) {
+        TOKENS_MAX
+    } else {
+        u64::from(first)
+    };
     match given {
-        Some(limit) => judge.required(key, limit, (1, u64::from(first))),
+        Some(limit) => judge.required(key, limit, (1, most)),
         None => first,
     }
 }

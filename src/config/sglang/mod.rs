@@ -406,6 +406,11 @@ fn priority(
 }
 
 impl SglangFlags {
+    /// Name and version of the profile.
+    pub(super) fn profile_name(&self) -> String {
+        self.profile.profile.clone()
+    }
+
     /// Longest sequence.
     pub(super) fn context_length(&self) -> u32 {
         self.config.context_length

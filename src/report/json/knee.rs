@@ -2,7 +2,7 @@
 
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
-use crate::report::views::{KneePoint, KneeView, Quantiles, trust_word, verdict_word};
+use crate::report::views::{KneePoint, KneeView, Quantiles, Sizing, trust_word, verdict_word};
 
 /// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second.
 #[must_use]
@@ -10,8 +10,17 @@ pub fn knee(view: &KneeView) -> String {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
     object.put("subject", view.subject.clone());
+    if let Some(label) = &view.label {
+        object.put("label", label.as_str());
+    }
+    for (key, value) in &view.metadata {
+        object.put(key, value.as_str());
+    }
     if view.is_interrupted {
         object.put("interrupted", true);
+    }
+    if let Some(asked) = &view.sizing {
+        object.put("sizing", Value::Object(sizing(asked)));
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
@@ -49,6 +58,40 @@ pub fn knee(view: &KneeView) -> String {
     object.line()
 }
 
+/// What was asked, and the fleet; its keys are `null` where there is none.
+fn sizing(asked: &Sizing) -> Object {
+    let mut object = Object::default();
+    let fleet = asked.fleet.as_ref();
+    let whole = |value: Option<u64>| value.map_or(Value::Null, Value::Integer);
+    object.put("for_rate", asked.demand.rate);
+    object.put("replicas", whole(fleet.map(|fleet| fleet.replicas)));
+    object.put("replicas_low", whole(fleet.map(|fleet| fleet.replicas_95.0)));
+    object.put("replicas_high", whole(fleet.map(|fleet| fleet.replicas_95.1)));
+    let model = fleet.and_then(|fleet| fleet.replicas_model_90);
+    object.put("replicas_model_low", whole(model.map(|(low, _)| low)));
+    object.put("replicas_model_high", whole(model.map(|(_, high)| high)));
+    object.put("gpu", asked.gpu.as_str());
+    object.put("gpus_per_replica", u64::from(asked.demand.gpus_per_replica));
+    object.put("gpus", whole(fleet.map(|fleet| fleet.gpus)));
+    object.put("request_rate_each", optional(fleet.map(|fleet| fleet.rate_each)));
+    object.put("load", optional(fleet.map(|fleet| fleet.load)));
+    object.put(
+        "load_one_lost",
+        optional(fleet.and_then(|fleet| fleet.load_one_lost)),
+    );
+    object.put("usd_per_gpu_hour", optional(asked.demand.usd_per_gpu_hour));
+    object.put(
+        "usd_per_hour",
+        optional(fleet.and_then(|fleet| fleet.usd_per_hour)),
+    );
+    let output = fleet.and_then(|fleet| fleet.usd_per_million_output_tokens);
+    object.put("usd_per_million_output_tokens", optional(output));
+    let all = fleet.and_then(|fleet| fleet.usd_per_million_tokens);
+    object.put("usd_per_million_tokens", optional(all));
+    object.put("routing", "perfect round robin");
+    object
+}
+
 fn estimate(estimate: Option<Estimate>) -> Value {
     estimate.map_or(Value::Null, |Estimate { value, low, high }| {
         let mut object = Object::default();
@@ -79,6 +122,11 @@ fn point(point: &KneePoint) -> Object {
         object.put(&format!("median_{name}_ms"), ms(|q| q.p50_s));
         object.put(&format!("p99_{name}_ms"), ms(|q| q.p99_s));
     }
+    let ends = point
+        .p99_ttft
+        .map(|estimate| (estimate.low * 1e3, estimate.high * 1e3));
+    object.put("p99_ttft_low_ms", optional(ends.map(|(low, _)| low)));
+    object.put("p99_ttft_high_ms", optional(ends.map(|(_, high)| high)));
     object.put("request_throughput", estimate(point.request_throughput));
     object.put("output_throughput", optional(point.output_throughput));
     object.put("running", optional(point.running));

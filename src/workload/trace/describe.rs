@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::Trace;
+use super::queue::p99_wait_s;
 use super::rows::is_tail;
 use crate::workload::{Prompt, Request};
 
@@ -34,6 +35,9 @@ pub struct Description {
     pub output: LengthSummary,
     /// Spearman's rank correlation of prompt and output length; `None` where one of them is constant.
     pub rank_correlation: Option<f64>,
+    /// 99th percentile of the wait, in seconds, behind a server that is busy 70 % of the time and works off tokens in order
+    /// of arrival; `None` without arrivals.
+    pub p99_wait_s: Option<f64>,
     /// What prompts share, where the file tells.
     pub prefix: Option<PrefixShare>,
     /// Conversations, where the file tells.
@@ -55,6 +59,8 @@ pub struct ArrivalSummary {
     pub gap_cv: Option<f64>,
     /// Most arrivals in a full minute over their mean; `None` below two full minutes.
     pub peak_to_mean_minute: Option<f64>,
+    /// Likewise in ten seconds.
+    pub peak_to_mean_10s: Option<f64>,
     /// Variance over mean of the counts in windows of so many seconds: 1 for Poisson.
     pub dispersion: Vec<Dispersion>,
     /// Distance of the grid that the times sit on, if one of half a second or coarser.
@@ -129,6 +135,7 @@ pub fn describe(trace: &Trace) -> Description {
         input: summarise_lengths(&input),
         output: summarise_lengths(&output),
         rank_correlation: rank_correlation(&pairs),
+        p99_wait_s: trace.has_arrivals.then(|| p99_wait_s(&trace.requests)).flatten(),
         prefix: trace.block.map(|block| prefix_share(&trace.requests, block)),
         sessions,
         warnings: trace.warnings.clone(),
@@ -247,6 +254,13 @@ impl Description {
         if !dispersion.is_empty() {
             writeln!(out, "dispersion  {} (counts, Poisson 1)", dispersion.join(", "))?;
         }
+        if let Some(wait_s) = self.p99_wait_s {
+            writeln!(
+                out,
+                "queueing    p99 waits {} s behind a server that is busy 70 % of the time (tokens in order of arrival)",
+                significant(wait_s)
+            )?;
+        }
         Ok(())
     }
 }
@@ -255,14 +269,18 @@ fn summarise_arrivals(requests: &[Request]) -> ArrivalSummary {
     let times: Vec<f64> = requests.iter().map(|request| request.arrival.seconds()).collect();
     let span_s = times.last().copied().unwrap_or(0.0);
     let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let minutes = counts(&times, 60.0, 0.0);
-    let peak = minutes.iter().max().copied().unwrap_or(0) as f64;
-    let mean_minute = minutes.iter().sum::<u64>() as f64 / minutes.len() as f64;
+    let peak_to_mean = |window_s: f64| {
+        let counts = counts(&times, window_s, 0.0);
+        let peak = counts.iter().max().copied().unwrap_or(0) as f64;
+        let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+        (counts.len() >= 2).then(|| peak / mean)
+    };
     ArrivalSummary {
         span_s,
         request_rate: (span_s > 0.0).then(|| gaps.len() as f64 / span_s),
         gap_cv: variation(&gaps),
-        peak_to_mean_minute: (minutes.len() >= 2).then(|| peak / mean_minute),
+        peak_to_mean_minute: peak_to_mean(60.0),
+        peak_to_mean_10s: peak_to_mean(10.0),
         grid_s: find_grid(&times),
         dispersion: DISPERSION_WINDOWS_S
             .iter()

@@ -4,15 +4,16 @@
 //! length, their correlation, and the share of prompt tokens that a cache finds. Nothing else: see
 //! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of several neighbouring
 //! rows, the ends are set by the means of their segments rather than by the shortest and longest row, rates are counts
-//! over many requests, and all is rounded to three figures.
+//! over many requests, or multiples of five of them, and all is rounded to three figures.
 
 use std::sync::Arc;
 
-use super::describe::{Description, describe, dispersion, find_grid, sorted, variation};
+use super::describe::{Description, Dispersion, describe, significant, sorted};
+use super::fit_arrivals::{FittedArrivals, fit_arrivals};
 use super::fit_prefix::fit_prefix;
 use super::{Trace, twin};
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Lengths, Prefix, ReuseLaw, WorkloadSpec};
 
 /// Fewer requests than this would show through any quantile.
 const REQUESTS_MIN: usize = 64;
@@ -20,22 +21,12 @@ const REQUESTS_MIN: usize = 64;
 const SEGMENTS: [usize; 5] = [100, 64, 32, 16, 8];
 /// Requests that each segment holds at least.
 const SEGMENT_REQUESTS: usize = 8;
-/// Most pieces of the rate curve.
-const PIECES_MAX: f64 = 96.0;
-/// Requests that a piece of the rate curve holds on average, at least.
-const PIECE_REQUESTS: f64 = 50.0;
-/// Lengths of a piece that are tried, in seconds, shortest first.
-const PIECES_S: [f64; 9] = [10.0, 30.0, 60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0];
-/// A day: longer traces are folded onto one.
-const DAY_S: f64 = 86_400.0;
-/// Windows in which counts of arrivals are compared with the twin's, in seconds.
-const DISPERSION_WINDOWS_S: [f64; 3] = [1.0, 10.0, 60.0];
 /// The twin that is compared has at least so many requests, if the trace is shorter.
-const TWIN_MIN: usize = 100_000;
+pub(super) const TWIN_MIN: usize = 100_000;
 /// And at most so many.
 const TWIN_MAX: usize = 200_000;
 /// Seed of the twin that is compared.
-const TWIN_SEED: u64 = 0;
+pub(super) const TWIN_SEED: u64 = 0;
 
 /// Why a trace cannot be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,21 +60,6 @@ pub struct FittedWorkload {
     pub twin: Description,
     /// What the twin does not keep, in sentences.
     pub losses: Vec<String>,
-}
-
-/// A rate that follows a curve, with gamma gaps in operational time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FittedArrivals {
-    /// Length of a piece in seconds.
-    pub piece_s: f64,
-    /// requests/s in each piece.
-    pub rates: Vec<f64>,
-    /// Shape of the gamma law: 1 is Poisson, below 1 burstier.
-    pub burstiness: f64,
-    /// Distance of the grid that the trace's times sit on, in seconds.
-    pub grid_s: Option<f64>,
-    /// Whether several days were folded onto one.
-    pub folded: bool,
 }
 
 /// Fits a workload to a trace.
@@ -195,8 +171,10 @@ impl FittedWorkload {
         };
         let as_many = describe(&as_many);
         twin.prefix = as_many.prefix;
+        twin.p99_wait_s = as_many.p99_wait_s;
         if let (Some(twin), Some(as_many)) = (&mut twin.arrivals, as_many.arrivals) {
             twin.peak_to_mean_minute = as_many.peak_to_mean_minute;
+            twin.peak_to_mean_10s = as_many.peak_to_mean_10s;
         }
         twin
     }
@@ -216,6 +194,12 @@ fn losses(fitted: &FittedWorkload) -> Vec<String> {
             "the rate within a piece of {} s, but for gamma gaps of one shape",
             arrivals.piece_s
         ));
+        losses.extend(
+            arrivals.rounded_to.map(|requests| {
+                format!("single requests in the rate: each piece has a multiple of {requests}")
+            }),
+        );
+        losses.extend(lost_waits(&fitted.source, &fitted.twin));
         if let Some(grid_s) = arrivals.grid_s {
             losses.push(format!("the {grid_s:.3} s grid of its times: the twin's are continuous, with the dispersion of counts over several ticks"));
         }
@@ -233,6 +217,51 @@ fn losses(fitted: &FittedWorkload) -> Vec<String> {
         losses.push("which requests belong to one conversation".to_owned());
     }
     losses
+}
+
+/// By how much a queue feels the twin less, or more, than the trace, and whether its bursts or its lengths are to blame.
+fn lost_waits(trace: &Description, twin: &Description) -> Option<String> {
+    /// A difference that is worth a sentence.
+    const WORTH: f64 = 0.1;
+    let is_off = |trace: f64, twin: f64| (twin / trace - 1.0).abs() > WORTH;
+    let (before, after) = (trace.arrivals.as_ref()?, twin.arrivals.as_ref()?);
+    let of_twin = |a: &Dispersion| after.dispersion.iter().find(|b| b.window_s == a.window_s);
+    let counts: Vec<(&Dispersion, &Dispersion)> = before
+        .dispersion
+        .iter()
+        .filter_map(|a| Some((a, of_twin(a)?)))
+        .collect();
+    let wait = trace
+        .p99_wait_s
+        .zip(twin.p99_wait_s)
+        .filter(|&(a, b)| is_off(a, b));
+    let of_bursts = counts.iter().any(|(a, b)| is_off(a.index, b.index));
+    if !of_bursts && wait.is_none() {
+        return None;
+    }
+    let shown = |(a, b): &(&Dispersion, &Dispersion)| {
+        format!(
+            "{} → {} over {} s",
+            significant(a.index),
+            significant(b.index),
+            a.window_s
+        )
+    };
+    let counts: Vec<String> = counts.iter().map(shown).collect();
+    let what = if of_bursts {
+        format!("the shape of bursts: dispersion of counts {}", counts.join(", "))
+    } else {
+        "that long requests come together".to_owned()
+    };
+    let wait = wait.map_or(String::new(), |(a, b)| {
+        format!(
+            "; behind a server that is busy 70 % of the time p99 waits {} s in the trace and {} s in the twin, and latencies \
+             near saturation differ likewise",
+            significant(a),
+            significant(b)
+        )
+    });
+    Some(what + &wait)
 }
 
 /// Quantiles at `segments + 1` equally spaced probabilities, smoothed and rounded so that none is a row.
@@ -280,121 +309,6 @@ fn copula_correlation(rank_correlation: f64) -> f64 {
     (raw.clamp(-0.99, 0.99) * 1000.0).round() / 1000.0
 }
 
-/// Fits the rate curve and the burstiness within it; `None` where all requests arrive at once.
-fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
-    let times: Vec<f64> = requests.iter().map(|request| request.arrival.seconds()).collect();
-    let span_s = times.last().copied().filter(|&span| span > 0.0)?;
-    let folded = span_s >= 2.0 * DAY_S;
-    let (piece_s, rates) = rate_curve(&times, span_s, folded);
-    let grid_s = find_grid(&times);
-    let burstiness = fit_burstiness(&times, piece_s, &rates, grid_s);
-    Some(FittedArrivals {
-        piece_s,
-        rates,
-        burstiness,
-        grid_s,
-        folded,
-    })
-}
-
-/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate.
-fn rate_curve(times: &[f64], span_s: f64, folded: bool) -> (f64, Vec<f64>) {
-    let cycle_s = if folded { DAY_S } else { span_s };
-    let fits = |&piece: &f64| {
-        piece * PIECES_MAX >= cycle_s && times.len() as f64 * piece / cycle_s >= PIECE_REQUESTS
-    };
-    let nominal_s = PIECES_S
-        .into_iter()
-        .find(fits)
-        .unwrap_or(cycle_s / PIECES_MAX)
-        .min(cycle_s);
-    let pieces = (cycle_s / nominal_s).round().max(1.0);
-    // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess is below 0.1 s in all.
-    let piece_s = (cycle_s / pieces * 1000.0).ceil() / 1000.0;
-    let mut counts = vec![0.0f64; pieces as usize];
-    for &time in times {
-        let within = if folded { time % DAY_S } else { time };
-        counts[((within / piece_s) as usize).min(pieces as usize - 1)] += 1.0;
-    }
-    let whole_days = (span_s / DAY_S).floor();
-    let observed_s = |index: usize| {
-        let start = index as f64 * piece_s;
-        let rest = (span_s - whole_days * DAY_S - start).clamp(0.0, piece_s);
-        if folded {
-            whole_days * piece_s + rest
-        } else {
-            piece_s
-        }
-    };
-    let rates = counts
-        .iter()
-        .enumerate()
-        .map(|(index, count)| three_figures(count / observed_s(index)))
-        .collect();
-    (piece_s, rates)
-}
-
-/// The gamma shape whose twin has the trace's dispersion of counts in several windows.
-///
-/// The moment of the gaps alone (κ = 1/CV²) is led astray by clock grids and by a few long pauses; counts over seconds
-/// to a minute are what a queue feels. Where the trace is too short for counts, gaps in operational time decide.
-fn fit_burstiness(times: &[f64], piece_s: f64, rates: &[f64], grid_s: Option<f64>) -> f64 {
-    let windows: Vec<(f64, f64)> = match grid_s {
-        Some(grid) => [2.0, 4.0, 10.0].map(|ticks| ticks * grid).to_vec(),
-        None => DISPERSION_WINDOWS_S.to_vec(),
-    }
-    .into_iter()
-    .filter_map(|window_s| {
-        Some((
-            window_s,
-            dispersion(times, window_s, -grid_s.unwrap_or(0.0) / 2.0)?,
-        ))
-    })
-    .filter(|&(_, index)| index > 0.0)
-    .collect();
-    if windows.is_empty() {
-        let cv = variation(&operational_gaps(times, piece_s, rates)).unwrap_or(1.0);
-        return three_figures((1.0 / (cv * cv)).clamp(0.01, 100.0));
-    }
-    let count = times.len().clamp(20_000, TWIN_MIN);
-    let misfit = |log_shape: f64| -> f64 {
-        let drawn = twin::arrivals(piece_s, rates, log_shape.exp(), count, TWIN_SEED);
-        let term = |&(window_s, index): &(f64, f64)| {
-            dispersion(&drawn, window_s, 0.0).map_or(0.0, |twin| (twin.max(1e-9) / index).ln().powi(2))
-        };
-        windows.iter().map(term).sum()
-    };
-    let best = |from: f64, step: f64, count: u32| {
-        (0..=count)
-            .map(|i| from + step * f64::from(i))
-            .map(|at| (misfit(at), at))
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or(0.0, |(_, at)| at)
-    };
-    let (low, high) = (0.01f64.ln(), 50f64.ln());
-    let coarse_step = (high - low) / 16.0;
-    let coarse = best(low, coarse_step, 16);
-    three_figures(best(coarse - coarse_step, coarse_step / 6.0, 12).exp())
-}
-
-/// Gaps measured by how many arrivals the rate curve expects in them.
-fn operational_gaps(times: &[f64], piece_s: f64, rates: &[f64]) -> Vec<f64> {
-    let mut before = vec![0.0];
-    for rate in rates {
-        before.push(before[before.len() - 1] + rate * piece_s);
-    }
-    let cycle_s = piece_s * rates.len() as f64;
-    let expected = |time: f64| {
-        let (rounds, within) = ((time / cycle_s).floor(), time % cycle_s);
-        let piece = ((within / piece_s) as usize).min(rates.len() - 1);
-        rounds * before[rates.len()] + before[piece] + rates[piece] * (within - piece as f64 * piece_s)
-    };
-    times
-        .windows(2)
-        .map(|pair| expected(pair[1]) - expected(pair[0]))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -412,15 +326,6 @@ mod tests {
         assert!((drawn / mean - 1.0).abs() < 0.005, "{drawn} {mean}");
         assert!(knots.windows(2).all(|pair| pair[0] <= pair[1]));
         assert!(!knots.contains(&50_000.0));
-    }
-
-    #[test]
-    fn the_shape_of_gamma_gaps_is_found_again() {
-        for shape in [0.3, 1.0, 4.0] {
-            let times = twin::arrivals(60.0, &[5.0, 10.0], shape, 30_000, 99);
-            let found = fit_burstiness(&times, 60.0, &[5.0, 10.0], None);
-            assert!((found / shape).ln().abs() < 0.2, "{shape}: {found}");
-        }
     }
 
     #[test]

@@ -9,9 +9,11 @@ mod container;
 mod describe;
 mod error;
 mod fit;
+mod fit_arrivals;
 mod fit_prefix;
 mod format;
 mod json_lines;
+mod queue;
 mod results;
 mod rows;
 mod servegen;
@@ -22,7 +24,8 @@ mod twin;
 
 pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
-pub use fit::{FitError, FittedArrivals, FittedWorkload, fit};
+pub use fit::{FitError, FittedWorkload, fit};
+pub use fit_arrivals::FittedArrivals;
 pub use format::{Format, TimeUnit};
 pub use toml_text::Compared;
 

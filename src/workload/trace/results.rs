@@ -21,7 +21,7 @@ pub(super) fn read(text: &[u8], rows: &mut Rows) {
         Ok(parsed) => parsed,
         Err(problem) => return rows.problems.push(problem),
     };
-    let (Some(input_lens), Some(output_lens)) = (parsed.input_lens, parsed.output_lens) else {
+    let (Some(input_lens), Some(output_lens)) = (&parsed.input_lens, &parsed.output_lens) else {
         let help = "run `vllm bench serve` with --save-result --save-detailed, which keeps every request's lengths and start";
         return rows.problems.push(Problem::new(
             Place::File,
@@ -30,25 +30,41 @@ pub(super) fn read(text: &[u8], rows: &mut Rows) {
             help,
         ));
     };
+    if let Some(problem) = unequal(&parsed, input_lens.len(), output_lens.len()) {
+        return rows.problems.push(problem);
+    }
+    let failed = push_rows(&parsed, input_lens, output_lens, rows);
+    rows.note_left_out(failed, "of failed requests");
+    if let Some(limit) = parsed.max_concurrency {
+        rows.warnings.push(format!(
+            "sent under max_concurrency {limit}: start times are what that server's speed allowed, not what users wanted"
+        ));
+    }
+    if parsed.start_times.is_none() {
+        rows.notes
+            .push("the result has no start_times (vLLM before 2025): lengths only".to_owned());
+    }
+}
+
+/// Arrays of a result that are not as long as its prompts.
+fn unequal(parsed: &Detailed, inputs: usize, outputs: usize) -> Option<Problem> {
     let lengths = [
-        ("output_lens", Some(output_lens.len())),
+        ("output_lens", Some(outputs)),
         ("start_times", parsed.start_times.as_ref().map(Vec::len)),
         ("errors", parsed.errors.as_ref().map(Vec::len)),
     ];
-    for (key, length) in lengths {
-        if let Some(length) = length.filter(|&length| length != input_lens.len()) {
-            let what = format!("has {length} entries, `input_lens` has {}", input_lens.len());
-            rows.problems.push(Problem::new(
-                Place::File,
-                key,
-                what,
-                "the arrays of a result are of one length: save it again",
-            ));
-            return;
-        }
-    }
+    let (key, length) = lengths
+        .into_iter()
+        .find_map(|(key, length)| Some((key, length.filter(|&length| length != inputs)?)))?;
+    let what = format!("has {length} entries, `input_lens` has {inputs}");
+    let help = "the arrays of a result are of one length: save it again";
+    Some(Problem::new(Place::File, key, what, help))
+}
+
+/// One row a request that was answered; how many were not.
+fn push_rows(parsed: &Detailed, input_lens: &[f64], output_lens: &[f64], rows: &mut Rows) -> u64 {
     let mut failed = 0;
-    for (index, (&input, &output)) in input_lens.iter().zip(&output_lens).enumerate() {
+    for (index, (&input, &output)) in input_lens.iter().zip(output_lens).enumerate() {
         let place = Place::Item(format!("request {index}"));
         let error = parsed
             .errors
@@ -79,16 +95,7 @@ pub(super) fn read(text: &[u8], rows: &mut Rows) {
             });
         }
     }
-    rows.note_left_out(failed, "of failed requests");
-    if let Some(limit) = parsed.max_concurrency {
-        rows.warnings.push(format!(
-            "sent under max_concurrency {limit}: start times are what that server's speed allowed, not what users wanted"
-        ));
-    }
-    if parsed.start_times.is_none() {
-        rows.notes
-            .push("the result has no start_times (vLLM before 2025): lengths only".to_owned());
-    }
+    failed
 }
 
 fn parse(text: &[u8]) -> Result<Detailed, Problem> {

@@ -156,6 +156,7 @@ fn comparison(trace: &Description, twin: &Description) -> Vec<Compared> {
             a.peak_to_mean_minute,
             b.peak_to_mean_minute,
         );
+        compare("busiest 10 s / mean", a.peak_to_mean_10s, b.peak_to_mean_10s);
         for a in &a.dispersion {
             let same = b.dispersion.iter().find(|b| b.window_s == a.window_s);
             compare(
@@ -178,6 +179,7 @@ fn comparison(trace: &Description, twin: &Description) -> Vec<Compared> {
             compare(&format!("{name} {what} (tokens)"), Some(a), Some(b));
         }
     }
+    compare("p99 wait at 70 % load (s)", trace.p99_wait_s, twin.p99_wait_s);
     compare("rank correlation", trace.rank_correlation, twin.rank_correlation);
     compare(
         "prompt tokens seen before",

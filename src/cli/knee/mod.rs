@@ -1,5 +1,9 @@
 //! `plimsoll knee`: the highest rate that keeps the promise.
 
+mod sizing;
+
+pub use sizing::SizingFlags;
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -7,6 +11,7 @@ use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
+use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
 use super::{files, interrupt, present, why};
@@ -16,7 +21,7 @@ use crate::calibrate::interval::{FigureInterval, knee_interval};
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::figures::significant;
-use crate::report::{self, KneeContext, KneeView, Style, chart};
+use crate::report::{self, KneeContext, KneeView, Sizing, Style, chart};
 use crate::sim::Scenario;
 use crate::workload::{mean_rate, with_rate};
 
@@ -26,9 +31,9 @@ use crate::workload::{mean_rate, with_rate};
   plimsoll knee
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
+  plimsoll knee quickstart --for-rate 100 --price 2.49     how many GPUs, and what they cost
 
-Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the
-bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
+Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -39,6 +44,9 @@ pub struct Args {
     /// Highest rate to look at.
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub max_rate: Option<f64>,
+    /// What to count replicas for.
+    #[command(flatten)]
+    pub sizing: SizingFlags,
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
@@ -85,17 +93,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
     }
+    let sizing = args.sizing.check()?.of(&resolved);
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
+    terminal.notes(&unread(&input.document, &outputs, Writer::Knee));
     terminal.notes(&lengths_of_its_own(&resolved));
     if args.output.dry_run {
         outputs.put_scenario(&resolved_toml(&resolved), out)?;
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
-    execute(&resolved, bracket, &outputs, out, terminal)
+    let asked = Asked {
+        resolved: &resolved,
+        bracket,
+        sizing,
+    };
+    execute(&asked, &outputs, out, terminal)
 }
 
 fn no_promise() -> Diagnostic {
@@ -209,14 +224,21 @@ fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Optio
     Some(knee_interval(resolved, found.value, &meets))
 }
 
+/// What to search, and to size.
+struct Asked<'a> {
+    resolved: &'a Resolved,
+    bracket: Bracket,
+    sizing: Option<Sizing>,
+}
+
 /// Searches, judges and prints.
 fn execute(
-    resolved: &Resolved,
-    bracket: Bracket,
+    asked: &Asked<'_>,
     outputs: &Outputs,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
+    let resolved = asked.resolved;
     let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
         anyhow::bail!(
             "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
@@ -224,6 +246,66 @@ fn execute(
     };
     let objective = present::objective(&resolved.slo);
     let precision = precision(resolved);
+    let options = options(asked.bracket, own_rate, &precision);
+    let (knee, is_interrupted) = find(resolved, &objective, precision, &options, terminal);
+    let model = (!is_interrupted)
+        .then(|| uncertainty(resolved, &objective, &knee))
+        .flatten();
+    // Runs that were cut short tell nothing of the model.
+    let model = model.filter(|_| !interrupt::is_asked());
+    let view = view(asked, &knee, &precision, is_interrupted, model);
+    let mut text = match outputs.format {
+        Format::Table => report::knee_text(&view, Style { color: false }),
+        Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
+        Format::Csv => report::csv::knee(&view),
+        Format::Md => report::md::knee(&view),
+    };
+    let explained = (outputs.why && !interrupt::is_asked()).then(|| explain(resolved, &knee, precision));
+    text += &explained.filter(|_| !interrupt::is_asked()).unwrap_or_default();
+    if interrupt::is_asked() && !is_interrupted {
+        terminal.notes(&[
+            "interrupted after the search: the knee is whole, what follows from it may be missing".to_owned(),
+        ]);
+    }
+    files::put(&text, outputs.file.as_deref(), out)?;
+    if let Some(folder) = &outputs.charts {
+        files::save_pictures(folder, &[("knee", chart::knee(&view))], terminal)?;
+    }
+    Ok(if interrupt::is_asked() {
+        Exit::Interrupted
+    } else if knee.within_slo.is_some() {
+        Exit::Ok
+    } else {
+        Exit::NotMet
+    }
+    .into())
+}
+
+/// Where the search starts, between what bounds, and how narrow its answer must be.
+fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOptions {
+    let start_rate = match (bracket.min_rate, bracket.max_rate) {
+        (Some(min), Some(max)) => (min * max).sqrt(),
+        (Some(rate), None) | (None, Some(rate)) => rate,
+        (None, None) => own_rate,
+    };
+    SearchOptions {
+        start_rate,
+        rate_min: bracket.min_rate.unwrap_or(0.0),
+        rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
+        // The bracket is as much narrower than a point's interval as it always was.
+        tolerance: SearchOptions::default().tolerance * precision.relative / POINT.relative,
+        ..SearchOptions::default()
+    }
+}
+
+/// Simulates rate after rate; whether the user stopped it before its end.
+fn find(
+    resolved: &Resolved,
+    objective: &Objective,
+    precision: Precision,
+    options: &SearchOptions,
+    terminal: &Terminal,
+) -> (Knee, bool) {
     let mut progress = Progress::new(terminal, None, "rates");
     let mut tried = 0;
     let mut is_interrupted = false;
@@ -234,74 +316,38 @@ fn execute(
         if is_interrupted {
             return None;
         }
-        let mut point = Point::of(rate, &outcome.result, &objective);
+        let mut point = Point::of(rate, &outcome.result, objective);
         point.pressure = present::pressure(resolved, &outcome.result);
         Some(point)
     };
-    let start_rate = match bracket {
-        Bracket {
-            min_rate: Some(min),
-            max_rate: Some(max),
-        } => (min * max).sqrt(),
-        Bracket {
-            min_rate: Some(rate), ..
-        }
-        | Bracket {
-            max_rate: Some(rate), ..
-        } => rate,
-        Bracket {
-            min_rate: None,
-            max_rate: None,
-        } => own_rate,
+    let knee = search(&mut evaluate, options);
+    (knee, is_interrupted)
+}
+
+/// What is printed.
+fn view(
+    asked: &Asked<'_>,
+    knee: &Knee,
+    precision: &Precision,
+    is_interrupted: bool,
+    model: Option<FigureInterval>,
+) -> KneeView {
+    let resolved = asked.resolved;
+    let context = KneeContext {
+        subject: present::subject(resolved),
+        limits: present::printed_limits(&resolved.slo),
+        promises: present::promises(&resolved.slo),
+        attainment: resolved.slo.attainment,
+        trust: present::trust(resolved),
+        assumptions: assumptions(resolved, precision),
+        is_interrupted,
+        model,
+        label: resolved.report.label.clone(),
+        metadata: resolved.report.metadata.clone(),
+        sizing: asked.sizing.clone(),
+        load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
     };
-    let options = SearchOptions {
-        start_rate,
-        rate_min: bracket.min_rate.unwrap_or(0.0),
-        rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
-        // The bracket is as much narrower than a point's interval as it always was.
-        tolerance: SearchOptions::default().tolerance * precision.relative / POINT.relative,
-        ..SearchOptions::default()
-    };
-    let knee = search(&mut evaluate, &options);
-    drop(progress);
-    let model = (!is_interrupted)
-        .then(|| uncertainty(resolved, &objective, &knee))
-        .flatten();
-    let view = KneeView::new(
-        &knee,
-        KneeContext {
-            subject: present::subject(resolved),
-            limits: present::printed_limits(&resolved.slo),
-            promises: present::promises(&resolved.slo),
-            attainment: resolved.slo.attainment,
-            trust: present::trust(resolved),
-            assumptions: assumptions(resolved, &precision),
-            is_interrupted,
-            model,
-            load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
-        },
-    );
-    let mut text = match outputs.format {
-        Format::Table => report::knee_text(&view, Style { color: false }),
-        Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
-        Format::Csv => report::csv::knee(&view),
-        Format::Md => report::md::knee(&view),
-    };
-    if outputs.why && !is_interrupted {
-        text += &explain(resolved, &knee, precision);
-    }
-    files::put(&text, outputs.file.as_deref(), out)?;
-    if let Some(folder) = &outputs.charts {
-        files::save_pictures(folder, &[("knee", chart::knee(&view))], terminal)?;
-    }
-    Ok(if is_interrupted {
-        Exit::Interrupted
-    } else if knee.within_slo.is_some() {
-        Exit::Ok
-    } else {
-        Exit::NotMet
-    }
-    .into())
+    KneeView::new(knee, context)
 }
 
 /// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.

@@ -1,5 +1,7 @@
 //! `plimsoll hw`: the known GPUs, one of them in full, and writing a profile for another.
 
+mod draft;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +9,11 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use draft::draft;
+
 use super::inputs::{self, PROFILE_FOLDER};
-use crate::hardware::{self, Architecture, Device, nvidia_smi};
+use crate::config::visible;
+use crate::hardware::{self, Device, nvidia_smi};
 use crate::quantity::{format_bytes, format_flops, format_rate};
 
 /// The GPUs that are known, one in full, or a new one of your own.
@@ -26,8 +31,8 @@ pub struct Args {
     /// What to do; list if not given.
     #[command(subcommand)]
     pub action: Option<Action>,
-    /// text or json.
-    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    /// text or json; of one GPU also toml, its profile.
+    #[arg(long, global = true, default_value = "text", value_parser = ["text", "json", "toml"])]
     pub format: String,
 }
 
@@ -40,9 +45,6 @@ pub enum Action {
     Show {
         /// Any shortening of a known name, or a profile's path.
         id: String,
-        /// text, json or toml.
-        #[arg(long, default_value = "text", value_parser = ["text", "json", "toml"])]
-        format: String,
     },
     /// Write a profile for your own card.
     Add(Box<AddArgs>),
@@ -93,6 +95,9 @@ pub struct AddArgs {
     /// GPU-to-GPU fabric, one direction, `450 GB/s`.
     #[arg(long)]
     pub nvlink: Option<String>,
+    /// GPUs that one node's links join; 8 if not given.
+    #[arg(long)]
+    pub gpus_per_node: Option<u32>,
     /// Host link, one direction, `32 GB/s`.
     #[arg(long)]
     pub pcie: Option<String>,
@@ -108,22 +113,39 @@ pub struct AddArgs {
 }
 
 /// Lists, shows or writes.
+///
+/// # Errors
+/// A card that is not known, and forms that an action does not have.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.action {
+        None | Some(Action::List) if args.format == "toml" => {
+            bail!("`--format toml` writes one profile: plimsoll hw show GPU --format toml")
+        }
         None | Some(Action::List) if args.format == "json" => {
-            let all: Vec<Value> = known().iter().map(device_json).collect();
-            writeln!(out, "{:#}", json!({"version": 1, "gpus": all}))?;
+            let (known, unusable) = known();
+            let all: Vec<Value> = known.iter().map(device_json).collect();
+            writeln!(
+                out,
+                "{:#}",
+                json!({"version": 1, "gpus": all, "unusable": unusable})
+            )?;
         }
         None | Some(Action::List) => list(out)?,
-        Some(Action::Show { id, format }) => show(id, format, out)?,
+        Some(Action::Show { id }) => show(id, &args.format, out)?,
+        Some(Action::Add(_)) if args.format != "text" => {
+            bail!(
+                "`--format {}` has no effect on add, which writes a profile",
+                args.format
+            )
+        }
         Some(Action::Add(add_args)) => add(add_args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shipped devices, those on disk in place of shipped ones of their id, and then one's own.
-fn known() -> Vec<Device> {
-    let own = inputs::own_devices();
+/// Shipped devices, those on disk in place of shipped ones of their id, and then one's own; and what could not be read.
+fn known() -> (Vec<Device>, Vec<String>) {
+    let (own, unusable) = inputs::own_devices();
     let shipped = hardware::all().iter().map(|shipped| {
         let replaced = own.iter().find(|device| device.id == shipped.id);
         replaced.unwrap_or(shipped).clone()
@@ -134,7 +156,7 @@ fn known() -> Vec<Device> {
         .filter(|device| known.iter().all(|one| one.id != device.id));
     let new: Vec<Device> = new.cloned().collect();
     known.extend(new);
-    known
+    (known, unusable)
 }
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
@@ -143,7 +165,8 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
         "{:<20} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
         "GPU", "GiB", "bandwidth", "bf16 TF", "fp8 TF", "SMs", "NVLink", "W", "$/h"
     )?;
-    for device in &known() {
+    let (known, unusable) = known();
+    for device in &known {
         let fp8 = device
             .peaks
             .fp8
@@ -174,6 +197,9 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
         out,
         "`plimsoll hw show GPU` for one in full, `plimsoll hw add` for your own."
     )?;
+    for why in unusable {
+        writeln!(out, "left out: {}", visible(&why))?;
+    }
     Ok(())
 }
 
@@ -218,6 +244,7 @@ fn show_text(device: &Device, out: &mut dyn Write) -> anyhow::Result<()> {
         ("L2 cache", format_bytes(device.l2)),
         ("SMs", device.sm_count.to_string()),
         ("NVLink", device.nvlink.map_or("none".to_string(), format_rate)),
+        ("GPUs a node", device.gpus_per_node.to_string()),
         ("PCIe", format_rate(device.pcie)),
         ("power", format!("{} W", device.tdp_w)),
         ("price", price),
@@ -243,6 +270,7 @@ fn device_json(device: &Device) -> Value {
         "l2_bytes": device.l2.0,
         "sm_count": device.sm_count,
         "nvlink_bytes_s": device.nvlink.map(|rate| rate.0),
+        "gpus_per_node": device.gpus_per_node,
         "pcie_bytes_s": device.pcie.0,
         "tdp_w": device.tdp_w,
         "usd_per_hour": device.price.as_ref().map(|price| price.usd_per_hour),
@@ -298,155 +326,6 @@ fn read_report(from: &str) -> anyhow::Result<nvidia_smi::Report> {
         path => std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?,
     };
     nvidia_smi::parse(&text).with_context(|| format!("cannot use {from}"))
-}
-
-/// The text of the profile: flags first, then the report, then the recognised card.
-fn draft(
-    args: &AddArgs,
-    report: Option<&nvidia_smi::Report>,
-    known: Option<&Device>,
-) -> anyhow::Result<String> {
-    let id = match (&args.id, known, report) {
-        (Some(id), _, _) => id.to_uppercase().replace([' ', '_'], "-"),
-        (None, Some(known), _) => format!("MY-{}", known.id),
-        (None, None, Some(report)) => report.product.to_uppercase().replace([' ', '_'], "-"),
-        (None, None, None) => bail!("give an id, like `plimsoll hw add MY-GPU-48GB …`, or --from a report"),
-    };
-    if !id
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
-    {
-        bail!("the id {id} may have letters, digits, `-` and `.` only: it names a file");
-    }
-    let or_known = |flag: &Option<String>, of: &dyn Fn(&Device) -> Option<String>| {
-        flag.clone().or_else(|| known.and_then(of))
-    };
-    let architecture = report
-        .and_then(|report| report.architecture)
-        .map(Architecture::name);
-    let vendor = report.map(|_| "nvidia".to_string());
-    let sections = [
-        (
-            "",
-            vec![
-                ("id", Some(id)),
-                (
-                    "name",
-                    args.name
-                        .clone()
-                        .or_else(|| report.map(|report| report.product.clone()))
-                        .or_else(|| args.id.clone()),
-                ),
-                (
-                    "vendor",
-                    args.vendor
-                        .clone()
-                        .or(vendor)
-                        .or_else(|| Some("nvidia".to_string())),
-                ),
-                (
-                    "architecture",
-                    args.architecture.clone().or_else(|| {
-                        known
-                            .map(|known| known.architecture.name())
-                            .or(architecture)
-                            .map(str::to_string)
-                    }),
-                ),
-            ],
-        ),
-        (
-            "memory",
-            vec![
-                (
-                    "visible",
-                    args.visible
-                        .clone()
-                        .or_else(|| report.map(|report| format_bytes(report.visible_memory()))),
-                ),
-                (
-                    "bandwidth",
-                    or_known(&args.bandwidth, &|known| {
-                        Some(format_rate(known.memory_bandwidth))
-                    }),
-                ),
-                ("l2", or_known(&args.l2, &|known| Some(format_bytes(known.l2)))),
-            ],
-        ),
-        (
-            "peak",
-            vec![
-                (
-                    "bf16",
-                    or_known(&args.bf16, &|known| Some(format_flops(known.peaks.bf16))),
-                ),
-                (
-                    "fp8",
-                    or_known(&args.fp8, &|known| known.peaks.fp8.map(format_flops)),
-                ),
-                (
-                    "int8",
-                    or_known(&args.int8, &|known| known.peaks.int8.map(format_flops)),
-                ),
-                (
-                    "fp4",
-                    or_known(&args.fp4, &|known| known.peaks.fp4.map(format_flops)),
-                ),
-            ],
-        ),
-        (
-            "link",
-            vec![
-                (
-                    "nvlink",
-                    or_known(&args.nvlink, &|known| known.nvlink.map(format_rate)),
-                ),
-                (
-                    "pcie",
-                    or_known(&args.pcie, &|known| Some(format_rate(known.pcie))),
-                ),
-            ],
-        ),
-        (
-            "power",
-            vec![(
-                "tdp",
-                args.tdp
-                    .clone()
-                    .or_else(|| {
-                        report
-                            .and_then(|report| report.power_w)
-                            .map(|watts| format!("{watts} W"))
-                    })
-                    .or_else(|| known.map(|known| format!("{} W", known.tdp_w))),
-            )],
-        ),
-    ];
-    let source = match (report, known) {
-        (Some(_), Some(known)) => format!(
-            "Source: nvidia-smi -q for memory (times {}) and power, {} for the rest.",
-            nvidia_smi::VISIBLE_SHARE,
-            known.id
-        ),
-        (Some(_), None) => "Source: nvidia-smi -q and flags of `plimsoll hw add`.".to_string(),
-        (None, _) => "Source: flags of `plimsoll hw add`; say here which datasheet and its date.".to_string(),
-    };
-    let mut text = format!("# {source}\n");
-    for (section, keys) in sections {
-        if !section.is_empty() {
-            text += &format!("\n[{section}]\n");
-        }
-        for (key, value) in keys {
-            if let Some(value) = value {
-                text += &format!("{key} = {}\n", toml::Value::String(value));
-            }
-        }
-        if section == "peak" {
-            let count = args.sm_count.or(known.map(|known| known.sm_count));
-            text += &count.map_or(String::new(), |count| format!("sm_count = {count}\n"));
-        }
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -1,0 +1,60 @@
+//! `--for-rate`: the fleet that a rate needs, by the knee of one replica.
+
+use crate::analysis::knee::Demand;
+use crate::config::Resolved;
+use crate::report::Sizing;
+use crate::workload::Arrivals;
+
+/// What to count replicas for.
+#[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Sizing")]
+pub struct SizingFlags {
+    /// Count the replicas, and their cost, that so many requests per second need in all.
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub for_rate: Option<f64>,
+    /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
+    #[arg(
+        long,
+        value_name = "USD",
+        requires = "for_rate",
+        allow_negative_numbers = true
+    )]
+    pub price: Option<f64>,
+}
+
+impl SizingFlags {
+    /// Checks the flags.
+    ///
+    /// # Errors
+    /// A rate or a price that is none.
+    pub(super) fn check(self) -> anyhow::Result<SizingFlags> {
+        super::rate("--for-rate", self.for_rate)?;
+        if let Some(price) = self.price
+            && !(0.0..1e6).contains(&price)
+        {
+            anyhow::bail!("--price {price} is not a price: write US dollars per GPU-hour, --price 2.99");
+        }
+        Ok(self)
+    }
+
+    /// What was asked, for this scenario's replica.
+    pub(super) fn of(self, resolved: &Resolved) -> Option<Sizing> {
+        let rate = self.for_rate?;
+        let list = resolved.device.price.as_ref();
+        let price_source = match (self.price, list) {
+            (None, Some(list)) => Some(format!("assumed list price of {}", list.date)),
+            _ => None,
+        };
+        Some(Sizing {
+            demand: Demand {
+                rate,
+                gpus_per_replica: resolved.placement.tensor_parallel,
+                usd_per_gpu_hour: self.price.or(list.map(|list| list.usd_per_hour)),
+            },
+            gpu: resolved.device.id.clone(),
+            price_source,
+            slows_a_trace: matches!(resolved.scenario.workload.arrivals, Arrivals::Replay { .. }),
+            fleet: None,
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! What decides whether a model fits, judged as a whole run's input is: the same keys, defaults and refusals.
+//!
+//! Left out: traffic, promises and step times, which a scenario may hold and memory does not depend on.
+
+use super::diagnostic::Diagnostics;
+use super::document::{Document, Source};
+use super::files::Files;
+use super::judge::{Judge, Provenance};
+use super::raw::RawCluster;
+use super::{formats, machine, ranks, serving};
+use crate::engine::memory::MemoryOptions;
+use crate::hardware::Device;
+use crate::model::ModelShape;
+
+/// A model on a GPU under an engine's flags, before memory is planned.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    /// The GPU.
+    pub device: Device,
+    /// The model in the formats that are asked for.
+    pub model: ModelShape,
+    /// The engine profile whose defaults apply, `vllm@0.33`.
+    pub profile: String,
+    /// What of the flags decides memory.
+    pub options: MemoryOptions,
+    /// Every value's source, in the order of resolution.
+    pub provenance: Vec<Provenance>,
+    /// Sentences that belong beside the result.
+    pub notes: Vec<String>,
+}
+
+/// Judges the machine's part of an input. Pipeline stages are counted here, though no run simulates them yet.
+///
+/// # Errors
+/// Every problem that could be found.
+pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, Diagnostics> {
+    document.remove("sweep");
+    let (mut judge, raw) = Judge::new(document);
+    let mut model = machine::model(&mut judge, &raw.model, files);
+    let device = machine::device(&mut judge, &raw.cluster, files);
+    if let (Some(model), Some(device)) = (&mut model, &device) {
+        formats::check(&mut judge, &raw.model, model, device);
+    }
+    let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw.cluster, model.as_ref());
+    let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    let (Some(model), Some(device), true) = (model, device, judge.problems.is_empty()) else {
+        return Err(Diagnostics(judge.problems));
+    };
+    judge
+        .notes
+        .extend(ranks::rank_notes(&model, &device, tensor_parallel));
+    let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model);
+    judge.notes.extend(formats::kv_note(kv_dtype, &device));
+    if pipeline_parallel > 1 {
+        judge.notes.push(format!(
+            "{pipeline_parallel} stages: the fullest one is counted, roughly; run, knee and sweep do not model stages yet"
+        ));
+    }
+    if raw.cluster.calibration.is_some() {
+        let name = judge.document.name_of("cluster.calibration");
+        judge.notes.push(format!(
+            "{name} has no effect here: a calibration tells time, not memory"
+        ));
+    }
+    let options = MemoryOptions {
+        pipeline_parallel,
+        ..flags.memory_options(tensor_parallel, kv_dtype)
+    };
+    Ok(Capacity {
+        device,
+        model,
+        profile: flags.profile(),
+        options,
+        provenance: judge.provenance,
+        notes: judge.notes,
+    })
+}
+
+/// Ranks and stages of one replica.
+fn layout(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> (u32, u32) {
+    let mut count = |key: &str, given| {
+        judge.count(
+            key,
+            given,
+            (1, 1024),
+            1,
+            Source::Assumption("one GPU".to_string()),
+        )
+    };
+    let tensor_parallel = count("cluster.tensor_parallel_size", raw.tensor_parallel_size);
+    let stages = count("cluster.pipeline_parallel_size", raw.pipeline_parallel_size);
+    let key = "cluster.pipeline_parallel_size";
+    if let Some(layers) = model.map(ModelShape::layer_count)
+        && stages > layers
+    {
+        judge.wrong(
+            key,
+            "is larger than the model is deep",
+            format!("it has only {layers} layers to share"),
+        );
+    }
+    let key = "cluster.replicas";
+    if let Some(replicas) = raw.replicas.map(|given| judge.required(key, given, (1, 1 << 16)))
+        && replicas > 1
+    {
+        judge.notes.push(format!(
+            "one of the {replicas} replicas is counted: each has GPUs of its own"
+        ));
+    }
+    let key = "cluster.data_parallel_size";
+    if let Some(engines) = raw.data_parallel_size
+        && judge.required(key, engines, (1, 1 << 16)) > 1
+    {
+        judge.notes.push(format!(
+            "one of the {} data-parallel engines is counted, without experts each needs what one alone does",
+            engines.0
+        ));
+    }
+    (tensor_parallel, stages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{NoFiles, resolve};
+
+    fn document(engine: &str) -> Document {
+        let text = format!(
+            "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\n{engine}\n\
+             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+        );
+        Document::parse("test.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn a_model_fits_here_as_it_does_in_a_run() {
+        for engine in [
+            "",
+            "profile = \"vllm@0.11\"",
+            "max_num_seqs = 8\nmax_model_len = 512",
+            "enforce_eager = true",
+            "performance_mode = \"throughput\"",
+            "enable_chunked_prefill = false\nmax_model_len = 20000",
+        ] {
+            let alone = capacity(document(engine), &NoFiles).unwrap();
+            let plan = crate::engine::memory::plan(&alone.device, &alone.model, &alone.options).unwrap();
+            let run = resolve(document(engine), &NoFiles).unwrap();
+            assert_eq!(
+                Some(plan.num_gpu_blocks),
+                run.memory.map(|plan| plan.num_gpu_blocks),
+                "{engine}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_flags_of_another_version_are_refused_as_a_run_refuses_them() {
+        let input = document("profile = \"vllm@0.11\"\nwatermark = 0.1\ngpu_memory_utilization = 92");
+        let refused = |problems: Diagnostics| {
+            problems
+                .0
+                .into_iter()
+                .map(|problem| problem.message)
+                .collect::<Vec<_>>()
+        };
+        let here = refused(capacity(input.clone(), &NoFiles).unwrap_err());
+        assert_eq!(here.len(), 2, "{here:?}");
+        assert_eq!(here, refused(resolve(input, &NoFiles).map(|_| ()).unwrap_err()));
+    }
+}

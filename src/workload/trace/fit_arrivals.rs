@@ -1,0 +1,266 @@
+//! When requests of a trace arrive: a rate curve, and gamma gaps within its pieces.
+//!
+//! A coarse curve, a few dozen pieces, keeps the hours of a day. Where the counts of arrivals in seconds to a minute vary
+//! more than gamma gaps of any one shape would have them, the trace has bursts that last: then the curve is as fine as
+//! the number of requests allows, every count rounded so that no single request shows. Left out: laws of bursts. One that
+//! was fitted (switching on and off) had the dispersions and not the latency, which the largest burst alone decides.
+
+use super::describe::{dispersion, find_grid, variation};
+use super::fit::{TWIN_MIN, TWIN_SEED, three_figures};
+use super::twin;
+use crate::workload::Request;
+
+/// Lengths of a piece that are tried, in seconds, shortest first.
+const PIECES_S: [f64; 11] = [
+    5.0, 10.0, 20.0, 30.0, 60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
+];
+/// A day: longer traces are folded onto one.
+const DAY_S: f64 = 86_400.0;
+/// Windows in which counts of arrivals are compared with the twin's, in seconds.
+const DISPERSION_WINDOWS_S: [f64; 3] = [1.0, 10.0, 60.0];
+/// Root mean square of the logarithmic errors of dispersions up to which a coarse curve will do.
+const MISFIT_MAX: f64 = 0.15;
+
+/// How fine a rate curve may be.
+struct Grain {
+    /// Most pieces.
+    pieces_max: f64,
+    /// Requests that a piece holds on average, at least.
+    piece_requests: f64,
+    /// Every piece holds a multiple of so many.
+    round_to: f64,
+}
+
+/// A day curve.
+const COARSE: Grain = Grain {
+    pieces_max: 96.0,
+    piece_requests: 50.0,
+    round_to: 1.0,
+};
+/// Bursts, one by one. Pieces hold few requests, so that none of them may show in a count.
+const FINE: Grain = Grain {
+    pieces_max: 720.0,
+    piece_requests: 10.0,
+    round_to: 5.0,
+};
+
+/// A rate that follows a curve, with gamma gaps in operational time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FittedArrivals {
+    /// Length of a piece in seconds.
+    pub piece_s: f64,
+    /// requests/s in each piece.
+    pub rates: Vec<f64>,
+    /// Shape of the gamma law: 1 is Poisson, below 1 burstier.
+    pub burstiness: f64,
+    /// Distance of the grid that the trace's times sit on, in seconds.
+    pub grid_s: Option<f64>,
+    /// Whether several days were folded onto one.
+    pub folded: bool,
+    /// Pieces hold multiples of so many requests, where the curve is fine.
+    pub rounded_to: Option<u32>,
+}
+
+/// Fits the rate curve and the burstiness within it; `None` where all requests arrive at once.
+pub(super) fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
+    let times: Vec<f64> = requests.iter().map(|request| request.arrival.seconds()).collect();
+    let span_s = times.last().copied().filter(|&span| span > 0.0)?;
+    let grid_s = find_grid(&times);
+    let windows = windows(&times, grid_s);
+    let fit = |grain: &Grain| {
+        let folded = span_s >= 2.0 * DAY_S;
+        let (piece_s, rates) = rate_curve(&times, span_s, folded, grain);
+        let (burstiness, misfit) = fit_burstiness(&times, piece_s, &rates, &windows);
+        let rounded_to = (grain.round_to > 1.0).then_some(grain.round_to as u32);
+        let fitted = FittedArrivals {
+            piece_s,
+            rates,
+            burstiness,
+            grid_s,
+            folded,
+            rounded_to,
+        };
+        (fitted, misfit)
+    };
+    let (coarse, misfit) = fit(&COARSE);
+    if misfit < MISFIT_MAX {
+        return Some(coarse);
+    }
+    // Bursts that last seconds to a minute are no renewal process: no shape of gaps has their counts in all windows.
+    let (fine, finer) = fit(&FINE);
+    Some(if fine.piece_s < coarse.piece_s && finer < misfit {
+        fine
+    } else {
+        coarse
+    })
+}
+
+/// Windows that counts are compared in, each with the trace's index of dispersion.
+fn windows(times: &[f64], grid_s: Option<f64>) -> Vec<(f64, f64)> {
+    let lengths = match grid_s {
+        Some(grid) => [2.0, 4.0, 10.0].map(|ticks| ticks * grid),
+        None => DISPERSION_WINDOWS_S,
+    };
+    let index = |window_s: f64| dispersion(times, window_s, -grid_s.unwrap_or(0.0) / 2.0);
+    let seen = lengths
+        .into_iter()
+        .filter_map(|window_s| Some((window_s, index(window_s)?)));
+    seen.filter(|&(_, index)| index > 0.0).collect()
+}
+
+/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate.
+fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, Vec<f64>) {
+    let cycle_s = if folded { DAY_S } else { span_s };
+    let fits = |&piece: &f64| {
+        piece * grain.pieces_max >= cycle_s && times.len() as f64 * piece / cycle_s >= grain.piece_requests
+    };
+    let nominal_s = PIECES_S
+        .into_iter()
+        .find(fits)
+        .unwrap_or(cycle_s / grain.pieces_max)
+        .min(cycle_s);
+    let pieces = (cycle_s / nominal_s).round().max(1.0);
+    // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess is below 0.1 s in all.
+    let piece_s = (cycle_s / pieces * 1000.0).ceil() / 1000.0;
+    let mut counts = vec![0.0f64; pieces as usize];
+    for &time in times {
+        let within = if folded { time % DAY_S } else { time };
+        counts[((within / piece_s) as usize).min(pieces as usize - 1)] += 1.0;
+    }
+    round_counts(&mut counts, grain.round_to);
+    let whole_days = (span_s / DAY_S).floor();
+    let observed_s = |index: usize| {
+        let start = index as f64 * piece_s;
+        let rest = (span_s - whole_days * DAY_S - start).clamp(0.0, piece_s);
+        if folded {
+            whole_days * piece_s + rest
+        } else {
+            piece_s
+        }
+    };
+    let rates = counts
+        .iter()
+        .enumerate()
+        .map(|(index, count)| three_figures(count / observed_s(index)))
+        .collect();
+    (piece_s, rates)
+}
+
+/// The gamma shape whose twin has the trace's dispersion of counts in several windows.
+///
+/// The moment of the gaps alone (κ = 1/CV²) is led astray by clock grids and by a few long pauses; counts over seconds
+/// to a minute are what a queue feels. Where the trace is too short for counts, gaps in operational time decide. The second
+/// number is the root mean square of the logarithmic errors of the dispersions.
+fn fit_burstiness(times: &[f64], piece_s: f64, rates: &[f64], windows: &[(f64, f64)]) -> (f64, f64) {
+    if windows.is_empty() {
+        let cv = variation(&operational_gaps(times, piece_s, rates)).unwrap_or(1.0);
+        return (three_figures((1.0 / (cv * cv)).clamp(0.01, 100.0)), 0.0);
+    }
+    let count = times.len().clamp(20_000, TWIN_MIN);
+    let misfit = |log_shape: f64| -> f64 {
+        let drawn = twin::arrivals(piece_s, rates, log_shape.exp(), count, TWIN_SEED);
+        let term = |&(window_s, index): &(f64, f64)| {
+            dispersion(&drawn, window_s, 0.0).map_or(0.0, |twin| (twin.max(1e-9) / index).ln().powi(2))
+        };
+        windows.iter().map(term).sum()
+    };
+    let best = |from: f64, step: f64, count: u32| {
+        (0..=count)
+            .map(|i| from + step * f64::from(i))
+            .map(|at| (misfit(at), at))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .expect("a search looks at one shape at least")
+    };
+    let (low, high) = (0.01f64.ln(), 50f64.ln());
+    let coarse_step = (high - low) / 16.0;
+    let (_, coarse) = best(low, coarse_step, 16);
+    let (misfit, shape) = best(coarse - coarse_step, coarse_step / 6.0, 12);
+    (three_figures(shape.exp()), (misfit / windows.len() as f64).sqrt())
+}
+
+/// Gaps measured by how many arrivals the rate curve expects in them.
+fn operational_gaps(times: &[f64], piece_s: f64, rates: &[f64]) -> Vec<f64> {
+    let mut before = vec![0.0];
+    for rate in rates {
+        before.push(before[before.len() - 1] + rate * piece_s);
+    }
+    let cycle_s = piece_s * rates.len() as f64;
+    let expected = |time: f64| {
+        let (rounds, within) = ((time / cycle_s).floor(), time % cycle_s);
+        let piece = ((within / piece_s) as usize).min(rates.len() - 1);
+        rounds * before[rates.len()] + before[piece] + rates[piece] * (within - piece as f64 * piece_s)
+    };
+    times
+        .windows(2)
+        .map(|pair| expected(pair[1]) - expected(pair[0]))
+        .collect()
+}
+
+/// Rounds counts to multiples of `unit` and keeps their sum, but for less than one unit: what one piece gains the next
+/// ones lose.
+fn round_counts(counts: &mut [f64], unit: f64) {
+    let mut owed = 0.0;
+    for count in counts.iter_mut().filter(|count| **count > 0.0) {
+        let rounded = ((*count + owed) / unit).round().max(0.0) * unit;
+        owed += *count - rounded;
+        *count = rounded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shape_of_gamma_gaps_is_found_again() {
+        for shape in [0.3, 1.0, 4.0] {
+            let times = twin::arrivals(60.0, &[5.0, 10.0], shape, 30_000, 99);
+            let (found, misfit) = fit_burstiness(&times, 60.0, &[5.0, 10.0], &windows(&times, None));
+            assert!(
+                (found / shape).ln().abs() < 0.2 && misfit < MISFIT_MAX,
+                "{shape}: {found}, {misfit}"
+            );
+        }
+    }
+
+    #[test]
+    fn rounded_counts_keep_their_sum_and_hide_single_requests() {
+        let mut counts: Vec<f64> = (0..400).map(|i| f64::from(i * 7 % 13)).collect();
+        let sum: f64 = counts.iter().sum();
+        let empty = counts.iter().filter(|count| **count == 0.0).count();
+        round_counts(&mut counts, 5.0);
+        assert!(counts.iter().all(|count| count % 5.0 == 0.0));
+        assert!((counts.iter().sum::<f64>() - sum).abs() < 5.0);
+        assert!(counts.iter().filter(|count| **count == 0.0).count() >= empty);
+    }
+
+    /// Bursts of 20 s in silences of 40 s, each burst of a size of its own.
+    fn bursty() -> Vec<f64> {
+        let sizes = (0..60).map(|burst: u32| 60 + burst * 37 % 200);
+        let burst = |(at, size): (usize, u32)| {
+            (0..size).map(move |i| at as f64 * 60.0 + 20.0 * f64::from(i) / f64::from(size))
+        };
+        sizes.enumerate().flat_map(burst).collect()
+    }
+
+    #[test]
+    fn bursts_that_last_get_a_finer_curve_and_steady_arrivals_do_not() {
+        let fitted = |times: &[f64]| {
+            let lengths = vec![(10, 10); times.len()];
+            fit_arrivals(&twin::requests(times, &lengths, None, 0)).unwrap()
+        };
+        let bursts = bursty();
+        let fine = fitted(&bursts);
+        assert!(fine.piece_s < 15.0 && fine.rounded_to == Some(5), "{fine:?}");
+        let drawn = twin::arrivals(fine.piece_s, &fine.rates, fine.burstiness, bursts.len(), 3);
+        for window_s in DISPERSION_WINDOWS_S {
+            let [trace, twin] = [&bursts, &drawn].map(|times| dispersion(times, window_s, 0.0).unwrap());
+            assert!((twin / trace).ln().abs() < 0.25, "{window_s} s: {trace} {twin}");
+        }
+        let steady = fitted(&twin::arrivals(300.0, &[4.0, 8.0], 1.0, 12_000, 5));
+        assert!(
+            steady.rounded_to.is_none() && steady.piece_s >= 30.0,
+            "{steady:?}"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! Ctrl-C on the real binary: what was finished is printed and marked, the exit code is 130, and no half file stays.
+//!
+//! Nothing here waits for a clock. A command is interrupted once it has said or taken in something, which it does before
+//! work that would last for minutes.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A command that runs in a folder of its own.
+struct Running {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Running {
+    fn start(words: &str) -> Running {
+        let folder = tempfile::tempdir().unwrap();
+        let child = command(folder.path(), words).spawn().unwrap();
+        Running { folder, child }
+    }
+
+    /// Waits for its first word on stderr: it has read its input then, and listens.
+    fn has_spoken(mut self) -> Running {
+        let mut stderr = BufReader::new(self.child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.starts_with("note: "), "{line}");
+        // The rest is read, lest the pipe fill up, when the command has ended.
+        self.child.stderr = Some(stderr.into_inner());
+        self
+    }
+
+    fn interrupt(&self) {
+        let killed = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+    }
+
+    /// Demands that it ended as interrupted and left no half file; gives what it printed, and its folder.
+    fn ended(self) -> (String, tempfile::TempDir) {
+        let Running { folder, child } = self;
+        let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+        let printed = String::from_utf8(stdout).unwrap();
+        assert_eq!(status.code(), Some(130), "{printed}");
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(!name.ends_with(".partial"), "{name} was left");
+        }
+        (printed, folder)
+    }
+}
+
+fn command(folder: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command
+        .args(shlex::split(words).unwrap())
+        .current_dir(folder)
+        .env("SOURCE_DATE_EPOCH", "1767225600")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// "h100" fits several cards, which is said before anything is simulated.
+const MACHINE: &str =
+    "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --input-len 512 --output-len 64";
+
+#[test]
+fn a_run_prints_what_was_simulated_and_says_so() {
+    let long = format!("run {MACHINE} --request-rate 10 --num-prompts 50000000");
+    let running = Running::start(&long).has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(printed.starts_with("INTERRUPTED"), "{printed}");
+
+    let running = Running::start(&format!("{long} --format json -o out.json --save-result")).has_spoken();
+    running.interrupt();
+    let (printed, folder) = running.ended();
+    assert_eq!(printed, "");
+    let text = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["plimsoll"]["interrupted"], true, "{text}");
+}
+
+#[test]
+fn a_search_claims_no_more_than_it_tried() {
+    let running = Running::start(&format!(
+        "knee {MACHINE} --goodput ttft:500 tpot:50 --precision 0.0005 --for-rate 100 --format json"
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(json["interrupted"], true);
+    assert!(json["sizing"]["replicas"].is_null(), "{printed}");
+}
+
+#[test]
+fn a_sweep_keeps_the_runs_that_were_finished_and_goes_on_from_them() {
+    const RUNS: usize = 24;
+    let words = format!(
+        "sweep {MACHINE} --request-rate 10 --num-prompts 30000 -S seed 1..{RUNS} step 1 --format jsonl -o kept.jsonl"
+    );
+    let running = Running::start(&words).has_spoken();
+    let kept = running.folder.path().join("kept.jsonl");
+    let finished = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
+    while finished(&kept) == 0 {
+        std::thread::yield_now();
+    }
+    running.interrupt();
+    let (_, folder) = running.ended();
+    let text = std::fs::read_to_string(&kept).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!((1..RUNS).contains(&lines.len()), "{} lines", lines.len());
+    for line in &lines {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+    let again = command(folder.path(), &words).output().unwrap();
+    let told = String::from_utf8(again.stderr).unwrap();
+    assert!(
+        told.contains(&format!("already holds {} run", lines.len())),
+        "{told}"
+    );
+    assert_eq!(finished(&kept), RUNS);
+}
+
+#[test]
+fn a_sweep_without_a_file_prints_a_row_for_every_cell_finished_or_not() {
+    let running = Running::start(&format!(
+        "sweep {MACHINE} --num-prompts 50000000 -L request-rate 5,10,15 --format csv"
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    let rows: Vec<&str> = printed.lines().skip(1).collect();
+    assert!(
+        rows.len() == 3 && rows.iter().all(|row| row.ends_with("not_run")),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_dry_run_of_many_cells_prints_nothing_half() {
+    let running = Running::start(&format!(
+        "sweep {MACHINE} --request-rate 10 -S seed 1..1500 step 1 --dry-run"
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert_eq!(printed, "");
+}
+
+#[test]
+fn a_validation_scores_the_rows_that_it_came_to() {
+    let mut running = Running::start("validate /dev/stdin --no-interval");
+    let table = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/results/table.csv"
+    ))
+    .unwrap();
+    let (head, rows) = table.split_once('\n').unwrap();
+    // More than a pipe holds: when it is written, the command is reading, and listens.
+    let mut long = format!("{head}\n");
+    while long.len() < 1 << 18 {
+        long += rows;
+    }
+    let mut stdin = running.child.stdin.take().unwrap();
+    stdin.write_all(long.as_bytes()).unwrap();
+    running.interrupt();
+    drop(stdin);
+    let (printed, _) = running.ended();
+    assert!(printed.starts_with("INTERRUPTED after 0 of "), "{printed}");
+}
+
+#[test]
+fn a_fit_has_nothing_to_show_and_ends_at_once() {
+    let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernels");
+    let mut files: Vec<String> = std::fs::read_dir(tables)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().to_string_lossy().into_owned())
+        .filter(|path| path.ends_with(".csv"))
+        .collect();
+    files.sort();
+    let running = Running::start(&format!(
+        "calibrate {} --gpu h100 --draws 200 -o fitted.toml",
+        files.join(" ")
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (printed, folder) = running.ended();
+    assert_eq!(printed, "");
+    assert!(!folder.path().join("fitted.toml").exists());
+}
+
+#[test]
+fn a_second_ctrl_c_ends_what_does_not_stop() {
+    // Nobody reads the rows, so the command hangs in writing them and never comes to its next safe point.
+    let mut running = Running::start(&format!(
+        "run {MACHINE} --request-rate 10 --num-prompts 20000 --format csv"
+    ));
+    let mut stdout = running.child.stdout.take().unwrap();
+    let mut first = [0];
+    stdout.read_exact(&mut first).unwrap();
+    running.interrupt();
+    running.interrupt();
+    let status = running.child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+}
