@@ -35,6 +35,7 @@ pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
     let key = "cluster.pipeline_parallel_size";
     if let Some(count) = raw.pipeline_parallel_size
         && judge.required(key, count, (1, 1 << 16)) > 1
+        && !judge.is_wrong(&[key])
     {
         let help = "simulate one stage's share, or use tensor parallelism";
         judge.wrong_help(key, "must be 1", "pipeline parallelism is not modelled yet", help);
@@ -53,7 +54,7 @@ pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
 fn data_parallel(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> Option<u32> {
     let key = "cluster.data_parallel_size";
     let engines = judge.required(key, raw.data_parallel_size?, (1, REPLICAS_MAX));
-    if engines <= 1 {
+    if engines <= 1 || judge.is_wrong(&[key]) {
         return None;
     }
     if raw.replicas.is_some() || raw.router.is_some() {
