@@ -134,7 +134,10 @@ fn parameters(runs: &[Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter>
             0.5,
         ));
     }
-    let is_ttft = |run: &Run| run.measured.iter().any(|(figure, _)| *figure == Figure::TtftP50);
+    let is_ttft = |run: &Run| {
+        let mut figures = run.measured.iter();
+        figures.any(|(figure, _)| !run.is_offline && matches!(figure, Figure::TtftP50 | Figure::TtftMean))
+    };
     if runs.iter().any(is_ttft) {
         all.push(Parameter::factor(
             "request_ms",

@@ -4,12 +4,14 @@
 //! ([`component`]), and what would narrow them ([`next`]). Law: the same inputs, options and version give the same
 //! calibration to the last digit.
 
+pub mod bench;
 pub mod component;
 pub mod forms;
 pub mod host;
 pub mod interval;
 pub mod next;
 pub mod observation;
+pub mod plan;
 pub mod runs;
 pub mod serving;
 pub mod solve;

@@ -12,13 +12,14 @@ use super::audit::read;
 use super::disk::Disk;
 use super::files;
 use super::terminal::Terminal;
+use crate::calibrate::plan::plan;
 use crate::calibrate::tables::TableError;
 use crate::report::chart::Picture;
 use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::Measured;
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, plan, predict, scores};
+use crate::validate::{Row, Score, predict, scores};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::plan::Plan;
 use super::predict::run_or_shorten;
+use crate::calibrate::plan::Plan;
 use crate::analysis::RunResult;
 use crate::config::Files;
 use crate::metrics::{Records, SeriesPoint};
