@@ -146,9 +146,17 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
         let value = said.document.get(key).and_then(toml::Value::as_str);
         value.map(str::to_owned)
     };
-    setup.model = text("model.name").or(setup.model.take());
+    let named = setup.model.take();
+    setup.model = text("model.name").or_else(|| named.clone());
+    if let (Some(said), Some(named)) = (&setup.model, &named)
+        && !is_same_model(said, named)
+    {
+        assumptions.push(format!("the model that it names, {named}, is {said}"));
+    }
     if setup.model.is_none() {
-        return Err("it does not name its model: add --model, or --serve-cmd \"vllm serve MODEL …\"".to_owned());
+        return Err(
+            "it does not name its model: add --model, or --serve-cmd \"vllm serve MODEL …\"".to_owned(),
+        );
     }
     match &setup.gpu {
         Some(gpu) if hardware::find(gpu.split('(').next().unwrap_or(gpu).trim()).is_ok() => {}
@@ -173,6 +181,17 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     setup.engine_version = said.version.clone().or(setup.engine_version.take());
     load(row, said)?;
     Ok(assumptions)
+}
+
+/// Whether two names mean one model: its maker may be left out, and a path ends in the name.
+fn is_same_model(one: &str, other: &str) -> bool {
+    let last = |name: &str| {
+        name.trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .map(str::to_lowercase)
+    };
+    last(one) == last(other)
 }
 
 /// The engine that a name means; endpoints such as `openai` are no engines.
@@ -269,9 +288,17 @@ fn resolved(
         let mut document = Document::parse("run.toml", &plan.scenario).map_err(|problem| problem.message)?;
         if row.tool == Tool::VllmLatency {
             // vLLM 0.33 `benchmarks/latency.py` sets it so; prompts repeat in every iteration.
-            document.set("engine.enable_prefix_caching", toml::Value::Boolean(false), "vllm bench latency");
+            document.set(
+                "engine.enable_prefix_caching",
+                toml::Value::Boolean(false),
+                "vllm bench latency",
+            );
         }
-        lay_over(&mut document, &said.document, row.setup.load != load_of(&said.document));
+        lay_over(
+            &mut document,
+            &said.document,
+            row.setup.load != load_of(&said.document),
+        );
         if let Some(recorded) = recorded {
             recorded.put(&mut document);
         }
@@ -279,7 +306,10 @@ fn resolved(
         resolve(document, &files).map_err(|problems| {
             let first = problems.0.first();
             first.map_or("it makes no valid scenario".to_owned(), |problem| {
-                let help = problem.help.first().map_or(String::new(), |help| format!("; {help}"));
+                let help = problem
+                    .help
+                    .first()
+                    .map_or(String::new(), |help| format!("; {help}"));
                 let label = match problem.label.as_str() {
                     "" => String::new(),
                     label => format!(": {label}"),
@@ -290,7 +320,8 @@ fn resolved(
     };
     match attempt(&planned) {
         Err(reason)
-            if reason.starts_with("does not fit: one request") && !planned.scenario.contains("max_model_len") =>
+            if reason.starts_with("does not fit: one request")
+                && !planned.scenario.contains("max_model_len") =>
         {
             let shorter = planned.with_context(row);
             Ok((attempt(&shorter).map_err(|_| reason)?, shorter))
@@ -305,12 +336,23 @@ fn lay_over(document: &mut Document, said: &Document, knows_load: bool) {
     let mut leaves = Vec::new();
     walk(said.table(), "", &mut leaves);
     for (key, value) in leaves {
-        let is_load = ["workload.arrivals", "workload.client.max_concurrency", "workload.num_prompts"]
-            .iter()
-            .any(|part| key.starts_with(part));
-        let is_run = !["sweep", "slo", "report", "assumed", "cluster.gpu", "workload.duration"]
-            .iter()
-            .any(|part| key.starts_with(part));
+        let is_load = [
+            "workload.arrivals",
+            "workload.client.max_concurrency",
+            "workload.num_prompts",
+        ]
+        .iter()
+        .any(|part| key.starts_with(part));
+        let is_run = ![
+            "sweep",
+            "slo",
+            "report",
+            "assumed",
+            "cluster.gpu",
+            "workload.duration",
+        ]
+        .iter()
+        .any(|part| key.starts_with(part));
         if is_run && !(is_load && knows_load) {
             document.set(&key, value, "what was said beside the file");
         }

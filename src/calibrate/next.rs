@@ -59,7 +59,8 @@ pub fn run(host: &HostFit) -> Option<String> {
             }
         }
     }
-    best.map(|(_, words)| words)
+    // Terms at the end of what is possible do not move whatever is measured.
+    best.filter(|(spread, _)| *spread >= 1.0).map(|(_, words)| words)
 }
 
 /// Batches that serving runs at.

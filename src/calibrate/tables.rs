@@ -125,6 +125,19 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     Ok(table)
 }
 
+/// Whether a header is one of the known ones.
+#[must_use]
+pub fn is_kernel_table(header: &str) -> bool {
+    let columns: Vec<&str> = header
+        .trim_start_matches('\u{feff}')
+        .split(',')
+        .map(str::trim)
+        .collect();
+    let has = |name: &str| columns.contains(&name);
+    let is_shaped = (has("n") && has("k") && has("m")) || (has("context") && has("batch"));
+    has("us") && (is_shaped || has("seqlen") || has("experts") || has("elements"))
+}
+
 /// Every selection that some row belongs to, in order; a table that cannot be read has none.
 #[must_use]
 pub fn selections(text: &str) -> BTreeSet<Selection> {

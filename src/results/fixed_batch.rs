@@ -14,10 +14,16 @@ pub(super) fn vllm(fields: &Fields<'_>, place: &str) -> Measured {
     let mut row = vllm_row(place);
     row.e2el.mean = fields.number("avg_latency");
     row.e2el.std = fields.number("std_latency");
-    if let Some(latencies) = fields.value("latencies").and_then(|_| fields.numbers("latencies")) {
+    if let Some(latencies) = fields
+        .value("latencies")
+        .and_then(|_| fields.numbers("latencies"))
+    {
         row.e2el.samples = Some(latencies.len() as u64);
     }
-    if let Some(percentiles) = fields.value("percentiles").and_then(|_| fields.object("percentiles")) {
+    if let Some(percentiles) = fields
+        .value("percentiles")
+        .and_then(|_| fields.object("percentiles"))
+    {
         for key in percentiles.own().keys() {
             match key.parse::<f64>() {
                 Ok(percent) if (0.0..=100.0).contains(&percent) => {
@@ -77,7 +83,11 @@ pub(super) fn sglang(fields: &Fields<'_>, place: &str) -> Measured {
         fields.count("input_len"),
         fields.count("output_len"),
     );
-    for (key, found) in [("batch_size", batch), ("input_len", input), ("output_len", output)] {
+    for (key, found) in [
+        ("batch_size", batch),
+        ("input_len", input),
+        ("output_len", output),
+    ] {
         if found.is_none() && fields.value(key).is_none() {
             fields.problem(key, "is missing: bench_one_batch writes it in every line");
         }
@@ -199,11 +209,6 @@ fn seconds_after(line: &str, word: &str) -> Option<f64> {
 
 /// The number that a text begins with, if it is finite and not negative.
 fn seconds(text: &str) -> Option<f64> {
-    let number = text
-        .trim_start()
-        .split([' ', ','])
-        .next()?
-        .parse::<f64>()
-        .ok()?;
+    let number = text.trim_start().split([' ', ',']).next()?.parse::<f64>().ok()?;
     (number.is_finite() && number >= 0.0).then_some(number)
 }

@@ -6,8 +6,8 @@ use super::error::Problems;
 use super::json::{self, Fields};
 use super::measured::Measured;
 use super::{
-    aiperf, block, console, course, fixed_batch, guidellm, inference_perf, inferencex, llmperf, sglang, table, trtllm,
-    vllm,
+    aiperf, block, console, course, fixed_batch, guidellm, inference_perf, inferencex, llmperf, sglang,
+    table, trtllm, vllm,
 };
 
 /// What a file that is nothing known is told.

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use super::predict::run_or_shorten;
-use crate::calibrate::plan::Plan;
 use crate::analysis::RunResult;
+use crate::calibrate::plan::Plan;
 use crate::config::Files;
 use crate::metrics::{Records, SeriesPoint};
 use crate::results::Measured;

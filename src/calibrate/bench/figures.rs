@@ -17,7 +17,7 @@ type Found = (Vec<(Figure, f64)>, Vec<String>);
 pub(super) fn of(row: &Measured, resolved: &Resolved) -> Found {
     let (mut found, mut left) = match row.setup.load {
         Load::StaticBatch { batch } => of_batch(row, batch, resolved),
-        Load::Closed { clients } => of_loop(row, clients <= FEW, true, CLOSED),
+        Load::Closed { clients } => of_loop(row, clients <= FEW, clients > FEW, CLOSED),
         Load::Open { rate } if !is_queue(row, rate) => of_loop(row, true, false, ""),
         Load::Trace => of_loop(row, true, false, ""),
         Load::Open { .. } => of_loop(row, false, true, SATURATED),
@@ -26,7 +26,10 @@ pub(super) fn of(row: &Measured, resolved: &Resolved) -> Found {
     found.retain(|(figure, value)| {
         let is_usable = value.is_finite() && *value > 0.0;
         if !is_usable {
-            left.push(format!("{}: it is {value}, which is no measurement", figure.name()));
+            left.push(format!(
+                "{}: it is {value}, which is no measurement",
+                figure.name()
+            ));
         }
         is_usable
     });
@@ -34,7 +37,8 @@ pub(super) fn of(row: &Measured, resolved: &Resolved) -> Found {
     (found, left)
 }
 
-const CLOSED: &str = "in a closed loop it is the wait behind other prompts, which the throughput holds already";
+const CLOSED: &str =
+    "in a closed loop it is the wait behind other prompts, which the throughput holds already";
 const SATURATED: &str = "above saturation it is the queue's, which grows with the run, and not the engine's";
 const BURST: &str = "all requests were sent at once: it is the queue's and not the engine's";
 
@@ -78,6 +82,9 @@ fn of_loop(row: &Measured, has_ttft: bool, has_throughput: bool, why: &str) -> F
     let rate = throughput(row);
     match rate {
         Some(rate) if has_throughput => found.push(rate),
+        Some(_) if matches!(row.setup.load, Load::Closed { .. }) => {
+            left.push("throughput: it follows from ttft, tpot and the limit in flight".to_owned());
+        }
         Some(_) => left.push("throughput: it is the offered rate, not the server's".to_owned()),
         None => {}
     }
@@ -103,7 +110,9 @@ fn throughput(row: &Measured) -> Option<(Figure, f64)> {
         .request_throughput
         .or(counted.map(|(completed, seconds)| completed as f64 / seconds));
     let requests = requests.map(|rate| (Figure::RequestThroughput, rate));
-    requests.or(outcome.output_throughput.map(|rate| (Figure::OutputThroughput, rate)))
+    requests.or(outcome
+        .output_throughput
+        .map(|rate| (Figure::OutputThroughput, rate)))
 }
 
 /// A fixed batch: its latency, or its passes where the tool tells them apart.
@@ -117,7 +126,10 @@ fn of_batch(row: &Measured, batch: u64, resolved: &Resolved) -> Found {
             Figure::E2elP50
         };
         return (
-            latency.map(|seconds| (figure, 1e3 * seconds)).into_iter().collect(),
+            latency
+                .map(|seconds| (figure, 1e3 * seconds))
+                .into_iter()
+                .collect(),
             left,
         );
     }

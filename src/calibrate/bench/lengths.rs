@@ -33,7 +33,10 @@ impl Recorded {
             .requests
             .iter()
             .map(|request| {
-                let start = request.start_s.zip(first).map_or(0.0, |(start, first)| start - first);
+                let start = request
+                    .start_s
+                    .zip(first)
+                    .map_or(0.0, |(start, first)| start - first);
                 let (input, output) = (request.input_tokens?, request.output_tokens);
                 (input >= 1.0 && output >= 1.0).then_some((start, input as u64, output as u64))
             })

@@ -5,6 +5,7 @@
 //! much cards, engines and campaigns differ.
 
 mod attention;
+mod c5;
 mod collective;
 mod experts;
 mod linear;
