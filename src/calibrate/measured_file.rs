@@ -117,6 +117,9 @@ fn took(calibration: &Calibration, products: usize, pages: usize) -> String {
     if pages > 0 {
         text += &format!("; decode attention as the probe fitted it to {pages} points");
     }
+    if !calibration.copies.is_empty() {
+        text += "; copies over the host link as it fitted them, which no step reads yet";
+    }
     for note in &provenance.notes {
         text += &format!("; note: {note}");
     }
@@ -131,7 +134,7 @@ fn left(table: &Table) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let unread: Vec<&str> = ["launch", "host_link", "disk", "peer"]
+    let unread: Vec<&str> = ["launch", "disk", "peer"]
         .into_iter()
         .filter(|block| table.contains_key(*block))
         .collect();

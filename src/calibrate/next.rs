@@ -89,6 +89,9 @@ fn candidates(block: Block) -> Vec<Kernel> {
             .step_by(2)
             .map(|log| Kernel::AllReduce(f64::from(1_u32 << log)))
             .collect(),
+        Block::Copy(_) => [4096.0, 65_536.0, 1e6, 16e6, 256e6]
+            .map(|bytes| Kernel::Copy { bytes, pieces: 1.0 })
+            .to_vec(),
     }
 }
 
@@ -145,6 +148,7 @@ fn prefills() -> Vec<Kernel> {
             kv_heads: 8,
             head_dim: 128,
             tokens,
+            prefix: 0,
             element_bytes: 2.0,
         })
     };

@@ -7,6 +7,7 @@
 mod attention;
 mod c5;
 mod collective;
+mod copies;
 mod experts;
 mod linear;
 
@@ -37,5 +38,6 @@ pub fn forms(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn F
         Block::DecodeAttention => attention::decode(device, base, false),
         Block::DecodeAttentionFp8 => attention::decode(device, base, true),
         Block::AllReduce(gpus) => collective::forms(gpus, device, base),
+        Block::Copy(direction) => copies::forms(direction, device, base),
     }
 }
