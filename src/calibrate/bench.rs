@@ -36,10 +36,10 @@ pub struct Taken {
     pub runs: Vec<Run>,
     /// What was taken of each row, and what had to be assumed.
     pub took: Vec<String>,
-    /// What was not, and why.
-    pub left: Vec<String>,
-    /// Rows of which nothing could be taken, with the reason and the remedy.
-    pub refused: Vec<String>,
+    /// What was not, and why: the place and the reason.
+    pub left: Vec<(String, String)>,
+    /// Rows of which nothing could be taken: the place, the reason and the remedy.
+    pub refused: Vec<(String, String)>,
 }
 
 /// Requests of a simulated open loop at most, where every one of them is drawn: more only cost time.
@@ -58,12 +58,11 @@ pub fn runs(file: &ResultFile, said: &Said, files: &dyn Files, input: usize) -> 
         match take(row, &place, said, files, input) {
             Ok((run, told)) => {
                 taken.took.push(format!("{place}: {}", told.took));
-                taken
-                    .left
-                    .extend(told.left.iter().map(|left| format!("{place}: {left}")));
+                let left = told.left.into_iter().map(|left| (place.clone(), left));
+                taken.left.extend(left);
                 taken.runs.push(run);
             }
-            Err(reason) => taken.refused.push(format!("{place}: {reason}")),
+            Err(reason) => taken.refused.push((place, reason)),
         }
     }
     taken
@@ -178,8 +177,21 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
         assumptions.push(format!("it does not name its engine: {}", said.engine));
     }
     setup.engine = Some(said.engine.clone());
-    setup.engine_version = said.version.clone().or(setup.engine_version.take());
+    let of_profile = text("engine.profile");
+    let of_profile = of_profile.and_then(|profile| Some(profile.split_once('@')?.1.to_owned()));
+    let version = said.version.clone().or(of_profile);
+    setup.engine_version = version.or(setup.engine_version.take());
+    if row.tool == Tool::VllmLatency && said.document.get("engine.enable_prefix_caching").is_none() {
+        assumptions.push(
+            "no prompt was cached, as the command has it of itself; versions before that did cache (say so by --scenario)"
+                .to_owned(),
+        );
+    }
+    if row.tool == Tool::Plimsoll {
+        assumptions.push("a prediction of this program stands for a measurement".to_owned());
+    }
     load(row, said)?;
+    check_lengths(row, &said.document)?;
     Ok(assumptions)
 }
 
@@ -234,6 +246,42 @@ fn load(row: &mut Measured, said: &Said) -> Result<(), String> {
         Load::StaticBatch { batch } => setup.num_prompts = Some(batch),
         Load::Open { .. } => setup.num_prompts = setup.num_prompts.map(|count| count.min(REQUESTS_MAX)),
         _ => {}
+    }
+    Ok(())
+}
+
+/// How far a law's mean may be from the file's, of the logarithm: means of a few hundred drawn lengths scatter less.
+const LENGTHS_APART: f64 = 0.2;
+
+/// Refuses lengths that are of another run: one command for several files is easily pasted.
+fn check_lengths(row: &Measured, document: &Document) -> Result<(), String> {
+    let number = |key: &str| {
+        document
+            .get(key)
+            .and_then(toml::Value::as_integer)
+            .map(|n| n as f64)
+    };
+    let of_law = |key: &str| {
+        number(&format!("workload.lengths.fixed.{key}")).or(number(&format!("workload.lengths.random.{key}")))
+    };
+    let prefix = number("workload.prefix.groups.prefix_len").unwrap_or(0.0);
+    let kinds = [
+        (
+            "prompts",
+            row.setup.input_tokens,
+            of_law("input_len").map(|tokens| tokens + prefix),
+        ),
+        ("answers", row.setup.output_tokens, of_law("output_len")),
+    ];
+    for (what, of_file, said) in kinds {
+        if let (Some(of_file), Some(said)) = (of_file, said)
+            && (said / of_file).ln().abs() > LENGTHS_APART
+        {
+            return Err(format!(
+                "its {what} have {of_file:.0} tokens in the mean, and {said:.0} are said beside it; write FILE= before a \
+                 --bench-cmd or --scenario that is for one file"
+            ));
+        }
     }
     Ok(())
 }

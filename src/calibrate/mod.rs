@@ -103,7 +103,12 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
     for block in &blocks {
         block.store(&mut calibration);
     }
-    let known_calibration = calibration.clone().over(&request.base);
+    let mut known_calibration = calibration.clone().over(&request.base);
+    if let Some(vllm) = known_calibration.host.get("vllm").cloned() {
+        // An engine without terms of its own starts from vLLM's, as a simulation of it does.
+        let hosts = &mut known_calibration.host;
+        hosts.entry(request.engine.clone()).or_insert(vllm);
+    }
     let known = host::Known {
         device: &request.device,
         calibration: &known_calibration,

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::Exit;
 use super::progress::Progress;
@@ -22,7 +22,7 @@ use crate::calibrate::component::Options;
 use crate::calibrate::observation::Block;
 use crate::calibrate::{Calibrated, Request, calibrate_while, tables};
 use crate::cost::Trust;
-use crate::cost::calibration::{self, Calibration, KernelFormat, Source};
+use crate::cost::calibration::{self, BlockEvidence, Calibration, KernelFormat, Source};
 use crate::hardware::Device;
 use crate::report::calibrated;
 use read::Read;
@@ -61,7 +61,7 @@ pub struct Args {
     /// Where parameters start and what stays of them: a shipped calibration or a file; by default the best for the GPU.
     #[arg(long, value_name = "NAME|FILE")]
     pub base: Option<String>,
-    /// Fit only these: gemm, attention, moe, allreduce, host; a part of a block's name, gemm.bf16, too.
+    /// Fit only these: gemm, attention, moe, allreduce, copy, host; a part of a block's name, gemm.bf16, too.
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub only: Vec<String>,
     /// Seek one factor on the bandwidth of products, from the end-to-end runs of this GPU, or of the one named.
@@ -226,20 +226,7 @@ fn base(args: &Args, device: &Device) -> anyhow::Result<Calibration> {
     let Some(name) = &args.base else {
         return Ok(calibration::for_device(device, args.engine_name()).calibration);
     };
-    if name.ends_with(".toml") {
-        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
-        return Ok(Calibration::parse(name, &text)?.over(&prior));
-    }
-    match calibration::shipped(name) {
-        Some(known) => Ok(known.over(&prior)),
-        None => {
-            let names: Vec<&str> = calibration::shipped_names().collect();
-            bail!(
-                "`{name}` names no shipped calibration; shipped are {}",
-                names.join(", ")
-            )
-        }
-    }
+    Ok(inputs::calibration(name)?.over(&prior))
 }
 
 /// `H100-SXM-80GB` as tables spell it: `h100_sxm`.
@@ -316,6 +303,11 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     provenance.credit = args.credit.clone().unwrap_or_else(credit);
     provenance.notes = args.note.clone();
     let trust = provenance.source.trust();
+    mark(calibration, trust);
+}
+
+/// Gives every block that was fitted the trust of its measurements.
+fn mark(calibration: &mut Calibration, trust: Trust) {
     let fitted = |block: Block| {
         let evidence = calibration.evidence.as_ref();
         evidence.is_some_and(|evidence| evidence.blocks.contains_key(&block.to_string()))
@@ -336,7 +328,15 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
         .values_mut()
         .filter(|host| host.trust != Trust::Prior);
     known.for_each(|host| host.trust = trust);
-    if let Some(attention) = &mut calibration.attention {
+    // What a probe measured keeps the trust that it gave: its prefill attention is a prior.
+    let is_by_table = |block: &BlockEvidence| {
+        let names = &block.interval_90;
+        names.contains_key("decode_eb") || names.contains_key("prefill_ec")
+    };
+    let evidence = calibration.evidence.as_ref();
+    if let Some(attention) = &mut calibration.attention
+        && evidence.is_some_and(|evidence| evidence.blocks.values().any(is_by_table))
+    {
         attention.trust = trust;
     }
 }

@@ -13,8 +13,33 @@ use crate::stats::quantile;
 pub struct Told {
     /// What was fitted to, file by file.
     pub took: Vec<String>,
-    /// What was not, and why.
-    pub left: Vec<String>,
+    /// What was not, and why: the file or the place in it, and the reason.
+    pub left: Vec<(String, String)>,
+}
+
+impl Told {
+    /// Reasons in the order in which they came, each with all places that it holds for.
+    fn reasons(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (place, reason) in &self.left {
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, places)) => places.push(place),
+                None => reasons.push((reason, vec![place])),
+            }
+        }
+        reasons
+    }
+}
+
+/// Places that are named; the rest are counted.
+const PLACES_SHOWN: usize = 3;
+
+fn some(places: &[&str]) -> String {
+    let shown = places[..places.len().min(PLACES_SHOWN)].join(", ");
+    match places.len().saturating_sub(PLACES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// The first line: how many of how many, and how wrong.
@@ -88,8 +113,8 @@ pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
     for took in &told.took {
         text += &format!(" took: {took}\n");
     }
-    for left in &told.left {
-        text += &format!(" left: {left}\n");
+    for (reason, places) in told.reasons() {
+        text += &format!(" left: {}: {reason}\n", some(&places));
     }
     text
 }
@@ -175,7 +200,7 @@ pub fn json(gpu: &str, fitted: &Calibrated, told: &Told, toml: &str) -> String {
         "identified": fitted.identified(),
         "evidence": evidence,
         "took": told.took,
-        "left": told.left,
+        "left": told.left.iter().map(|(place, reason)| json!({ "place": place, "reason": reason })).collect::<Vec<_>>(),
         "calibration": calibration,
     });
     format!("{object:#}\n")

@@ -136,10 +136,15 @@ pub fn chart(kernels: &Kernels) -> Picture {
         .filter(|scatter| !scatter.points.is_empty())
         .collect();
     let errors: Vec<f64> = kernels.rows.iter().map(|row| row.error().abs()).collect();
-    let title = quantile(&errors, 0.5).map_or("No kernel can be modelled".to_owned(), |median| {
-        format!("Half of all kernels are predicted within {}", percent(median))
-    });
     let fitted = kernels.rows.iter().filter(|row| row.group.is_fitted).count();
+    let verb = if 2 * fitted > errors.len() {
+        "reproduced"
+    } else {
+        "predicted"
+    };
+    let title = quantile(&errors, 0.5).map_or("No kernel can be modelled".to_owned(), |median| {
+        format!("Half of all kernels are {verb} within {}", percent(median))
+    });
     let subject = format!(
         "{} of {} rows against the shipped calibrations, {} of them fitted to (purple); lines beside the diagonal: ±25 %",
         figures::count(kernels.rows.len() as u64),

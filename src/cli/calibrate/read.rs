@@ -92,11 +92,8 @@ impl<'a> Read<'a> {
     fn calibration(&mut self, path: &str, text: &str, index: usize) -> anyhow::Result<u64> {
         let read = measured_file::read(path, text, index)?;
         self.told.took.push(format!("{}: {}", file_name(path), read.took));
-        self.told.left.extend(
-            read.left
-                .iter()
-                .map(|left| format!("{}: {left}", file_name(path))),
-        );
+        let left = read.left.into_iter().map(|left| (file_name(path), left));
+        self.told.left.extend(left);
         if self.kept.is_some() {
             bail!("{path}: two files of a probe are given; calibrate from one, or name the other by --base");
         }
@@ -160,7 +157,14 @@ impl<'a> Read<'a> {
     }
 
     fn results(&mut self, path: &str, bytes: &[u8], index: usize) -> anyhow::Result<u64> {
-        let mut file = results::read(bytes, path)?;
+        let mut file = results::read(bytes, path).map_err(|error| {
+            if bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[") {
+                return anyhow::Error::from(error);
+            }
+            anyhow::Error::from(error).context(format!(
+                "{path} is no kernel table (its header has none of their columns) and no result"
+            ))
+        })?;
         file.name = file_name(path);
         if !self.wants("host") {
             return Ok(file.rows.len() as u64);
@@ -175,7 +179,14 @@ impl<'a> Read<'a> {
         }
         let taken = bench::runs(&file, &said, &Disk, index);
         if taken.runs.is_empty() {
-            bail!("{path} gives no run to fit to\n  {}", taken.refused.join("\n  "));
+            let refused = taken
+                .refused
+                .iter()
+                .map(|(place, reason)| format!("{place}: {reason}"));
+            bail!(
+                "{path} gives no run to fit to\n  {}",
+                refused.collect::<Vec<_>>().join("\n  ")
+            );
         }
         self.runs.extend(taken.runs);
         self.told.took.extend(taken.took);
@@ -187,7 +198,7 @@ impl<'a> Read<'a> {
     fn leave(&mut self, name: &str, left: BTreeMap<String, u64>) {
         let rows = left
             .into_iter()
-            .map(|(reason, rows)| format!("{name}: {rows} rows: {reason}"));
+            .map(|(reason, rows)| (format!("{rows} rows of {name}"), reason));
         self.told.left.extend(rows);
     }
 }

@@ -95,7 +95,19 @@ fn cloud(picture: &mut Picture, panel: &Panel, points: &[(f64, f64, bool)]) {
     }
 }
 
+/// Words in the panel's upper left corner, where no prediction is ten times too slow, clear of the rules.
 fn words(picture: &mut Picture, panel: &Panel, text: &str) {
+    let widest = text
+        .lines()
+        .map(|line| Font::LABEL.width(line))
+        .fold(0.0, f64::max);
+    let height = 15.0 * text.lines().count() as f64;
+    let corner = (panel.left + 4.0, panel.top + 4.0);
+    picture.rectangle(
+        corner,
+        (corner.0 + widest + 8.0, corner.1 + height + 2.0),
+        Colour::WHITE,
+    );
     for (index, line) in text.lines().enumerate() {
         picture.text(
             (panel.left + 8.0, panel.top + 16.0 + 15.0 * index as f64),
