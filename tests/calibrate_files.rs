@@ -8,8 +8,9 @@ use plimsoll::calibrate::bench::{self, Said};
 use plimsoll::calibrate::component::Options;
 use plimsoll::calibrate::observation::{Block, Kernel, Observation};
 use plimsoll::calibrate::tables::{self, Selection};
-use plimsoll::calibrate::{Calibrated, Request, calibrate};
+use plimsoll::calibrate::{Calibrated, Request, calibrate, calibrate_while};
 use plimsoll::config::{Document, NoFiles};
+use plimsoll::cost::Trust;
 use plimsoll::cost::calibration::{self, Calibration, Copies, Direction, shipped};
 use plimsoll::cost::kernel::copy_seconds;
 use plimsoll::hardware;
@@ -257,8 +258,10 @@ fn collectives_of_a_published_table_are_fitted_with_two_branches() {
         let fitted = calibrate(&request(table.observations, gpu, base));
         for gpus in [2, 4, 8] {
             let block = evidence(&fitted, &format!("allreduce.{gpus}"));
+            // Published times of eight B200 fall where messages grow: 26 µs at half a megabyte, 21 at two.
+            let most = if (key, gpus) == ("b200_sxm", 8) { 15.0 } else { 7.0 };
             assert!(
-                block.residual_median_pct <= 10.0 && block.residual_p95_pct <= 35.0,
+                block.residual_median_pct <= most && block.residual_p95_pct <= 35.0,
                 "{gpu} {gpus}: {block:?}"
             );
         }
@@ -425,6 +428,47 @@ fn a_probe_and_a_result_make_one_calibration() {
     let runs = &report["evidence"]["runs"];
     assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
     assert!(report["took"].to_string().contains("note: clocks drifted"));
+}
+
+#[test]
+fn runs_that_no_host_explains_are_doubtful_and_stay_a_prior() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = r#"{"backend": "vllm", "model_id": "meta-llama/Llama-3.1-8B-Instruct", "request_rate": "inf", "max_concurrency": 16,
+        "num_prompts": 64, "completed": 64, "duration": 1.2, "total_input_tokens": 32768, "total_output_tokens": 8192,
+        "request_throughput": 53.0, "mean_tpot_ms": 1.9}"#;
+    std::fs::write(folder.path().join("run.json"), result).unwrap();
+    let args = ["calibrate", "run.json", "--gpu", "L40S-48GB", "-o", "out.toml"];
+    let ran = plimsoll(folder.path(), &args);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let report = text(&ran.stdout);
+    let second = report.lines().nth(1).unwrap();
+    assert!(
+        second.starts_with("DOUBTFUL: no host explains these runs"),
+        "{report}"
+    );
+    let file = std::fs::read_to_string(folder.path().join("out.toml")).unwrap();
+    let written = Calibration::parse("out", &file).unwrap();
+    assert_eq!(written.host["vllm"].trust, Trust::Prior);
+    assert!(written.evidence.unwrap().remarks[0].contains("no host explains"));
+}
+
+#[test]
+fn a_fit_that_is_stopped_gives_nothing() {
+    let truth = Copies {
+        alpha_us: 9.0,
+        per_copy_us: 1.5,
+        gbs: 24.0,
+    };
+    let row = |bytes: f64| Observation {
+        block: Block::Copy(Direction::HostToDevice),
+        kernel: Kernel::Copy { bytes, pieces: 1.0 },
+        seconds: copy_seconds(&truth, bytes, 1.0),
+        shape: bytes.to_string(),
+        input: 0,
+    };
+    let request = request([1e5, 1e6, 1e7].map(row).to_vec(), "L40S-48GB", "prior-ada");
+    assert!(calibrate_while(&request, &|| false).is_none());
+    assert!(calibrate_while(&request, &|| true).is_some());
 }
 
 /// Writes a file and calibrates from it: exit code, what was said.

@@ -211,3 +211,34 @@ pub fn csv(kernels: &Kernels) -> String {
     }));
     lines.join("\n") + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_has_a_panel_for_each_kind_that_is_there_and_says_whether_it_was_fitted() {
+        let mut kernels = Kernels::default();
+        for file in ["gemm", "attn_prefill"] {
+            let path = format!("{}/tests/data/kernels/{file}.csv", env!("CARGO_MANIFEST_DIR"));
+            kernels
+                .add(file, &std::fs::read_to_string(path).unwrap())
+                .unwrap();
+        }
+        let picture = chart(&kernels);
+        assert!(
+            picture
+                .title
+                .starts_with("Half of all kernels are reproduced within")
+        );
+        let svg = picture.svg();
+        assert_eq!(svg, chart(&kernels).svg());
+        let panels = KINDS.iter().filter(|kind| svg.contains(*kind)).count();
+        assert_eq!(panels, 3, "products in 16 bits, narrower ones, prefill attention");
+        for row in &mut kernels.rows {
+            row.group.is_fitted = false;
+        }
+        assert!(chart(&kernels).title.contains("are predicted within"));
+        assert_eq!(chart(&Kernels::default()).title, "No kernel can be modelled");
+    }
+}
