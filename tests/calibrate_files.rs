@@ -490,7 +490,7 @@ fn refused(name: &str, bytes: &[u8], flags: &[&str]) -> (Option<i32>, String) {
 fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
     let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
         "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
-    let cases: [(&str, String, &[&str], &str); 12] = [
+    let cases: [(&str, String, &[&str], &str); 13] = [
         ("empty.json", String::new(), &[], "is empty"),
         (
             "cut.json",
@@ -534,6 +534,12 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
             "gpu,fw,dtype,n,k,m,us,l2_warm\nh100_sxm,vllm,bf16,4096,4096,1,NaN,0\n".to_owned(),
             &[],
             "line 2: `us` is `NaN`",
+        ),
+        (
+            "huge.csv",
+            "gpu,fw,dtype,n,k,m,us,l2_warm\nh100_sxm,vllm,bf16,18446744073709551615,4096,1,9,0\n".to_owned(),
+            &[],
+            "line 2: `n` is 18446744073709551615",
         ),
         (
             "card.csv",

@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::component::{bias, percent};
 use super::observation::{Block, Kernel, Observation, format_name};
+use super::tables::SIZE_MAX;
 use crate::cost::calibration::{
     BlockEvidence, Calibration, CalibrationError, DecodeAttention, Evidence, KernelFormat, Rate, Source,
 };
@@ -166,6 +167,9 @@ fn product(format: KernelFormat, point: &Value, input: usize) -> Result<Observat
     let [m, n, k, us, ..] = numbers[..] else {
         return Err(wrong.to_owned());
     };
+    if [m, n, k].iter().any(|size| *size > SIZE_MAX as f64) {
+        return Err(format!("has a size above {SIZE_MAX}"));
+    }
     let (weight_bytes, input_bytes) = table_widths(format);
     let shape = GemmShape {
         m: m as u64,

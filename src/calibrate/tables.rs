@@ -114,8 +114,10 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
         match row_of(&row).map_err(wrong)? {
             Ok((block, kernel, shape)) => {
                 let us = row.number("us").map_err(wrong)?;
-                if us <= 0.0 {
-                    return Err(wrong(format!("`us` is {us}; a time is above 0")));
+                if us <= 0.0 || us > US_MAX {
+                    return Err(wrong(format!(
+                        "`us` is {us}; a time is above 0 and below an hour"
+                    )));
                 }
                 table.observations.push(Observation {
                     block,
@@ -189,6 +191,11 @@ fn is_framework(found: &str, asked: &str) -> bool {
         }
 }
 
+/// Largest size of a kernel in any direction: products of two still count exactly.
+pub(super) const SIZE_MAX: u64 = 1 << 31;
+/// Longest time of a kernel, µs: an hour.
+const US_MAX: f64 = 3.6e9;
+
 /// A row by column.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
@@ -207,8 +214,15 @@ impl Row {
 
     fn whole(&self, key: &str) -> Result<u64, String> {
         let text = self.text(key);
-        text.parse()
-            .map_err(|_| format!("`{key}` is `{text}`, not a whole number"))
+        let number: u64 = text
+            .parse()
+            .map_err(|_| format!("`{key}` is `{text}`, not a whole number"))?;
+        if number > SIZE_MAX {
+            return Err(format!(
+                "`{key}` is {number}; no kernel has more than {SIZE_MAX} of it"
+            ));
+        }
+        Ok(number)
     }
 }
 

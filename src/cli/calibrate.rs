@@ -46,7 +46,7 @@ use said::SaidArgs;
 Exit codes: 0 fitted, 1 the machine failed (a file that cannot be written), 2 a file or a flag is wrong, nothing to fit,
 130 interrupted; nothing is written then.")]
 pub struct Args {
-    /// Kernel tables, a probe's output, results of benchmark tools, the course's tables.
+    /// Kernel tables, a probe's output, results of benchmark tools, the course's tables; `-` reads standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<String>,
     /// The GPU that the calibration is for.
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE")]
     pub base: Option<String>,
     /// Fit only these: gemm, attention, moe, allreduce, copy, host; a part of a block's name, gemm.bf16, too.
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = block)]
     pub only: Vec<String>,
     /// Seek one factor on the bandwidth of products, from the end-to-end runs of this GPU, or of the one named.
     #[arg(long, value_name = "GPU", num_args = 0..=1, default_missing_value = "")]
@@ -103,6 +103,18 @@ impl Args {
     /// The engine's name without its version.
     fn engine_name(&self) -> &str {
         self.engine.split('@').next().unwrap_or(&self.engine)
+    }
+}
+
+/// The beginnings of blocks' names.
+const BLOCKS: [&str; 6] = ["gemm", "attention", "moe", "allreduce", "copy", "host"];
+
+fn block(text: &str) -> Result<String, String> {
+    let is_known = |name: &&str| !text.is_empty() && (text.starts_with(*name) || name.starts_with(text));
+    if BLOCKS.iter().any(|name| is_known(&name)) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("names no block; blocks are {}", BLOCKS.join(", ")))
     }
 }
 
@@ -176,7 +188,14 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
     let runs_on = args.runs_on.iter().map(|name| Ok(inputs::device(name)?.0.id));
     let runs_on: Vec<String> = runs_on.collect::<anyhow::Result<_>>()?;
     let mut runs = std::mem::take(&mut read.runs);
-    runs.retain(|run| runs_on.is_empty() || runs_on.contains(&run.resolved.device.id));
+    runs.retain(|run| {
+        let is_asked = runs_on.is_empty() || runs_on.contains(&run.resolved.device.id);
+        if !is_asked {
+            let reason = "not on a GPU of --runs-on".to_owned();
+            read.told.left.push((run.label.clone(), reason));
+        }
+        is_asked
+    });
     let bandwidth_of = match args.fit_bandwidth.as_deref() {
         None => None,
         Some("") => Some(device.id.clone()),
