@@ -111,6 +111,33 @@ fn every_tools_results_become_runs_or_say_why_not() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that lacks its data says so")]
+fn authentic_results_are_taken_or_refused_with_a_reason() {
+    let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from) else {
+        eprintln!("PLIMSOLL_DATA is not set: authentic results are not taken");
+        return;
+    };
+    let mut runs = 0;
+    for entry in std::fs::read_dir(data.join("formats")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let Ok(file) = results::read(&std::fs::read(&path).unwrap(), &name) else {
+            continue;
+        };
+        let taken = bench::runs(&file, &said("vllm", Load::Closed { clients: 8 }), &NoFiles, 0);
+        assert_eq!(taken.runs.len() + taken.refused.len(), file.rows.len(), "{name}");
+        assert_eq!(taken.took.len(), taken.runs.len(), "{name}");
+        assert!(
+            taken.refused.iter().all(|(_, reason)| reason.len() > 10),
+            "{name}: {:?}",
+            taken.refused
+        );
+        runs += taken.runs.len();
+    }
+    assert!(runs >= 12, "{runs}");
+}
+
+#[test]
 fn what_is_left_is_named_with_its_reason() {
     let text = r#"{"backend": "vllm", "request_rate": 30.0, "num_prompts": 600, "completed": 600, "duration": 60.0,
         "total_input_tokens": 307200, "total_output_tokens": 76800, "request_throughput": 10.0, "mean_ttft_ms": 19000.0,

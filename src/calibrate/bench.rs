@@ -446,7 +446,9 @@ fn took(
     if let Some(recorded) = recorded {
         text += &format!("; {}", recorded.words());
     }
-    for taken in &row.taken {
+    // A remark on a figure that no fit uses is of no use here.
+    let is_of_use = |taken: &&String| !taken.starts_with("max_concurrent_requests");
+    for taken in row.taken.iter().filter(is_of_use) {
         text += &format!("; {taken}");
     }
     for assumption in assumptions {

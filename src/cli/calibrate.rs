@@ -111,7 +111,7 @@ const BLOCKS: [&str; 6] = ["gemm", "attention", "moe", "allreduce", "copy", "hos
 
 fn block(text: &str) -> Result<String, String> {
     let is_known = |name: &&str| !text.is_empty() && (text.starts_with(*name) || name.starts_with(text));
-    if BLOCKS.iter().any(|name| is_known(&name)) {
+    if BLOCKS.iter().any(is_known) {
         Ok(text.to_owned())
     } else {
         Err(format!("names no block; blocks are {}", BLOCKS.join(", ")))
