@@ -16,6 +16,7 @@ fn request(gpu: &str, base: &str, observations: Vec<Observation>) -> Request {
     Request {
         base: shipped(base).unwrap().over(&prior),
         device,
+        kept: None,
         observations,
         inputs: Vec::new(),
         runs: Vec::new(),

@@ -6,6 +6,8 @@
 //! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
 //! one batch size.
 
+mod hold_out;
+
 use rayon::prelude::*;
 
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
@@ -53,6 +55,8 @@ pub struct Known<'a> {
     /// Id of the card whose runs decide a factor on the bandwidth of products: the device, or a cousin that has the
     /// same chip.
     pub bandwidth_of: Option<&'a str>,
+    /// Asked before each simulation; once it says no the rest is skipped, and the fit is of no use.
+    pub goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// Expected error of a figure: runs repeat within 2 to 3 %.
@@ -84,6 +88,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let values: Vec<f64> = values.into_iter().map(rounded).collect();
     let draws = draws(&trial, runs, &rows, &weights, &values, options);
     let errors = trial.errors(runs, &values);
+    let held_out = hold_out::hold_out(&trial, runs, (&rows, &weights), &values, options);
+    let unseen = |p: f64| held_out.as_ref().map(|errors| percent(errors, p));
     let host = trial.host(&values);
     Some(HostFit {
         bandwidth: known.bandwidth_of.map(|_| values[values.len() - 1]),
@@ -93,8 +99,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             residual_median_pct: percent(&errors, 0.5),
             residual_p95_pct: percent(&errors, 0.95),
             bias_pct: bias(&errors),
-            hold_out_median_pct: None,
-            hold_out_p95_pct: None,
+            hold_out_median_pct: unseen(0.5),
+            hold_out_p95_pct: unseen(0.95),
             sigma_ln: rounded(sigma(&parameters, &draws)),
             interval_90: intervals(&parameters, &draws),
         },
@@ -134,7 +140,10 @@ fn parameters(runs: &[Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter>
             0.5,
         ));
     }
-    let is_ttft = |run: &Run| run.measured.iter().any(|(figure, _)| *figure == Figure::TtftP50);
+    let is_ttft = |run: &Run| {
+        let mut figures = run.measured.iter();
+        figures.any(|(figure, _)| !run.is_offline && matches!(figure, Figure::TtftP50 | Figure::TtftMean))
+    };
     if runs.iter().any(is_ttft) {
         all.push(Parameter::factor(
             "request_ms",
@@ -191,6 +200,9 @@ impl Trial<'_> {
             .par_iter()
             .zip(&self.cards)
             .map(|(run, (card, is_own))| {
+                if !(self.known.goes_on)() {
+                    return vec![0.0; run.measured.len()];
+                }
                 let mut card = card.clone();
                 card.host.insert(self.known.engine.to_owned(), host.clone());
                 if *is_own && self.known.bandwidth_of.is_some() {

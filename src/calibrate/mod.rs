@@ -4,12 +4,16 @@
 //! ([`component`]), and what would narrow them ([`next`]). Law: the same inputs, options and version give the same
 //! calibration to the last digit.
 
+pub mod bench;
 pub mod component;
+pub mod doubts;
 pub mod forms;
 pub mod host;
 pub mod interval;
+pub mod measured_file;
 pub mod next;
 pub mod observation;
+pub mod plan;
 pub mod runs;
 pub mod serving;
 pub mod solve;
@@ -31,6 +35,8 @@ pub struct Request {
     pub device: Device,
     /// Priors, and what is not fitted.
     pub base: Calibration,
+    /// Blocks that were measured on the card itself and stay where nothing is fitted to.
+    pub kept: Option<Calibration>,
     /// Kernels.
     pub observations: Vec<Observation>,
     /// Where they came from; `used` is filled in here.
@@ -71,6 +77,12 @@ impl Calibrated {
 /// Fits every block that has observations.
 #[must_use]
 pub fn calibrate(request: &Request) -> Calibrated {
+    calibrate_while(request, &|| true).expect("nobody asks to stop")
+}
+
+/// The same, as long as `goes_on`, which is asked before each fit and each simulation; `None` where it stopped.
+#[must_use]
+pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -> Option<Calibrated> {
     let mut rows: BTreeMap<Block, Vec<&Observation>> = BTreeMap::new();
     for observation in &request.observations {
         rows.entry(observation.block).or_default().push(observation);
@@ -79,20 +91,39 @@ pub fn calibrate(request: &Request) -> Calibrated {
         let forms = forms::forms(*block, &request.device, &request.base);
         component::fit(*block, forms, rows, &request.options)
     };
-    let blocks: Vec<BlockFit> = rows.iter().filter_map(fit).collect();
-    let mut calibration = Calibration::default();
+    let mut blocks: Vec<BlockFit> = Vec::new();
+    for row in &rows {
+        if !goes_on() {
+            return None;
+        }
+        blocks.extend(fit(row));
+    }
+    let mut calibration = request.kept.clone().unwrap_or_default();
+    let kept = calibration.evidence.take();
     for block in &blocks {
         block.store(&mut calibration);
     }
-    let known_calibration = calibration.clone().over(&request.base);
+    let mut known_calibration = calibration.clone().over(&request.base);
+    if let Some(vllm) = known_calibration.host.get("vllm").cloned() {
+        // An engine without terms of its own starts from vLLM's, as a simulation of it does.
+        let hosts = &mut known_calibration.host;
+        hosts.entry(request.engine.clone()).or_insert(vllm);
+    }
     let known = host::Known {
         device: &request.device,
         calibration: &known_calibration,
         engine: &request.engine,
         bandwidth_of: request.bandwidth_of.as_deref(),
+        goes_on,
     };
     let host = host::fit(&request.runs, &known, &request.options);
+    if !goes_on() {
+        return None;
+    }
     let mut evidence = evidence(request, &blocks);
+    for (name, block) in kept.into_iter().flat_map(|kept| kept.blocks) {
+        evidence.blocks.entry(name).or_insert(block);
+    }
     if let Some(fitted) = &host {
         if let Some(factor) = fitted.bandwidth {
             if calibration.gemm.is_empty() {
@@ -103,7 +134,8 @@ pub fn calibrate(request: &Request) -> Calibrated {
         }
         let mut own = fitted.host.clone();
         // Terms from other cards' runs are another server's.
-        own.trust = if request.runs.iter().any(|run| is_own(run, request)) {
+        let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_misfit(fitted);
+        own.trust = if is_measured {
             Trust::Calibrated
         } else {
             Trust::Prior
@@ -113,12 +145,12 @@ pub fn calibrate(request: &Request) -> Calibrated {
     }
     calibration.evidence = Some(evidence);
     let of_host = host.as_ref().map_or(0, |host| host.parameters);
-    Calibrated {
+    Some(Calibrated {
         parameters: of_host + blocks.iter().map(|block| block.values.len()).sum::<usize>(),
         calibration,
         blocks,
         host,
-    }
+    })
 }
 
 fn is_own(run: &Run, request: &Request) -> bool {
@@ -140,6 +172,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
             "host terms fitted without {family} miss it by {error:.1} % in the median"
         ));
     }
+    evidence.remarks.extend(doubts::doubts(fitted));
     let next = evidence.next_measurement.take().into_iter();
     let all: Vec<String> = next.chain(next::run(fitted)).collect();
     evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));

@@ -59,7 +59,8 @@ pub fn run(host: &HostFit) -> Option<String> {
             }
         }
     }
-    best.map(|(_, words)| words)
+    // Terms at the end of what is possible do not move whatever is measured.
+    best.filter(|(spread, _)| *spread >= 1.0).map(|(_, words)| words)
 }
 
 /// Batches that serving runs at.
@@ -88,6 +89,9 @@ fn candidates(block: Block) -> Vec<Kernel> {
             .step_by(2)
             .map(|log| Kernel::AllReduce(f64::from(1_u32 << log)))
             .collect(),
+        Block::Copy(_) => [4096.0, 65_536.0, 1e6, 16e6, 256e6]
+            .map(|bytes| Kernel::Copy { bytes, pieces: 1.0 })
+            .to_vec(),
     }
 }
 
@@ -144,6 +148,7 @@ fn prefills() -> Vec<Kernel> {
             kv_heads: 8,
             head_dim: 128,
             tokens,
+            prefix: 0,
             element_bytes: 2.0,
         })
     };

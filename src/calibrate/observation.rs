@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::cost::calibration::KernelFormat;
+use crate::cost::calibration::{Direction, KernelFormat};
 use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
 
 /// The block of a calibration whose parameters an observation speaks about.
@@ -22,6 +22,8 @@ pub enum Block {
     Moe(KernelFormat),
     /// All-reduce among so many GPUs.
     AllReduce(u32),
+    /// Copies between host and GPU.
+    Copy(Direction),
 }
 
 impl fmt::Display for Block {
@@ -34,6 +36,10 @@ impl fmt::Display for Block {
             Block::DecodeAttentionFp8 => f.write_str("attention.fp8_kv"),
             Block::Moe(format) => write!(f, "moe.{}", format_name(*format)),
             Block::AllReduce(gpus) => write!(f, "allreduce.{gpus}"),
+            Block::Copy(direction) => {
+                let known = Direction::ALL.iter().find(|(known, _)| known == direction);
+                write!(f, "copy.{}", known.expect("ALL holds every direction").1)
+            }
         }
     }
 }
@@ -58,6 +64,13 @@ pub enum Kernel {
     Moe(MoeShape),
     /// An all-reduce of so many bytes.
     AllReduce(f64),
+    /// A copy.
+    Copy {
+        /// Of all pieces.
+        bytes: f64,
+        /// At least one.
+        pieces: f64,
+    },
 }
 
 impl fmt::Display for Kernel {
@@ -65,11 +78,17 @@ impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Kernel::Gemm(shape) => write!(f, "n {}, k {}, m {}", shape.n, shape.k, shape.m),
-            Kernel::Prefill(shape) => write!(
-                f,
-                "{} prompts of {} tokens, {} heads, {} KV heads",
-                shape.batch, shape.tokens, shape.heads, shape.kv_heads
-            ),
+            Kernel::Prefill(shape) => {
+                write!(
+                    f,
+                    "{} prompts of {} tokens, {} heads, {} KV heads",
+                    shape.batch, shape.tokens, shape.heads, shape.kv_heads
+                )?;
+                match shape.prefix {
+                    0 => Ok(()),
+                    prefix => write!(f, ", {prefix} tokens cached"),
+                }
+            }
             Kernel::Decode(shape) => write!(
                 f,
                 "batch {}, context {}, {} KV heads",
@@ -81,6 +100,7 @@ impl fmt::Display for Kernel {
                 shape.experts, shape.hidden, shape.intermediate, shape.experts_per_token, shape.tokens
             ),
             Kernel::AllReduce(bytes) => write!(f, "{bytes:.0} bytes"),
+            Kernel::Copy { bytes, pieces } => write!(f, "{bytes:.0} bytes in {pieces:.0} pieces"),
         }
     }
 }

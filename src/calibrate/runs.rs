@@ -16,14 +16,24 @@ use crate::units::Picos;
 pub enum Figure {
     /// Median of send to last token.
     E2elP50,
+    /// Until the last request of all has its last token, from its own send: the latency of a fixed batch.
+    E2elMax,
+    /// Mean of send to last token.
+    E2elMean,
     /// Median time to first token.
     TtftP50,
+    /// Mean time to first token.
+    TtftMean,
+    /// Median over requests of the time per token after the first.
+    TpotP50,
     /// Mean over requests of the time per token after the first.
     TpotMean,
     /// Mean gap between tokens.
     ItlMean,
     /// Requests completed in a second.
     RequestThroughput,
+    /// Tokens of answers in a second.
+    OutputThroughput,
 }
 
 impl Figure {
@@ -32,10 +42,15 @@ impl Figure {
     pub fn name(self) -> &'static str {
         match self {
             Figure::E2elP50 => "e2el_p50_ms",
+            Figure::E2elMax => "e2el_max_ms",
+            Figure::E2elMean => "e2el_mean_ms",
             Figure::TtftP50 => "ttft_p50_ms",
+            Figure::TtftMean => "ttft_mean_ms",
+            Figure::TpotP50 => "tpot_p50_ms",
             Figure::TpotMean => "tpot_mean_ms",
             Figure::ItlMean => "itl_mean_ms",
             Figure::RequestThroughput => "request_throughput",
+            Figure::OutputThroughput => "output_throughput",
         }
     }
 
@@ -43,10 +58,15 @@ impl Figure {
         let ms = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| 1e3 * seconds);
         match self {
             Figure::E2elP50 => ms(summary.e2el.quantile_s(0.5)),
+            Figure::E2elMax => ms(summary.e2el.max_s()),
+            Figure::E2elMean => ms(summary.e2el.mean_s()),
             Figure::TtftP50 => ms(summary.ttft.quantile_s(0.5)),
+            Figure::TtftMean => ms(summary.ttft.mean_s()),
+            Figure::TpotP50 => ms(summary.tpot.quantile_s(0.5)),
             Figure::TpotMean => ms(summary.tpot.mean_s()),
             Figure::ItlMean => ms(summary.itl.mean_s()),
             Figure::RequestThroughput => summary.completed as f64 / summary.duration_s,
+            Figure::OutputThroughput => summary.output_tokens as f64 / summary.duration_s,
         }
     }
 }

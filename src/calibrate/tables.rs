@@ -1,13 +1,15 @@
 //! Kernel tables: CSV files in the columns of `tests/data/kernels`, told apart by their header.
 //!
 //! Rows of other GPUs and frameworks are passed over; rows of this one that cannot be used are counted with the
-//! reason. Traps: `l2_warm` rows were replayed from the cache and say nothing of memory; `above_peak_bw` rows are
+//! reason; a table without a column for either is everybody's. Prefill may have a column `prefix` of cached tokens;
+//! Vidur's chunks (`q_chunk`, `kv_prefix`) are read, too, without their time of writing the cache. Copies have
+//! `direction` (h2d, d2h), `bytes` and, if they were of several, `pieces`. Traps: `l2_warm` rows were replayed from the cache and say nothing of memory; `above_peak_bw` rows are
 //! faster than the memory allows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::observation::{Block, Kernel, Observation};
-use crate::cost::calibration::KernelFormat;
+use crate::cost::calibration::{Direction, KernelFormat};
 use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
 use crate::cost::operators::table_widths;
 use crate::hardware::Device;
@@ -37,7 +39,7 @@ pub struct Table {
 pub enum TableError {
     /// The header is not one of the known ones.
     #[error(
-        "{file} is no kernel table: its header has neither of the columns `n, k, m`, `context`, `seqlen`, `experts`, `elements`"
+        "{file} is no kernel table: its header has neither of the columns `n, k, m`, `context`, `seqlen`, `q_chunk`, `experts`, `elements`, `direction`"
     )]
     Unknown {
         /// The file.
@@ -80,6 +82,10 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
         decode
     } else if has("seqlen") {
         prefill
+    } else if has("q_chunk") && has("kv_prefix") {
+        chunk
+    } else if has("direction") && has("bytes") {
+        copy
     } else if has("experts") {
         experts
     } else if has("elements") {
@@ -89,7 +95,7 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
             file: file.to_owned(),
         });
     };
-    let framework_column = if has("fw") { "fw" } else { "impl" };
+    let framework_column = ["fw", "impl"].into_iter().find(|name| has(name));
     let mut table = Table::default();
     for (index, row) in reader.deserialize::<Row>().enumerate() {
         let line = index as u64 + 2;
@@ -100,15 +106,18 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
         };
         let row = row.map_err(|error| wrong(error.to_string()))?;
         table.rows += 1;
-        if row.text("gpu") != selection.gpu || !is_framework(row.text(framework_column), &selection.framework)
-        {
+        let is_asked = |column: &str| is_framework(row.text(column), &selection.framework);
+        let is_other_gpu = has("gpu") && row.text("gpu") != selection.gpu;
+        if is_other_gpu || !framework_column.is_none_or(is_asked) {
             continue;
         }
         match row_of(&row).map_err(wrong)? {
             Ok((block, kernel, shape)) => {
                 let us = row.number("us").map_err(wrong)?;
-                if us <= 0.0 {
-                    return Err(wrong(format!("`us` is {us}; a time is above 0")));
+                if us <= 0.0 || us > US_MAX {
+                    return Err(wrong(format!(
+                        "`us` is {us}; a time is above 0 and below an hour"
+                    )));
                 }
                 table.observations.push(Observation {
                     block,
@@ -125,6 +134,20 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     Ok(table)
 }
 
+/// Whether a header is one of the known ones.
+#[must_use]
+pub fn is_kernel_table(header: &str) -> bool {
+    let columns: Vec<&str> = header
+        .trim_start_matches('\u{feff}')
+        .split(',')
+        .map(str::trim)
+        .collect();
+    let has = |name: &str| columns.contains(&name);
+    let is_shaped = (has("n") && has("k") && has("m")) || (has("context") && has("batch"));
+    let others = ["seqlen", "q_chunk", "experts", "elements", "direction"];
+    has("us") && (is_shaped || others.iter().any(|name| has(name)))
+}
+
 /// Every selection that some row belongs to, in order; a table that cannot be read has none.
 #[must_use]
 pub fn selections(text: &str) -> BTreeSet<Selection> {
@@ -133,6 +156,7 @@ pub fn selections(text: &str) -> BTreeSet<Selection> {
         .filter_map(Result::ok);
     rows.filter_map(|row| {
         let framework = match row.text("fw") {
+            "" if !row.0.contains_key("impl") => "vllm",
             "" => *FRAMEWORKS
                 .iter()
                 .find(|framework| is_framework(row.text("impl"), framework))?,
@@ -167,6 +191,11 @@ fn is_framework(found: &str, asked: &str) -> bool {
         }
 }
 
+/// Largest size of a kernel in any direction: products of two still count exactly.
+pub(super) const SIZE_MAX: u64 = 1 << 31;
+/// Longest time of a kernel, µs: an hour.
+const US_MAX: f64 = 3.6e9;
+
 /// A row by column.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
@@ -185,8 +214,15 @@ impl Row {
 
     fn whole(&self, key: &str) -> Result<u64, String> {
         let text = self.text(key);
-        text.parse()
-            .map_err(|_| format!("`{key}` is `{text}`, not a whole number"))
+        let number: u64 = text
+            .parse()
+            .map_err(|_| format!("`{key}` is `{text}`, not a whole number"))?;
+        if number > SIZE_MAX {
+            return Err(format!(
+                "`{key}` is {number}; no kernel has more than {SIZE_MAX} of it"
+            ));
+        }
+        Ok(number)
     }
 }
 
@@ -268,10 +304,83 @@ fn prefill(row: &Row) -> Read {
         kv_heads: row.whole("kv_heads")?,
         head_dim: HEAD_DIM,
         tokens: row.whole("seqlen")?,
+        prefix: if row.0.contains_key("prefix") {
+            row.whole("prefix")?
+        } else {
+            0
+        },
         element_bytes: 2.0,
     };
-    let name = format!("{} / {}", shape.heads, shape.kv_heads);
-    Ok(Ok((Block::PrefillAttention, Kernel::Prefill(shape), name)))
+    Ok(Ok(chunks(shape)))
+}
+
+/// Heads make the shape; behind a prefix the size of the chunk does, too, since kernels split by it.
+fn chunks(shape: PrefillAttentionShape) -> (Block, Kernel, String) {
+    let heads = format!("{} / {}", shape.heads, shape.kv_heads);
+    let name = match shape.prefix {
+        0 => heads,
+        _ => format!("{heads}, chunks of {}", shape.tokens),
+    };
+    (Block::PrefillAttention, Kernel::Prefill(shape), name)
+}
+
+/// Vidur's rows: a chunk behind a prefix, or one token a sequence. Its caches are in 16 bits.
+fn chunk(row: &Row) -> Read {
+    let (batch, kv_heads, prefix) = (
+        row.whole("batch")?,
+        row.whole("kv_heads")?,
+        row.whole("kv_prefix")?,
+    );
+    let head_dim = row.whole("head_dim")?;
+    match row.text("phase") {
+        "prefill" => Ok(Ok(chunks(PrefillAttentionShape {
+            batch,
+            heads: row.whole("heads")?,
+            kv_heads,
+            head_dim,
+            tokens: row.whole("q_chunk")?,
+            prefix,
+            element_bytes: 2.0,
+        }))),
+        "decode" => {
+            let shape = DecodeAttentionShape {
+                batch,
+                kv_heads,
+                context: prefix,
+                kv_bytes_per_token_head: 4.0 * head_dim as f64,
+            };
+            let name = format!("{} / {kv_heads}, batch {batch}", row.text("heads"));
+            Ok(Ok((Block::DecodeAttention, Kernel::Decode(shape), name)))
+        }
+        other => Ok(Err(format!("the phase `{other}` is neither prefill nor decode"))),
+    }
+}
+
+fn copy(row: &Row) -> Read {
+    let word = row.text("direction");
+    let known = Direction::ALL.iter().find(|(_, name)| *name == word);
+    let Some((direction, _)) = known else {
+        return Ok(Err(format!(
+            "copies in the direction `{word}` are not fitted, only h2d and d2h"
+        )));
+    };
+    let bytes = row.number("bytes")?;
+    let pieces = if row.0.contains_key("pieces") {
+        row.number("pieces")?
+    } else {
+        1.0
+    };
+    if bytes <= 0.0 || pieces < 1.0 {
+        return Err(format!(
+            "`bytes` is {bytes} and `pieces` is {pieces}; both are above 0"
+        ));
+    }
+    let name = format!("{bytes} in {pieces}");
+    Ok(Ok((
+        Block::Copy(*direction),
+        Kernel::Copy { bytes, pieces },
+        name,
+    )))
 }
 
 fn experts(row: &Row) -> Read {
@@ -376,6 +485,25 @@ mod tests {
         let table = read("t.csv", text, 0, &selection()).unwrap();
         assert_eq!((table.rows, table.observations.len()), (4, 1));
         assert_eq!(table.left.values().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn chunks_behind_a_prefix_and_copies_are_read() {
+        let chunks = "gpu,heads,kv_heads,head_dim,phase,batch,q_chunk,kv_prefix,us,kv_write_us\n\
+                      x,28,4,128,prefill,1,64,320,46.85,3.9\nx,28,4,128,decode,8,1,512,20,3\n";
+        let table = read("t.csv", chunks, 0, &selection()).unwrap();
+        assert_eq!(
+            table.observations[0].kernel.to_string(),
+            "1 prompts of 64 tokens, 28 heads, 4 KV heads, 320 tokens cached"
+        );
+        assert_eq!(table.observations[1].block, Block::DecodeAttention);
+        let prefix = "gpu,fw,q_dtype,kv_dtype,heads,kv_heads,batch,seqlen,prefix,us\nx,vllm,bf16,bf16,32,8,1,64,320,40\n";
+        let table = read("t.csv", prefix, 0, &selection()).unwrap();
+        assert!(matches!(&table.observations[0].kernel, Kernel::Prefill(shape) if shape.prefix == 320));
+        let copies = "gpu,direction,bytes,us\nx,h2d,65536,8\nx,p2p,65536,8\ny,d2h,65536,8\n";
+        let table = read("t.csv", copies, 0, &selection()).unwrap();
+        assert_eq!((table.observations.len(), table.left.len()), (1, 1));
+        assert_eq!(table.observations[0].block.to_string(), "copy.h2d");
     }
 
     #[test]

@@ -1,48 +1,59 @@
 //! `plimsoll calibrate`: from measurements to a calibration file.
 //!
-//! Files are told apart by what they hold: kernel tables by their header, the course's tables and serving results by
-//! theirs. Each is named in the result with its checksum and with how many of its rows were used.
+//! Files are told apart by what they hold ([`read`]); what a result file lacks comes from flags ([`said`]). Each is named
+//! in the result with its checksum, what was taken of it and what was left. The calibration is written whole, at the
+//! end, or not at all.
+
+mod read;
+mod said;
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::Exit;
-use super::course::measured::{FigureName, Measured, MeasuredRow, MeasuredTable, Use};
-use super::disk::Disk;
+use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{clock, files, inputs, interrupt};
+use super::{clock, files, inputs};
 use crate::calibrate::component::Options;
 use crate::calibrate::observation::Block;
-use crate::calibrate::runs::{Figure, Run};
-use crate::calibrate::tables::Selection;
-use crate::calibrate::{Calibrated, Request, calibrate, serving, tables};
-use crate::config::{Document, axes, files as config_files, resolve};
+use crate::calibrate::{Calibrated, Request, calibrate_while, tables};
 use crate::cost::Trust;
-use crate::cost::calibration::{self, Calibration, Input, KernelFormat, Source};
+use crate::cost::calibration::{self, BlockEvidence, Calibration, KernelFormat, Source};
 use crate::hardware::Device;
-use crate::report::calibrated::{self, Left};
+use crate::report::calibrated;
+use read::Read;
+use said::SaidArgs;
 
 /// Fit a calibration to measurements.
 ///
-/// Kernel tables (CSV) decide the GPU's terms; end-to-end runs decide the engine's host terms, by simulating each of
-/// them until it comes out as measured. What neither decides keeps the base's values, and the result says so.
+/// Files of all kinds, mixed freely: kernel tables (CSV) and the output of `plimsoll probe` decide the GPU's terms;
+/// results of vllm bench serve and bench latency, SGLang, AIPerf, GenAI-Perf, GuideLLM, llmperf, inference-perf,
+/// InferenceX and trtllm-bench decide the engine's host terms, by simulating each run until it comes out as measured.
+/// What none decides keeps the base's values, and the result says so.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
+  plimsoll calibrate bench/*.json --gpu H100-SXM-80GB --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct\" -o h100.toml
   plimsoll calibrate gemm.csv attn_decode.csv attn_prefill.csv --gpu H100-SXM-80GB -o h100.toml
-  plimsoll calibrate course_tables.json --gpu L40S-48GB --fit-bandwidth -o l40s.toml
-  plimsoll run … --calibration h100.toml")]
+  plimsoll calibrate probe.toml results.json --gpu my-card.toml --model Qwen/Qwen3-8B -o mine.toml
+  plimsoll calibrate latency.json --gpu l40s --bench-cmd \"vllm bench latency --model Qwen/Qwen3-8B --batch-size 16\"
+  plimsoll calibrate a.json b.json --gpu h200 --scenario a.json=short.toml --scenario b.json=long.toml
+  plimsoll run … --calibration h100.toml
+
+Exit codes: 0 fitted, 1 the machine failed (a file that cannot be written), 2 a file or a flag is wrong, nothing to fit,
+130 interrupted; nothing is written then.")]
 pub struct Args {
-    /// Kernel tables (.csv), the course's tables (.json), serving results (.csv with a column suggested_use).
+    /// Kernel tables, a probe's output, results of benchmark tools, the course's tables; `-` reads standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<String>,
     /// The GPU that the calibration is for.
     #[arg(long)]
     pub gpu: String,
-    /// Whose host terms, and whose kernels: vllm, sglang or trtllm.
-    #[arg(long, default_value = "vllm")]
+    /// Whose host terms, and whose kernels: vllm, sglang or trtllm; with a version, vllm@0.11, runs are simulated as it.
+    #[arg(long, default_value = "vllm", value_name = "ENGINE[@VERSION]")]
     pub engine: String,
     /// Rows of kernel tables with this in their column `gpu`; by default the GPU's id without its memory, h100_sxm.
     #[arg(long, value_name = "KEY")]
@@ -50,8 +61,8 @@ pub struct Args {
     /// Where parameters start and what stays of them: a shipped calibration or a file; by default the best for the GPU.
     #[arg(long, value_name = "NAME|FILE")]
     pub base: Option<String>,
-    /// Fit only these: gemm, attention, moe, allreduce, host; a part of a block's name, gemm.bf16, too.
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    /// Fit only these: gemm, attention, moe, allreduce, copy, host; a part of a block's name, gemm.bf16, too.
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = block)]
     pub only: Vec<String>,
     /// Seek one factor on the bandwidth of products, from the end-to-end runs of this GPU, or of the one named.
     #[arg(long, value_name = "GPU", num_args = 0..=1, default_missing_value = "")]
@@ -83,6 +94,28 @@ pub struct Args {
     /// Form of the report.
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
+    /// What result files lack.
+    #[command(flatten)]
+    pub said: SaidArgs,
+}
+
+impl Args {
+    /// The engine's name without its version.
+    fn engine_name(&self) -> &str {
+        self.engine.split('@').next().unwrap_or(&self.engine)
+    }
+}
+
+/// The beginnings of blocks' names.
+const BLOCKS: [&str; 6] = ["gemm", "attention", "moe", "allreduce", "copy", "host"];
+
+fn block(text: &str) -> Result<String, String> {
+    let is_known = |name: &&str| !text.is_empty() && (text.starts_with(*name) || name.starts_with(text));
+    if BLOCKS.iter().any(is_known) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("names no block; blocks are {}", BLOCKS.join(", ")))
+    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -105,26 +138,85 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         files::check_file(Path::new(path))?;
     }
     let base = base(args, &device)?;
-    let mut read = Read::default();
+    let mut read = Read::new(args, &device);
+    let mut problems: Vec<anyhow::Error> = Vec::new();
     for path in &args.files {
-        read.file(path, args, &device)?;
+        problems.extend(read.file(path).err());
     }
+    terminal.notes(&read.notes);
+    if let Some(last) = problems.pop() {
+        problems.iter().for_each(|problem| terminal.error(problem));
+        return Err(last);
+    }
+    let request = request(args, &device, base, &mut read)?;
+    let progress = Mutex::new((Progress::new(terminal, None, "fits and simulations"), 0));
+    let fitted = calibrate_while(&request, &|| {
+        let mut progress = progress.lock().expect("no fit panics while it reports");
+        progress.1 += 1;
+        let done = progress.1;
+        progress.0.at(done)
+    });
+    drop(progress);
+    let Some(mut fitted) = fitted else {
+        terminal.error(&anyhow::anyhow!("interrupted; nothing was written"));
+        return Ok(Exit::Interrupted.into());
+    };
+    finish(&mut fitted.calibration, args, &device);
+    let toml = file_text(&fitted, &device);
+    if let Some(path) = &args.output {
+        files::write(Path::new(path), toml.as_bytes())?;
+    }
+    let report = match args.format.as_str() {
+        "json" => calibrated::json(&device.id, &fitted, &read.told, &toml),
+        _ => calibrated::text(&device.id, &fitted, &read.told),
+    };
+    out.write_all(report.as_bytes())?;
+    match &args.output {
+        None if args.format == "text" => {
+            terminal.notes(&["nothing was written; -o FILE.toml writes the calibration".to_owned()]);
+        }
+        Some(path) => terminal.notes(&[format!(
+            "wrote {path}; use it with `plimsoll run … --calibration {path}`"
+        )]),
+        None => {}
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// What is to be fitted, of all that was read.
+fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> anyhow::Result<Request> {
     let runs_on = args.runs_on.iter().map(|name| Ok(inputs::device(name)?.0.id));
     let runs_on: Vec<String> = runs_on.collect::<anyhow::Result<_>>()?;
-    read.runs
-        .retain(|run| runs_on.is_empty() || runs_on.contains(&run.resolved.device.id));
+    let mut runs = std::mem::take(&mut read.runs);
+    runs.retain(|run| {
+        let is_asked = runs_on.is_empty() || runs_on.contains(&run.resolved.device.id);
+        if !is_asked {
+            let reason = "not on a GPU of --runs-on".to_owned();
+            read.told.left.push((run.label.clone(), reason));
+        }
+        is_asked
+    });
     let bandwidth_of = match args.fit_bandwidth.as_deref() {
         None => None,
         Some("") => Some(device.id.clone()),
         Some(name) => Some(inputs::device(name)?.0.id),
     };
-    let request = Request {
+    let observations = std::mem::take(&mut read.observations);
+    if observations.is_empty() && runs.is_empty() && read.kept.is_none() {
+        bail!(nothing(args, device));
+    }
+    let kept = read.kept.take();
+    Ok(Request {
         device: device.clone(),
-        base,
-        observations: read.observations,
-        inputs: read.inputs,
-        runs: read.runs,
-        engine: args.engine.clone(),
+        base: match &kept {
+            Some(kept) => kept.clone().over(&base),
+            None => base,
+        },
+        kept,
+        observations,
+        inputs: std::mem::take(&mut read.inputs),
+        runs,
+        engine: args.engine_name().to_owned(),
         bandwidth_of,
         options: Options {
             hold_out: args.hold_out,
@@ -132,52 +224,28 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             draws: usize::from(args.draws),
         },
         command: command(args),
-    };
-    if request.observations.is_empty() && request.runs.is_empty() {
-        let key = table_gpu(args, &device);
-        bail!(
-            "nothing to fit: no row of {key} under {} and no end-to-end run; --table-gpu and --engine choose rows",
-            args.engine
-        );
-    }
-    let until_fitted = interrupt::at_once();
-    let mut fitted = calibrate(&request);
-    drop(until_fitted);
-    finish(&mut fitted.calibration, args, &device);
-    let toml = file_text(&fitted, &device);
-    if let Some(path) = &args.output {
-        files::write(Path::new(path), toml.as_bytes())?;
-    }
-    let report = match args.format.as_str() {
-        "json" => calibrated::json(&device.id, &fitted, &read.left, &toml),
-        _ => calibrated::text(&device.id, &fitted, &read.left),
-    };
-    out.write_all(report.as_bytes())?;
-    if args.output.is_none() && args.format == "text" {
-        terminal.notes(&["nothing was written; -o FILE.toml writes the calibration".to_owned()]);
-    }
-    Ok(Exit::Ok.into())
+    })
+}
+
+fn nothing(args: &Args, device: &Device) -> String {
+    format!(
+        "nothing to fit: no row of {} under {} and no end-to-end run{}; --table-gpu and --engine choose rows of tables",
+        table_gpu(args, device),
+        args.engine_name(),
+        if args.only.is_empty() && args.runs_on.is_empty() {
+            ""
+        } else {
+            " that --only and --runs-on leave"
+        }
+    )
 }
 
 fn base(args: &Args, device: &Device) -> anyhow::Result<Calibration> {
     let prior = calibration::prior(device.architecture);
     let Some(name) = &args.base else {
-        return Ok(calibration::for_device(device, &args.engine).calibration);
+        return Ok(calibration::for_device(device, args.engine_name()).calibration);
     };
-    if name.ends_with(".toml") {
-        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
-        return Ok(Calibration::parse(name, &text)?.over(&prior));
-    }
-    match calibration::shipped(name) {
-        Some(known) => Ok(known.over(&prior)),
-        None => {
-            let names: Vec<&str> = calibration::shipped_names().collect();
-            bail!(
-                "`{name}` names no shipped calibration; shipped are {}",
-                names.join(", ")
-            )
-        }
-    }
+    Ok(inputs::calibration(name)?.over(&prior))
 }
 
 /// `H100-SXM-80GB` as tables spell it: `h100_sxm`.
@@ -194,7 +262,7 @@ fn command(args: &Args) -> String {
         words.push(format!("--{name}"));
         if !value.is_empty() {
             words.push(if value.contains(' ') {
-                format!("\"{value}\"")
+                format!("\"{}\"", value.replace('"', "\\\""))
             } else {
                 value.to_owned()
             });
@@ -217,6 +285,9 @@ fn command(args: &Args) -> String {
     if !args.only.is_empty() {
         flag("only", &args.only.join(","));
     }
+    for (name, value) in args.said.words() {
+        flag(name, &value);
+    }
     flag("hold-out", &args.hold_out.to_string());
     flag("seed", &args.seed.to_string());
     flag("draws", &args.draws.to_string());
@@ -227,108 +298,6 @@ fn command(args: &Args) -> String {
 fn file_name(path: &str) -> String {
     let name = Path::new(path).file_name();
     name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
-}
-
-/// Everything that was read.
-#[derive(Default)]
-struct Read {
-    observations: Vec<crate::calibrate::observation::Observation>,
-    runs: Vec<Run>,
-    inputs: Vec<Input>,
-    left: Left,
-}
-
-impl Read {
-    fn file(&mut self, path: &str, args: &Args, device: &Device) -> anyhow::Result<()> {
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {path}"))?;
-        let text = String::from_utf8(bytes).with_context(|| format!("{path} is not text"))?;
-        let (name, index) = (file_name(path), self.inputs.len());
-        let wants = |block: &str| {
-            args.only.is_empty() || args.only.iter().any(|wanted| block.starts_with(wanted.as_str()))
-        };
-        let rows = if text.trim_start().starts_with('{') {
-            let measured: Measured =
-                serde_json::from_str(&text).with_context(|| format!("{path} is not the course's tables"))?;
-            let runs = if wants("host") {
-                course_runs(&measured, index)?
-            } else {
-                Vec::new()
-            };
-            self.runs.extend(runs);
-            measured.tables.iter().map(|table| table.rows.len() as u64).sum()
-        } else if serving::is_serving(text.lines().next().unwrap_or_default()) {
-            let serving =
-                serving::read(&text, &args.engine, index).with_context(|| format!("cannot read {path}"))?;
-            if wants("host") {
-                self.runs.extend(serving.runs);
-                self.leave(&name, serving.left);
-            }
-            serving.rows
-        } else {
-            let selection = Selection {
-                gpu: table_gpu(args, device),
-                framework: args.engine.clone(),
-            };
-            let mut table = tables::read(&name, &text, index, &selection)?;
-            table.observations.retain(|row| wants(&row.block.to_string()));
-            self.observations.extend(table.observations);
-            self.leave(&name, table.left);
-            table.rows
-        };
-        self.inputs.push(Input {
-            file: name,
-            crc32: tables::crc32(&text),
-            rows,
-            used: 0,
-        });
-        Ok(())
-    }
-
-    fn leave(&mut self, name: &str, left: std::collections::BTreeMap<String, u64>) {
-        let rows = left
-            .into_iter()
-            .map(|(reason, rows)| (name.to_owned(), reason, rows));
-        self.left.extend(rows);
-    }
-}
-
-/// Rows of the course's tables that may be fitted to.
-fn course_runs(measured: &Measured, input: usize) -> anyhow::Result<Vec<Run>> {
-    let tables = measured
-        .tables
-        .iter()
-        .filter(|table| table.use_ == Use::Calibrate);
-    let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table, row)));
-    rows.map(|(table, row)| course_run(table, row, input)).collect()
-}
-
-fn course_run(table: &MeasuredTable, row: &MeasuredRow, input: usize) -> anyhow::Result<Run> {
-    let scenario = config_files::find(&table.scenario, &Disk)
-        .with_context(|| format!("there is no scenario `{}`", table.scenario))?;
-    let refuse = |problems: crate::config::Diagnostics| anyhow::anyhow!("{}", problems.render(false));
-    let mut document =
-        Document::parse(&scenario.name, &scenario.text).map_err(|problem| refuse(problem.into()))?;
-    for (name, value) in &row.set {
-        let problems = axes::apply(&mut document, name, value);
-        if !problems.is_empty() {
-            return Err(refuse(crate::config::Diagnostics(problems)));
-        }
-    }
-    let settings: Vec<&str> = row.set.iter().take(2).map(|(_, value)| value.as_str()).collect();
-    let figures = table.figures.iter().zip(&row.measured);
-    Ok(Run {
-        label: format!("course week 2, {}", settings.join(", batch ")),
-        family: format!("course week 2 on {}", settings.first().unwrap_or(&"")),
-        is_offline: true,
-        resolved: resolve(document, &Disk).map_err(refuse)?,
-        measured: figures
-            .filter_map(|(figure, value)| match figure {
-                FigureName::E2elP50Ms => Some((Figure::E2elP50, *value)),
-                _ => None,
-            })
-            .collect(),
-        input,
-    })
 }
 
 /// Where the numbers come from, and how well blocks are known that the evidence is thin for.
@@ -353,6 +322,11 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     provenance.credit = args.credit.clone().unwrap_or_else(credit);
     provenance.notes = args.note.clone();
     let trust = provenance.source.trust();
+    mark(calibration, trust);
+}
+
+/// Gives every block that was fitted the trust of its measurements.
+fn mark(calibration: &mut Calibration, trust: Trust) {
     let fitted = |block: Block| {
         let evidence = calibration.evidence.as_ref();
         evidence.is_some_and(|evidence| evidence.blocks.contains_key(&block.to_string()))
@@ -373,7 +347,15 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
         .values_mut()
         .filter(|host| host.trust != Trust::Prior);
     known.for_each(|host| host.trust = trust);
-    if let Some(attention) = &mut calibration.attention {
+    // What a probe measured keeps the trust that it gave: its prefill attention is a prior.
+    let is_by_table = |block: &BlockEvidence| {
+        let names = &block.interval_90;
+        names.contains_key("decode_eb") || names.contains_key("prefill_ec")
+    };
+    let evidence = calibration.evidence.as_ref();
+    if let Some(attention) = &mut calibration.attention
+        && evidence.is_some_and(|evidence| evidence.blocks.values().any(is_by_table))
+    {
         attention.trust = trust;
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::Exit;
+use super::{Exit, inputs};
 use crate::cost::Trust;
 use crate::cost::calibration::{Calibration, KernelFormat, shipped, shipped_names};
 use crate::report::tables::{Column, table};
@@ -16,9 +16,11 @@ use crate::report::{trust_mark, trust_word};
 #[command(after_help = "Examples:
   plimsoll calibrations
   plimsoll calibrations h100-sxm-80gb-vllm
+  plimsoll calibrations mine.toml
   plimsoll calibrations --format json")]
 pub struct Args {
-    /// One of them in full: every block with its error.
+    /// One of them, or a file, in full: every block with its error.
+    #[arg(value_name = "NAME|FILE.toml")]
     pub name: Option<String>,
     /// text or json.
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
@@ -28,18 +30,9 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// A name that does not ship.
+/// A name that does not ship, or a file that cannot be read.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let named = match &args.name {
-        None => None,
-        Some(name) => Some(shipped(name).ok_or_else(|| {
-            let names: Vec<&str> = shipped_names().collect();
-            anyhow::anyhow!(
-                "`{name}` names no shipped calibration; shipped are {}",
-                names.join(", ")
-            )
-        })?),
-    };
+    let named = args.name.as_deref().map(inputs::calibration).transpose()?;
     let all: Vec<Calibration> = match named {
         Some(one) => vec![one],
         None => shipped_names().filter_map(shipped).collect(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::cost::calibration::{self, Calibration};
 use crate::hardware::{self, Device};
 use crate::model::{self, ModelShape};
 use crate::nearest::squash;
@@ -82,6 +83,24 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
         bail!("no file {name}");
     }
     Ok(model::find(name)?)
+}
+
+/// The calibration that a name means: a `.toml` file or a shipped one, with no more than it says itself.
+pub fn calibration(name: &str) -> anyhow::Result<Calibration> {
+    if name.to_lowercase().ends_with(".toml") {
+        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+        return Ok(Calibration::parse(name, &text)?);
+    }
+    match calibration::shipped(name) {
+        Some(known) => Ok(known),
+        None => {
+            let names: Vec<&str> = calibration::shipped_names().collect();
+            bail!(
+                "`{name}` names no shipped calibration and no file ending in .toml; shipped are {}",
+                names.join(", ")
+            )
+        }
+    }
 }
 
 fn read_profile(path: &Path) -> anyhow::Result<Device> {

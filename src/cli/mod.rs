@@ -129,8 +129,8 @@ pub enum Command {
     Knee(Box<knee::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),
-    /// Fit a calibration to measurements: kernel tables and end-to-end runs
-    Calibrate(calibrate::Args),
+    /// Fit a calibration to measurements: kernel tables, a probe's output, results of any benchmark tool
+    Calibrate(Box<calibrate::Args>),
     /// What calibrations ship, and how well is each known?
     Calibrations(calibrations::Args),
     /// Is a benchmark's result physically and statistically possible?
@@ -161,7 +161,7 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 4] = ["fit", "run", "knee", "sweep"];
+const SPEAK_VLLM: [&str; 5] = ["fit", "run", "knee", "sweep", "calibrate"];
 
 /// Runs the command line.
 #[must_use]

@@ -12,13 +12,14 @@ use super::audit::read;
 use super::disk::Disk;
 use super::terminal::Terminal;
 use super::{files, interrupt};
+use crate::calibrate::plan::plan;
 use crate::calibrate::tables::TableError;
 use crate::report::chart::Picture;
 use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::Measured;
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, plan, predict, scores};
+use crate::validate::{Row, Score, predict, scores};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
@@ -33,7 +34,7 @@ use crate::validate::{Row, Score, plan, predict, scores};
   plimsoll validate measured.csv --only validate --format json -o scores.json --chart errors.svg
   plimsoll validate measured.csv --traces traces --family kubecon/vllm --scenarios
   plimsoll validate measured.csv --format csv | head
-  plimsoll validate --kernels tests/data/kernels
+  plimsoll validate --kernels tests/data/kernels --chart kernels.svg
   plimsoll validate measured.csv --traces traces --family RTXPRO6000/Llama-3.1-8B \\
       --requests run.requests.csv --series run.timeseries.csv --chart state.svg
 
@@ -73,7 +74,7 @@ pub struct Args {
     /// Write it into this file.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
-    /// Draw predicted against measured into this SVG, or PNG by its name.
+    /// Draw predicted against measured into this SVG, or PNG by its name: runs where a table is given, else kernels.
     #[arg(long, value_name = "FILE.svg")]
     pub chart: Option<String>,
 }
@@ -153,8 +154,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if is_interrupted {
         return Ok(Exit::Interrupted.into());
     }
-    if let (Some(path), Some((_, overall, rows))) = (&args.chart, &scored) {
-        draw(&validated::chart(overall, rows), path, terminal)?;
+    match (&args.chart, &scored, &kernels) {
+        (Some(path), Some((_, overall, rows)), _) => draw(&validated::chart(overall, rows), path, terminal)?,
+        (Some(path), None, Some(kernels)) => draw(&validated_kernels::chart(kernels), path, terminal)?,
+        _ => {}
     }
     let is_modelled = scored.is_some_and(|(_, overall, _)| overall.modelled > 0)
         || kernels.is_some_and(|kernels| !kernels.rows.is_empty());

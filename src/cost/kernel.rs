@@ -5,7 +5,7 @@
 //! kernels that overlap. Law: every form grows, or stays, with each of its sizes.
 
 use super::calibration::{
-    AllReduce, DecodeAttention, Gemm, GemmForm, KernelFormat, Moe, Occupancy, PrefillAttention,
+    AllReduce, Copies, DecodeAttention, Gemm, GemmForm, KernelFormat, Moe, Occupancy, PrefillAttention,
 };
 use crate::hardware::{Device, Peaks};
 use crate::units::FlopsPerSec;
@@ -153,7 +153,7 @@ pub fn decode_attention_seconds(
         + bytes / decode.bandwidth.of(ceilings.bytes_per_s)
 }
 
-/// Causal attention of whole prompts, one layer on one rank, nothing cached.
+/// Causal attention of chunks of one size behind prefixes of one size, one layer on one rank; whole prompts have none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrefillAttentionShape {
     /// Prompts.
@@ -164,13 +164,16 @@ pub struct PrefillAttentionShape {
     pub kv_heads: u64,
     /// Width of a head.
     pub head_dim: u64,
-    /// Tokens of each prompt.
+    /// Tokens that each prompt computes.
     pub tokens: u64,
+    /// Tokens before them that are in the KV cache already.
+    pub prefix: u64,
     /// Of one element of queries, keys, values and outputs.
     pub element_bytes: f64,
 }
 
-/// Seconds of one layer's prefill attention: `o + F/(ec·PEAK) + bytes/(eb·BW)`.
+/// Seconds of one layer's prefill attention: `o + F/(ec·PEAK) + bytes/(eb·BW)`, with `q·c + q(q+1)/2` pairs of query and
+/// key for `q` new tokens behind `c` cached ones, as a step's chunks have them.
 #[must_use]
 pub fn prefill_attention_seconds(
     prefill: &PrefillAttention,
@@ -178,9 +181,11 @@ pub fn prefill_attention_seconds(
     shape: &PrefillAttentionShape,
 ) -> f64 {
     let (batch, tokens, width) = (shape.batch as f64, shape.tokens as f64, shape.head_dim as f64);
-    let flops = 4.0 * shape.heads as f64 * width * batch * tokens * (tokens + 1.0) / 2.0;
-    let heads = 2.0 * (shape.heads + shape.kv_heads) as f64;
-    let bytes = batch * tokens * width * shape.element_bytes * heads;
+    let prefix = shape.prefix as f64;
+    let flops = 4.0 * shape.heads as f64 * width * batch * tokens * (prefix + (tokens + 1.0) / 2.0);
+    let (heads, kv_heads) = (2.0 * shape.heads as f64, 2.0 * shape.kv_heads as f64);
+    let elements = batch * width * (tokens * (heads + kv_heads) + prefix * kv_heads);
+    let bytes = elements * shape.element_bytes;
     prefill.overhead_us * 1e-6
         + flops / prefill.compute.of(ceilings.flops_per_s)
         + bytes / prefill.bandwidth.of(ceilings.bytes_per_s)
@@ -263,6 +268,12 @@ pub fn all_reduce_seconds(link: &AllReduce, bytes: f64) -> f64 {
         None => two_shot,
     };
     link.overhead_us * 1e-6 + branch
+}
+
+/// Seconds of a copy between host and GPU of `bytes` in `pieces`: `α + (pieces − 1)·c + bytes/β`.
+#[must_use]
+pub fn copy_seconds(copies: &Copies, bytes: f64, pieces: f64) -> f64 {
+    1e-6 * (copies.alpha_us + (pieces - 1.0) * copies.per_copy_us) + bytes / (copies.gbs * 1e9)
 }
 
 /// Seconds of an all-gather that leaves `bytes` on every rank: `o + (n−1)/n·S/B2`.

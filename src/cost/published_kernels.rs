@@ -142,6 +142,7 @@ fn prefill_attention(gpu: &str, short: &str, bars: (f64, f64)) {
             kv_heads: whole(row, "kv_heads"),
             head_dim: 128,
             tokens: whole(row, "seqlen"),
+            prefix: 0,
             element_bytes: 2.0,
         };
         1e6 * prefill_attention_seconds(&prefill, &ceilings, &shape)

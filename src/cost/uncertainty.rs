@@ -174,7 +174,8 @@ impl Calibration {
                 let host = self.host.get(engine).or_else(|| self.host.get("vllm"))?;
                 let name = format!("host.{engine}");
                 // What overlaps with the GPU was hardly ever fitted, and hosts differ by more than kernels do.
-                Some(if placement.asynchronous || host.trust >= Trust::Prior {
+                let is_overlapped = placement.asynchronous && !self.has_measured_overlap(engine);
+                Some(if is_overlapped || host.trust >= Trust::Prior {
                     UNKNOWN_HOST
                 } else {
                     self.block_sigma(&name, host.trust)

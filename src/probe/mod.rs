@@ -18,7 +18,6 @@ pub mod fit;
 pub mod kernels;
 pub mod plan;
 pub mod sample;
-pub mod sha256;
 pub mod write;
 
 /// How to get a binary that can probe.

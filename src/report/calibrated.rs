@@ -4,11 +4,43 @@ use serde_json::{Value, json};
 
 use super::tables::{Column, table};
 use crate::calibrate::Calibrated;
+use crate::calibrate::doubts::doubts;
 use crate::cost::calibration::Evidence;
 use crate::stats::quantile;
 
-/// Rows that were read and not fitted to, by file and reason.
-pub type Left = Vec<(String, String, u64)>;
+/// What became of what the files say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What was fitted to, file by file.
+    pub took: Vec<String>,
+    /// What was not, and why: the file or the place in it, and the reason.
+    pub left: Vec<(String, String)>,
+}
+
+impl Told {
+    /// Reasons in the order in which they came, each with all places that it holds for.
+    fn reasons(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (place, reason) in &self.left {
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, places)) => places.push(place),
+                None => reasons.push((reason, vec![place])),
+            }
+        }
+        reasons
+    }
+}
+
+/// Places that are named; the rest are counted.
+const PLACES_SHOWN: usize = 3;
+
+fn some(places: &[&str]) -> String {
+    let shown = places[..places.len().min(PLACES_SHOWN)].join(", ");
+    match places.len().saturating_sub(PLACES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
 
 /// The first line: how many of how many, and how wrong.
 #[must_use]
@@ -36,18 +68,23 @@ pub fn answer(gpu: &str, fitted: &Calibrated) -> String {
     if let Some(host) = &fitted.host {
         let errors: Vec<f64> = host.runs.iter().map(|run| 100.0 * run.error().abs()).collect();
         let median = quantile(&errors, 0.5).unwrap_or(0.0);
-        parts.push(format!("end-to-end runs within {median:.1} % (in sample)"));
+        let unseen = host.evidence.hold_out_median_pct;
+        let unseen = unseen.map_or("in sample".to_owned(), |unseen| format!("hold-out {unseen:.1} %"));
+        parts.push(format!("end-to-end runs within {median:.1} % ({unseen})"));
     }
     format!("{gpu}: {}", parts.join(", "))
 }
 
 /// For people.
 #[must_use]
-pub fn text(gpu: &str, fitted: &Calibrated, left: &Left) -> String {
+pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
     let mut text = answer(gpu, fitted);
     let Some(evidence) = &fitted.calibration.evidence else {
         return text + "\n";
     };
+    for doubt in fitted.host.iter().flat_map(doubts) {
+        text += &format!("\nDOUBTFUL: {doubt}");
+    }
     if let Some(next) = &evidence.next_measurement {
         text += &format!("\nnext best measurement: {next}");
     }
@@ -61,14 +98,23 @@ pub fn text(gpu: &str, fitted: &Calibrated, left: &Left) -> String {
         text += "\n";
         text += &runs(evidence);
     }
-    if !evidence.remarks.is_empty() || !left.is_empty() {
+    if !(evidence.remarks.is_empty() && told.left.is_empty() && told.took.is_empty()) {
         text.push('\n');
     }
-    for remark in &evidence.remarks {
+    // Doubts stand above already.
+    let doubted: Vec<String> = fitted.host.iter().flat_map(doubts).collect();
+    for remark in evidence
+        .remarks
+        .iter()
+        .filter(|remark| !doubted.contains(*remark))
+    {
         text += &format!(" note: {remark}\n");
     }
-    for (file, reason, rows) in left {
-        text += &format!(" left: {rows} rows of {file}: {reason}\n");
+    for took in &told.took {
+        text += &format!(" took: {took}\n");
+    }
+    for (reason, places) in told.reasons() {
+        text += &format!(" left: {}: {reason}\n", some(&places));
     }
     text
 }
@@ -142,13 +188,10 @@ fn figures(value: f64) -> String {
 
 /// Everything, as one object.
 #[must_use]
-pub fn json(gpu: &str, fitted: &Calibrated, left: &Left, toml: &str) -> String {
+pub fn json(gpu: &str, fitted: &Calibrated, told: &Told, toml: &str) -> String {
     let evidence = fitted.calibration.evidence.as_ref();
     let evidence = evidence.and_then(|evidence| serde_json::to_value(evidence).ok());
     let calibration = toml::from_str::<Value>(toml).unwrap_or(Value::Null);
-    let left = left
-        .iter()
-        .map(|(file, reason, rows)| json!({ "file": file, "reason": reason, "rows": rows }));
     let object = json!({
         "format_version": 1,
         "gpu": gpu,
@@ -156,7 +199,8 @@ pub fn json(gpu: &str, fitted: &Calibrated, left: &Left, toml: &str) -> String {
         "parameters": fitted.parameters,
         "identified": fitted.identified(),
         "evidence": evidence,
-        "left": left.collect::<Vec<_>>(),
+        "took": told.took,
+        "left": told.left.iter().map(|(place, reason)| json!({ "place": place, "reason": reason })).collect::<Vec<_>>(),
         "calibration": calibration,
     });
     format!("{object:#}\n")

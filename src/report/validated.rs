@@ -269,6 +269,7 @@ pub fn chart(overall: &Score, rows: &[Row]) -> Picture {
             name: figure.name().to_owned(),
             is_time,
             points: rows.iter().flat_map(of).collect(),
+            spread: None,
         }
     };
     let scatters: Vec<Scatter> = Figure::ALL.iter().map(scatter).collect();

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::chart::{Picture, Scatter, validation};
+use super::figures;
 use super::tables::{Column, markdown, table};
 use super::validated::{percent, quoted, signed};
-use crate::validate::kernels::{KernelScore, Kernels};
+use crate::stats::quantile;
+use crate::validate::kernels::{KernelRow, KernelScore, Kernels};
 
 /// The answer in one line.
 #[must_use]
@@ -73,6 +76,84 @@ pub fn text(kernels: &Kernels) -> String {
     )
 }
 
+/// Kinds of kernels as a chart names them, one panel each.
+const KINDS: [&str; 6] = [
+    "products in 16 bits",
+    "products in 8 and 4 bits",
+    "decode attention",
+    "prefill attention",
+    "routed experts",
+    "all-reduce",
+];
+
+fn kind(row: &KernelRow) -> Option<&'static str> {
+    let group = &row.group;
+    let index = match group.kernel.as_str() {
+        "gemm" if group.dtype == "bf16" => 0,
+        "gemm" => 1,
+        "attention.decode" => 2,
+        "attention.prefill" => 3,
+        "moe" => 4,
+        name if name.starts_with("allreduce") => 5,
+        _ => return None,
+    };
+    Some(KINDS[index])
+}
+
+/// Predicted against measured times, a panel a kind of kernel.
+#[must_use]
+pub fn chart(kernels: &Kernels) -> Picture {
+    let scatter = |name: &&'static str| {
+        let rows: Vec<&KernelRow> = kernels
+            .rows
+            .iter()
+            .filter(|row| kind(row) == Some(*name))
+            .collect();
+        let errors: Vec<f64> = rows.iter().map(|row| row.error().abs()).collect();
+        let at = |p: f64| percent(quantile(&errors, p).unwrap_or(0.0));
+        let points = rows.iter().map(|row| {
+            (
+                1e-6 * row.measured_us,
+                1e-6 * row.predicted_us,
+                row.group.is_fitted,
+            )
+        });
+        Scatter {
+            name: (*name).to_owned(),
+            is_time: true,
+            points: points.collect(),
+            spread: Some(format!(
+                "{} kernels, half within {}\n95 of 100 within {}",
+                figures::count(rows.len() as u64),
+                at(0.5),
+                at(0.95)
+            )),
+        }
+    };
+    let scatters: Vec<Scatter> = KINDS
+        .iter()
+        .map(scatter)
+        .filter(|scatter| !scatter.points.is_empty())
+        .collect();
+    let errors: Vec<f64> = kernels.rows.iter().map(|row| row.error().abs()).collect();
+    let fitted = kernels.rows.iter().filter(|row| row.group.is_fitted).count();
+    let verb = if 2 * fitted > errors.len() {
+        "reproduced"
+    } else {
+        "predicted"
+    };
+    let title = quantile(&errors, 0.5).map_or("No kernel can be modelled".to_owned(), |median| {
+        format!("Half of all kernels are {verb} within {}", percent(median))
+    });
+    let subject = format!(
+        "{} of {} rows against the shipped calibrations, {} of them fitted to (purple); lines beside the diagonal: ±25 %",
+        figures::count(kernels.rows.len() as u64),
+        figures::count(kernels.rows_read),
+        figures::count(fitted as u64),
+    );
+    validation(&title, &subject, &scatters)
+}
+
 /// The scores as a Markdown table.
 #[must_use]
 pub fn md(kernels: &Kernels) -> String {
@@ -129,4 +210,35 @@ pub fn csv(kernels: &Kernels) -> String {
         )
     }));
     lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_has_a_panel_for_each_kind_that_is_there_and_says_whether_it_was_fitted() {
+        let mut kernels = Kernels::default();
+        for file in ["gemm", "attn_prefill"] {
+            let path = format!("{}/tests/data/kernels/{file}.csv", env!("CARGO_MANIFEST_DIR"));
+            kernels
+                .add(file, &std::fs::read_to_string(path).unwrap())
+                .unwrap();
+        }
+        let picture = chart(&kernels);
+        assert!(
+            picture
+                .title
+                .starts_with("Half of all kernels are reproduced within")
+        );
+        let svg = picture.svg();
+        assert_eq!(svg, chart(&kernels).svg());
+        let panels = KINDS.iter().filter(|kind| svg.contains(*kind)).count();
+        assert_eq!(panels, 3, "products in 16 bits, narrower ones, prefill attention");
+        for row in &mut kernels.rows {
+            row.group.is_fitted = false;
+        }
+        assert!(chart(&kernels).title.contains("are predicted within"));
+        assert_eq!(chart(&Kernels::default()).title, "No kernel can be modelled");
+    }
 }

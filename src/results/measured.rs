@@ -51,6 +51,10 @@ pub enum Tool {
     Inferencex,
     /// `trtllm-bench throughput`.
     TrtllmBench,
+    /// `vllm bench latency`, saved or printed.
+    VllmLatency,
+    /// `sglang.bench_one_batch`, saved or printed.
+    SglangOneBatch,
     /// A CSV table with one row a run.
     Table,
     /// The tables of the serving course.
@@ -78,6 +82,8 @@ impl Tool {
             Tool::InferencePerf => "inference-perf",
             Tool::Inferencex => "InferenceX",
             Tool::TrtllmBench => "trtllm-bench",
+            Tool::VllmLatency => "vllm bench latency",
+            Tool::SglangOneBatch => "sglang.bench_one_batch",
             Tool::Table => "CSV table",
             Tool::CourseTables => "course tables",
         }

@@ -11,6 +11,7 @@ mod block;
 mod console;
 mod course;
 mod error;
+mod fixed_batch;
 mod guidellm;
 mod inference_perf;
 mod inferencex;

@@ -6,15 +6,15 @@ use super::error::Problems;
 use super::json::{self, Fields};
 use super::measured::Measured;
 use super::{
-    aiperf, block, console, course, guidellm, inference_perf, inferencex, llmperf, sglang, table, trtllm,
-    vllm,
+    aiperf, block, console, course, fixed_batch, guidellm, inference_perf, inferencex, llmperf, sglang,
+    table, trtllm, vllm,
 };
 
 /// What a file that is nothing known is told.
 const LOOKED_FOR: &str = "is no known result; looked for vllm bench serve (`mean_ttft_ms` and `duration`), SGLang \
     (`mean_e2e_latency_ms`), AIPerf or GenAI-Perf (`time_to_first_token` with a `unit`), GuideLLM (`benchmarks`), \
     llmperf (`results_ttft_s_mean` or `end_to_end_latency_s`), inference-perf (`load_summary` and `successes`), \
-    InferenceX (`median_ttft`), the course's tables (`week1`), printed blocks (`Serving Benchmark Result`, `PERFORMANCE \
+    InferenceX (`median_ttft`), vllm bench latency (`avg_latency`), SGLang's bench_one_batch (`prefill_latency`), the course's tables (`week1`), printed blocks (`Serving Benchmark Result`, `PERFORMANCE \
     OVERVIEW`, `LLM Metrics`) and CSV tables with a column such as `ttft_mean_ms` or `output_tok_s`";
 
 /// Reads a file of any tool.
@@ -47,6 +47,12 @@ fn read_text(text: &str, problems: &Problems) -> Vec<Measured> {
     }
     if text.contains("Serving Benchmark Result") {
         return block::read(text, problems);
+    }
+    if text.contains("Avg latency:") && text.contains("percentile latency:") {
+        return fixed_batch::vllm_printed(text, problems);
+    }
+    if text.contains("Prefill. latency:") && text.contains("Total. latency:") {
+        return fixed_batch::sglang_printed(text, problems);
     }
     if text.contains("LLM Metrics") && text.contains('│') {
         return console::read(text, problems);
@@ -129,6 +135,10 @@ fn read_object(map: &Map<String, Value>, place: &str, problems: &Problems) -> Ve
         vec![llmperf::summary(&fields, place)]
     } else if aiperf::is_aggregate(map) {
         vec![aiperf::aggregate(&fields, place)]
+    } else if has("avg_latency") {
+        vec![fixed_batch::vllm(&fields, place)]
+    } else if has("prefill_latency") && has("batch_size") {
+        vec![fixed_batch::sglang(&fields, place)]
     } else if (has("median_ttft") || has("mean_ttft")) && !has("mean_ttft_ms") {
         vec![inferencex::read(&fields, place)]
     } else if has("mean_e2e_latency_ms") || has("total_output_tokens_retokenized") || has("server_info") {

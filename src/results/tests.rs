@@ -57,7 +57,7 @@ fn line(row: &Measured) -> String {
     )
 }
 
-const FIXTURES: [&str; 21] = [
+const FIXTURES: [&str; 25] = [
     "vllm.json",
     "vllm_appended.jsonl",
     "vllm_2024.json",
@@ -79,6 +79,10 @@ const FIXTURES: [&str; 21] = [
     "inferencex.json",
     "trtllm_bench.txt",
     "table.csv",
+    "vllm_latency.json",
+    "vllm_latency.txt",
+    "sglang_one_batch.jsonl",
+    "sglang_one_batch.txt",
 ];
 
 #[test]
@@ -116,6 +120,11 @@ fn every_format_is_read_into_the_same_figures() {
     CSV table: 8 in flight | n - | 512+128 tok | 8/s 1024 tok/s | ttft 48 tpot 7.4 itl 7.4 e2el 987.8 | 0 requests, 1 left
     CSV table: all at once | n - | 512+128 tok | 8/s 1024 tok/s | ttft - tpot - itl - e2el - | 0 requests, 0 left
     CSV table: 4 req/s | n - | 512+128 tok | 3.93/s 503 tok/s | ttft 30 tpot 6.9 itl 6.9 e2el 906 | 0 requests, 0 left
+    vllm bench latency: unknown load | n - | -+- tok | -/s - tok/s | ttft - tpot - itl - e2el 912 | 0 requests, 0 left
+    vllm bench latency: unknown load | n - | -+- tok | -/s - tok/s | ttft - tpot - itl - e2el 912 | 0 requests, 0 left
+    sglang.bench_one_batch: one batch of 1 | n 1 | 256+8 tok | -/s - tok/s | ttft 16 tpot ~7 itl - e2el 65 | 0 requests, 1 left
+    sglang.bench_one_batch: one batch of 16 | n 16 | 256+8 tok | -/s - tok/s | ttft 90 tpot ~8 itl - e2el 146 | 0 requests, 1 left
+    sglang.bench_one_batch: one batch of 16 | n 16 | 256+8 tok | -/s - tok/s | ttft 90 tpot ~8 itl - e2el 146 | 0 requests, 1 left
     ");
 }
 
@@ -233,7 +242,7 @@ fn all_problems_of_a_file_come_at_once_with_their_places() {
     bad.json cannot be read as the result of a benchmark
       line 1, column 9: is not JSON: trailing comma
     other.json cannot be read as the result of a benchmark
-      the file: is no known result; looked for vllm bench serve (`mean_ttft_ms` and `duration`), SGLang (`mean_e2e_latency_ms`), AIPerf or GenAI-Perf (`time_to_first_token` with a `unit`), GuideLLM (`benchmarks`), llmperf (`results_ttft_s_mean` or `end_to_end_latency_s`), inference-perf (`load_summary` and `successes`), InferenceX (`median_ttft`), the course's tables (`week1`), printed blocks (`Serving Benchmark Result`, `PERFORMANCE OVERVIEW`, `LLM Metrics`) and CSV tables with a column such as `ttft_mean_ms` or `output_tok_s`
+      the file: is no known result; looked for vllm bench serve (`mean_ttft_ms` and `duration`), SGLang (`mean_e2e_latency_ms`), AIPerf or GenAI-Perf (`time_to_first_token` with a `unit`), GuideLLM (`benchmarks`), llmperf (`results_ttft_s_mean` or `end_to_end_latency_s`), inference-perf (`load_summary` and `successes`), InferenceX (`median_ttft`), vllm bench latency (`avg_latency`), SGLang's bench_one_batch (`prefill_latency`), the course's tables (`week1`), printed blocks (`Serving Benchmark Result`, `PERFORMANCE OVERVIEW`, `LLM Metrics`) and CSV tables with a column such as `ttft_mean_ms` or `output_tok_s`
     ");
 }
 

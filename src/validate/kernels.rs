@@ -12,7 +12,7 @@ use crate::calibrate::observation::{Block, Kernel, Observation, format_name};
 use crate::calibrate::tables::{self, Selection, TableError};
 use crate::cost::calibration::{Calibration, for_device};
 use crate::cost::kernel::{
-    Ceilings, all_reduce_seconds, decode_attention_seconds, gemm_seconds, moe_seconds, peak,
+    Ceilings, all_reduce_seconds, copy_seconds, decode_attention_seconds, gemm_seconds, moe_seconds, peak,
     prefill_attention_seconds,
 };
 use crate::hardware::{self, Device};
@@ -209,6 +209,7 @@ fn names(block: Block) -> (String, String) {
         Block::DecodeAttention => ("attention.decode", "bf16"),
         Block::DecodeAttentionFp8 => ("attention.decode", "fp8"),
         Block::AllReduce(gpus) => return (format!("allreduce.{gpus}"), "bf16".to_owned()),
+        Block::Copy(_) => return (block.to_string(), "-".to_owned()),
     };
     (kernel.to_owned(), dtype.to_owned())
 }
@@ -241,6 +242,9 @@ fn seconds(calibration: &Calibration, device: &Device, observation: &Observation
         (Block::AllReduce(gpus), Kernel::AllReduce(bytes)) => {
             let link = calibration.allreduce.iter().find(|link| link.gpus == gpus)?;
             Some(all_reduce_seconds(link, *bytes))
+        }
+        (Block::Copy(direction), Kernel::Copy { bytes, pieces }) => {
+            Some(copy_seconds(calibration.copies.get(&direction)?, *bytes, *pieces))
         }
         _ => None,
     }

@@ -1,18 +1,16 @@
 //! How far predictions are from published measurements: each row a run, each figure an error, families weighted equally.
 //!
-//! A row becomes a scenario ([`plan`]) or a stated reason why it cannot; nothing is dropped in silence. The prediction is
+//! A row becomes a scenario ([`crate::calibrate::plan`]) or a stated reason why it cannot; nothing is dropped in silence. The prediction is
 //! of the whole finite run, ramp and drain included, since that is what the tables are of. Each figure carries how far off a
 //! right prediction may be (`interval`). Law: a row's scenario depends on
 //! what was run, never on what came out.
 
 mod interval;
 pub mod kernels;
-mod plan;
 mod predict;
 pub mod requests;
 mod score;
 
 pub use interval::Uncertainty;
-pub use plan::{Plan, plan};
 pub use predict::{Compared, Figure, Outcome, Row, predict};
 pub use score::{FigureScore, Score, scores};

@@ -1,9 +1,9 @@
 //! A row's run, simulated, beside what was measured.
 
 use super::interval::{OTHER_SEEDS, Uncertainty, model_sigma, sampling_sigma};
-use super::plan::Plan;
 use crate::analysis::{Experiment, Precision, RunResult, simulate};
 use crate::calibrate::interval::model_interval;
+use crate::calibrate::plan::Plan;
 use crate::config::{Diagnostic, Document, Files, Resolved, resolve};
 use crate::metrics::{Distribution, Records, SloLimits, Summary};
 use crate::results::{Load, Measured, Stats};

@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::plan::Plan;
 use super::predict::run_or_shorten;
 use crate::analysis::RunResult;
+use crate::calibrate::plan::Plan;
 use crate::config::Files;
 use crate::metrics::{Records, SeriesPoint};
 use crate::results::Measured;

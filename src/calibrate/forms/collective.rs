@@ -1,4 +1,5 @@
-//! All-reduce: one branch or two, of which the hold-out chooses. Two GPUs have one: both branches move the same bytes.
+//! All-reduce: one branch or two, of which the hold-out chooses. Between two GPUs both branches move the same bytes, and
+//! the second is another library's, which takes over where messages are large and starts later.
 
 use super::Form;
 use crate::calibrate::observation::Kernel;
@@ -25,14 +26,16 @@ pub(super) fn forms(gpus: u32, device: &Device, base: &Calibration) -> Vec<Box<d
         Parameter::factor("bus_gbs", (0.5, 2000.0), bus, 0.5),
     ];
     let form = |parameters: Vec<Parameter>| Box::new(Collective { gpus, parameters }) as Box<dyn Form>;
-    let mut all = vec![form(one.clone())];
+    let mut two = one.clone();
+    two.push(Parameter::factor("one_shot_gbs", (0.5, 4000.0), 0.7 * bus, 0.5));
+    two.push(Parameter::term("two_shot_extra_us", (0.0, 60.0), 6.0, 4.0));
+    let both = [form(two), form(one)];
     if gpus > 2 {
-        let mut two = one;
-        two.push(Parameter::factor("one_shot_gbs", (0.5, 4000.0), 0.7 * bus, 0.5));
-        two.push(Parameter::term("two_shot_extra_us", (0.0, 60.0), 6.0, 4.0));
-        all.insert(0, form(two));
+        both.into()
+    } else {
+        // The plain line first: most pairs of cards have one.
+        both.into_iter().rev().collect()
     }
-    all
 }
 
 impl Collective {

@@ -26,8 +26,9 @@ pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -
     else {
         return Vec::new();
     };
-    let GemmForm::OccupancyPnorm(prior) = &known.form else {
-        return Vec::new();
+    let prior = match &known.form {
+        GemmForm::OccupancyPnorm(prior) => prior,
+        GemmForm::C5(prior) => return vec![super::c5::form(format, device, known, prior)],
     };
     let ceilings = Ceilings::of(device, peak(&device.peaks, format).0);
     let parameters = parameters(format, prior);

@@ -5,7 +5,9 @@
 //! much cards, engines and campaigns differ.
 
 mod attention;
+mod c5;
 mod collective;
+mod copies;
 mod experts;
 mod linear;
 
@@ -36,5 +38,6 @@ pub fn forms(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn F
         Block::DecodeAttention => attention::decode(device, base, false),
         Block::DecodeAttentionFp8 => attention::decode(device, base, true),
         Block::AllReduce(gpus) => collective::forms(gpus, device, base),
+        Block::Copy(direction) => copies::forms(direction, device, base),
     }
 }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
+use super::Calibration;
+use crate::cost::Trust;
+
 /// How a calibration was fitted and how well.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,6 +107,24 @@ impl RunEvidence {
     }
 }
 
+impl Calibration {
+    /// Whether runs of one's own server decide what its host adds under asynchronous scheduling.
+    #[must_use]
+    pub fn has_measured_overlap(&self, engine: &str) -> bool {
+        let name = format!("host.{engine}");
+        let is_measured = self
+            .host
+            .get(engine)
+            .is_some_and(|host| host.trust == Trust::Measured);
+        let is_decided = |evidence: &Evidence| {
+            let block = evidence.blocks.get(&name);
+            let is_fitted = block.is_some_and(|block| block.interval_90.contains_key("async_gap_us"));
+            is_fitted && !evidence.unidentified.contains(&format!("{name}.async_gap_us"))
+        };
+        is_measured && self.evidence.as_ref().is_some_and(is_decided)
+    }
+}
+
 impl Evidence {
     /// Reads the section; the message says what is wrong with it.
     pub(super) fn from_value(value: Value) -> Result<Evidence, String> {
@@ -134,6 +155,32 @@ mod tests {
         let text = "schema = 1\n[provenance]\nsource = \"prior\"\n[evidence]\ncomand = \"x\"\n";
         let error = Calibration::parse("x", text).unwrap_err().to_string();
         assert!(error.contains("`evidence` is not understood"), "{error}");
+    }
+
+    #[test]
+    fn only_ones_own_runs_make_the_overlap_known() {
+        let known = |trust: &str, unidentified: &str, parameter: &str| {
+            let prior = shipped("prior-hopper").unwrap();
+            let text = prior.to_toml().replace("[host.vllm]", "[host.other]");
+            let host = &text[text.find("[host.other]").unwrap()..];
+            let end = host.find("\n\n").unwrap_or(host.len());
+            let host = host[..end]
+                .replace("[host.other]", "[host.vllm]")
+                .replace("trust = \"prior\"", &format!("trust = \"{trust}\""));
+            let text = format!(
+                "schema = 1\n[provenance]\nsource = \"benchmark\"\n{host}\n[evidence]\ncommand = \"\"\nversion = \"\"\n\
+                 hold_out = 0.3\nseed = 0\nunidentified = [{unidentified}]\n[evidence.blocks.\"host.vllm\"]\nrows = 1\n\
+                 shapes = 1\nresidual_median_pct = 1.0\nresidual_p95_pct = 1.0\nbias_pct = 0.0\nsigma_ln = 0.2\n\
+                 interval_90 = {{ {parameter} = [1.0, 2.0] }}\n"
+            );
+            Calibration::parse("x", &text)
+                .unwrap()
+                .has_measured_overlap("vllm")
+        };
+        assert!(known("measured", "", "async_gap_us"));
+        assert!(!known("calibrated", "", "async_gap_us"));
+        assert!(!known("measured", "\"host.vllm.async_gap_us\"", "async_gap_us"));
+        assert!(!known("measured", "", "step_us"));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Calibration {
     pub elementwise: Option<Elementwise>,
     /// All-reduce, one entry a group size.
     pub allreduce: Vec<AllReduce>,
+    /// Copies between the GPU and its host, by direction. No step reads them: they are kept for caches that offload.
+    pub copies: BTreeMap<Direction, Copies>,
     /// What the host adds, per engine.
     pub host: BTreeMap<String, Host>,
     /// Factors on operators by name, for kernels that no roofline explains; 1 where absent.
@@ -62,6 +64,9 @@ impl Calibration {
             }
         }
         self.allreduce.sort_by_key(|link| link.gpus);
+        for (direction, copies) in &base.copies {
+            self.copies.entry(*direction).or_insert(*copies);
+        }
         self.attention = self.attention.or_else(|| base.attention.clone());
         self.elementwise = self.elementwise.or_else(|| base.elementwise.clone());
         self
@@ -363,6 +368,32 @@ pub struct OneShot {
     pub gbs: f64,
     /// `o2` in µs: what the other branch costs more.
     pub two_shot_extra_us: f64,
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the host's memory to the GPU's.
+    HostToDevice,
+    /// From the GPU's to the host's.
+    DeviceToHost,
+}
+
+impl Direction {
+    /// Both, with the key that each has in a file.
+    pub const ALL: [(Direction, &'static str); 2] =
+        [(Direction::HostToDevice, "h2d"), (Direction::DeviceToHost, "d2h")];
+}
+
+/// `t = α + pieces·c + bytes/β`, see [`super::kernel::copy_seconds`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Copies {
+    /// `α` in µs.
+    pub alpha_us: f64,
+    /// `c` in µs: each piece after the first, as pages of a KV cache are copied one by one.
+    pub per_copy_us: f64,
+    /// `β` in GB/s.
+    pub gbs: f64,
 }
 
 /// What the host of an engine adds to the GPU's time (V1-80, V1-81), and around the engine.

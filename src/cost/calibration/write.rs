@@ -3,8 +3,8 @@
 use toml::{Table, Value};
 
 use super::{
-    Attention, Calibration, DecodeAttention, Gemm, GemmForm, Host, KernelFormat, Moe, Occupancy,
-    OccupancyPnorm, Rate, Residual, Source,
+    Attention, Calibration, Copies, DecodeAttention, Direction, Gemm, GemmForm, Host, KernelFormat, Moe,
+    Occupancy, OccupancyPnorm, Rate, Residual, Source,
 };
 use crate::cost::Trust;
 
@@ -53,6 +53,14 @@ impl Calibration {
             insert("elementwise", Value::Table(table), false);
         }
         insert("allreduce", self.all_reduce_list(), self.allreduce.is_empty());
+        let link = Direction::ALL
+            .iter()
+            .filter_map(|(direction, name)| Some((*name, self.copies.get(direction)?)));
+        insert(
+            "host_link",
+            tables(link.map(|(name, copies)| (name, copies_table(copies)))),
+            self.copies.is_empty(),
+        );
         let host = self
             .host
             .iter()
@@ -221,6 +229,14 @@ fn attention_table(attention: &Attention) -> Table {
     }]));
     trust(&mut table, attention.trust);
     table
+}
+
+fn copies_table(copies: &Copies) -> Table {
+    numbers(&[
+        ("alpha_us", copies.alpha_us),
+        ("per_copy_us", copies.per_copy_us),
+        ("gbs", copies.gbs),
+    ])
 }
 
 fn decode_table(decode: &DecodeAttention) -> Table {

@@ -53,7 +53,8 @@ impl HostTerms {
             // Attention is dispatched by Python between compiled pieces, with graphs or without.
             compiled: micros((host.piecewise_us_per_layer + launches) * layers),
             eager: micros((host.piecewise_us_per_layer.max(dispatches) + launches) * layers),
-            // Only the synchronous terms were ever fitted; what overlaps with the GPU is a prior.
+            // Published figures decide the synchronous terms; what overlaps with the GPU is a prior unless one's own
+            // runs decided it, which the caller knows.
             trust: if asynchronous {
                 host.trust.max(Trust::Prior)
             } else {

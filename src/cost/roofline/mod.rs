@@ -135,10 +135,14 @@ impl RooflineCost {
             .map_or(1.0, |gemm| gemm.sustained_over_burst);
         terms.decode_scale(calibration.scale.get("decode_attention").copied().unwrap_or(1.0));
         terms.prefill_scale = calibration.scale.get("prefill_attention").copied().unwrap_or(1.0);
+        let mut host_terms = HostTerms::new(host, shape.layer_count(), placement.asynchronous);
+        if calibration.has_measured_overlap(&placement.engine) {
+            host_terms.trust = host.trust;
+        }
         Ok(RooflineCost {
             operators: Operators::new(device, shape, calibration, placement)
                 .map_err(|block| lacking(&block))?,
-            host: HostTerms::new(host, shape.layer_count(), placement.asynchronous),
+            host: host_terms,
             graphs: placement.graphs.clone(),
             padded: padding_table(&placement.graphs),
             attention: terms,

@@ -15,7 +15,7 @@ use super::nvml::Nvml;
 use super::nvrtc;
 use crate::probe::doctor::{Facts, LEAST_CUDA};
 use crate::probe::facts::Gpu;
-use crate::probe::sha256::sha256;
+use crate::probe::kernels::sha256;
 
 /// The variable that names folders of libraries.
 const FOLDERS: &str = "PLIMSOLL_CUDA_LIBS";

@@ -5,7 +5,7 @@
 //! (median) off points that it has not seen, about what the library scatters from shape to shape.
 
 use super::bootstrap;
-use super::solve::levenberg_marquardt;
+use crate::calibrate::solve::{Parameter, Task};
 use crate::cost::kernel::pnorm;
 use crate::probe::plan::{Format, Shape};
 use crate::probe::sample::Estimate;
@@ -41,7 +41,8 @@ pub struct C5Fit {
 /// Fewest points that decide five parameters and leave something to judge them by.
 pub const FEWEST: usize = 16;
 
-type Logs = [f64; 5];
+/// `P`, `W`, `t0`, `p`, `κ` in SI units.
+type Five = [f64; 5];
 
 fn flops(shape: Shape) -> f64 {
     2.0 * shape.m as f64 * shape.n as f64 * shape.k as f64
@@ -51,15 +52,21 @@ fn bytes(format: Format, Shape { m, n, k }: Shape) -> f64 {
     (format.input_bytes() * (n * k + m * k) + format.output_bytes() * m * n) as f64
 }
 
-fn seconds(logs: &Logs, format: Format, shape: Shape) -> f64 {
-    let [p_rate, w_rate, t0, p, kappa] = logs.map(f64::exp);
+fn seconds([p_rate, w_rate, t0, p, kappa]: Five, format: Format, shape: Shape) -> f64 {
     t0 + kappa * shape.k as f64 + pnorm(flops(shape) / p_rate, bytes(format, shape) / w_rate, p)
 }
 
-/// Bounds of `ln p`: outside, the form is a plain sum or a plain maximum already.
-const LN_P: (f64, f64) = (-0.4, 3.0);
+/// Bounds of `p`: outside, the form is a plain sum or a plain maximum already.
+const PNORM: (f64, f64) = (0.67, 20.0);
+/// Bounds of `t0` and `κ`, s: below them a term is zero for every purpose, and its derivative would vanish.
+const T0: (f64, f64) = (1e-12, 1e-2);
+const KAPPA: (f64, f64) = (1e-15, 1e-6);
+/// Expected error of a point, of the logarithm.
+const ROW_SIGMA: f64 = 0.06;
+/// A probe believes nothing beforehand: its start is worth less than one point.
+const UNKNOWN: f64 = 10.0;
 
-fn solve(format: Format, rows: &[Row], weights: &[f64]) -> Logs {
+fn solve(format: Format, rows: &[Row], weights: &[f64]) -> Five {
     let used: Vec<(&Row, f64)> = rows
         .iter()
         .zip(weights.iter().copied())
@@ -70,42 +77,34 @@ fn solve(format: Format, rows: &[Row], weights: &[f64]) -> Logs {
             .map(|(row, _)| f(row))
             .fold(f64::MIN_POSITIVE, f64::max)
     };
-    let start = [
-        most(&|row| flops(row.shape) / row.seconds.value).ln(),
-        most(&|row| bytes(format, row.shape) / row.seconds.value).ln(),
-        used.iter()
-            .map(|(row, _)| row.seconds.value)
-            .fold(f64::INFINITY, f64::min)
-            .ln(),
-        3.0_f64.ln(),
-        1e-10_f64.ln(),
+    let rate = most(&|row| flops(row.shape) / row.seconds.value);
+    let bandwidth = most(&|row| bytes(format, row.shape) / row.seconds.value);
+    let least = used
+        .iter()
+        .map(|(row, _)| row.seconds.value)
+        .fold(f64::INFINITY, f64::min);
+    let around = |rate: f64| (rate / 10.0, rate * 100.0);
+    let parameters = [
+        Parameter::factor("p_tflops", around(rate), rate, UNKNOWN),
+        Parameter::factor("w_gbs", around(bandwidth), bandwidth, UNKNOWN),
+        Parameter::factor("t0_us", T0, least, UNKNOWN),
+        Parameter::factor("pnorm", PNORM, 3.0, UNKNOWN),
+        Parameter::factor("kappa_ns", KAPPA, 1e-10, UNKNOWN),
     ];
-    let solved = levenberg_marquardt(start, |logs| {
-        let bounded = bounded(logs);
-        used.iter()
-            .map(|(row, weight)| {
-                let off = (seconds(&bounded, format, row.shape) / row.seconds.value).ln();
-                weight.sqrt() * soft(off)
-            })
-            .collect()
-    });
-    bounded(&solved)
-}
-
-fn bounded(logs: &Logs) -> Logs {
-    let mut logs = *logs;
-    logs[3] = logs[3].clamp(LN_P.0, LN_P.1);
-    // Below a picosecond a term is zero for every purpose; further down its derivative would vanish.
-    logs[2] = logs[2].clamp(-27.0, 0.0);
-    logs[4] = logs[4].clamp(-34.0, 0.0);
-    logs
-}
-
-/// Root of the soft-L1 loss `2s²(√(1 + (x/s)²) − 1)`.
-fn soft(x: f64) -> f64 {
-    const SCALE: f64 = 0.1;
-    let loss = 2.0 * SCALE * SCALE * ((1.0 + (x / SCALE).powi(2)).sqrt() - 1.0);
-    loss.max(0.0).sqrt().copysign(x)
+    let five = |values: &[f64]| -> Five { std::array::from_fn(|i| values[i]) };
+    let weights: Vec<f64> = used.iter().map(|(_, weight)| *weight).collect();
+    let task = Task {
+        parameters: &parameters,
+        errors: &|values| {
+            let error = |row: &Row| (seconds(five(values), format, row.shape) / row.seconds.value).ln();
+            used.iter().map(|(row, _)| error(row)).collect()
+        },
+        weights: &weights,
+        shifts: &[0.0; 5],
+        sigma: ROW_SIGMA,
+    };
+    let start = parameters.iter().map(|parameter| parameter.prior).collect();
+    five(&task.solve(&[start]))
 }
 
 /// Fits the form; `None` for fewer than [`FEWEST`] rows.
@@ -114,8 +113,8 @@ pub fn fit(format: Format, rows: &[Row]) -> Option<C5Fit> {
     if rows.len() < FEWEST {
         return None;
     }
-    let values = solve(format, rows, &vec![1.0; rows.len()]).map(f64::exp);
-    let refit = |weights: &[f64]| Some(solve(format, rows, weights).map(f64::exp));
+    let values = solve(format, rows, &vec![1.0; rows.len()]);
+    let refit = |weights: &[f64]| Some(solve(format, rows, weights));
     let [flops_per_s, bytes_per_s, t0, pnorm, kappa] = bootstrap(values, rows.len(), refit);
     let (sigma_ln, bias_ln) = leave_one_out(format, rows);
     Some(C5Fit {
@@ -141,9 +140,9 @@ fn leave_one_out(format: Format, rows: &[Row]) -> (f64, f64) {
         if weights.iter().sum::<f64>() < 6.0 {
             continue;
         }
-        let logs = solve(format, rows, &weights);
+        let values = solve(format, rows, &weights);
         let judged = rows.iter().filter(|row| is_out(row));
-        off.extend(judged.map(|row| (seconds(&logs, format, row.shape) / row.seconds.value).ln()));
+        off.extend(judged.map(|row| (seconds(values, format, row.shape) / row.seconds.value).ln()));
     }
     let running: crate::stats::Running = off.into_iter().collect();
     (running.variance().sqrt(), running.mean())
@@ -157,7 +156,7 @@ pub(in crate::probe) mod testing {
     pub(in crate::probe) const H200: [f64; 5] = [776e12, 4250e9, 3.3e-6, 3.9, 0.38e-9];
 
     pub(in crate::probe) fn true_seconds(format: Format, shape: Shape) -> f64 {
-        seconds(&H200.map(f64::ln), format, shape)
+        seconds(H200, format, shape)
     }
 }
 

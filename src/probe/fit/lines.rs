@@ -3,8 +3,9 @@
 //! Relative errors are squared, and no parameter may be negative: of the subsets of terms that stay positive, the one
 //! with the least error is taken, which for four terms is exact and sixteen small systems.
 
+use nalgebra::{DMatrix, DVector};
+
 use super::bootstrap;
-use super::solve::linear;
 use crate::probe::sample::Estimate;
 
 /// `y = Σ xᵢ·cᵢ` with `cᵢ ≥ 0`, by weighted least squares on relative errors; `None` where nothing is decided.
@@ -41,6 +42,14 @@ fn not_negative<const N: usize>(rows: &[([f64; N], f64)], weights: &[f64]) -> Op
         }
     }
     best.map(|(_, c)| c)
+}
+
+/// Solves `a·x = b`; `None` where the equations do not decide `x`.
+fn linear<const N: usize>(a: [[f64; N]; N], b: [f64; N]) -> Option<[f64; N]> {
+    let a = DMatrix::from_fn(N, N, |i, j| a[i][j]);
+    let x = a.lu().solve(&DVector::from_column_slice(&b))?;
+    let x: [f64; N] = std::array::from_fn(|i| x[i]);
+    x.iter().all(|x| x.is_finite()).then_some(x)
 }
 
 /// Standard deviation of ln(model/measured).
@@ -144,6 +153,12 @@ mod tests {
             (found.value / expected - 1.0).abs() < 1e-6,
             "{found:?}, not {expected}"
         );
+    }
+
+    #[test]
+    fn equations_are_solved_and_undecided_ones_refused() {
+        assert_eq!(linear([[0.0, 2.0], [4.0, 0.0]], [6.0, 4.0]), Some([1.0, 3.0]));
+        assert_eq!(linear([[1.0, 2.0], [2.0, 4.0]], [1.0, 2.0]), None);
     }
 
     #[test]

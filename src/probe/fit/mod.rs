@@ -4,7 +4,6 @@
 
 pub mod gemm;
 pub mod lines;
-mod solve;
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};

@@ -11,7 +11,8 @@ use std::fmt;
 use toml::{Table, Value};
 
 use super::{
-    AllReduce, Calibration, Elementwise, Evidence, GemmForm, Host, KernelFormat, OneShot, Provenance, Source,
+    AllReduce, Calibration, Copies, Direction, Elementwise, Evidence, GemmForm, Host, KernelFormat, OneShot,
+    Provenance, Source,
 };
 use crate::cost::Trust;
 use crate::cost::operators::OPERATORS;
@@ -56,7 +57,10 @@ fn list(problems: &[Problem]) -> String {
 }
 
 /// Blocks that only a probe writes and that the step cost does not read.
-const PROBE_BLOCKS: [&str; 6] = ["memory", "launch", "host_link", "disk", "peer", "uncertainty"];
+const PROBE_BLOCKS: [&str; 5] = ["memory", "launch", "disk", "peer", "uncertainty"];
+
+/// Keys of `[host_link]` that no form has.
+const PROBE_LINK: [&str; 4] = ["bidir_gbs", "zero_copy_gbs", "pageable_gbs", "pcie"];
 
 /// Keys of `[provenance]` that a probe writes for people.
 const PROBE_PROVENANCE: [&str; 26] = [
@@ -165,8 +169,26 @@ fn read_file(name: &str, table: Table, problems: &mut Vec<Problem>) -> Calibrati
         .unwrap_or_default();
     calibration.scale = file.section("scale", read_scale).unwrap_or_default();
     calibration.allreduce = file.array("allreduce", |fields| read_all_reduce(fields, trust));
+    calibration.copies = file.section("host_link", read_copies).unwrap_or_default();
     file.finish();
     calibration
+}
+
+/// A probe measures the cost of a piece once, for both directions.
+fn read_copies(fields: &mut Fields) -> BTreeMap<Direction, Copies> {
+    for key in PROBE_LINK {
+        fields.take(key);
+    }
+    let of_both = fields.number_or("per_copy_us", NOT_NEGATIVE, 0.0);
+    let read_one = |(direction, key): (Direction, &str)| {
+        let copies = fields.section(key, |fields| Copies {
+            alpha_us: fields.number("alpha_us", NOT_NEGATIVE),
+            per_copy_us: fields.number_or("per_copy_us", NOT_NEGATIVE, of_both),
+            gbs: fields.number("gbs", POSITIVE),
+        })?;
+        Some((direction, copies))
+    };
+    Direction::ALL.into_iter().filter_map(read_one).collect()
 }
 
 fn read_provenance(fields: &mut Fields) -> Provenance {

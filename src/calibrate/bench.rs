@@ -1,0 +1,464 @@
+//! Results of benchmark tools as end-to-end runs: each row of a file a scenario, and the figures of it that show the host.
+//!
+//! What was run comes from the file first (load, lengths of every request, engine, GPU), then from what the user said
+//! beside it; what neither says is an error that names what to add. Taken are only centres: a tail holds chance and
+//! queueing. Traps: above saturation TTFT is the queue's; in a closed loop it is the other prompts'; a fixed batch's
+//! latency is that of its last request; a scheduler's budget cuts what a bench without one runs in one pass.
+//! Law: everything that a row says is either taken or named among what was left.
+
+mod figures;
+mod lengths;
+
+use super::plan::{Plan, plan};
+use super::runs::{Figure, Run};
+use crate::config::{Document, Files, Resolved, resolve};
+use crate::hardware;
+use crate::results::{Load, Measured, ResultFile, Setup, Tool};
+use lengths::{Recorded, WithFile};
+
+/// What the user said beside a file.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Scenario, pasted commands and flags, layered.
+    pub document: Document,
+    /// Load and lengths, each for where the file has none.
+    pub setup: Setup,
+    /// Whose host is fitted.
+    pub engine: String,
+    /// Its version, where said.
+    pub version: Option<String>,
+}
+
+/// What a file gave.
+#[derive(Default)]
+pub struct Taken {
+    /// Runs to simulate.
+    pub runs: Vec<Run>,
+    /// What was taken of each row, and what had to be assumed.
+    pub took: Vec<String>,
+    /// What was not, and why: the place and the reason.
+    pub left: Vec<(String, String)>,
+    /// Rows of which nothing could be taken: the place, the reason and the remedy.
+    pub refused: Vec<(String, String)>,
+}
+
+/// Requests of a simulated open loop at most, where every one of them is drawn: more only cost time.
+const REQUESTS_MAX: u64 = 4000;
+/// Share of failed requests above which a run is another one than it says.
+const FAILED_MAX: f64 = 0.05;
+
+/// The runs of a file; `input` is remembered in each.
+pub fn runs(file: &ResultFile, said: &Said, files: &dyn Files, input: usize) -> Taken {
+    let mut taken = Taken::default();
+    for row in &file.rows {
+        let place = match row.place.as_str() {
+            "" => file.name.clone(),
+            place => format!("{}, {place}", file.name),
+        };
+        match take(row, &place, said, files, input) {
+            Ok((run, told)) => {
+                taken.took.push(format!("{place}: {}", told.took));
+                let left = told.left.into_iter().map(|left| (place.clone(), left));
+                taken.left.extend(left);
+                taken.runs.push(run);
+            }
+            Err(reason) => taken.refused.push((place, reason)),
+        }
+    }
+    taken
+}
+
+/// In words, for people.
+struct Told {
+    took: String,
+    left: Vec<String>,
+}
+
+fn take(
+    row: &Measured,
+    place: &str,
+    said: &Said,
+    files: &dyn Files,
+    input: usize,
+) -> Result<(Run, Told), String> {
+    whole(row)?;
+    let mut filled = row.clone();
+    let mut assumptions = fill(&mut filled, said)?;
+    let recorded = Recorded::of(&filled);
+    let planned = plan(&filled, &|name| Some(name.to_owned())).map_err(|reason| remedy(&reason))?;
+    let (resolved, planned) = resolved(&filled, planned, said, recorded.as_ref(), files)?;
+    // Mean lengths and the law around them are the plan's guess, which the lists of all requests replace.
+    let is_replaced = |what: &String| recorded.is_some() && what.contains("lengths");
+    assumptions.extend(planned.assumptions.into_iter().filter(|what| !is_replaced(what)));
+    let (measured, left) = figures::of(&filled, &resolved);
+    if measured.is_empty() {
+        return Err(format!(
+            "it has no figure that shows the host; what it has was left: {}",
+            left.join("; ")
+        ));
+    }
+    let told = Told {
+        took: took(&filled, &measured, recorded.as_ref(), &assumptions),
+        left: left
+            .into_iter()
+            .chain(row.left.iter().map(|left| format!("{}: {}", left.what, left.why)))
+            .collect(),
+    };
+    let run = Run {
+        label: label(&filled, place),
+        family: format!(
+            "{} on {}, {}",
+            resolved.model.name, resolved.device.id, resolved.placement.engine
+        ),
+        is_offline: matches!(filled.setup.load, Load::StaticBatch { .. } | Load::Offline)
+            || filled.tool == Tool::TrtllmBench,
+        resolved,
+        measured,
+        input,
+    };
+    Ok((run, told))
+}
+
+/// Whether a row is a run that can be repeated at all.
+fn whole(row: &Measured) -> Result<(), String> {
+    if row.outcome.completed == Some(0) {
+        return Err("no request was answered".to_owned());
+    }
+    let (failed, completed) = (
+        row.outcome.failed.unwrap_or(0) as f64,
+        row.outcome.completed.unwrap_or(0) as f64,
+    );
+    if failed > FAILED_MAX * (failed + completed) {
+        return Err(format!(
+            "{failed:.0} of {:.0} requests failed: what was served is not what was sent",
+            failed + completed
+        ));
+    }
+    Ok(())
+}
+
+/// Puts what was said where a row has nothing; what had to be assumed.
+fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
+    let mut assumptions = Vec::new();
+    let setup = &mut row.setup;
+    let text = |key: &str| {
+        let value = said.document.get(key).and_then(toml::Value::as_str);
+        value.map(str::to_owned)
+    };
+    let named = setup.model.take();
+    setup.model = text("model.name").or_else(|| named.clone());
+    if let (Some(said), Some(named)) = (&setup.model, &named)
+        && !is_same_model(said, named)
+    {
+        assumptions.push(format!("the model that it names, {named}, is {said}"));
+    }
+    if setup.model.is_none() {
+        return Err(
+            "it does not name its model: add --model, or --serve-cmd \"vllm serve MODEL …\"".to_owned(),
+        );
+    }
+    match &setup.gpu {
+        Some(gpu) if hardware::find(gpu.split('(').next().unwrap_or(gpu).trim()).is_ok() => {}
+        Some(gpu) => {
+            return Err(format!(
+                "its GPU `{gpu}` is not known; `plimsoll hw` lists those that are"
+            ));
+        }
+        None => setup.gpu = text("cluster.gpu"),
+    }
+    let found = setup.engine.as_deref().and_then(engine_of);
+    if let Some(found) = found.filter(|found| *found != said.engine) {
+        return Err(format!(
+            "it ran on {found}, and {} is fitted; --engine {found} fits that engine's host",
+            said.engine
+        ));
+    }
+    if found.is_none() {
+        assumptions.push(format!("it does not name its engine: {}", said.engine));
+    }
+    setup.engine = Some(said.engine.clone());
+    let of_profile = text("engine.profile");
+    let of_profile = of_profile.and_then(|profile| Some(profile.split_once('@')?.1.to_owned()));
+    let version = said.version.clone().or(of_profile);
+    setup.engine_version = version.or(setup.engine_version.take());
+    if row.tool == Tool::VllmLatency && said.document.get("engine.enable_prefix_caching").is_none() {
+        assumptions.push(
+            "no prompt was cached, as the command has it of itself; versions before that did cache (say so by --scenario)"
+                .to_owned(),
+        );
+    }
+    if row.tool == Tool::Plimsoll {
+        assumptions.push("a prediction of this program stands for a measurement".to_owned());
+    }
+    load(row, said)?;
+    check_lengths(row, &said.document)?;
+    Ok(assumptions)
+}
+
+/// Whether two names mean one model: its maker may be left out, and a path ends in the name.
+fn is_same_model(one: &str, other: &str) -> bool {
+    let last = |name: &str| {
+        name.trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .map(str::to_lowercase)
+    };
+    last(one) == last(other)
+}
+
+/// The engine that a name means; endpoints such as `openai` are no engines.
+fn engine_of(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let known = [
+        ("sglang", "sglang"),
+        ("tensorrt", "trtllm"),
+        ("trt", "trtllm"),
+        ("vllm", "vllm"),
+    ];
+    known
+        .into_iter()
+        .find(|(part, _)| name.contains(part))
+        .map(|(_, engine)| engine)
+}
+
+/// How requests were sent, how many and how long.
+fn load(row: &mut Measured, said: &Said) -> Result<(), String> {
+    let (setup, known) = (&mut row.setup, &said.setup);
+    if row.tool == Tool::VllmLatency && !matches!(known.load, Load::StaticBatch { .. }) {
+        return Err(
+            "a latency of `vllm bench latency` says neither batch nor lengths: add --batch-size, --input-len and \
+             --output-len, or --bench-cmd \"vllm bench latency …\""
+                .to_owned(),
+        );
+    }
+    if setup.load == Load::Unknown {
+        setup.load = match known.load {
+            Load::Unknown => load_of(&said.document),
+            load => load,
+        };
+        setup.max_concurrency = setup.max_concurrency.or(known.max_concurrency);
+    }
+    setup.input_tokens = setup.input_tokens.or(known.input_tokens);
+    setup.output_tokens = setup.output_tokens.or(known.output_tokens);
+    let answered = row.outcome.completed.filter(|completed| *completed > 0);
+    setup.num_prompts = setup.num_prompts.or(answered).or(known.num_prompts);
+    match setup.load {
+        Load::StaticBatch { batch } => setup.num_prompts = Some(batch),
+        Load::Open { .. } => setup.num_prompts = setup.num_prompts.map(|count| count.min(REQUESTS_MAX)),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// How far a law's mean may be from the file's, of the logarithm: means of a few hundred drawn lengths scatter less.
+const LENGTHS_APART: f64 = 0.2;
+
+/// Refuses lengths that are of another run: one command for several files is easily pasted.
+fn check_lengths(row: &Measured, document: &Document) -> Result<(), String> {
+    let number = |key: &str| {
+        document
+            .get(key)
+            .and_then(toml::Value::as_integer)
+            .map(|n| n as f64)
+    };
+    let of_law = |key: &str| {
+        number(&format!("workload.lengths.fixed.{key}")).or(number(&format!("workload.lengths.random.{key}")))
+    };
+    let prefix = number("workload.prefix.groups.prefix_len").unwrap_or(0.0);
+    let kinds = [
+        (
+            "prompts",
+            row.setup.input_tokens,
+            of_law("input_len").map(|tokens| tokens + prefix),
+        ),
+        ("answers", row.setup.output_tokens, of_law("output_len")),
+    ];
+    for (what, of_file, said) in kinds {
+        if let (Some(of_file), Some(said)) = (of_file, said)
+            && (said / of_file).ln().abs() > LENGTHS_APART
+        {
+            return Err(format!(
+                "its {what} have {of_file:.0} tokens in the mean, and {said:.0} are said beside it; write FILE= before a \
+                 --bench-cmd or --scenario that is for one file"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The load of a scenario.
+fn load_of(document: &Document) -> Load {
+    let number = |key: &str| {
+        let value = document.get(key)?;
+        value.as_float().or(value.as_integer().map(|whole| whole as f64))
+    };
+    let rate = ["poisson", "gamma", "constant"]
+        .iter()
+        .find_map(|law| number(&format!("workload.arrivals.{law}.request_rate")));
+    if let Some(rate) = rate {
+        return Load::Open { rate };
+    }
+    if document.get("workload.arrivals.trace").is_some() {
+        return Load::Trace;
+    }
+    match number("workload.client.max_concurrency") {
+        Some(clients) => Load::Closed {
+            clients: clients as u64,
+        },
+        None if document.get("workload.arrivals").is_some() => Load::Burst,
+        None => Load::Unknown,
+    }
+}
+
+/// The plan's reason with what to add.
+fn remedy(reason: &str) -> String {
+    let add = match reason {
+        reason if reason.contains("how requests were sent") => {
+            "add --request-rate or --max-concurrency, or --bench-cmd \"vllm bench serve …\""
+        }
+        reason if reason.contains("how long") => {
+            "add --input-len and --output-len, or --bench-cmd \"vllm bench serve …\""
+        }
+        _ => return reason.to_owned(),
+    };
+    format!("{}; {add}", reason.replace("the row does not", "it does not"))
+}
+
+/// The scenario of a row with what the user said put over it.
+fn resolved(
+    row: &Measured,
+    planned: Plan,
+    said: &Said,
+    recorded: Option<&Recorded>,
+    files: &dyn Files,
+) -> Result<(Resolved, Plan), String> {
+    let attempt = |plan: &Plan| -> Result<Resolved, String> {
+        let mut document = Document::parse("run.toml", &plan.scenario).map_err(|problem| problem.message)?;
+        if row.tool == Tool::VllmLatency {
+            // vLLM 0.33 `benchmarks/latency.py` sets it so; prompts repeat in every iteration.
+            document.set(
+                "engine.enable_prefix_caching",
+                toml::Value::Boolean(false),
+                "vllm bench latency",
+            );
+        }
+        lay_over(
+            &mut document,
+            &said.document,
+            row.setup.load != load_of(&said.document),
+        );
+        if let Some(recorded) = recorded {
+            recorded.put(&mut document);
+        }
+        let files = WithFile { recorded, files };
+        resolve(document, &files).map_err(|problems| {
+            let first = problems.0.first();
+            first.map_or("it makes no valid scenario".to_owned(), |problem| {
+                let help = problem
+                    .help
+                    .first()
+                    .map_or(String::new(), |help| format!("; {help}"));
+                let label = match problem.label.as_str() {
+                    "" => String::new(),
+                    label => format!(": {label}"),
+                };
+                format!("{}{label}{help}", problem.message)
+            })
+        })
+    };
+    match attempt(&planned) {
+        Err(reason)
+            if reason.starts_with("does not fit: one request")
+                && !planned.scenario.contains("max_model_len") =>
+        {
+            let shorter = planned.with_context(row);
+            Ok((attempt(&shorter).map_err(|_| reason)?, shorter))
+        }
+        Ok(resolved) => Ok((resolved, planned)),
+        Err(reason) => Err(reason),
+    }
+}
+
+/// Puts every value of one document over another; of the traffic only what the file does not know better: its load.
+fn lay_over(document: &mut Document, said: &Document, knows_load: bool) {
+    let mut leaves = Vec::new();
+    walk(said.table(), "", &mut leaves);
+    for (key, value) in leaves {
+        let is_load = [
+            "workload.arrivals",
+            "workload.client.max_concurrency",
+            "workload.num_prompts",
+        ]
+        .iter()
+        .any(|part| key.starts_with(part));
+        let is_run = ![
+            "sweep",
+            "slo",
+            "report",
+            "assumed",
+            "cluster.gpu",
+            "workload.duration",
+        ]
+        .iter()
+        .any(|part| key.starts_with(part));
+        if is_run && !(is_load && knows_load) {
+            document.set(&key, value, "what was said beside the file");
+        }
+    }
+}
+
+fn walk(table: &toml::Table, path: &str, leaves: &mut Vec<(String, toml::Value)>) {
+    for (key, value) in table {
+        let key = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        match value {
+            toml::Value::Table(table) if !table.is_empty() => walk(table, &key, leaves),
+            value => leaves.push((key, value.clone())),
+        }
+    }
+}
+
+fn label(row: &Measured, place: &str) -> String {
+    let setup = &row.setup;
+    let tokens = |tokens: Option<f64>| tokens.map_or("?".to_owned(), |tokens| format!("{tokens:.0}"));
+    format!(
+        "{place}: {}, {}+{} tokens",
+        setup.load,
+        tokens(setup.input_tokens),
+        tokens(setup.output_tokens)
+    )
+}
+
+fn took(
+    row: &Measured,
+    measured: &[(Figure, f64)],
+    recorded: Option<&Recorded>,
+    assumptions: &[String],
+) -> String {
+    let figures: Vec<String> = measured
+        .iter()
+        .map(|(figure, value)| format!("{} {}", figure.name(), significant(*value)))
+        .collect();
+    let mut text = format!("{}, {}: {}", row.tool.name(), row.setup.load, figures.join(", "));
+    if let Some(recorded) = recorded {
+        text += &format!("; {}", recorded.words());
+    }
+    // A remark on a figure that no fit uses is of no use here.
+    let is_of_use = |taken: &&String| !taken.starts_with("max_concurrent_requests");
+    for taken in row.taken.iter().filter(is_of_use) {
+        text += &format!("; {taken}");
+    }
+    for assumption in assumptions {
+        text += &format!("; assumed: {assumption}");
+    }
+    text
+}
+
+/// Three significant figures.
+fn significant(value: f64) -> String {
+    let digits = (2 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{value:.digits$}")
+}

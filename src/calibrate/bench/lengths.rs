@@ -1,0 +1,105 @@
+//! The lengths of every request, where a file has them: the run's own traffic instead of a law around its means.
+
+use std::fmt::Write;
+
+use crate::config::{Document, Files};
+use crate::results::{Load, Measured};
+
+/// Every request of a run: when it was sent, s, its prompt and its answer, tokens.
+pub(super) struct Recorded {
+    requests: Vec<(f64, u64, u64)>,
+    has_starts: bool,
+    is_open: bool,
+}
+
+/// The name under which the scenario finds them.
+const NAME: &str = "requests-of-the-file.csv";
+
+impl Recorded {
+    /// `None` where the file does not have all lengths, or where its load is neither open, closed nor a burst.
+    pub(super) fn of(row: &Measured) -> Option<Recorded> {
+        let is_open = matches!(row.setup.load, Load::Open { .. } | Load::Trace);
+        let is_known = matches!(
+            row.setup.load,
+            Load::Open { .. } | Load::Trace | Load::Closed { .. } | Load::Burst
+        );
+        if row.requests.is_empty() || !is_known {
+            return None;
+        }
+        let starts = row.requests.iter().map(|request| request.start_s);
+        let first = starts.clone().flatten().reduce(f64::min);
+        let has_starts = starts.clone().all(|start| start.is_some());
+        let requests: Option<Vec<(f64, u64, u64)>> = row
+            .requests
+            .iter()
+            .map(|request| {
+                let start = request
+                    .start_s
+                    .zip(first)
+                    .map_or(0.0, |(start, first)| start - first);
+                let (input, output) = (request.input_tokens?, request.output_tokens);
+                (input >= 1.0 && output >= 1.0).then_some((start, input as u64, output as u64))
+            })
+            .collect();
+        let mut requests = requests?;
+        if is_open && has_starts {
+            requests.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        // Without its times an open loop is drawn anew, with lengths from the list.
+        Some(Recorded {
+            requests,
+            has_starts,
+            is_open,
+        })
+    }
+
+    /// Replaces the traffic of a scenario.
+    pub(super) fn put(&self, document: &mut Document) {
+        let path = toml::Value::from(NAME);
+        let flag = "the requests of the file";
+        document.remove("workload.prefix");
+        if self.is_open && !self.has_starts {
+            document.set("workload.lengths.file.path", path, flag);
+            return;
+        }
+        document.remove("workload.lengths");
+        document.remove("workload.num_prompts");
+        document.set("workload.arrivals.trace.path", path, flag);
+    }
+
+    /// What the runs are made of.
+    pub(super) fn words(&self) -> String {
+        let count = self.requests.len();
+        match (self.is_open, self.has_starts) {
+            (true, true) => format!("the times and lengths of its {count} requests"),
+            (true, false) => format!("lengths drawn from its {count} requests"),
+            (false, _) => format!("the lengths of its {count} requests"),
+        }
+    }
+
+    /// As a trace in Vidur's columns, which hold no more than this.
+    fn csv(&self) -> String {
+        let mut text = "arrived_at,num_prefill_tokens,num_decode_tokens\n".to_owned();
+        for (start, input, output) in &self.requests {
+            let start = if self.is_open { *start } else { 0.0 };
+            // Writing into a string cannot fail.
+            let _ = writeln!(text, "{start:.9},{input},{output}");
+        }
+        text
+    }
+}
+
+/// The disk, and the requests beside it.
+pub(super) struct WithFile<'a> {
+    pub(super) recorded: Option<&'a Recorded>,
+    pub(super) files: &'a dyn Files,
+}
+
+impl Files for WithFile<'_> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        match self.recorded {
+            Some(recorded) if path == NAME => Ok(recorded.csv().into_bytes()),
+            _ => self.files.read(path),
+        }
+    }
+}
