@@ -9,6 +9,7 @@ pub mod calibration;
 #[cfg(test)]
 mod cards;
 pub mod constant;
+pub mod discrepancy;
 pub mod kernel;
 #[cfg(test)]
 mod latency_table;

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::frontend::Entrance;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cost::StepCost;
 use crate::engine::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord};
@@ -18,7 +19,7 @@ use crate::workload::{Request, Traffic};
 pub struct Simulation<T: Traffic> {
     traffic: T,
     replica: Replica,
-    frontend: Frontend,
+    entrance: Entrance,
     now: Picos,
     /// The traffic's next arrival, as it said after the last send or answer.
     arrival: Option<Picos>,
@@ -26,8 +27,6 @@ pub struct Simulation<T: Traffic> {
     deadlines: BinaryHeap<Reverse<(Picos, RequestId, Handle)>>,
     /// Answers on their way to the client.
     outbox: VecDeque<Completion>,
-    /// Entry time of the last request into the engine: the front end keeps the order.
-    last_entry: Picos,
     buffer: Vec<Completion>,
     counts: Counts,
 }
@@ -114,11 +113,10 @@ impl<T: Traffic> Simulation<T> {
             arrival: traffic.next_arrival(),
             traffic,
             replica,
-            frontend,
+            entrance: Entrance::new(frontend),
             now: Picos::ZERO,
             deadlines: BinaryHeap::new(),
             outbox: VecDeque::new(),
-            last_entry: Picos::ZERO,
             buffer: Vec::new(),
             counts: Counts::default(),
         }
@@ -249,13 +247,10 @@ impl<T: Traffic> Simulation<T> {
         self.arrival = self.traffic.next_arrival();
         self.counts.sent += 1;
         observer.observe(&Fact::Arrived { request: &request });
-        let delay =
-            self.frontend.request_delay + self.frontend.per_prompt_token * u64::from(request.prompt_tokens);
-        let entry = (self.now + delay).max(self.last_entry);
+        let entry = self.entrance.pass(self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
         match self.replica.offer(entry, request) {
             Ok(handle) => {
-                self.last_entry = entry;
                 if let Some(deadline) = deadline {
                     self.deadlines.push(Reverse((deadline, id, handle)));
                 }
@@ -297,7 +292,7 @@ impl<T: Traffic> Simulation<T> {
 
     /// An answer leaves the engine; the client has it a response delay later.
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
-        let delay = self.frontend.response_delay;
+        let delay = self.entrance.response_delay();
         if delay == Picos::ZERO {
             return self.end(completion, observer);
         }

@@ -11,6 +11,7 @@ mod plan;
 mod predict;
 pub mod requests;
 mod score;
+mod words;
 
 pub use interval::Uncertainty;
 pub use plan::{Plan, plan};
