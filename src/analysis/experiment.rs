@@ -3,7 +3,9 @@
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
+use crate::cost::jitter::Jitter;
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use crate::rng::{Purpose, stream};
 use crate::sim::{Counts, Pause, Scenario, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::Generator;
@@ -44,6 +46,10 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     let traffic = Generator::new(&scenario.workload, scenario.seed);
     let cost = (scenario.cost)();
     let mut simulation = Simulation::new(scenario.engine.clone(), cost, scenario.frontend, traffic);
+    if let Some(law) = scenario.jitter {
+        let stream = stream(scenario.seed, Purpose::Jitter, 0);
+        simulation = simulation.disturbed(Jitter::new(law, stream));
+    }
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
             replicas: scenario.replicas,

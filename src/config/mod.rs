@@ -15,6 +15,7 @@ mod engine;
 pub mod files;
 pub mod flags;
 mod formats;
+mod jitter;
 mod judge;
 mod machine;
 mod overlooked;

@@ -6,6 +6,7 @@ use super::document::{Document, Source};
 use super::engine;
 use super::files::{self, Files};
 use super::formats;
+use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::machine;
 use super::raw::{RawCluster, RawScenario};
@@ -96,6 +97,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     if let (Some(model), Some(device)) = (&model, &device) {
         formats::check_version(&mut judge, &engine.profile, model, device);
     }
+    let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
@@ -133,6 +135,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         replicas: 1,
         cost: machine.cost,
         frontend: machine.frontend,
+        jitter,
         workload: spec,
         seed,
     };

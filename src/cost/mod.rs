@@ -10,6 +10,7 @@ pub mod calibration;
 mod cards;
 pub mod constant;
 pub mod discrepancy;
+pub mod jitter;
 pub mod kernel;
 #[cfg(test)]
 mod latency_table;

@@ -20,7 +20,7 @@ impl Replica {
     /// samples somebody's last token.
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
         let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
-        if !self.in_flight.iter().all(is_settled) {
+        if self.jitter.is_some() || !self.in_flight.iter().all(is_settled) {
             return 0;
         }
         let horizon = self.horizon_inside(horizon);

@@ -2,6 +2,7 @@
 
 use super::Frontend;
 use crate::cost::StepCost;
+use crate::cost::jitter::JitterLaw;
 use crate::engine::EngineConfig;
 use crate::workload::WorkloadSpec;
 
@@ -16,6 +17,8 @@ pub struct Scenario {
     pub cost: CostFactory,
     /// What the front end adds around the engine.
     pub frontend: Frontend,
+    /// How steps scatter around their cost; not at all as a rule.
+    pub jitter: Option<JitterLaw>,
     /// The traffic.
     pub workload: WorkloadSpec,
     /// Seed of every random stream.

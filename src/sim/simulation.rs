@@ -10,6 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::frontend::Entrance;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cost::StepCost;
+use crate::cost::jitter::Jitter;
 use crate::engine::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -120,6 +121,13 @@ impl<T: Traffic> Simulation<T> {
             buffer: Vec::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Lets steps scatter around their cost.
+    #[must_use]
+    pub fn disturbed(mut self, jitter: Jitter) -> Simulation<T> {
+        self.replica.disturb(jitter);
+        self
     }
 
     /// Keeps a record of every step, for comparison with recorded schedules.
