@@ -296,3 +296,29 @@ fn a_file_of_another_kind_is_refused_with_a_reason() {
     assert_eq!(code, 2);
     assert!(error.contains("is no kernel table"), "{error}");
 }
+
+/// The intervals of published rows, where the data folder is at hand. Rows marked `calibrate` gave the intervals their widths;
+/// those marked `validate` gave them nothing, and the share here is what was found, not what was asked for.
+#[test]
+fn published_values_lie_in_their_intervals_as_often_as_is_told() {
+    let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(std::path::PathBuf::from) else {
+        // Past the test's capture, so that a check that did not happen is not taken for one that passed.
+        let told = b"PLIMSOLL_DATA is not set: the intervals of published rows are not checked\n";
+        std::io::Write::write_all(&mut std::io::stderr(), told).unwrap();
+        return;
+    };
+    let table = data.join("groundtruth/serving/measured.csv");
+    let traces = data.join("traces");
+    let inside = |only: &str| {
+        let (table, traces) = (table.to_str().unwrap(), traces.to_str().unwrap());
+        let (code, out, error) = plimsoll(&[
+            "validate", table, "--traces", traces, "--only", only, "--format", "json",
+        ]);
+        assert_eq!(code, 0, "{error}");
+        let scored: serde_json::Value = serde_json::from_str(&out).unwrap();
+        scored["overall"]["inside_90"].as_f64().unwrap()
+    };
+    let (fitted, unseen) = (inside("calibrate"), inside("validate"));
+    assert!(fitted > 0.9, "{fitted}");
+    assert!((0.7..0.95).contains(&unseen), "{unseen}");
+}

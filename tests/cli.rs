@@ -71,6 +71,39 @@ fn a_promise_that_is_not_kept_exits_with_3() {
 }
 
 #[test]
+fn more_tokens_than_one_api_server_streams_are_told() {
+    let desk = Desk::new();
+    let said = |more: &str| {
+        let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu b200 --max-concurrency 500 --num-prompts 1000 \
+                    --input-len 64 --output-len 128";
+        text(&desk.run(&format!("{line} {more}")).stderr)
+    };
+    let alone = said("");
+    assert!(
+        alone.contains("each API server process streams") && alone.contains("--api-server-count 3 would do"),
+        "{alone}"
+    );
+    assert!(!said("--api-server-count 3").contains("API server process streams"));
+}
+
+#[test]
+fn steps_scatter_where_they_are_asked_to_and_the_same_each_time() {
+    let desk = Desk::new();
+    let law = "--step-jitter cv=0.1,stall-rate=1,stall=20ms --format json";
+    let jittery = desk.expect(0, &format!("{SMALL} {law}"));
+    assert_eq!(jittery, desk.expect(0, &format!("{SMALL} {law}")));
+    let figure = |json: &str, key: &str| {
+        let result: serde_json::Value = serde_json::from_str(json).unwrap();
+        result[key].as_f64().unwrap()
+    };
+    let plain = desk.expect(0, &format!("{SMALL} --format json"));
+    assert!(figure(&jittery, "std_itl_ms") > 1.2 * figure(&plain, "std_itl_ms"));
+    let refused = desk.run(&format!("{SMALL} --step-jitter cv=-1"));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("is no law of step times"));
+}
+
+#[test]
 fn overload_has_no_steady_state_and_exits_with_4() {
     let printed = Desk::new().expect(4, "run quickstart --request-rate 60");
     assert!(printed.starts_with("UNSTABLE at 60.0 req/s"), "{printed}");

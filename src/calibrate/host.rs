@@ -14,8 +14,9 @@ use super::component::{Options, bias, intervals, percent, rounded, unidentified}
 use super::runs::{Figure, Run};
 use super::solve::{Parameter, Task};
 use crate::cost::calibration::{
-    BlockEvidence, Calibration, GemmForm, Host, KernelFormat, RunEvidence, for_device,
+    BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
 };
+use crate::cost::discrepancy::{REQUEST_SD_LN, kinds_of_weights};
 use crate::hardware::Device;
 use crate::rng::{Purpose, stream};
 use crate::stats::quantile;
@@ -40,8 +41,8 @@ pub struct HostFit {
     pub draws: Vec<Vec<f64>>,
     /// Names of the parameters.
     pub names: Vec<&'static str>,
-    /// Without each family of runs in turn, its own error: median, in percent.
-    pub families: Vec<(String, f64)>,
+    /// Each family of runs as a fit without it has it; none where there are fewer than two.
+    pub families: Vec<FamilyEvidence>,
 }
 
 /// What is known before: the device, its calibration with every block filled, and the engine.
@@ -149,7 +150,7 @@ fn parameters(runs: &[Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter>
             "request_ms",
             (0.1, 200.0),
             base.request_ms,
-            1.0,
+            REQUEST_SD_LN,
         ));
     }
     if fits_bandwidth {
@@ -374,20 +375,26 @@ fn weights(runs: &[Run], rows: &[usize], known: &Known) -> Vec<f64> {
 const OWN_WEIGHT: f64 = 3.0;
 const FAMILY_WEIGHT: f64 = 4.0;
 
-/// Leaves each family of runs out in turn and says how wrong the rest would have it.
-fn families(trial: &Trial, runs: &[Run], rows: &[usize], counts: &[f64], best: &[f64]) -> Vec<(String, f64)> {
-    let mut names: Vec<String> = runs.iter().map(|run| run.family.clone()).collect();
+/// Leaves each family of runs out in turn and says how wrong the rest would have it. A family's terms are then the
+/// others', or the prior where only it speaks about them: what a prediction for one more server would have been.
+fn families(
+    trial: &Trial,
+    runs: &[Run],
+    rows: &[usize],
+    counts: &[f64],
+    best: &[f64],
+) -> Vec<FamilyEvidence> {
+    let mut names: Vec<&str> = runs.iter().map(|run| run.family.as_str()).collect();
     names.dedup();
     if names.len() < 2 {
         return Vec::new();
     }
     let linear = Linear::new(trial, runs, best);
-    let without = |name: &String| {
-        let is_in = |run: &usize| runs[*run].family == *name;
+    let without = |name: &&str| {
         let weights: Vec<f64> = rows
             .iter()
             .zip(counts)
-            .map(|(run, count)| if is_in(run) { 0.0 } else { *count })
+            .map(|(run, count)| if runs[*run].family == *name { 0.0 } else { *count })
             .collect();
         let task = Task {
             parameters: trial.parameters,
@@ -397,16 +404,49 @@ fn families(trial: &Trial, runs: &[Run], rows: &[usize], counts: &[f64], best: &
             sigma: RUN_SIGMA,
         };
         let values = task.solve(&[best.to_vec()]);
-        let errors = trial.errors(runs, &values);
-        let own: Vec<f64> = rows
-            .iter()
-            .zip(errors)
-            .filter(|(run, _)| is_in(run))
-            .map(|(_, error)| error)
-            .collect();
-        (name.clone(), percent(&own, 0.5))
+        family(name, runs, &trial.errors(runs, &values))
     };
     names.iter().map(without).collect()
+}
+
+/// What the errors of all figures say of one family.
+fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
+    let figures = runs
+        .iter()
+        .flat_map(|run| run.measured.iter().map(move |(figure, _)| (run, *figure)));
+    let own: Vec<(Figure, f64)> = figures
+        .zip(errors)
+        .filter(|((run, _), _)| run.family == name)
+        .map(|((_, figure), error)| (figure, *error))
+        .collect();
+    let of = |is_chosen: &dyn Fn(Figure) -> bool| -> Option<f64> {
+        let chosen: Vec<f64> = own
+            .iter()
+            .filter(|(figure, _)| is_chosen(*figure))
+            .map(|(_, error)| error * error)
+            .collect();
+        let mean = chosen.iter().sum::<f64>() / chosen.len() as f64;
+        (!chosen.is_empty()).then(|| rounded(mean.sqrt()))
+    };
+    let of_family: Vec<&Run> = runs.iter().filter(|run| run.family == name).collect();
+    let mut weights: Vec<String> = of_family
+        .iter()
+        .flat_map(|run| kinds_of_weights(&run.resolved.device, &run.resolved.model, &run.resolved.placement))
+        .collect();
+    weights.sort();
+    weights.dedup();
+    let errors: Vec<f64> = own.iter().map(|(_, error)| *error).collect();
+    FamilyEvidence {
+        family: name.to_owned(),
+        gpu: of_family
+            .first()
+            .map_or(String::new(), |run| run.resolved.device.id.clone()),
+        weights,
+        figures: own.len() as u64,
+        miss_median_pct: percent(&errors, 0.5),
+        step_ln: of(&|figure| figure != Figure::TtftP50),
+        ttft_ln: of(&|figure| figure == Figure::TtftP50),
+    }
 }
 
 /// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.

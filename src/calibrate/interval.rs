@@ -1,8 +1,10 @@
-//! The model's own uncertainty of a run's figures, apart from sampling: what if each component were a little slower?
+//! The model's own uncertainty of a run's figures, apart from sampling: what if each component were slower, or faster?
 //!
-//! Every component's time is moved by one σ up and down, the same traffic is simulated again, and half the difference
-//! of the logarithms is that component's part. Parts add up as independent errors do. Left out: interactions, and the
-//! bends of a figure at overload, where half a difference understates it.
+//! Every component's time is moved to both ends of its own 90 % interval, the same traffic is simulated again, and the
+//! ratios of the figures are that component's part. Near the knee a step that is 10 % slower makes far more than 10 % of
+//! a TTFT, and far more up than down: both are what the simulation says, and the two ends of an interval are kept
+//! apart. Parts add up as independent errors do, those that raise a figure and those that lower it by themselves.
+//! Left out: interactions between components.
 
 use rayon::prelude::*;
 
@@ -13,7 +15,7 @@ use crate::cost::calibration::Calibration;
 use crate::cost::roofline::RooflineCost;
 use crate::cost::uncertainty::Component;
 use crate::metrics::{Records, SloLimits, Summary};
-use crate::sim::Scenario;
+use crate::sim::{Frontend, Scenario};
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,18 +29,39 @@ pub struct ModelInterval {
 pub struct FigureInterval {
     /// As JSON spells it.
     pub name: &'static str,
-    /// σ of ln(figure).
+    /// Half the width of ln(figure)'s 90 % interval as σ of a normal law.
     pub sigma_ln: f64,
+    /// How far ln(figure) reaches down and up with 90 % confidence.
+    pub reach_ln: (f64, f64),
     /// σ by component, signed: positive where a slower component makes the figure larger.
     pub parts: Vec<(Component, f64)>,
 }
 
 impl FigureInterval {
+    /// From ln(figure/figure as predicted) with each component fast and slow.
+    fn new(name: &'static str, moved: &[(Component, [f64; 2])]) -> FigureInterval {
+        let reach = |sign: f64| {
+            let furthest = |[fast, slow]: &[f64; 2]| (sign * fast).max(sign * slow).max(0.0);
+            let squares = moved.iter().map(|(_, ends)| furthest(ends).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        let (down, up) = (reach(-1.0), reach(1.0));
+        FigureInterval {
+            name,
+            sigma_ln: (down + up) / (2.0 * Z_90),
+            reach_ln: (down, up),
+            parts: moved
+                .iter()
+                .map(|(component, [fast, slow])| (*component, (slow - fast) / (2.0 * Z_90)))
+                .collect(),
+        }
+    }
+
     /// The factors that the figure lies within with 90 % confidence.
     #[must_use]
     pub fn factors_90(&self) -> (f64, f64) {
-        let reach = (Z_90 * self.sigma_ln).exp();
-        (1.0 / reach, reach)
+        let (down, up) = self.reach_ln;
+        ((-down).exp(), up.exp())
     }
 
     /// The component that contributes most.
@@ -85,20 +108,29 @@ pub fn knee_interval(
     let sigmas = resolved
         .parameters
         .sigmas(&resolved.device, &resolved.model, &resolved.placement);
-    let half = |&(component, sigma): &(Component, f64)| {
+    let moved = |&(component, sigma): &(Component, f64)| {
         let at = |factor: f64| {
             let calibration = resolved.parameters.scaled(component, factor);
             let scenario = under(resolved, calibration);
             highest(knee, |rate| meets(&scenario, rate))
         };
-        (component, (at(sigma.exp()) / at((-sigma).exp())).ln() / 2.0)
+        (component, ends(sigma).map(at))
     };
-    let parts: Vec<(Component, f64)> = sigmas.par_iter().map(half).collect();
-    FigureInterval {
-        name: "knee",
-        sigma_ln: parts.iter().map(|(_, part)| part * part).sum::<f64>().sqrt(),
-        parts,
-    }
+    let moved: Vec<(Component, [f64; 2])> = sigmas.par_iter().map(moved).collect();
+    // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty.
+    let here = highest(knee, |rate| {
+        meets(&under(resolved, resolved.parameters.clone()), rate)
+    });
+    let moved: Vec<(Component, [f64; 2])> = moved
+        .into_iter()
+        .map(|(component, rates)| (component, rates.map(|rate| (rate / here).ln())))
+        .collect();
+    FigureInterval::new("knee", &moved)
+}
+
+/// The factors at the two ends of a component's 90 % interval: fast, then slow.
+fn ends(sigma: f64) -> [f64; 2] {
+    [-Z_90, Z_90].map(|z| (z * sigma).exp())
 }
 
 /// The highest rate that meets a promise, by bisection on a ladder around the known one.
@@ -116,45 +148,44 @@ fn highest(knee: f64, meets: impl Fn(f64) -> bool) -> f64 {
     rate(low)
 }
 
-/// Rungs of the ladder, and its top rate over its bottom one: rungs are 0.5 % apart.
-const LADDER: u32 = 256;
-const SPAN: f64 = 4.0;
+/// Rungs of the ladder, and its top rate over its bottom one: rungs are 0.5 % apart. A knee that moves further than to
+/// a quarter or to four times is told as that.
+const LADDER: u32 = 512;
+const SPAN: f64 = 16.0;
 
-/// The model interval of a run: two short simulations for each component of its step.
+/// The model interval of a run: two short simulations for each component of its step, and one as predicted.
 #[must_use]
 pub fn model_interval(resolved: &Resolved) -> ModelInterval {
     let sigmas = resolved
         .parameters
         .sigmas(&resolved.device, &resolved.model, &resolved.placement);
-    let both = |&(component, sigma): &(Component, f64)| {
-        let at = |factor: f64| simulated(resolved, &resolved.parameters.scaled(component, factor));
-        let (slow, fast) = (at(sigma.exp()), at((-sigma).exp()));
-        let mut halves = [0.0; FIGURES.len()];
-        for ((half, slow), fast) in halves.iter_mut().zip(slow).zip(fast) {
-            let difference = (slow / fast).ln() / 2.0;
-            // A figure that does not exist, or is zero, has no relative error.
-            *half = if difference.is_finite() { difference } else { 0.0 };
-        }
-        (component, halves)
-    };
-    let parts: Vec<(Component, [f64; FIGURES.len()])> = sigmas.par_iter().map(both).collect();
+    let cases: Vec<Calibration> = std::iter::once(resolved.parameters.clone())
+        .chain(sigmas.iter().flat_map(|&(component, sigma)| {
+            ends(sigma).map(|factor| resolved.parameters.scaled(component, factor))
+        }))
+        .collect();
+    let simulated: Vec<[f64; FIGURES.len()]> = cases.par_iter().map(|one| simulated(resolved, one)).collect();
+    let (predicted, moved) = simulated
+        .split_first()
+        .expect("the run as predicted is the first case");
     let figure = |(index, name): (usize, &&'static str)| {
-        let parts: Vec<(Component, f64)> = parts
-            .iter()
-            .map(|(component, halves)| (*component, halves[index]))
+        let ln = |values: &[f64; FIGURES.len()]| {
+            let ratio = (values[index] / predicted[index]).ln();
+            // A figure that does not exist, or is zero, has no relative error.
+            if ratio.is_finite() { ratio } else { 0.0 }
+        };
+        let pairs = sigmas.iter().zip(moved.chunks_exact(2));
+        let moved: Vec<(Component, [f64; 2])> = pairs
+            .map(|((component, _), pair)| (*component, [ln(&pair[0]), ln(&pair[1])]))
             .collect();
-        FigureInterval {
-            name,
-            sigma_ln: parts.iter().map(|(_, part)| part * part).sum::<f64>().sqrt(),
-            parts,
-        }
+        FigureInterval::new(name, &moved)
     };
     ModelInterval {
         figures: FIGURES.iter().enumerate().map(figure).collect(),
     }
 }
 
-/// The scenario of a run under another calibration.
+/// The scenario of a run under another calibration: its steps and its front end.
 fn under(resolved: &Resolved, calibration: Calibration) -> Scenario {
     let parts = (
         resolved.device.clone(),
@@ -163,6 +194,12 @@ fn under(resolved: &Resolved, calibration: Calibration) -> Scenario {
         resolved.placement.clone(),
     );
     let mut scenario = resolved.scenario.clone();
+    if let Some(host) = parts.2.host.get(&parts.3.engine) {
+        scenario.frontend = Frontend {
+            servers: scenario.frontend.servers,
+            ..Frontend::of(host)
+        };
+    }
     scenario.cost = std::sync::Arc::new(move || {
         let (device, model, calibration, placement) = &parts;
         let cost = RooflineCost::new(device, model, calibration, placement);
@@ -186,4 +223,123 @@ fn simulated(resolved: &Resolved, calibration: &Calibration) -> [f64; FIGURES.le
         stops_when_precise: false,
     };
     figures(&simulate(&scenario, &experiment, |_| true).result.whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Document, NoFiles, resolve};
+
+    fn resolved(rate: f64) -> Resolved {
+        let text = format!(
+            "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+             [engine]\nprofile = \"vllm@0.11\"\nmax_num_seqs = 32\n[workload]\nnum_prompts = 600\n\
+             [workload.arrivals.poisson]\nrequest_rate = {rate:?}\n\
+             [workload.lengths.fixed]\ninput_len = 200\noutput_len = 64\n"
+        );
+        resolve(Document::parse("test", &text).unwrap(), &NoFiles).unwrap()
+    }
+
+    fn sigma(resolved: &Resolved, wanted: Component) -> f64 {
+        let (device, model, placement) = (&resolved.device, &resolved.model, &resolved.placement);
+        let sigmas = resolved.parameters.sigmas(device, model, placement);
+        sigmas
+            .iter()
+            .find(|(component, _)| *component == wanted)
+            .unwrap()
+            .1
+    }
+
+    fn figure<'a>(interval: &'a ModelInterval, name: &str) -> &'a FigureInterval {
+        interval
+            .figures
+            .iter()
+            .find(|figure| figure.name == name)
+            .unwrap()
+    }
+
+    #[test]
+    fn both_ends_add_by_themselves_and_what_does_not_move_a_figure_adds_nothing() {
+        let moved = [
+            (Component::Step, [-0.2, 0.3]),
+            (Component::Host, [0.0, 0.4]),
+            (Component::Small, [0.0, 0.0]),
+        ];
+        let interval = FigureInterval::new("x", &moved);
+        let (down, up) = interval.reach_ln;
+        assert!((down - 0.2).abs() < 1e-12 && (up - 0.5).abs() < 1e-12);
+        assert_eq!(interval.worst(), Some(Component::Step));
+    }
+
+    #[test]
+    fn gaps_are_as_uncertain_as_steps_and_the_front_end_is_of_no_matter_to_them() {
+        let resolved = resolved(2.0);
+        let interval = model_interval(&resolved);
+        let tpot = figure(&interval, "mean_tpot_ms");
+        let least = Z_90 * sigma(&resolved, Component::Step);
+        assert!(
+            tpot.reach_ln.0 > 0.95 * least && tpot.reach_ln.1 > 0.95 * least,
+            "{tpot:?}"
+        );
+        let part = |figure: &FigureInterval, wanted: Component| {
+            figure
+                .parts
+                .iter()
+                .find(|(component, _)| *component == wanted)
+                .unwrap()
+                .1
+        };
+        assert!(part(tpot, Component::FrontEnd).abs() < 0.01);
+        let ttft = figure(&interval, "mean_ttft_ms");
+        assert!(part(ttft, Component::FrontEnd) > 0.2, "{ttft:?}");
+    }
+
+    #[test]
+    fn near_the_knee_a_time_to_first_token_reaches_further_up_than_its_steps() {
+        let (idle, busy) = (resolved(2.0), resolved(42.0));
+        let reach = |resolved: &Resolved| figure(&model_interval(resolved), "mean_ttft_ms").reach_ln;
+        let ((_, idle_up), (busy_down, busy_up)) = (reach(&idle), reach(&busy));
+        assert!(
+            busy_up > idle_up && busy_up > 1.5 * busy_down,
+            "{idle_up} {busy_down} {busy_up}"
+        );
+        assert!(busy_up > 4.0 * Z_90 * sigma(&busy, Component::Step), "{busy_up}");
+    }
+
+    /// A server whose knee is the rate at which steps of 32 sequences fill its time: a step that is slower by a factor
+    /// lowers that rate by the same factor, so the interval is known beforehand.
+    #[test]
+    fn the_knees_interval_is_what_its_steps_are_uncertain_by() {
+        let resolved = resolved(2.0);
+        let step_s = |scenario: &Scenario| {
+            let mut cost = (scenario.cost)();
+            cost.decode(32).at(32 * 232, 232).seconds()
+        };
+        let here = step_s(&resolved.scenario);
+        let meets = |scenario: &Scenario, rate: f64| rate * step_s(scenario) < 10.0 * here;
+        let interval = knee_interval(&resolved, 10.0, &meets);
+        let expected: f64 = resolved
+            .parameters
+            .sigmas(&resolved.device, &resolved.model, &resolved.placement)
+            .iter()
+            .map(|(component, sigma)| {
+                let slow = under(
+                    &resolved,
+                    resolved.parameters.scaled(*component, (Z_90 * sigma).exp()),
+                );
+                (step_s(&slow) / here).ln().powi(2)
+            })
+            .sum();
+        let (down, _) = interval.reach_ln;
+        assert!(
+            (down - expected.sqrt()).abs() < 0.01,
+            "{down} {}",
+            expected.sqrt()
+        );
+        assert!(down > Z_90 * sigma(&resolved, Component::Step) - 0.006);
+        assert!(
+            interval.parts.iter().all(|(_, part)| *part < 0.003),
+            "slower never helps: {interval:?}"
+        );
+    }
 }

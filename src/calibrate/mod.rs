@@ -18,6 +18,7 @@ pub mod runs;
 pub mod serving;
 pub mod solve;
 pub mod tables;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -167,12 +168,14 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
             "the bandwidth of products (eb) is the kernel table's times {factor:.3}, which end-to-end runs need; residuals are against the table without it"
         ));
     }
-    for (family, error) in &fitted.families {
+    for left_out in &fitted.families {
         evidence.remarks.push(format!(
-            "host terms fitted without {family} miss it by {error:.1} % in the median"
+            "host terms fitted without {} miss it by {:.1} % in the median",
+            left_out.family, left_out.miss_median_pct
         ));
     }
     evidence.remarks.extend(doubts::doubts(fitted));
+    evidence.families.clone_from(&fitted.families);
     let next = evidence.next_measurement.take().into_iter();
     let all: Vec<String> = next.chain(next::run(fitted)).collect();
     evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));
@@ -210,6 +213,7 @@ fn evidence(request: &Request, blocks: &[BlockFit]) -> Evidence {
             .iter()
             .map(|block| (block.block.to_string(), block.evidence.clone()))
             .collect(),
+        families: Vec::new(),
         runs: Vec::new(),
     }
 }

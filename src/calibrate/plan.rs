@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::results::{Load, Measured, Setup};
+use super::words::{after, server_flags, stated_limit, stated_total};
+use crate::hardware;
+use crate::results::{Load, Measured};
 
 /// Requests for each client of a closed loop whose number of prompts is not known: ten waves.
 const WAVES: u64 = 10;
@@ -19,9 +21,27 @@ pub struct Plan {
     pub scenario: String,
     /// What the row does not say and the scenario must.
     pub assumptions: Vec<String>,
+    /// Other ways to read the row.
+    pub readings: Vec<Reading>,
+}
+
+/// What a row may as well mean: a part of its scenario, and what could stand there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    instead_of: String,
+    put: String,
 }
 
 impl Plan {
+    /// The same run, read in another way.
+    #[must_use]
+    pub fn read_as(&self, reading: &Reading) -> Plan {
+        Plan {
+            scenario: self.scenario.replacen(&reading.instead_of, &reading.put, 1),
+            ..self.clone()
+        }
+    }
+
     /// The same run with a context of a power of two that holds four mean requests.
     #[must_use]
     pub fn with_context(&self, row: &Measured) -> Plan {
@@ -36,6 +56,7 @@ impl Plan {
         Plan {
             scenario,
             assumptions,
+            readings: self.readings.clone(),
         }
     }
 }
@@ -48,7 +69,7 @@ impl Plan {
             scenario: self
                 .scenario
                 .replacen("\nseed = 0\n", &format!("\nseed = {seed}\n"), 1),
-            assumptions: self.assumptions.clone(),
+            ..self.clone()
         }
     }
 }
@@ -68,18 +89,20 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
         row,
         text: String::new(),
         assumptions: Vec::new(),
+        readings: Vec::new(),
     };
     draft.line("[model]");
     draft.entry("name", &quoted(shipped_name(model)));
     draft.precision()?;
     draft.line("\n[cluster]");
-    draft.entry("gpu", &quoted(gpu.split('(').next().unwrap_or(gpu).trim()));
+    draft.gpu(gpu.split('(').next().unwrap_or(gpu).trim());
     draft.ranks();
     draft.engine()?;
     draft.workload(trace)?;
     Ok(Plan {
         scenario: draft.text,
         assumptions: draft.assumptions,
+        readings: draft.readings,
     })
 }
 
@@ -99,6 +122,7 @@ struct Draft<'a> {
     row: &'a Measured,
     text: String,
     assumptions: Vec<String>,
+    readings: Vec<Reading>,
 }
 
 impl Draft<'_> {
@@ -114,6 +138,21 @@ impl Draft<'_> {
 
     fn assume(&mut self, what: impl Into<String>) {
         self.assumptions.push(what.into());
+    }
+
+    /// The card. A name without its variant may be any that has so much memory.
+    fn gpu(&mut self, name: &str) {
+        let line = |name: &str| format!("gpu = {}\n", quoted(name));
+        let meant = hardware::readings(name);
+        let others = meant
+            .iter()
+            .skip(1)
+            .filter(|other| other.memory == meant[0].memory);
+        self.readings.extend(others.map(|other| Reading {
+            instead_of: line(name),
+            put: line(&other.id),
+        }));
+        self.text += &line(name);
     }
 
     /// `bf16`, `fp8 (gemm fp8, moe fp8)`, `awq-marlin`, `bf16+kv-fp8` …
@@ -196,6 +235,15 @@ impl Draft<'_> {
             .and_then(|version| version.split_whitespace().next());
         let version = version.map(|version| version.trim_start_matches('v').to_owned());
         self.line("\n[engine]");
+        if let Some(other) = other_profile(&engine, version.as_deref()) {
+            let asked = version
+                .as_ref()
+                .map_or(engine.clone(), |version| format!("{engine}@{version}"));
+            self.readings.push(Reading {
+                instead_of: format!("profile = {}\n", quoted(&asked)),
+                put: format!("profile = {}\n", quoted(other)),
+            });
+        }
         match version {
             Some(version) => self.entry("profile", &quoted(&format!("{engine}@{version}"))),
             None => {
@@ -253,15 +301,13 @@ impl Draft<'_> {
     fn arrivals(&mut self) -> Result<(), String> {
         let setup = &self.row.setup;
         let mut limit = setup.max_concurrency;
+        let mut is_scaled = false;
         match setup.load {
             Load::Open { rate } => {
-                let text = format!("{} {} {}", setup.workload, setup.flags, setup.notes).to_lowercase();
-                let constant = text.contains("constant-rate") || text.contains("inference-perf");
-                self.line(if constant {
-                    "\n[workload.arrivals.constant]"
-                } else {
-                    "\n[workload.arrivals.poisson]"
-                });
+                // inference-perf's "constant" load draws exponential gaps and scales them to the run's length
+                // (`ConstantLoadTimer.start_timer`), as `vllm bench serve` does: only the number is constant.
+                is_scaled = setup.workload.to_lowercase().contains("inference-perf");
+                self.line("\n[workload.arrivals.poisson]");
                 self.entry("request_rate", &format!("{rate:?}"));
                 limit = limit.or_else(|| stated_limit(&setup.notes));
             }
@@ -276,9 +322,14 @@ impl Draft<'_> {
                 return Err("the row does not say how requests were sent".to_owned());
             }
         }
-        if let Some(limit) = limit {
+        if limit.is_some() || is_scaled {
             self.line("\n[workload.client]");
+        }
+        if let Some(limit) = limit {
             self.entry("max_concurrency", &limit.to_string());
+        }
+        if is_scaled {
+            self.entry("rescale_arrivals", "true");
         }
         Ok(())
     }
@@ -299,9 +350,20 @@ impl Draft<'_> {
             self.assume(format!(
                 "ShareGPT's lengths are lognormal around the row's means, σ = {SHAREGPT_SIGMA}"
             ));
-            self.line("\n[workload.lengths.lognormal]");
-            self.entry("input", &lognormal(input, SHAREGPT_MAX.0));
-            self.entry("output", &lognormal(output, SHAREGPT_MAX.1));
+            let law = format!(
+                "[workload.lengths.lognormal]\ninput = {}\noutput = {}\n",
+                lognormal(input, SHAREGPT_MAX.0),
+                lognormal(output, SHAREGPT_MAX.1)
+            );
+            self.readings.push(Reading {
+                instead_of: law.clone(),
+                put: format!(
+                    "[workload.lengths.fixed]\ninput_len = {}\noutput_len = {}\n",
+                    whole(input),
+                    whole(output)
+                ),
+            });
+            self.text += &format!("\n{law}");
             return Ok(());
         }
         if let Some(ratio) = after(&workload, "range_ratio=") {
@@ -353,110 +415,26 @@ impl Draft<'_> {
     }
 }
 
+/// The profile that a version between two of them, or none, could as well have been nearest to.
+fn other_profile(engine: &str, version: Option<&str>) -> Option<&'static str> {
+    const OLDEST: (u32, &str) = (11, "vllm@0.11");
+    const NEWEST: (u32, &str) = (33, "vllm@0.33");
+    if engine != "vllm" {
+        return None;
+    }
+    let Some(version) = version else {
+        return Some(OLDEST.1);
+    };
+    let minor: u32 = version.strip_prefix("0.")?.split('.').next()?.parse().ok()?;
+    let is_between = OLDEST.0 < minor && minor < NEWEST.0;
+    let is_older = minor - OLDEST.0.min(minor) <= NEWEST.0.saturating_sub(minor);
+    is_between.then_some(if is_older { NEWEST.1 } else { OLDEST.1 })
+}
+
 /// A lognormal length of a mean: the median is `mean / exp(σ² / 2)`.
 fn lognormal(mean: f64, max: u64) -> String {
     let median = mean / (SHAREGPT_SIGMA * SHAREGPT_SIGMA / 2.0).exp();
     format!("{{ median = {median:?}, sigma = {SHAREGPT_SIGMA:?}, max = {max} }}")
-}
-
-/// The number that follows a word.
-fn after(text: &str, word: &str) -> Option<f64> {
-    let rest = text.split(word).nth(1)?;
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(rest.len());
-    rest[..end].trim_end_matches('.').parse().ok()
-}
-
-/// `input ~217k tokens` of all requests: tokens of one.
-fn stated_total(setup: &Setup, word: &str) -> Option<f64> {
-    let total = after(&setup.notes, word)?;
-    let rest = setup.notes.split(word).nth(1)?;
-    let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let total = if unit.starts_with('k') {
-        1000.0 * total
-    } else {
-        total
-    };
-    let requests = setup.num_prompts.filter(|requests| *requests > 0)?;
-    Some(total / requests as f64)
-}
-
-/// `44 workers x 10 = 440 requests in flight`.
-fn stated_limit(notes: &str) -> Option<u64> {
-    let words: Vec<&str> = notes
-        .split(|c: char| c.is_whitespace() || c == ',' || c == ';')
-        .collect();
-    let at = words
-        .windows(3)
-        .position(|three| three == ["requests", "in", "flight"])?;
-    words.get(at.checked_sub(1)?)?.parse().ok()
-}
-
-/// Engine keys in the two ways in which tables write them: `--max-num-seqs=128`, `max_num_seqs=128`.
-fn server_flags(flags: &str, is_sglang: bool) -> Vec<(String, String)> {
-    const SGLANG_NUMBERS: [&str; 8] = [
-        "context_length",
-        "mem_fraction_static",
-        "max_total_tokens",
-        "max_running_requests",
-        "chunked_prefill_size",
-        "max_prefill_tokens",
-        "schedule_conservativeness",
-        "page_size",
-    ];
-    const SGLANG_SWITCHES: [&str; 4] = [
-        "disable_radix_cache",
-        "enable_mixed_chunk",
-        "disable_overlap_schedule",
-        "disable_cuda_graph",
-    ];
-    const NUMBERS: [&str; 6] = [
-        "max_model_len",
-        "max_num_seqs",
-        "max_num_batched_tokens",
-        "gpu_memory_utilization",
-        "block_size",
-        "long_prefill_token_threshold",
-    ];
-    const SWITCHES: [&str; 4] = [
-        "enable_prefix_caching",
-        "enable_chunked_prefill",
-        "enforce_eager",
-        "async_scheduling",
-    ];
-    let (numbers, switches): (&[&str], &[&str]) = if is_sglang {
-        (&SGLANG_NUMBERS, &SGLANG_SWITCHES)
-    } else {
-        (&NUMBERS, &SWITCHES)
-    };
-    let words: Vec<&str> = flags.split_whitespace().collect();
-    let mut found: Vec<(String, String)> = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (*word, words.get(at + 1).copied()),
-        };
-        let key = name.trim_start_matches('-').replace('-', "_");
-        let key = if key == "gpu_mem_util" {
-            "gpu_memory_utilization".to_owned()
-        } else {
-            key
-        };
-        let (switch, on) = key
-            .strip_prefix("no_")
-            .map_or((key.as_str(), true), |switch| (switch, false));
-        if switches.contains(&switch) && name.starts_with("--") {
-            found.push((switch.to_owned(), on.to_string()));
-        } else if numbers.contains(&key.as_str()) && value.is_some_and(|value| value.parse::<f64>().is_ok()) {
-            found.push((key, value.unwrap_or_default().to_owned()));
-        }
-    }
-    if flags.contains("prefix caching on") && !is_sglang {
-        found.push(("enable_prefix_caching".to_owned(), "true".to_owned()));
-    }
-    found.dedup_by(|a, b| a.0 == b.0);
-    found
 }
 
 #[cfg(test)]
@@ -509,11 +487,12 @@ mod tests {
         seed = 0
         num_prompts = 60
 
-        [workload.arrivals.constant]
+        [workload.arrivals.poisson]
         request_rate = 31.4
 
         [workload.client]
         max_concurrency = 440
+        rescale_arrivals = true
 
         [workload.lengths.fixed]
         input_len = 204
@@ -542,6 +521,33 @@ mod tests {
         assert!(text(Load::Burst, "random isl<=1000 osl<=1000").contains("input_len = 408"));
         assert!(text(Load::Burst, "ShareGPT").contains("[workload.lengths.lognormal]"));
         assert!(text(Load::StaticBatch { batch: 4 }, "").contains("all_at_once"));
+    }
+
+    #[test]
+    fn what_a_row_leaves_open_is_read_both_ways() {
+        let mut row = row(Load::Burst);
+        row.setup.workload = "ShareGPT".into();
+        row.setup.gpu = Some("H100-80GB".into());
+        row.setup.engine_version = Some("0.18.0".into());
+        let plan = planned(&row);
+        let read: Vec<String> = plan
+            .readings
+            .iter()
+            .map(|one| plan.read_as(one).scenario)
+            .collect();
+        assert_eq!(read.len(), 3);
+        for (scenario, part) in read
+            .iter()
+            .zip(["H100-PCIE-80GB", "vllm@0.33", "[workload.lengths.fixed]"])
+        {
+            assert!(
+                scenario.contains(part) && !plan.scenario.contains(part),
+                "{scenario}"
+            );
+        }
+        assert_eq!(other_profile("vllm", Some("0.11.2")), None);
+        assert_eq!(other_profile("vllm", Some("0.9.2")), None);
+        assert_eq!(other_profile("vllm", None), Some("vllm@0.11"));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::cost::calibration::Calibration;
 use crate::cost::roofline::RooflineCost;
 use crate::metrics::{Records, SloLimits, Summary};
 use crate::sim::Frontend;
-use crate::units::Picos;
 
 /// A figure of a whole run, ramp and drain included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +120,9 @@ impl Run {
         if self.is_offline {
             scenario.frontend = Frontend::default();
         } else if let Some(host) = calibration.host.get(&placement.engine) {
-            let seconds = |seconds: f64| Picos::from_seconds(seconds);
             scenario.frontend = Frontend {
-                request_delay: seconds(host.request_ms * 1e-3),
-                per_prompt_token: seconds(host.per_prompt_token_us * 1e-6),
-                response_delay: seconds(host.response_ms * 1e-3),
+                servers: scenario.frontend.servers,
+                ..Frontend::of(host)
             };
         }
         let experiment = Experiment {

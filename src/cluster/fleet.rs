@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::router::{Load, Router, View};
 use super::spec::{ChangeKind, ClusterSpec, Outages};
 use super::wakes::Wakes;
+use crate::cost::jitter::Jitter;
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Fact, Observer};
@@ -225,6 +226,13 @@ impl Cluster {
     /// Usable KV blocks of a replica.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.engines[0].total_blocks()
+    }
+
+    /// Makes the steps of every engine scatter.
+    pub(crate) fn disturb(&mut self, jitter: impl Fn(u64) -> Jitter) {
+        for (engine, replica) in self.engines.iter_mut().zip(0..) {
+            engine.disturb(jitter(replica));
+        }
     }
 
     /// Keeps a record of every step of the first engine.

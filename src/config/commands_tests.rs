@@ -337,6 +337,7 @@ fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
 #[test]
 fn the_budget_of_a_step_is_what_each_version_derives() {
     let short = "--max-model-len 4096 --no-enable-chunked-prefill";
+    let resolved = |line: &str| resolve_line(line).unwrap();
     let budget = |flags: &str| {
         let line = format!("{TRAFFIC} --gpu h100-sxm --model meta-llama/Llama-3.1-8B-Instruct {flags}");
         resolve_line(&line)
@@ -348,7 +349,13 @@ fn the_budget_of_a_step_is_what_each_version_derives() {
             .max_num_batched_tokens
     };
     assert_eq!(budget(&format!("--engine vllm@0.33 {short}")), 8192);
-    assert_eq!(budget(&format!("--engine vllm@0.11 {short}")), 4096);
+    // V1 of that time cut prompts whatever it was told, so the budget is the usual one.
+    assert_eq!(budget(&format!("--engine vllm@0.11 {short}")), 8192);
+    let overruled = resolved(&format!(
+        "{TRAFFIC} --gpu h100-sxm --model meta-llama/Llama-3.1-8B-Instruct --engine vllm@0.11 {short}"
+    ));
+    assert!(overruled.scenario.engine.vllm().unwrap().enable_chunked_prefill);
+    assert!(overruled.notes.iter().any(|note| note.contains("has no effect")));
     let few = "--max-model-len 4096 --max-num-seqs 1";
     assert_eq!(budget(&format!("--engine vllm@0.33 {few}")), 4096);
     assert_eq!(budget(&format!("--engine vllm@0.11 {few}")), 8192);

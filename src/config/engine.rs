@@ -3,6 +3,7 @@
 mod batch;
 
 use std::fmt::Display;
+use std::num::NonZeroU32;
 
 use batch::batch;
 
@@ -17,6 +18,7 @@ use crate::hardware::{Architecture, Device};
 pub(super) struct EngineFlags {
     /// Whole but for `num_gpu_blocks` and `watermark_blocks`.
     pub(super) config: EngineConfig,
+    pub(super) api_server_count: NonZeroU32,
     pub(super) profile: Profile,
     /// `max_num_seqs` as the flag has it, which sizes buffers; the scheduler's limit may be lower.
     pub(super) max_num_seqs: u32,
@@ -101,6 +103,7 @@ pub(super) fn resolve(
     let max_num_queued_reqs = raw
         .max_num_queued_reqs
         .map(|limit| judge.required("engine.max_num_queued_reqs", limit, (1, TOKENS_MAX)));
+    let api_server_count = api_servers(judge, raw);
     let blocks = raw
         .num_gpu_blocks_override
         .map(|blocks| judge.required("engine.num_gpu_blocks_override", blocks, (2, TOKENS_MAX)));
@@ -124,6 +127,7 @@ pub(super) fn resolve(
     };
     EngineFlags {
         config,
+        api_server_count,
         max_num_seqs: batch.seqs,
         max_num_batched_tokens: batch.tokens,
         gpu_memory_utilization: utilization,
@@ -147,6 +151,16 @@ fn take<T: Clone + Display + Into<toml::Value>>(
 ) -> T {
     judge.take(key, given, default, Source::Profile(profile.profile.clone()))
 }
+
+/// `api_server_count`; one where nobody says.
+fn api_servers(judge: &mut Judge, raw: &RawEngine) -> NonZeroU32 {
+    let given = raw.api_server_count;
+    let count = given.map(|count| judge.required("engine.api_server_count", count, (1, API_SERVERS_MAX)));
+    count.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+}
+
+/// More than any machine has cores for.
+const API_SERVERS_MAX: u64 = 1024;
 
 /// `long_prefill_token_threshold` and `prefill_schedule_interval`.
 fn prefill_limits(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (u32, u32) {

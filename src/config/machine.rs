@@ -1,5 +1,6 @@
 //! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::diagnostic::Diagnostic;
@@ -18,7 +19,6 @@ use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, ModelShape, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
-use crate::units::Picos;
 
 /// What a scenario runs on.
 pub(super) struct Machine {
@@ -256,11 +256,12 @@ pub(super) fn build(
             return None;
         }
     };
+    let servers = flags.api_servers();
     let (engine, memory) = flags.with_memory(judge, plan, seed)?;
     Some(Machine {
         engine,
         cost,
-        frontend: frontend(&calibration.0, name),
+        frontend: frontend(&calibration.0, name, servers),
         placement,
         memory,
         trust: calibration.1,
@@ -411,18 +412,12 @@ fn calibration(
     Some((asked.over(&best.calibration), trust))
 }
 
-/// What the API server adds, by the calibration's host terms.
-fn frontend(calibration: &Calibration, engine: &str) -> Frontend {
-    let delay = |seconds: f64| {
-        Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
-    };
-    calibration
-        .host
-        .get(engine)
-        .or_else(|| calibration.host.get("vllm"))
-        .map_or_else(Frontend::default, |host| Frontend {
-            request_delay: delay(host.request_ms * 1e-3),
-            per_prompt_token: delay(host.per_prompt_token_us * 1e-6),
-            response_delay: delay(host.response_ms * 1e-3),
-        })
+/// What the API server adds, by the calibration's host terms and the number of its processes.
+fn frontend(calibration: &Calibration, engine: &str, servers: NonZeroU32) -> Frontend {
+    let host = calibration.host.get(engine);
+    let host = host.or_else(|| calibration.host.get("vllm"));
+    Frontend {
+        servers,
+        ..host.map_or_else(Frontend::default, Frontend::of)
+    }
 }

@@ -17,6 +17,7 @@ mod engine;
 pub mod files;
 pub mod flags;
 mod formats;
+mod jitter;
 mod judge;
 mod machine;
 mod overlooked;

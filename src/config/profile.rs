@@ -93,6 +93,9 @@ pub struct Startup {
     /// `max_num_seqs * max_model_len` (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`); else it is
     /// `max_model_len` without chunked prefill and the default with it (`EngineArgs._set_default_args`).
     pub budget_keeps_default: bool,
+    /// `enable_chunked_prefill` is set for every model that generates, whatever the flag says (`EngineArgs._set_default_args`:
+    /// "V1 always uses chunked prefills").
+    pub always_chunks: bool,
     /// fp8 weights run on Turing, expanded to 16 bits (`Fp8Config.get_min_capability`).
     pub fp8_on_turing: bool,
     /// A data-parallel server ranks its engines by four times the waiting and the running (V1-86).
@@ -210,16 +213,28 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     let nearest = all
         .into_iter()
         .min_by_key(|profile| minor_of(profile).abs_diff(asked_minor));
-    let nearest = nearest.expect("profiles are shipped");
+    let mut nearest = nearest.expect("profiles are shipped");
     let is_exact = minor_of(&nearest) == asked_minor;
+    let is_asynchronous = asked_minor >= ASYNCHRONOUS_SINCE;
     let note = (!is_exact).then(|| {
+        let differs = if is_asynchronous == nearest.defaults.async_scheduling {
+            ""
+        } else if is_asynchronous {
+            ", with asynchronous scheduling, the default since 0.14"
+        } else {
+            ", without asynchronous scheduling, the default since 0.14"
+        };
         format!(
-            "no profile of vllm@{version}: {} is the nearest and is used",
+            "no profile of vllm@{version}: {} is the nearest and is used{differs}",
             nearest.profile
         )
     });
+    nearest.defaults.async_scheduling = is_asynchronous;
     Ok((nearest, note))
 }
+
+/// The first minor version that schedules asynchronously unless it is told not to (vllm-project/vllm#27614).
+const ASYNCHRONOUS_SINCE: u32 = 14;
 
 /// The first minor version whose V1 engine was the default.
 const V1_SINCE: u32 = 8;

@@ -6,6 +6,7 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::files::{self, Files};
 use super::formats;
+use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::machine;
 use super::raw::RawScenario;
@@ -96,6 +97,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
     let balancer = flags.data_parallel_balancer();
     let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), balancer);
+    let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
@@ -135,6 +137,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         cluster,
         cost: machine.cost,
         frontend: machine.frontend,
+        jitter,
         workload: spec,
         seed,
     };

@@ -1,5 +1,7 @@
 //! The flags of whichever engine serves, and what they decide about memory and step time.
 
+use std::num::NonZeroU32;
+
 use super::engine::EngineFlags;
 use super::judge::Judge;
 use super::raw::{RawGraphMode, RawScenario};
@@ -76,6 +78,14 @@ impl Flags {
         match self {
             Flags::Vllm(_) => "vllm",
             Flags::Sglang(_) => "sglang",
+        }
+    }
+
+    /// Processes of the API server.
+    pub(super) fn api_servers(&self) -> NonZeroU32 {
+        match self {
+            Flags::Vllm(flags) => flags.api_server_count,
+            Flags::Sglang(_) => NonZeroU32::MIN,
         }
     }
 

@@ -9,6 +9,8 @@ pub mod calibration;
 #[cfg(test)]
 mod cards;
 pub mod constant;
+pub mod discrepancy;
+pub mod jitter;
 pub mod kernel;
 #[cfg(test)]
 mod latency_table;

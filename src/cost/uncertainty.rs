@@ -2,10 +2,11 @@
 //!
 //! A component's error is one factor on all of its time, `exp(N(0, σ))`: shapes of one layer err together, and what
 //! averages out between them is already left out of σ ([`super::calibration::BlockEvidence::sigma_ln`]). Components
-//! are taken to err independently. Left out: what no component explains (thermal limits, other tenants).
+//! are taken to err independently. What no component explains (another server's clocks and software, other tenants)
+//! is a component of its own, the whole step, whose σ is [`super::discrepancy`]'s.
 
 use super::Trust;
-use super::calibration::{Calibration, KernelFormat};
+use super::calibration::{Calibration, Host, KernelFormat};
 use super::operators::{OPERATORS, experts, linears};
 use super::roofline::Placement;
 use crate::hardware::Device;
@@ -26,13 +27,17 @@ pub enum Component {
     Small,
     /// Traffic between ranks.
     Collectives,
-    /// What the engine's CPU adds.
+    /// What the engine's CPU adds to a step.
     Host,
+    /// What the API server adds around the engine.
+    FrontEnd,
+    /// All of a step at once: how far one server is from what its parts add up to.
+    Step,
 }
 
 impl Component {
     /// In the order of a breakdown.
-    pub const ALL: [Component; 7] = [
+    pub const ALL: [Component; 9] = [
         Component::Linear,
         Component::DecodeAttention,
         Component::PrefillAttention,
@@ -40,6 +45,8 @@ impl Component {
         Component::Small,
         Component::Collectives,
         Component::Host,
+        Component::FrontEnd,
+        Component::Step,
     ];
 
     /// For people and JSON.
@@ -53,6 +60,8 @@ impl Component {
             Component::Small => "elementwise",
             Component::Collectives => "collectives",
             Component::Host => "host",
+            Component::FrontEnd => "front_end",
+            Component::Step => "whole_step",
         }
     }
 
@@ -71,7 +80,7 @@ impl Component {
     fn operators(self) -> impl Iterator<Item = &'static str> {
         OPERATORS
             .into_iter()
-            .filter(move |operator| Component::of(operator) == self)
+            .filter(move |operator| self == Component::Step || Component::of(operator) == self)
     }
 }
 
@@ -83,23 +92,11 @@ impl Calibration {
         for operator in component.operators() {
             *scaled.scale.entry((*operator).to_owned()).or_insert(1.0) *= factor;
         }
-        if component == Component::Host {
-            for host in scaled.host.values_mut() {
-                for term in [
-                    &mut host.step_us,
-                    &mut host.per_seq_us,
-                    &mut host.async_gap_us,
-                    &mut host.async_gap_per_seq_us,
-                    &mut host.async_floor_us,
-                    &mut host.async_floor_per_seq_us,
-                    &mut host.eager_launch_us,
-                    &mut host.eager_dispatch_us,
-                    &mut host.piecewise_us_per_layer,
-                    &mut host.request_ms,
-                    &mut host.response_ms,
-                ] {
-                    *term *= factor;
-                }
+        for host in scaled.host.values_mut() {
+            match component {
+                Component::Host | Component::Step => scale_step(host, factor),
+                Component::FrontEnd => scale_front_end(host, factor),
+                _ => {}
             }
         }
         scaled
@@ -169,9 +166,13 @@ impl Calibration {
                 let trust = own.map_or(Trust::Prior, |link| link.trust);
                 self.block_sigma(&format!("allreduce.{tp}"), trust)
             }),
+            Component::FrontEnd => self
+                .host_of(placement)
+                .map(|_| self.front_end_sigma(device, placement)),
+            Component::Step => Some(self.step_sigma(device, model, placement)),
             Component::Host => {
                 let engine = &placement.engine;
-                let host = self.host.get(engine).or_else(|| self.host.get("vllm"))?;
+                let host = self.host_of(placement)?;
                 let name = format!("host.{engine}");
                 // What overlaps with the GPU was hardly ever fitted, and hosts differ by more than kernels do.
                 let is_overlapped = placement.asynchronous && !self.has_measured_overlap(engine);
@@ -184,12 +185,44 @@ impl Calibration {
         }
     }
 
+    fn host_of(&self, placement: &Placement) -> Option<&Host> {
+        self.host.get(&placement.engine).or_else(|| self.host.get("vllm"))
+    }
+
     /// By evidence where the block is the one that was fitted; by trust alone elsewhere.
     fn block_sigma(&self, name: &str, trust: Trust) -> f64 {
         let fitted = matches!(trust, Trust::Measured | Trust::Calibrated);
         let evidence = self.evidence.as_ref().filter(|_| fitted);
         let block = evidence.and_then(|evidence| evidence.blocks.get(name));
         block.map_or_else(|| without_evidence(trust), |block| block.sigma_ln)
+    }
+}
+
+/// What the host adds to steps.
+fn scale_step(host: &mut Host, factor: f64) {
+    for term in [
+        &mut host.step_us,
+        &mut host.per_seq_us,
+        &mut host.async_gap_us,
+        &mut host.async_gap_per_seq_us,
+        &mut host.async_floor_us,
+        &mut host.async_floor_per_seq_us,
+        &mut host.eager_launch_us,
+        &mut host.eager_dispatch_us,
+        &mut host.piecewise_us_per_layer,
+    ] {
+        *term *= factor;
+    }
+}
+
+fn scale_front_end(host: &mut Host, factor: f64) {
+    for term in [
+        &mut host.request_ms,
+        &mut host.request_serial_ms,
+        &mut host.per_prompt_token_us,
+        &mut host.response_ms,
+    ] {
+        *term *= factor;
     }
 }
 
@@ -207,7 +240,7 @@ fn without_evidence(trust: Trust) -> f64 {
     }
 }
 
-fn key(format: KernelFormat) -> &'static str {
+pub(super) fn key(format: KernelFormat) -> &'static str {
     let known = KernelFormat::ALL.iter().find(|(known, _)| *known == format);
     known.expect("ALL holds every format").1
 }
@@ -243,7 +276,7 @@ mod tests {
                 .all(|(component, _)| !matches!(component, Component::Experts | Component::Collectives))
         );
         assert!(
-            sigmas.iter().all(|(_, sigma)| (0.01..0.6).contains(sigma)),
+            sigmas.iter().all(|(_, sigma)| (0.01..=1.0).contains(sigma)),
             "{sigmas:?}"
         );
     }

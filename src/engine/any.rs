@@ -5,6 +5,7 @@
 use super::sglang::{SglangConfig, SglangRecord, SglangReplica};
 use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Wake};
 use crate::cost::StepCost;
+use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -121,6 +122,11 @@ impl Engine {
                 Engine::Sglang(Box::new(SglangReplica::new(id, config, cost, stepwise)))
             }
         }
+    }
+
+    /// Makes steps scatter around their cost, and takes them one by one.
+    pub(crate) fn disturb(&mut self, jitter: Jitter) {
+        each!(self, replica => replica.disturb(jitter));
     }
 
     /// Keeps a record of every step.

@@ -76,6 +76,9 @@ impl Replica {
     /// The step is queued behind those in flight.
     #[inline]
     fn put_on_gpu(&mut self, step: &mut Step) {
+        if let Some(jitter) = &mut self.jitter {
+            step.duration = jitter.disturb(step.duration);
+        }
         step.begin = step.scheduled.max(self.gpu_free);
         self.gpu_free = step.end();
         self.scheduled_steps = step.number;

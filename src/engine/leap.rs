@@ -52,11 +52,11 @@ impl Replica {
         steps
     }
 
-    /// All steps in flight are plain, with the pack's present members.
+    /// All steps in flight are plain, with the pack's present members, and steps last what they cost.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
-        self.in_flight.iter().all(is_settled)
+        self.jitter.is_none() && self.in_flight.iter().all(is_settled)
     }
 
     /// The run that goes on from settled steps.

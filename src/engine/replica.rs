@@ -16,6 +16,7 @@ use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
+use crate::cost::jitter::Jitter;
 use crate::cost::{DecodeCost, StepCost};
 use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
@@ -70,6 +71,8 @@ pub(crate) struct Replica {
     pub(super) queue_undrained: bool,
     /// Every sequence is visited in every step and registers its blocks at once: generated tokens may be shared.
     pub(super) stepwise: bool,
+    /// How steps scatter; without it steps of one batch are leapt over.
+    pub(super) jitter: Option<Jitter>,
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
@@ -116,6 +119,7 @@ impl Replica {
             last_prefill_step: 0,
             queue_undrained: false,
             stepwise,
+            jitter: None,
             telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
@@ -124,6 +128,11 @@ impl Replica {
             config,
             cost,
         }
+    }
+
+    /// Lets steps scatter around their cost; they are then taken one by one.
+    pub(crate) fn disturb(&mut self, jitter: Jitter) {
+        self.jitter = Some(jitter);
     }
 
     /// Keeps a record of every step.

@@ -9,7 +9,7 @@ mod profile;
 mod registry;
 
 pub use profile::{ProfileError, ProfileProblem};
-pub use registry::{UnknownDevice, all, find};
+pub use registry::{UnknownDevice, all, find, readings};
 
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 

@@ -85,24 +85,11 @@ pub fn all() -> &'static [Device] {
 /// assert!(note.unwrap().contains("H100-PCIE-80GB"));
 /// ```
 pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
-    let wanted = squash(name);
-    let wanted = ["nvidia", "amd"]
-        .iter()
-        .find_map(|vendor| wanted.strip_prefix(vendor))
-        .unwrap_or(&wanted);
-    let exact = all().iter().find(|device| squash(&device.id) == wanted);
-    let mut fitting: Vec<&Device> = match exact {
-        Some(device) => vec![device],
-        None => all()
-            .iter()
-            .filter(|device| is_shortening(wanted, &device.id))
-            .collect(),
-    };
-    fitting.sort_by_key(|device| (!device.id.contains("-SXM-"), std::cmp::Reverse(device.memory)));
+    let fitting = readings(name);
     match fitting[..] {
         [] => Err(UnknownDevice {
             name: name.to_string(),
-            suggestions: suggestions(wanted),
+            suggestions: suggestions(&wanted(name)),
         }),
         [only] => Ok((only.clone(), None)),
         [first, ref others @ ..] => {
@@ -115,6 +102,31 @@ pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
             Ok((first.clone(), Some(note)))
         }
     }
+}
+
+/// The devices that a name may mean, the likeliest first: one where it is exact.
+#[must_use]
+pub fn readings(name: &str) -> Vec<&'static Device> {
+    let wanted = wanted(name);
+    let exact = all().iter().find(|device| squash(&device.id) == wanted);
+    let mut fitting: Vec<&Device> = match exact {
+        Some(device) => vec![device],
+        None => all()
+            .iter()
+            .filter(|device| is_shortening(&wanted, &device.id))
+            .collect(),
+    };
+    fitting.sort_by_key(|device| (!device.id.contains("-SXM-"), std::cmp::Reverse(device.memory)));
+    fitting
+}
+
+/// A name without its vendor, as ids are compared.
+fn wanted(name: &str) -> String {
+    let wanted = squash(name);
+    let stripped = ["nvidia", "amd"]
+        .iter()
+        .find_map(|vendor| wanted.strip_prefix(vendor));
+    stripped.unwrap_or(&wanted).to_string()
 }
 
 /// Whether `wanted` is the id's parts in order with some left out. The part that names the chip must stay.

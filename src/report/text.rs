@@ -186,7 +186,7 @@ fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
 /// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
 fn model_interval(model: &ModelInterval) -> String {
     let figure = |figure: &FigureInterval| {
-        let (_, up) = figure.factors_90();
+        let (down, up) = figure.factors_90();
         let name = match figure.name {
             "mean_ttft_ms" => "TTFT mean",
             "p99_ttft_ms" => "TTFT p99",
@@ -194,7 +194,7 @@ fn model_interval(model: &ModelInterval) -> String {
             "mean_e2el_ms" => "E2EL",
             _ => "tok/s",
         };
-        format!("{name} {}", percent(up - 1.0))
+        format!("{name} −{} to +{}", percent(1.0 - down), percent(up - 1.0))
     };
     let figures: Vec<String> = model.figures.iter().map(figure).collect();
     let tpot = model.figures.iter().find(|figure| figure.name == "mean_tpot_ms");

@@ -146,11 +146,15 @@ fn further(view: &KneeView) -> Vec<Latency> {
 
 /// What the parameters' uncertainty makes of the knee, sampling apart.
 fn model_interval(model: &FigureInterval) -> String {
-    let (_, up) = model.factors_90();
+    let (down, up) = model.factors_90();
     let mostly = model.worst().map_or(String::new(), |component| {
         format!(", mostly by {}", component.name().replace('_', " "))
     });
-    format!("knee {}, 90 %{mostly}", percent(up - 1.0))
+    format!(
+        "knee −{} to +{}, 90 %{mostly}",
+        percent(1.0 - down),
+        percent(up - 1.0)
+    )
 }
 
 fn cells(view: &KneeView) -> (Vec<Column>, Vec<Vec<String>>) {

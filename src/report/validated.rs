@@ -187,6 +187,7 @@ fn row_json(row: &Row) -> Value {
                     json!({
                         "name": one.name, "measured": one.measured, "predicted": one.predicted, "error": one.error(),
                         "model_sigma_ln": uncertainty.map(|both| both.model_sigma_ln),
+                        "reading_reach_ln": uncertainty.map(|all| [all.reading_reach_ln.0, all.reading_reach_ln.1]),
                         "sampling_sigma_ln": uncertainty.and_then(|both| both.sampling_sigma_ln),
                         "inside_90": one.is_inside_90(),
                     })

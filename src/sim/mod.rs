@@ -1,8 +1,10 @@
 //! The clock, the loop, and the facts it tells ([`crate::facts`], named here again for those who listen).
 
+mod frontend;
 mod scenario;
 mod simulation;
 
 pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
-pub use scenario::{CostFactory, Frontend, Scenario};
+pub use frontend::Frontend;
+pub use scenario::{CostFactory, Scenario};
 pub use simulation::{Counts, Pause, Simulation, Until};

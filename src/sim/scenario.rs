@@ -1,9 +1,10 @@
 //! What a run is a pure function of, together with its seed.
 
+use super::Frontend;
 use crate::cluster::ClusterSpec;
 use crate::cost::StepCost;
+use crate::cost::jitter::JitterLaw;
 use crate::engine::EngineSpec;
-use crate::units::Picos;
 use crate::workload::WorkloadSpec;
 
 /// One simulated experiment: machines, engine, cost and traffic. Made by `config`, the only judge of user input.
@@ -17,6 +18,8 @@ pub struct Scenario {
     pub cost: CostFactory,
     /// What the front end adds around the engine.
     pub frontend: Frontend,
+    /// How steps scatter around their cost; not at all as a rule.
+    pub jitter: Option<JitterLaw>,
     /// The traffic.
     pub workload: WorkloadSpec,
     /// Seed of every random stream.
@@ -25,14 +28,3 @@ pub struct Scenario {
 
 /// Makes a fresh cost model; shared between threads of a sweep.
 pub type CostFactory = std::sync::Arc<dyn Fn() -> Box<dyn StepCost> + Send + Sync>;
-
-/// The API server around an engine: parsing and tokenizing before it, detokenizing and streaming after it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frontend {
-    /// From the client's send to the engine's input queue, without tokenizing.
-    pub request_delay: Picos,
-    /// Added to that for each prompt token.
-    pub per_prompt_token: Picos,
-    /// From the end of a step to the client.
-    pub response_delay: Picos,
-}

@@ -7,12 +7,15 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::frontend::Entrance;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{Cluster, ClusterSpec, Ticket};
 use crate::cost::StepCost;
+use crate::cost::jitter::{Jitter, JitterLaw};
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, EngineSpec, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
+use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
 
@@ -20,7 +23,8 @@ use crate::workload::{Request, Traffic};
 pub struct Simulation<T: Traffic> {
     traffic: T,
     cluster: Cluster,
-    frontend: Frontend,
+    /// The front end of each replica.
+    entrances: Vec<Entrance>,
     now: Picos,
     /// The traffic's next arrival, as it said after the last send or answer.
     arrival: Option<Picos>,
@@ -28,8 +32,6 @@ pub struct Simulation<T: Traffic> {
     deadlines: BinaryHeap<Reverse<(Picos, RequestId, Ticket)>>,
     /// Answers on their way to the client.
     outbox: VecDeque<Completion>,
-    /// Entry time of the last request into each engine: its front end keeps the order.
-    last_entries: Vec<Picos>,
     buffer: Vec<Completion>,
     counts: Counts,
 }
@@ -135,17 +137,24 @@ impl<T: Traffic> Simulation<T> {
 
     fn with_cluster(cluster: Cluster, frontend: Frontend, mut traffic: T) -> Simulation<T> {
         Simulation {
-            last_entries: vec![Picos::ZERO; cluster.replicas()],
+            entrances: (0..cluster.replicas()).map(|_| Entrance::new(frontend)).collect(),
             arrival: traffic.next_arrival(),
             traffic,
             cluster,
-            frontend,
             now: Picos::ZERO,
             deadlines: BinaryHeap::new(),
             outbox: VecDeque::new(),
             buffer: Vec::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Lets steps scatter around their cost.
+    #[must_use]
+    pub fn disturbed(mut self, law: JitterLaw, seed: u64) -> Simulation<T> {
+        self.cluster
+            .disturb(|replica| Jitter::new(law, stream(seed, Purpose::Jitter, replica)));
+        self
     }
 
     /// Keeps a record of every step, for comparison with recorded schedules.
@@ -297,16 +306,13 @@ impl<T: Traffic> Simulation<T> {
         self.arrival = self.traffic.next_arrival();
         self.counts.sent += 1;
         observer.observe(&Fact::Arrived { request: &request });
-        let delay =
-            self.frontend.request_delay + self.frontend.per_prompt_token * u64::from(request.prompt_tokens);
         let Some(replica) = self.cluster.route(self.now, &request) else {
             return self.refuse(Refusal::NoReplica, &request, observer);
         };
-        let entry = (self.now + delay).max(self.last_entries[replica]);
+        let entry = self.entrances[replica].pass(self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, entry, request) {
             Ok(ticket) => {
-                self.last_entries[replica] = entry;
                 if let Some(deadline) = deadline {
                     self.deadlines.push(Reverse((deadline, id, ticket)));
                 }
@@ -356,7 +362,7 @@ impl<T: Traffic> Simulation<T> {
 
     /// An answer leaves the engine; the client has it a response delay later.
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
-        let delay = self.frontend.response_delay;
+        let delay = self.entrances[completion.replica.0 as usize].response_delay();
         if delay == Picos::ZERO {
             return self.end(completion, observer);
         }

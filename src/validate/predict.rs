@@ -1,6 +1,6 @@
 //! A row's run, simulated, beside what was measured.
 
-use super::interval::{OTHER_SEEDS, Uncertainty, model_sigma, sampling_sigma};
+use super::interval::{OTHER_SEEDS, Uncertainty, of_model, reading_reach, sampling_sigma};
 use crate::analysis::{Experiment, Precision, RunResult, simulate};
 use crate::calibrate::interval::model_interval;
 use crate::calibrate::plan::Plan;
@@ -152,15 +152,25 @@ fn add_uncertainty(row: &Measured, ran: &Ran, files: &dyn Files, figures: &mut [
     } else {
         Vec::new()
     };
+    let readings: Vec<Vec<Compared>> = (ran.plan.readings.iter())
+        .filter_map(|reading| run_or_shorten(row, ran.plan.read_as(reading), files, Records::None).ok())
+        .map(|other| compare(row, &other.result.whole))
+        .collect();
     let has_chance = is_drawn || row.setup.load == Load::Trace;
     for figure in figures {
         let of_it = others.iter().flatten().filter(|other| other.name == figure.name);
         let values: Vec<f64> = std::iter::once(figure.predicted)
             .chain(of_it.map(|other| other.predicted))
             .collect();
+        let otherwise = readings
+            .iter()
+            .flatten()
+            .filter(|other| other.name == figure.name);
+        let otherwise: Vec<f64> = otherwise.map(|other| other.predicted).collect();
         figure.uncertainty = Some(Uncertainty {
-            model_sigma_ln: model_sigma(&model, figure.figure),
+            reading_reach_ln: reading_reach(figure.predicted, &otherwise),
             sampling_sigma_ln: has_chance.then(|| sampling_sigma(&values)),
+            ..of_model(&model, figure.figure)
         });
     }
 }

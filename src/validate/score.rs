@@ -200,8 +200,8 @@ mod tests {
                 continue;
             };
             figures[0].uncertainty = Some(Uncertainty {
-                model_sigma_ln: 0.1,
-                sampling_sigma_ln: None,
+                model_reach_ln: (0.16, 0.16),
+                ..Uncertainty::default()
             });
         }
         let (families, overall) = scores(&rows);

@@ -1,5 +1,7 @@
 //! Small random experiments: any engine flags, arrivals, lengths, sharing and clients.
 
+use std::num::NonZeroU32;
+
 use plimsoll::cost::linear::LinearCost;
 use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
 use plimsoll::ids::RequestId;
@@ -43,6 +45,8 @@ impl Experiment {
         );
         let delays = dice.chance();
         let frontend = Frontend {
+            servers: dice.one_of(&[NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(2)]),
+            request_service: Picos(if dice.chance() { 2_000_000_000 } else { 0 }),
             request_delay: Picos(if delays { 1_500_000_000 } else { 0 }),
             per_prompt_token: Picos(if delays { 1_000_000 } else { 0 }),
             response_delay: Picos(if dice.chance() { 700_000_000 } else { 0 }),

@@ -126,11 +126,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         Ignored("workers are not modelled one by one"),
     ),
     ("worker-cls", One, Ignored("workers are not modelled one by one")),
-    (
-        "api-server-count",
-        One,
-        Ignored("the front end's delay does not depend on load here"),
-    ),
     ("device", One, Ignored("--gpu says the device")),
     ("task", One, Ignored("generation is what is simulated")),
     ("runner", One, Ignored("generation is what is simulated")),

@@ -35,13 +35,7 @@ pub(super) fn batch(
     model_len: Option<u32>,
 ) -> Batch {
     let max_model_len = max_model_len(judge, raw, model_len);
-    let chunked = take(
-        judge,
-        profile,
-        "engine.enable_chunked_prefill",
-        raw.enable_chunked_prefill,
-        profile.defaults.enable_chunked_prefill,
-    );
+    let chunked = chunked(judge, raw, profile);
     let caching = take(
         judge,
         profile,
@@ -61,6 +55,28 @@ pub(super) fn batch(
         budget: lower(judge, (budget, TOKENS_KEY), raw.max_num_scheduled_tokens, tokens),
         running: lower(judge, (running, SEQS_KEY), raw.max_num_active_seqs, seqs),
     }
+}
+
+/// Whether prompts are cut. A version that always cuts them takes the flag and does nothing with it, so it is noted.
+fn chunked(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> bool {
+    let key = "engine.enable_chunked_prefill";
+    let given = raw.enable_chunked_prefill;
+    let chunked = take(
+        judge,
+        profile,
+        key,
+        given,
+        profile.defaults.enable_chunked_prefill,
+    );
+    if !chunked && profile.startup.always_chunks {
+        let name = &profile.profile;
+        let note = format!(
+            "enable_chunked_prefill = false has no effect: {name} cuts prompts whatever the flag says"
+        );
+        judge.notes.push(note);
+        return true;
+    }
+    chunked
 }
 
 fn max_model_len(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> u32 {

@@ -16,6 +16,10 @@ pub struct RawCluster {
     /// Calibration of the step time: the name of a shipped one, or a path; default the best for this GPU and engine.
     #[arg(long, value_name = "NAME", help_heading = "Machines")]
     pub calibration: Option<String>,
+    /// How steps scatter around their cost, `cv=0.05,stall-rate=0.1,stall=20ms`: coefficient of variation, pauses a second
+    /// and how long each is; off if not given, and slower, since steps are taken one by one.
+    #[arg(long, value_name = "LAW", help_heading = "Machines")]
+    pub step_jitter: Option<String>,
     /// GPUs that share every layer of one replica (-tp).
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub tensor_parallel_size: Option<Count>,

@@ -130,6 +130,9 @@ pub struct RawEngine {
     /// Requests in flight above which the server answers 503.
     #[arg(long, value_name = "N")]
     pub max_num_queued_reqs: Option<Count>,
+    /// API server processes, among which requests are shared.
+    #[arg(long, value_name = "N")]
+    pub api_server_count: Option<Count>,
     /// Never replay CUDA graphs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,

@@ -38,6 +38,9 @@ pub struct Evidence {
     /// Per fitted block, `gemm.bf16`, `attention.decode`, `host.vllm`.
     #[serde(default)]
     pub blocks: BTreeMap<String, BlockEvidence>,
+    /// Families of end-to-end runs, each as the other families foretell it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub families: Vec<FamilyEvidence>,
     /// End-to-end runs that were reproduced, one by one.
     #[serde(default)]
     pub runs: Vec<RunEvidence>,
@@ -83,6 +86,28 @@ pub struct BlockEvidence {
     /// 90 % interval of every parameter.
     #[serde(default)]
     pub interval_90: BTreeMap<String, [f64; 2]>,
+}
+
+/// A family of end-to-end runs, one server as a rule, and how far a fit that has not seen it is from it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FamilyEvidence {
+    /// Whose runs, on which card.
+    pub family: String,
+    /// Id of the card.
+    pub gpu: String,
+    /// Kinds of kernels that its weights took, `gemm.bf16`, `moe.mxfp4`.
+    pub weights: Vec<String>,
+    /// Figures of its runs.
+    pub figures: u64,
+    /// Median relative error over all of them, in percent.
+    pub miss_median_pct: f64,
+    /// Root mean square of ln(predicted/measured) over the figures that steps decide: gaps, whole answers, throughput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_ln: Option<f64>,
+    /// The same over times to the first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft_ln: Option<f64>,
 }
 
 /// One end-to-end figure, measured and reproduced.

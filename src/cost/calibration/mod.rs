@@ -12,7 +12,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use evidence::{BlockEvidence, Evidence, Input, RunEvidence};
+pub use evidence::{BlockEvidence, Evidence, FamilyEvidence, Input, RunEvidence};
 pub use read::{CalibrationError, Problem};
 pub use registry::{Chosen, for_device, prior, shipped, shipped_names};
 
@@ -419,9 +419,11 @@ pub struct Host {
     pub eager_kernels_per_layer: f64,
     /// Host time of the eager attention between piecewise graphs, µs a layer.
     pub piecewise_us_per_layer: f64,
-    /// From the client's send to the engine's queue, without tokenizing, ms.
+    /// From the client's send to the engine's queue, beside what holds the API server, ms.
     pub request_ms: f64,
-    /// Added for each prompt token, µs.
+    /// Time of a request in the API server during which no other gets on there, without tokenizing, ms.
+    pub request_serial_ms: f64,
+    /// Added to that for each prompt token, µs.
     pub per_prompt_token_us: f64,
     /// From the end of a step to the client, ms.
     pub response_ms: f64,

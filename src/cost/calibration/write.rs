@@ -265,6 +265,7 @@ fn host_table(host: &Host) -> Table {
         ("eager_kernels_per_layer", host.eager_kernels_per_layer),
         ("piecewise_us_per_layer", host.piecewise_us_per_layer),
         ("request_ms", host.request_ms),
+        ("request_serial_ms", host.request_serial_ms),
         ("per_prompt_token_us", host.per_prompt_token_us),
         ("response_ms", host.response_ms),
     ]);

@@ -15,6 +15,7 @@ use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
 use super::leap::Plan;
 use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
+use crate::cost::jitter::Jitter;
 use crate::cost::{DecodeCost, StepCost};
 use crate::engine::{Handle, Refusal};
 use crate::facts::{Completion, Observer};
@@ -57,6 +58,7 @@ pub(crate) struct SglangReplica {
     pub(super) plan: Option<Plan>,
     /// Steps by which the running members' counters are stale.
     pub(super) ahead: u32,
+    jitter: Option<Jitter>,
     /// No leaps.
     pub(super) stepwise: bool,
     /// Rows of the token table in use (SG-13).
@@ -113,6 +115,7 @@ impl SglangReplica {
             uniform: 0,
             plan: None,
             ahead: 0,
+            jitter: None,
             stepwise,
             rows: 0,
             ended_in_lists: 0,
@@ -131,6 +134,12 @@ impl SglangReplica {
             replayed_orders: None,
             config,
         }
+    }
+
+    /// Makes steps scatter around their cost, and takes them one by one.
+    pub(crate) fn disturb(&mut self, jitter: Jitter) {
+        self.jitter = Some(jitter);
+        self.stepwise = true;
     }
 
     /// Keeps a record of every pass.
@@ -363,6 +372,9 @@ impl SglangReplica {
         } else {
             self.cost.step(&batch.load)
         };
+        if let Some(jitter) = &mut self.jitter {
+            batch.duration = jitter.disturb(batch.duration);
+        }
         batch.begin = now.max(self.gpu_free);
         self.gpu_free = batch.end();
         batch.running = self.running.len() as u32;

@@ -273,6 +273,7 @@ fn read_host(fields: &mut Fields, trust: Trust) -> Host {
         eager_kernels_per_layer: fields.number("eager_kernels_per_layer", NOT_NEGATIVE),
         piecewise_us_per_layer: fields.number("piecewise_us_per_layer", NOT_NEGATIVE),
         request_ms: fields.number("request_ms", NOT_NEGATIVE),
+        request_serial_ms: fields.number_or("request_serial_ms", NOT_NEGATIVE, 0.0),
         per_prompt_token_us: fields.number("per_prompt_token_us", NOT_NEGATIVE),
         response_ms: fields.number("response_ms", NOT_NEGATIVE),
         trust: fields.trust(trust),

@@ -1,0 +1,118 @@
+//! `--step-jitter cv=0.05,stall-rate=0.1,stall=20ms`: how steps scatter.
+
+use super::judge::Judge;
+use crate::cost::jitter::JitterLaw;
+use crate::quantity::parse_duration;
+use crate::units::Picos;
+
+/// The widest scatter that is taken for one of steps.
+const CV_MAX: f64 = 2.0;
+/// More pauses a second than this are no rare pauses.
+const STALLS_MAX: f64 = 1000.0;
+
+/// The law that `cluster.step_jitter` asks for; `None` where it is not given, or was reported.
+pub(super) fn step_jitter(judge: &mut Judge, asked: Option<&String>) -> Option<JitterLaw> {
+    let key = "cluster.step_jitter";
+    let text = asked?;
+    judge.given(key, text);
+    match parse(text) {
+        Ok(law) => Some(law),
+        Err(problem) => {
+            let help = "write it like cv=0.05,stall-rate=0.1,stall=20ms; what is left out is 0";
+            judge.wrong_help(key, "is no law of step times", problem, help);
+            None
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<JitterLaw, String> {
+    let mut law = JitterLaw {
+        cv: 0.0,
+        stalls_per_s: 0.0,
+        stall: Picos::ZERO,
+    };
+    for part in text.split(',').map(str::trim) {
+        let (name, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("`{part}` is no NAME=VALUE"))?;
+        let number = |most: f64| match value.trim().parse::<f64>() {
+            Ok(number) if (0.0..=most).contains(&number) => Ok(number),
+            _ => Err(format!(
+                "`{name}` must be a number from 0 to {most}, not `{value}`"
+            )),
+        };
+        match name.trim() {
+            "cv" => law.cv = number(CV_MAX)?,
+            "stall-rate" => law.stalls_per_s = number(STALLS_MAX)?,
+            "stall" => law.stall = parse_duration(value.trim()).map_err(|error| error.to_string())?,
+            other => return Err(format!("there is no `{other}`: cv, stall-rate and stall are")),
+        }
+    }
+    if (law.stalls_per_s > 0.0) != (law.stall > Picos::ZERO) {
+        return Err("stall-rate and stall say nothing without each other".to_owned());
+    }
+    Ok(law)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Experiment, Precision, simulate};
+    use crate::config::{Document, NoFiles, resolve};
+    use crate::metrics::{Records, SloLimits, Summary};
+
+    #[test]
+    fn a_law_is_read_in_any_order_and_what_is_left_out_is_zero() {
+        let law = parse("stall = 20ms, cv = 0.05, stall-rate = 0.1").unwrap();
+        assert_eq!((law.cv, law.stalls_per_s), (0.05, 0.1));
+        assert_eq!(law.stall, Picos::from_seconds(0.02));
+        assert_eq!(parse("cv=0.1").unwrap().stall, Picos::ZERO);
+    }
+
+    #[test]
+    fn a_jittery_server_has_the_same_traffic_and_mean_and_a_longer_tail() {
+        let run = |law: &str| {
+            let text = format!(
+                "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n{law}\n\
+                 [workload]\nnum_prompts = 400\n[workload.arrivals.poisson]\nrequest_rate = 4.0\n\
+                 [workload.lengths.fixed]\ninput_len = 128\noutput_len = 128\n"
+            );
+            let resolved = resolve(Document::parse("test", &text).unwrap(), &NoFiles).unwrap();
+            let experiment = Experiment {
+                slo: SloLimits::default(),
+                records: Records::None,
+                precision: Precision::default(),
+                stops_when_precise: false,
+            };
+            simulate(&resolved.scenario, &experiment, |_| true).result.whole
+        };
+        let (plain, none) = (run(""), run("step_jitter = \"cv=0\""));
+        let law = "step_jitter = \"cv=0.1,stall-rate=0.5,stall=50ms\"";
+        let (jittery, again) = (run(law), run(law));
+        // Steps one by one are the same steps.
+        assert_eq!(plain.tpot.mean_s(), none.tpot.mean_s());
+        assert_eq!(jittery.e2el.quantile_s(0.99), again.e2el.quantile_s(0.99));
+        assert_eq!(plain.sent, jittery.sent);
+        let mean = |summary: &Summary| summary.tpot.mean_s().unwrap();
+        // 0.5 stalls a second of 50 ms are 2.5 %.
+        let ratio = mean(&jittery) / mean(&plain);
+        assert!((1.0..1.06).contains(&ratio), "{ratio}");
+        let tail = |summary: &Summary| summary.itl.quantile_s(0.999).unwrap();
+        assert!(tail(&jittery) > 2.0 * tail(&plain));
+    }
+
+    #[test]
+    fn what_is_no_law_is_said() {
+        for (text, problem) in [
+            ("0.05", "NAME=VALUE"),
+            ("cv=-1", "from 0 to 2"),
+            ("cv=NaN", "from 0 to 2"),
+            ("cv=0.1,stalls=3", "there is no `stalls`"),
+            ("stall=20ms", "without each other"),
+            ("cv=0.1,stall-rate=1", "without each other"),
+        ] {
+            let told = parse(text).unwrap_err();
+            assert!(told.contains(problem), "{text}: {told}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How steps of one batch differ from one to the next: the host's scheduling, clocks, and now and then a long pause.
+//!
+//! A cost model says what a step takes on average; real steps scatter around it. The law is
+//! `t' = t·exp(σz − σ²/2) + stall`, with `σ² = ln(1 + cv²)` and z normal, so that the mean of a step stays what the cost
+//! model says, and a stall in a step of length t with probability `1 − exp(−rate·t)`, each of the same length.
+//! Stalls come on top: means that a calibration was fitted to hold them already.
+//! Left out: steps are independent, while clocks and neighbours come in spells.
+//! Law: draws come from a stream of their own, one pair a step, so nothing else that is random moves.
+
+use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use crate::units::Picos;
+
+/// How steps scatter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JitterLaw {
+    /// Coefficient of variation of a step's time.
+    pub cv: f64,
+    /// Stalls a second of running steps.
+    pub stalls_per_s: f64,
+    /// How long each lasts.
+    pub stall: Picos,
+}
+
+/// The law at work.
+#[derive(Debug)]
+pub struct Jitter {
+    law: JitterLaw,
+    /// σ of the logarithm.
+    sigma: f64,
+    stream: ChaCha8Rng,
+}
+
+impl Jitter {
+    /// Draws from `stream`, which nothing else may draw from.
+    #[must_use]
+    pub fn new(law: JitterLaw, stream: ChaCha8Rng) -> Jitter {
+        Jitter {
+            sigma: (1.0 + law.cv * law.cv).ln().sqrt(),
+            law,
+            stream,
+        }
+    }
+
+    /// What a step takes this time that takes `mean` on average.
+    pub fn disturb(&mut self, mean: Picos) -> Picos {
+        let normal: f64 = StandardNormal.sample(&mut self.stream);
+        let uniform: f64 = self.stream.random();
+        let seconds = mean.seconds();
+        let scattered = seconds * (self.sigma * normal - self.sigma * self.sigma / 2.0).exp();
+        let stalls = uniform < -(-self.law.stalls_per_s * seconds).exp_m1();
+        let stall = if stalls { self.law.stall } else { Picos::ZERO };
+        Picos::from_seconds(scattered) + stall
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{Purpose, stream};
+    use crate::stats::Running;
+
+    fn drawn(law: JitterLaw) -> Running {
+        let mut jitter = Jitter::new(law, stream(0, Purpose::Jitter, 0));
+        (0..100_000)
+            .map(|_| jitter.disturb(Picos::from_seconds(0.01)).seconds())
+            .collect()
+    }
+
+    #[test]
+    fn the_mean_stays_and_the_scatter_is_as_asked() {
+        let steps = drawn(JitterLaw {
+            cv: 0.2,
+            stalls_per_s: 0.0,
+            stall: Picos::ZERO,
+        });
+        assert!((steps.mean() / 0.01 - 1.0).abs() < 0.003, "{}", steps.mean());
+        assert!(
+            (steps.variance().sqrt() / 0.002 - 1.0).abs() < 0.02,
+            "{}",
+            steps.variance()
+        );
+    }
+
+    #[test]
+    fn stalls_come_at_their_rate_on_top() {
+        let steps = drawn(JitterLaw {
+            cv: 0.0,
+            stalls_per_s: 2.0,
+            stall: Picos::from_seconds(0.05),
+        });
+        let expected = 0.01 + (1.0 - (-0.02_f64).exp()) * 0.05;
+        assert!(
+            (steps.mean() / expected - 1.0).abs() < 0.01,
+            "{} {expected}",
+            steps.mean()
+        );
+    }
+}

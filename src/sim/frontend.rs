@@ -1,0 +1,130 @@
+//! The API server around an engine: what happens to a request before the engine sees it and to an answer after.
+//!
+//! vLLM's API server is one process with one event loop (V1-79, V1-82; `vllm serve`, `--api-server-count` says how
+//! many such processes). Parsing, templating and tokenizing hold that loop, so requests wait for each other there:
+//! a server with a queue in order of arrival and a known time for each request. What waits for the network or for
+//! another thread holds nobody up and is a plain delay.
+//! Left out: the work for each streamed token, which shares the loop. Without measured rows that show it, it would be
+//! a guess; one process was seen to stream 14,000 to 16,000 tokens a second (vllm-project/vllm#12287, #12298).
+//! Law: requests reach the engine in the order in which they were sent.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
+
+use crate::cost::calibration::Host;
+use crate::units::Picos;
+
+/// What the API server adds around an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frontend {
+    /// `--api-server-count`: processes that share the requests.
+    pub servers: NonZeroU32,
+    /// Time of one request in its process, during which no other gets on there.
+    pub request_service: Picos,
+    /// Added to that for each prompt token.
+    pub per_prompt_token: Picos,
+    /// From the client's send to the engine's input queue, beside that: nobody waits for it but the request itself.
+    pub request_delay: Picos,
+    /// From the end of a step to the client.
+    pub response_delay: Picos,
+}
+
+impl Default for Frontend {
+    /// No front end: the client calls the engine in its own process.
+    fn default() -> Frontend {
+        Frontend {
+            servers: NonZeroU32::MIN,
+            request_service: Picos::ZERO,
+            per_prompt_token: Picos::ZERO,
+            request_delay: Picos::ZERO,
+            response_delay: Picos::ZERO,
+        }
+    }
+}
+
+impl Frontend {
+    /// One process under a host's terms.
+    #[must_use]
+    pub fn of(host: &Host) -> Frontend {
+        let time = |seconds: f64| {
+            Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
+        };
+        Frontend {
+            servers: NonZeroU32::MIN,
+            request_service: time(host.request_serial_ms * 1e-3),
+            per_prompt_token: time(host.per_prompt_token_us * 1e-6),
+            request_delay: time(host.request_ms * 1e-3),
+            response_delay: time(host.response_ms * 1e-3),
+        }
+    }
+}
+
+/// The processes of a front end as they work: O(log of their number) a request.
+pub(super) struct Entrance {
+    frontend: Frontend,
+    /// When each process is done with all that it has taken.
+    free: BinaryHeap<Reverse<Picos>>,
+    /// Entry time of the last request into the engine.
+    last: Picos,
+}
+
+impl Entrance {
+    pub(super) fn new(frontend: Frontend) -> Entrance {
+        Entrance {
+            free: (0..frontend.servers.get())
+                .map(|_| Reverse(Picos::ZERO))
+                .collect(),
+            last: Picos::ZERO,
+            frontend,
+        }
+    }
+
+    /// When the engine's queue has a request that was sent now.
+    pub(super) fn pass(&mut self, now: Picos, prompt_tokens: u32) -> Picos {
+        let work = self.frontend.request_service + self.frontend.per_prompt_token * u64::from(prompt_tokens);
+        let Reverse(free) = self.free.pop().expect("a front end has a process");
+        let done = now.max(free) + work;
+        self.free.push(Reverse(done));
+        self.last = (done + self.frontend.request_delay).max(self.last);
+        self.last
+    }
+
+    pub(super) fn response_delay(&self) -> Picos {
+        self.frontend.response_delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entrance(servers: u32) -> Entrance {
+        Entrance::new(Frontend {
+            servers: NonZeroU32::new(servers).unwrap(),
+            request_service: Picos(10),
+            per_prompt_token: Picos(2),
+            request_delay: Picos(100),
+            response_delay: Picos::ZERO,
+        })
+    }
+
+    #[test]
+    fn requests_wait_for_each_other_in_one_process_and_not_for_the_delay() {
+        let mut one = entrance(1);
+        let burst: Vec<u64> = (0..3).map(|_| one.pass(Picos(0), 5).0).collect();
+        assert_eq!(burst, [120, 140, 160]);
+        // Once the process is idle, a request finds it free.
+        assert_eq!(one.pass(Picos(1000), 5), Picos(1120));
+    }
+
+    #[test]
+    fn more_processes_share_a_burst_and_keep_its_order() {
+        let mut two = entrance(2);
+        // The first prompt is long: the second one overtakes nobody.
+        assert_eq!(two.pass(Picos(0), 45), Picos(200));
+        assert_eq!(two.pass(Picos(0), 5), Picos(200));
+        assert_eq!(two.pass(Picos(0), 5), Picos(200));
+        assert_eq!(two.pass(Picos(85), 5), Picos(205));
+    }
+}
