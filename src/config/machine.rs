@@ -8,17 +8,17 @@ use super::files::Files;
 use super::formats;
 use super::judge::Judge;
 use super::ranks;
-use super::raw::{RawCluster, RawDtype, RawGraphMode, RawKvDtype, RawModel, RawScenario};
+use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
 use crate::cost::calibration::{self, Calibration};
-use crate::cost::roofline::{CudagraphMode, Graphs, Placement, RooflineCost};
+use crate::cost::roofline::{Placement, RooflineCost};
 use crate::cost::{StepCost, Trust};
-use crate::engine::memory::{self, MemoryOptions, MemoryPlan, PoolSize, Shortage};
-use crate::engine::{EngineConfig, EngineSpec};
+use crate::engine::EngineSpec;
+use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, ModelShape, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
-use crate::units::{Bytes, Picos};
+use crate::units::Picos;
 
 /// What a scenario runs on.
 pub(super) struct Machine {
