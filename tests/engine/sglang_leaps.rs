@@ -211,3 +211,29 @@ fn the_stepping_engine_repeats_the_recordings_too() {
         replay_stepwise(&recording).unwrap_or_else(|difference| panic!("{}: {difference}", file.display()));
     }
 }
+
+#[test]
+fn who_used_up_the_memory_when_admitted_is_admitted_once() {
+    let config = SglangConfig {
+        max_running_requests: 3,
+        chunked_prefill_size: None,
+        priority: Some(PriorityRule {
+            low_values_first: false,
+            preemption_threshold: 3,
+        }),
+        radix_cache: false,
+        context_length: 600,
+        switches: SglangSwitches::V0_5_4,
+        ..server(369, 1)
+    };
+    let wishes = vec![
+        (0, 0, 17, 48, 73, 38, false, 1, None),
+        (0, 0, 41, 32, 111, 0, true, 0, None),
+        (1, 0, 2, 32, 4, 0, true, 4, None),
+    ];
+    for percent in 0..150 {
+        let config = config.clone().with_conservativeness(f64::from(percent) / 100.0);
+        let (_, told) = run(&config, &requests(wishes.clone()), false, true);
+        assert_eq!(told.completions.len(), 3);
+    }
+}

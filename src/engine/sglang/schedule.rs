@@ -136,7 +136,10 @@ impl SglangReplica {
                 return;
             }
             let mut verdict = self.add(adder, slot);
-            if verdict == Verdict::NoToken && self.push_out_for(slot, adder, now, observer) {
+            // The same verdict may follow an admission that used up the memory.
+            let is_refused =
+                verdict == Verdict::NoToken && adder.shares.last().is_none_or(|share| share.slot != slot);
+            if is_refused && self.push_out_for(slot, adder, now, observer) {
                 verdict = self.add(adder, slot);
             }
             match verdict {
