@@ -77,7 +77,7 @@ pub(crate) fn run(
     logs: bool,
 ) -> (Vec<SglangRecord>, Told) {
     let cost = Box::new(LinearCost::new(0.006, 2e-5, 1.5e-9));
-    let traffic = Given(requests.to_vec().into_iter());
+    let traffic = Given(Vec::from(requests).into_iter());
     let make = if stepwise {
         Simulation::stepwise
     } else {

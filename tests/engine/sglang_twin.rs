@@ -52,11 +52,11 @@ impl Tree {
                 let pairs = self.nodes[*child].tokens.iter().zip(&key[done..]);
                 pairs.take_while(|(a, b)| a == b).count() / self.page * self.page
             };
-            let next = self.nodes[node]
+            let mut next = self.nodes[node]
                 .children
                 .iter()
                 .map(|child| (*child, common(child)));
-            let Some((child, common)) = next.filter(|next| next.1 > 0).next() else {
+            let Some((child, common)) = next.find(|next| next.1 > 0) else {
                 break;
             };
             done += common;
@@ -413,7 +413,7 @@ impl Twin<'_> {
         let full = self
             .running
             .iter()
-            .filter(|&&at| self.reqs[at].kv % page == 0)
+            .filter(|&&at| self.reqs[at].kv.is_multiple_of(page))
             .count();
         self.room(full as u64 * self.page())
     }
@@ -477,7 +477,7 @@ impl Twin<'_> {
                 .sort_by_key(|&at| std::cmp::Reverse(reqs[at].max_new));
         }
         if self.config.radix_cache {
-            if self.touches % 32 == 0 {
+            if self.touches.is_multiple_of(32) {
                 for at in self.waiting.iter().copied().take(128).rev().collect::<Vec<_>>() {
                     self.find(at, self.reqs[at].known() - 1);
                 }
@@ -629,13 +629,9 @@ impl Twin<'_> {
                     };
                     if let Some(states) = &mut states {
                         if let Some(own) = state(at) {
-                            let mut place = 0;
-                            for i in 0..states.len() {
-                                place = i;
-                                if own.0 <= states[i].0 {
-                                    break;
-                                }
-                            }
+                            // The engine's loop ends at the last place without trying what is behind it.
+                            let before = states.iter().position(|state| own.0 <= state.0);
+                            let place = before.unwrap_or(states.len().saturating_sub(1));
                             states.insert(place, own);
                         }
                     } else {
