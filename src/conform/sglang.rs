@@ -145,7 +145,10 @@ impl SglangRecording {
                     .into(),
             );
         }
-        if params.kv_pool_tokens < page || params.kv_pool_tokens % page != 0 || params.context_length < 4 {
+        if params.kv_pool_tokens < page
+            || !params.kv_pool_tokens.is_multiple_of(page)
+            || params.context_length < 4
+        {
             return fail(
                 "`params`: kv_pool_tokens is a whole number of pages, context_length at least 4".into(),
             );

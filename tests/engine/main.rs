@@ -8,5 +8,6 @@ mod laws;
 mod oracle;
 mod sglang;
 mod sglang_leaps;
+mod sglang_twin;
 mod trace;
 mod twin;

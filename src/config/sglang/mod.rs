@@ -1,15 +1,17 @@
 //! SGLang's flags: given, by profile, or derived as the server derives them at start-up.
 
 mod profile;
+mod queue;
 mod sizes;
 
 use profile::SglangProfile;
 
 use super::document::Source;
 use super::judge::Judge;
-use super::raw::{RawEngine, RawQueuePolicy, RawSglang};
+use super::raw::{RawEngine, RawSglang};
+use super::scalar::Count;
 use crate::engine::memory::{Estimates, MemoryOptions, MemoryPlan};
-use crate::engine::sglang::{PriorityRule, QueuePolicy, SglangConfig};
+use crate::engine::sglang::SglangConfig;
 use crate::hardware::Device;
 use crate::model::{Attention, Dtype, ModelShape};
 use crate::units::Bytes;
@@ -84,124 +86,147 @@ pub(super) fn resolve(
     tensor_parallel: u32,
 ) -> SglangFlags {
     let profile = find_profile(judge, engine);
-    let source = Source::Profile(profile.profile.clone());
-    let defaults = profile.defaults.clone();
-    for (key, given, default) in [
-        ("engine.stream_interval", engine.stream_interval, 1),
-        (
-            "sglang.num_continuous_decode_steps",
-            raw.num_continuous_decode_steps,
-            defaults.num_continuous_decode_steps,
-        ),
-    ] {
-        if judge.count(key, given, (1, TOKENS_MAX), default, source.clone()) != 1 {
-            judge.wrong_help(key, "other than 1 is not modelled yet", "not 1", "leave it out");
-        }
-    }
-    let page_size = judge.count(
+    refuse_intervals(judge, engine, raw, &profile);
+    let defaults = &profile.defaults;
+    let count = |judge: &mut Judge, key: &str, given, limits, default| {
+        judge.count(
+            key,
+            given,
+            limits,
+            default,
+            Source::Profile(profile.profile.clone()),
+        )
+    };
+    let page_size = count(
+        judge,
         "sglang.page_size",
         raw.page_size,
         (1, 1 << 12),
         defaults.page_size,
-        source.clone(),
     );
     let chunk = chunked_prefill_size(judge, raw, &profile, device, page_size);
-    let max_prefill_tokens = judge.count(
-        "sglang.max_prefill_tokens",
-        raw.max_prefill_tokens,
-        (1, TOKENS_MAX),
-        defaults.max_prefill_tokens,
-        source.clone(),
-    );
+    let (key, given) = ("sglang.max_prefill_tokens", raw.max_prefill_tokens);
+    let max_prefill_tokens = count(judge, key, given, (1, TOKENS_MAX), defaults.max_prefill_tokens);
     let graph_max = graph_max(judge, raw, &profile, device, tensor_parallel);
-    let mem_fraction_static = mem_fraction(
-        judge,
-        raw,
-        &profile,
-        device,
-        sizes::Reserve {
-            memory: Bytes(0),
-            chunk: u64::from(chunk.unwrap_or(max_prefill_tokens)),
-            graph_max: u64::from(graph_max.unwrap_or(0)),
-            tensor_parallel,
-            captures_prefill: profile.startup.captures_prefill,
-            is_mla: model.is_some_and(compresses_kv),
-        },
-    );
-    let conservativeness = judge.take(
-        "sglang.schedule_conservativeness",
-        raw.schedule_conservativeness,
-        defaults.schedule_conservativeness,
-        source.clone(),
-    );
-    judge.number(
-        "sglang.schedule_conservativeness",
-        conservativeness,
-        |value| (0.0..=100.0).contains(&value),
-        "must lie between 0 and 100",
-    );
-    let mut switch =
-        |key: &str, given: Option<bool>, default: bool| judge.take(key, given, default, source.clone());
-    let enable_mixed_chunk = switch(
-        "sglang.enable_mixed_chunk",
-        raw.enable_mixed_chunk,
-        defaults.enable_mixed_chunk,
-    );
-    let disable_radix = switch(
-        "sglang.disable_radix_cache",
-        raw.disable_radix_cache,
-        defaults.disable_radix_cache,
-    );
-    let disable_overlap = switch(
-        "sglang.disable_overlap_schedule",
-        raw.disable_overlap_schedule,
-        defaults.disable_overlap_schedule,
-    );
-    let policy = policy(judge, raw, &profile);
-    let priority = priority(judge, raw, &profile, policy);
-    let context_length = context_length(judge, raw, model);
-    let max_queued_requests = raw
-        .max_queued_requests
-        .map(|limit| judge.required("sglang.max_queued_requests", limit, (1, TOKENS_MAX)));
-    let max_running_requests = raw
-        .max_running_requests
-        .map(|limit| judge.required("sglang.max_running_requests", limit, (1, 1 << 20)));
-    let max_total_tokens = raw.max_total_tokens.map(|limit| {
-        judge.required(
-            "sglang.max_total_tokens",
-            limit,
-            (u64::from(page_size) * 4, TOKENS_MAX),
-        )
-    });
+    let reserve = sizes::Reserve {
+        memory: device.map_or(Bytes(80 << 30), |device| device.memory),
+        chunk: u64::from(chunk.unwrap_or(max_prefill_tokens)),
+        graph_max: u64::from(graph_max.unwrap_or(0)),
+        tensor_parallel,
+        captures_prefill: profile.startup.captures_prefill,
+        is_mla: model.is_some_and(compresses_kv),
+    };
+    let mem_fraction_static = mem_fraction(judge, raw, &profile, device, reserve);
+    let conservativeness = conservativeness(judge, raw, &profile);
+    let [enable_mixed_chunk, disable_radix_cache, disable_overlap] = switches(judge, raw, &profile);
+    if enable_mixed_chunk && chunk.is_none() {
+        judge
+            .notes
+            .push("enable_mixed_chunk has no effect where prompts are never split".to_string());
+    }
+    let policy = queue::policy(judge, raw, &profile);
+    let limit = |judge: &mut Judge, key: &str, given: Option<Count>, limits| {
+        given.map(|limit| judge.required(&format!("sglang.{key}"), limit, limits))
+    };
+    let smallest_pool = u64::from(page_size) * 4;
     let config = SglangConfig {
         profile: profile.profile.clone(),
-        context_length,
+        context_length: context_length(judge, raw, model),
         max_running_requests: 0,
         chunked_prefill_size: chunk,
         max_prefill_tokens,
         policy,
-        priority,
+        priority: queue::priority(judge, raw, &profile, policy),
         page_size,
         max_total_tokens: 0,
-        radix_cache: !disable_radix,
+        radix_cache: !disable_radix_cache,
         enable_mixed_chunk: enable_mixed_chunk && chunk.is_some(),
         overlap_schedule: !disable_overlap,
         init_new_token_ratio: 0.0,
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,
-        max_queued_requests,
+        max_queued_requests: limit(
+            judge,
+            "max_queued_requests",
+            raw.max_queued_requests,
+            (1, TOKENS_MAX),
+        ),
         switches: profile.switches(),
         seed: 0,
         eos_segment: None,
     };
     SglangFlags {
         config: config.with_conservativeness(conservativeness),
+        max_running_requests: limit(
+            judge,
+            "max_running_requests",
+            raw.max_running_requests,
+            (1, 1 << 20),
+        ),
+        max_total_tokens: limit(
+            judge,
+            "max_total_tokens",
+            raw.max_total_tokens,
+            (smallest_pool, TOKENS_MAX),
+        ),
         profile,
-        max_running_requests,
-        max_total_tokens,
         mem_fraction_static,
         graph_max,
     }
+}
+
+/// Chunks of several tokens, and several steps between two decisions, are refused.
+fn refuse_intervals(judge: &mut Judge, engine: &RawEngine, raw: &RawSglang, profile: &SglangProfile) {
+    let steps = profile.defaults.num_continuous_decode_steps;
+    for (key, given, default) in [
+        ("engine.stream_interval", engine.stream_interval, 1),
+        (
+            "sglang.num_continuous_decode_steps",
+            raw.num_continuous_decode_steps,
+            steps,
+        ),
+    ] {
+        let source = Source::Profile(profile.profile.clone());
+        if judge.count(key, given, (1, TOKENS_MAX), default, source) != 1 {
+            judge.wrong_help(key, "other than 1 is not modelled yet", "not 1", "leave it out");
+        }
+    }
+}
+
+fn conservativeness(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> f64 {
+    let key = "sglang.schedule_conservativeness";
+    let source = Source::Profile(profile.profile.clone());
+    let default = profile.defaults.schedule_conservativeness;
+    let value = judge.take(key, raw.schedule_conservativeness, default, source);
+    let is_right = |value| (0.0..=100.0).contains(&value);
+    judge.number(key, value, is_right, "must lie between 0 and 100");
+    value
+}
+
+/// `enable_mixed_chunk`, `disable_radix_cache`, `disable_overlap_schedule`.
+fn switches(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> [bool; 3] {
+    let defaults = &profile.defaults;
+    [
+        (
+            "enable_mixed_chunk",
+            raw.enable_mixed_chunk,
+            defaults.enable_mixed_chunk,
+        ),
+        (
+            "disable_radix_cache",
+            raw.disable_radix_cache,
+            defaults.disable_radix_cache,
+        ),
+        (
+            "disable_overlap_schedule",
+            raw.disable_overlap_schedule,
+            defaults.disable_overlap_schedule,
+        ),
+    ]
+    .map(|(key, given, default)| {
+        let source = Source::Profile(profile.profile.clone());
+        judge.take(&format!("sglang.{key}"), given, default, source)
+    })
 }
 
 fn find_profile(judge: &mut Judge, engine: &RawEngine) -> SglangProfile {
@@ -310,99 +335,10 @@ fn mem_fraction(
     reserve: sizes::Reserve,
 ) -> f64 {
     let key = "sglang.mem_fraction_static";
-    let memory = device.map_or(Bytes(80 << 30), |device| device.memory);
-    let default = sizes::mem_fraction_static(sizes::Reserve { memory, ..reserve });
+    let default = sizes::mem_fraction_static(reserve);
     let fraction = judge.take(key, raw.mem_fraction_static, default, by_memory(profile, device));
     judge.fraction(key, fraction, false, false);
     fraction
-}
-
-fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> QueuePolicy {
-    let name = |policy: RawQueuePolicy| {
-        let value = toml::Value::try_from(policy).expect("a unit variant is a string");
-        value.as_str().unwrap_or_default().to_string()
-    };
-    let default = profile.defaults.schedule_policy;
-    let policy = raw.schedule_policy.unwrap_or(default);
-    judge.take(
-        "sglang.schedule_policy",
-        raw.schedule_policy.map(name),
-        name(default),
-        Source::Profile(profile.profile.clone()),
-    );
-    match policy {
-        RawQueuePolicy::Fcfs => QueuePolicy::Fcfs,
-        RawQueuePolicy::Lpm => QueuePolicy::Lpm,
-        RawQueuePolicy::DfsWeight => QueuePolicy::DfsWeight,
-        RawQueuePolicy::Lof => QueuePolicy::Lof,
-        RawQueuePolicy::Random => QueuePolicy::Random,
-    }
-}
-
-fn priority(
-    judge: &mut Judge,
-    raw: &RawSglang,
-    profile: &SglangProfile,
-    policy: QueuePolicy,
-) -> Option<PriorityRule> {
-    let key = "sglang.enable_priority_scheduling";
-    let source = Source::Profile(profile.profile.clone());
-    let defaults = &profile.defaults;
-    let is_enabled = judge.take(
-        key,
-        raw.enable_priority_scheduling,
-        defaults.enable_priority_scheduling,
-        source.clone(),
-    );
-    let low_values_first = raw.schedule_low_priority_values_first;
-    let threshold = raw.priority_scheduling_preemption_threshold;
-    if !is_enabled {
-        for (key, is_given) in [
-            (
-                "sglang.schedule_low_priority_values_first",
-                low_values_first.is_some(),
-            ),
-            (
-                "sglang.priority_scheduling_preemption_threshold",
-                threshold.is_some(),
-            ),
-        ] {
-            if is_given {
-                let help = "add --enable-priority-scheduling";
-                judge.wrong_help(
-                    key,
-                    "matters with priorities only",
-                    "nothing is served by priority",
-                    help,
-                );
-            }
-        }
-        return None;
-    }
-    if !matches!(policy, QueuePolicy::Fcfs | QueuePolicy::Lof) {
-        let help = "leave --schedule-policy out, or write fcfs or lof";
-        judge.wrong_help(
-            key,
-            "goes with the policies fcfs and lof only",
-            "another policy",
-            help,
-        );
-    }
-    Some(PriorityRule {
-        low_values_first: judge.take(
-            "sglang.schedule_low_priority_values_first",
-            low_values_first,
-            defaults.schedule_low_priority_values_first,
-            source.clone(),
-        ),
-        preemption_threshold: i64::from(judge.count(
-            "sglang.priority_scheduling_preemption_threshold",
-            threshold,
-            (0, TOKENS_MAX),
-            defaults.priority_scheduling_preemption_threshold,
-            source,
-        )),
-    })
 }
 
 impl SglangFlags {

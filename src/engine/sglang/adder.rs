@@ -39,7 +39,7 @@ pub(super) struct Adder {
     /// A request that was cut in this pass.
     pub(super) cut: Option<usize>,
     /// (tokens left, tokens occupied) of the exact test (SG-24).
-    states: Option<Vec<(f64, u64)>>,
+    pub(super) states: Option<Vec<(f64, u64)>>,
 }
 
 impl Adder {

@@ -65,7 +65,8 @@ impl SglangReplica {
     /// Tokens that the next decode of the first `count` running requests takes (SG-33).
     fn decode_need(&self, count: usize) -> u64 {
         let page = self.config.page_size;
-        let at_boundary = |handle: &&crate::engine::Handle| self.sequences[handle.slot].kv % page == 0;
+        let at_boundary =
+            |handle: &&crate::engine::Handle| self.sequences[handle.slot].kv.is_multiple_of(page);
         let pages = self.running[..count].iter().filter(at_boundary).count();
         pages as u64 * u64::from(page)
     }

@@ -63,8 +63,7 @@ impl SglangReplica {
     /// All in flight decode the running batch, whose members had their last tokens together, and nobody will be
     /// admitted, chunked or dropped.
     pub(super) fn goes_on_plainly(&self) -> bool {
-        let is_plain =
-            |batch: &Box<Batch>| batch.mode == BatchMode::Decode && batch.membership == self.membership;
+        let is_plain = |batch: &Batch| batch.mode == BatchMode::Decode && batch.membership == self.membership;
         !self.stepwise
             && self.in_flight.len() == self.depth()
             && self.uniform == self.membership
@@ -73,7 +72,7 @@ impl SglangReplica {
             && self.ended_in_lists == 0
             && !self.running.is_empty()
             && (self.waiting.is_empty() || (self.full && self.config.priority.is_none()))
-            && self.in_flight.iter().all(is_plain)
+            && self.in_flight.iter().all(|batch| is_plain(batch))
     }
 
     /// Steps until the running batch changes by an ending.

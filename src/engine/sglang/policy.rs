@@ -79,7 +79,7 @@ impl SglangReplica {
         if !self.config.switches.retouches_waiting || !self.config.radix_cache {
             return;
         }
-        if self.sorts % RETOUCH_PERIOD == 0 {
+        if self.sorts.is_multiple_of(RETOUCH_PERIOD) {
             for at in (0..self.waiting.len().min(RETOUCHED)).rev() {
                 let slot = self.waiting[at];
                 let known = self.sequences[slot].known();

@@ -55,6 +55,7 @@ impl SglangReplica {
             adder.offset -= self.expected(handle.slot);
             self.send_back(handle.slot, now, observer);
         }
+        adder.states = None;
         self.membership += 1;
         self.running.retain(|handle| !lower.contains(handle));
         self.full = false;

@@ -69,6 +69,7 @@ pub(crate) struct SglangReplica {
     pub(super) sorts: u64,
     pub(super) rng: ChaCha8Rng,
     pub(super) in_flight: VecDeque<Box<Batch>>,
+    #[expect(clippy::vec_box, reason = "a batch moves between the queues as a pointer")]
     pub(super) spare: Vec<Box<Batch>>,
     /// End of the last processed batch.
     pub(super) last_end: Picos,
@@ -195,7 +196,7 @@ impl SglangReplica {
         if max_new > 0 {
             return (!self.fits_exactly(request, max_new)).then_some(Refusal::NeverFits);
         }
-        let fits_context = request.prompt_tokens + 2 <= self.config.context_length - 1;
+        let fits_context = request.prompt_tokens + 3 <= self.config.context_length;
         let fits_pool = longest_request(&self.config) == self.config.context_length - 1;
         Some(if fits_context || !fits_pool {
             Refusal::NeverFits
@@ -305,6 +306,9 @@ impl SglangReplica {
         loop {
             self.drain(now);
             let batch = self.next_batch(now, observer, ended);
+            if self.is_stuck {
+                return;
+            }
             let Some(mut batch) = batch else {
                 self.log_pass(now, None);
                 if self.in_flight.is_empty() {

@@ -93,7 +93,7 @@ impl SglangReplica {
     }
 
     fn prefill_batch<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Batch>> {
-        if self.config.priority.is_some() {
+        if self.config.priority.is_some() && !self.waiting.is_empty() {
             // Whoever waits may push somebody out.
             self.full = false;
         }
@@ -119,7 +119,7 @@ impl SglangReplica {
         // Whoever was admitted stands at the head of the queue: the scan stops at the first who was not.
         self.waiting.drain(..adder.shares.len() - held);
         self.chunked = adder.cut.or(self.chunked);
-        Some(self.launch_prefill(&adder.shares, now, observer))
+        self.launch_prefill(&adder.shares, now, observer)
     }
 
     /// Goes through the queue until somebody does not fit (SG-15).
@@ -136,7 +136,10 @@ impl SglangReplica {
                 return;
             }
             let mut verdict = self.add(adder, slot);
-            if verdict == Verdict::NoToken && self.push_out_for(slot, adder, now, observer) {
+            // The same verdict may follow an admission that used up the memory.
+            let is_refused =
+                verdict == Verdict::NoToken && adder.shares.last().is_none_or(|share| share.slot != slot);
+            if is_refused && self.push_out_for(slot, adder, now, observer) {
                 verdict = self.add(adder, slot);
             }
             match verdict {
@@ -153,13 +156,27 @@ impl SglangReplica {
     }
 
     /// Takes the memory of a prefill batch and puts it together; decodes ride along if asked for.
-    fn launch_prefill<O: Observer>(&mut self, shares: &[Share], now: Picos, observer: &mut O) -> Box<Batch> {
+    /// `None` where a chunk that went on regardless (SG-22) finds no memory, of which the server dies.
+    fn launch_prefill<O: Observer>(
+        &mut self,
+        shares: &[Share],
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Box<Batch>> {
         let page = u64::from(self.config.page_size);
         let mut need: u64 = shares.iter().map(|share| u64::from(share.new)).sum();
         if page > 1 {
             need += page * shares.len() as u64;
         }
         self.make_room(need);
+        let pages = |share: &Share| {
+            let kv = self.sequences[share.slot].kv;
+            self.pages(kv + share.new) - self.pages(kv)
+        };
+        if shares.iter().map(pages).sum::<u32>() > self.free_pages {
+            self.is_stuck = true;
+            return None;
+        }
         let mut batch = self.open_batch(BatchMode::Extend);
         for share in shares {
             self.admit(share, now, observer);
@@ -167,7 +184,7 @@ impl SglangReplica {
         }
         self.mix(&mut batch);
         self.last = Some(batch.entries.iter().map(|entry| entry.handle).collect());
-        batch
+        Some(batch)
     }
 
     /// A request begins to run, or its chunked prefill goes on.
@@ -237,7 +254,9 @@ impl SglangReplica {
         if self.running.is_empty() {
             return;
         }
-        if self.config.switches.mixes_only_with_memory && !self.has_decode_memory(self.running.len()) {
+        if !self.has_decode_memory(self.running.len()) {
+            // Version 0.5.4 does not look, and dies.
+            self.is_stuck |= !self.config.switches.mixes_only_with_memory;
             return;
         }
         batch.mode = BatchMode::Mixed;
