@@ -6,7 +6,7 @@ use plimsoll::calibrate::component::Options;
 use plimsoll::calibrate::observation::{Block, Kernel, Observation};
 use plimsoll::calibrate::tables::{self, Selection};
 use plimsoll::calibrate::{Calibrated, Request, calibrate};
-use plimsoll::cost::calibration::{self, Calibration, GemmForm, KernelFormat, shipped};
+use plimsoll::cost::calibration::{self, Calibration, GemmForm, KernelFormat, Source, shipped};
 use plimsoll::cost::kernel::{Ceilings, GemmShape, gemm_seconds};
 use plimsoll::hardware;
 
@@ -14,6 +14,7 @@ fn request(gpu: &str, base: &str, observations: Vec<Observation>) -> Request {
     let (device, _) = hardware::find(gpu).unwrap();
     let prior = calibration::prior(device.architecture);
     Request {
+        source: Source::Benchmark,
         base: shipped(base).unwrap().over(&prior),
         device,
         kept: None,

@@ -11,7 +11,7 @@ use plimsoll::calibrate::tables::{self, Selection};
 use plimsoll::calibrate::{Calibrated, Request, calibrate, calibrate_while};
 use plimsoll::config::{Document, NoFiles};
 use plimsoll::cost::Trust;
-use plimsoll::cost::calibration::{self, Calibration, Copies, Direction, shipped};
+use plimsoll::cost::calibration::{self, Calibration, Copies, Direction, Source, shipped};
 use plimsoll::cost::kernel::copy_seconds;
 use plimsoll::hardware;
 use plimsoll::results::{self, Load, Setup};
@@ -190,6 +190,7 @@ fn request(observations: Vec<Observation>, gpu: &str, base: &str) -> Request {
     let (device, _) = hardware::find(gpu).unwrap();
     let prior = calibration::prior(device.architecture);
     Request {
+        source: Source::Benchmark,
         base: shipped(base).unwrap().over(&prior),
         device,
         kept: None,

@@ -115,6 +115,26 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     })
 }
 
+/// What one more front end adds, in ms, after those of `runs` were found to add `seen` where `before` was expected.
+///
+/// Front ends differ by [`REQUEST_SD_LN`] in the logarithm, and their mean was known no better before any was seen: the
+/// normal law's posterior mean gives each server that was seen as much weight as the prior has.
+pub(super) fn next_front_end(before: f64, seen: f64, runs: &[Run]) -> f64 {
+    let is_ttft = |figure: &Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
+    let with_ttft = runs
+        .iter()
+        .filter(|run| !run.is_offline && run.measured.iter().any(|(figure, _)| is_ttft(figure)));
+    let mut servers: Vec<&str> = with_ttft.map(|run| run.family.as_str()).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    shrunk(before, seen, servers.len())
+}
+
+fn shrunk(before: f64, seen: f64, servers: usize) -> f64 {
+    let weight = servers as f64 / (servers as f64 + 1.0);
+    rounded(before * (seen / before).powf(weight))
+}
+
 /// Least relative uncertainty of the host's share: one CPU is not another.
 const HOST_SIGMA: f64 = 0.2;
 
@@ -428,6 +448,7 @@ fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
         let mean = chosen.iter().sum::<f64>() / chosen.len() as f64;
         (!chosen.is_empty()).then(|| rounded(mean.sqrt()))
     };
+    let is_ttft = |figure: Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
     let of_family: Vec<&Run> = runs.iter().filter(|run| run.family == name).collect();
     let mut weights: Vec<String> = of_family
         .iter()
@@ -444,8 +465,8 @@ fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
         weights,
         figures: own.len() as u64,
         miss_median_pct: percent(&errors, 0.5),
-        step_ln: of(&|figure| figure != Figure::TtftP50),
-        ttft_ln: of(&|figure| figure == Figure::TtftP50),
+        step_ln: of(&|figure| !is_ttft(figure)),
+        ttft_ln: of(&is_ttft),
     }
 }
 
@@ -494,5 +515,19 @@ pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
                 GemmForm::C5(form) => form.w_gbs *= factor,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of one server as much as of the prior, in the logarithm; of many hardly anything of the prior.
+    #[test]
+    fn one_front_end_is_half_of_what_is_known_of_the_next() {
+        assert!((shrunk(2.0, 18.0, 1) - 6.0).abs() < 0.01);
+        assert!((shrunk(2.0, 16.0, 2) - 8.0).abs() < 0.01);
+        assert!((shrunk(2.0, 18.0, 0) - 2.0).abs() < 0.01);
+        assert!((shrunk(2.0, 18.0, 1000) - 18.0).abs() < 0.1);
     }
 }

@@ -23,7 +23,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use crate::cost::Trust;
-use crate::cost::calibration::{Calibration, Evidence, Input};
+use crate::cost::calibration::{Calibration, Evidence, Input, Source};
 use crate::hardware::Device;
 use component::{BlockFit, Options};
 use host::HostFit;
@@ -48,6 +48,8 @@ pub struct Request {
     pub engine: String,
     /// Id of the card whose runs decide a factor on the bandwidth of products: this one, or a cousin of the same chip.
     pub bandwidth_of: Option<String>,
+    /// Whether the result is for the server that was measured, or for everybody's ([`Source::PublicFit`]).
+    pub source: Source,
     /// How to fit.
     pub options: Options,
     /// The command that does it again.
@@ -134,6 +136,16 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
             host::scale_bandwidth(&mut calibration, factor);
         }
         let mut own = fitted.host.clone();
+        if request.source == Source::PublicFit {
+            let before = known_calibration.host[&request.engine].request_ms;
+            own.request_ms = host::next_front_end(before, own.request_ms, &request.runs);
+        }
+        if own.request_ms != fitted.host.request_ms {
+            evidence.remarks.push(format!(
+                "request_ms is what the next front end may be expected to add: the runs' own takes {:.1} ms, {:.1} ms were expected before, and front ends differ by a factor of e either way",
+                fitted.host.request_ms, known_calibration.host[&request.engine].request_ms
+            ));
+        }
         // Terms from other cards' runs are another server's.
         let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_misfit(fitted);
         own.trust = if is_measured {

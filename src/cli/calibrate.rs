@@ -218,6 +218,7 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
         runs,
         engine: args.engine_name().to_owned(),
         bandwidth_of,
+        source: source(args),
         options: Options {
             hold_out: args.hold_out,
             seed: args.seed,
@@ -300,13 +301,17 @@ fn file_name(path: &str) -> String {
     name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
+fn source(args: &Args) -> Source {
+    match args.source.as_str() {
+        "public-fit" => Source::PublicFit,
+        _ => Source::Benchmark,
+    }
+}
+
 /// Where the numbers come from, and how well blocks are known that the evidence is thin for.
 fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     let provenance = &mut calibration.provenance;
-    provenance.source = match args.source.as_str() {
-        "public-fit" => Source::PublicFit,
-        _ => Source::Benchmark,
-    };
+    provenance.source = source(args);
     provenance.gpu = device.id.clone();
     provenance.date = clock::now().date().to_string();
     let credit = || {
