@@ -1,6 +1,6 @@
 //! `plimsoll calibrate`: from measurements to a calibration file.
 //!
-//! Files are told apart by what they hold ([`read`]); what a result file lacks comes from flags ([`said`]). Each is named
+//! Files are told apart by what they hold (`read`); what a result file lacks comes from flags (`said`). Each is named
 //! in the result with its checksum, what was taken of it and what was left. The calibration is written whole, at the
 //! end, or not at all.
 

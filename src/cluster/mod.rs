@@ -1,7 +1,7 @@
 //! Several replicas behind a router: who gets a request, who is up.
 //!
 //! A replica computes as if it were alone. It is visited when something that others may notice happens on it
-//! ([`crate::engine::Wake`]) or a request is sent to it, and leaps in between, so a fleet costs what its events cost,
+//! (`engine::Wake`) or a request is sent to it, and leaps in between, so a fleet costs what its events cost,
 //! not replicas times events. One replica alone, always up, needs no router and takes a path without any of this.
 
 mod fleet;
