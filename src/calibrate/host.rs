@@ -6,8 +6,13 @@
 //! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
 //! one batch size.
 
+mod families;
+mod front_end;
 mod hold_out;
 
+pub(super) use front_end::next_front_end;
+
+use families::families;
 use rayon::prelude::*;
 
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
@@ -16,7 +21,7 @@ use super::solve::{Parameter, Task};
 use crate::cost::calibration::{
     BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
 };
-use crate::cost::discrepancy::{REQUEST_SD_LN, kinds_of_weights};
+use crate::cost::discrepancy::REQUEST_SD_LN;
 use crate::hardware::Device;
 use crate::rng::{Purpose, stream};
 use crate::stats::quantile;
@@ -113,26 +118,6 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         runs: evidence(runs, &errors),
         host,
     })
-}
-
-/// What one more front end adds, in ms, after those of `runs` were found to add `seen` where `before` was expected.
-///
-/// Front ends differ by [`REQUEST_SD_LN`] in the logarithm, and their mean was known no better before any was seen: the
-/// normal law's posterior mean gives each server that was seen as much weight as the prior has.
-pub(super) fn next_front_end(before: f64, seen: f64, runs: &[Run]) -> f64 {
-    let is_ttft = |figure: &Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
-    let with_ttft = runs
-        .iter()
-        .filter(|run| !run.is_offline && run.measured.iter().any(|(figure, _)| is_ttft(figure)));
-    let mut servers: Vec<&str> = with_ttft.map(|run| run.family.as_str()).collect();
-    servers.sort_unstable();
-    servers.dedup();
-    shrunk(before, seen, servers.len())
-}
-
-fn shrunk(before: f64, seen: f64, servers: usize) -> f64 {
-    let weight = servers as f64 / (servers as f64 + 1.0);
-    rounded(before * (seen / before).powf(weight))
 }
 
 /// Least relative uncertainty of the host's share: one CPU is not another.
@@ -395,81 +380,6 @@ fn weights(runs: &[Run], rows: &[usize], known: &Known) -> Vec<f64> {
 const OWN_WEIGHT: f64 = 3.0;
 const FAMILY_WEIGHT: f64 = 4.0;
 
-/// Leaves each family of runs out in turn and says how wrong the rest would have it. A family's terms are then the
-/// others', or the prior where only it speaks about them: what a prediction for one more server would have been.
-fn families(
-    trial: &Trial,
-    runs: &[Run],
-    rows: &[usize],
-    counts: &[f64],
-    best: &[f64],
-) -> Vec<FamilyEvidence> {
-    let mut names: Vec<&str> = runs.iter().map(|run| run.family.as_str()).collect();
-    names.dedup();
-    if names.len() < 2 {
-        return Vec::new();
-    }
-    let linear = Linear::new(trial, runs, best);
-    let without = |name: &&str| {
-        let weights: Vec<f64> = rows
-            .iter()
-            .zip(counts)
-            .map(|(run, count)| if runs[*run].family == *name { 0.0 } else { *count })
-            .collect();
-        let task = Task {
-            parameters: trial.parameters,
-            errors: &|values| linear.errors(trial.parameters, values),
-            weights: &weights,
-            shifts: &vec![0.0; best.len()],
-            sigma: RUN_SIGMA,
-        };
-        let values = task.solve(&[best.to_vec()]);
-        family(name, runs, &trial.errors(runs, &values))
-    };
-    names.iter().map(without).collect()
-}
-
-/// What the errors of all figures say of one family.
-fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
-    let figures = runs
-        .iter()
-        .flat_map(|run| run.measured.iter().map(move |(figure, _)| (run, *figure)));
-    let own: Vec<(Figure, f64)> = figures
-        .zip(errors)
-        .filter(|((run, _), _)| run.family == name)
-        .map(|((_, figure), error)| (figure, *error))
-        .collect();
-    let of = |is_chosen: &dyn Fn(Figure) -> bool| -> Option<f64> {
-        let chosen: Vec<f64> = own
-            .iter()
-            .filter(|(figure, _)| is_chosen(*figure))
-            .map(|(_, error)| error * error)
-            .collect();
-        let mean = chosen.iter().sum::<f64>() / chosen.len() as f64;
-        (!chosen.is_empty()).then(|| rounded(mean.sqrt()))
-    };
-    let is_ttft = |figure: Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
-    let of_family: Vec<&Run> = runs.iter().filter(|run| run.family == name).collect();
-    let mut weights: Vec<String> = of_family
-        .iter()
-        .flat_map(|run| kinds_of_weights(&run.resolved.device, &run.resolved.model, &run.resolved.placement))
-        .collect();
-    weights.sort();
-    weights.dedup();
-    let errors: Vec<f64> = own.iter().map(|(_, error)| *error).collect();
-    FamilyEvidence {
-        family: name.to_owned(),
-        gpu: of_family
-            .first()
-            .map_or(String::new(), |run| run.resolved.device.id.clone()),
-        weights,
-        figures: own.len() as u64,
-        miss_median_pct: percent(&errors, 0.5),
-        step_ln: of(&|figure| !is_ttft(figure)),
-        ttft_ln: of(&is_ttft),
-    }
-}
-
 /// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.
 fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {
     let width = |index: usize| {
@@ -515,19 +425,5 @@ pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
                 GemmForm::C5(form) => form.w_gbs *= factor,
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of one server as much as of the prior, in the logarithm; of many hardly anything of the prior.
-    #[test]
-    fn one_front_end_is_half_of_what_is_known_of_the_next() {
-        assert!((shrunk(2.0, 18.0, 1) - 6.0).abs() < 0.01);
-        assert!((shrunk(2.0, 16.0, 2) - 8.0).abs() < 0.01);
-        assert!((shrunk(2.0, 18.0, 0) - 2.0).abs() < 0.01);
-        assert!((shrunk(2.0, 18.0, 1000) - 18.0).abs() < 0.1);
     }
 }

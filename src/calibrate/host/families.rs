@@ -1,0 +1,83 @@
+//! Each family of runs as the others foretell it: what a prediction for one more server would have been.
+
+use super::{Linear, RUN_SIGMA, Trial};
+use crate::calibrate::component::{percent, rounded};
+use crate::calibrate::runs::{Figure, Run};
+use crate::calibrate::solve::Task;
+use crate::cost::calibration::FamilyEvidence;
+use crate::cost::discrepancy::kinds_of_weights;
+
+/// Leaves each family of runs out in turn and says how wrong the rest would have it. A family's terms are then the
+/// others', or the prior where only it speaks about them: what a prediction for one more server would have been.
+pub(super) fn families(
+    trial: &Trial,
+    runs: &[Run],
+    rows: &[usize],
+    counts: &[f64],
+    best: &[f64],
+) -> Vec<FamilyEvidence> {
+    let mut names: Vec<&str> = runs.iter().map(|run| run.family.as_str()).collect();
+    names.dedup();
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    let linear = Linear::new(trial, runs, best);
+    let without = |name: &&str| {
+        let weights: Vec<f64> = rows
+            .iter()
+            .zip(counts)
+            .map(|(run, count)| if runs[*run].family == *name { 0.0 } else { *count })
+            .collect();
+        let task = Task {
+            parameters: trial.parameters,
+            errors: &|values| linear.errors(trial.parameters, values),
+            weights: &weights,
+            shifts: &vec![0.0; best.len()],
+            sigma: RUN_SIGMA,
+        };
+        let values = task.solve(&[best.to_vec()]);
+        family(name, runs, &trial.errors(runs, &values))
+    };
+    names.iter().map(without).collect()
+}
+
+/// What the errors of all figures say of one family.
+fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
+    let figures = runs
+        .iter()
+        .flat_map(|run| run.measured.iter().map(move |(figure, _)| (run, *figure)));
+    let own: Vec<(Figure, f64)> = figures
+        .zip(errors)
+        .filter(|((run, _), _)| run.family == name)
+        .map(|((_, figure), error)| (figure, *error))
+        .collect();
+    let of = |is_chosen: &dyn Fn(Figure) -> bool| -> Option<f64> {
+        let chosen: Vec<f64> = own
+            .iter()
+            .filter(|(figure, _)| is_chosen(*figure))
+            .map(|(_, error)| error * error)
+            .collect();
+        let mean = chosen.iter().sum::<f64>() / chosen.len() as f64;
+        (!chosen.is_empty()).then(|| rounded(mean.sqrt()))
+    };
+    let is_ttft = |figure: Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
+    let of_family: Vec<&Run> = runs.iter().filter(|run| run.family == name).collect();
+    let mut weights: Vec<String> = of_family
+        .iter()
+        .flat_map(|run| kinds_of_weights(&run.resolved.device, &run.resolved.model, &run.resolved.placement))
+        .collect();
+    weights.sort();
+    weights.dedup();
+    let errors: Vec<f64> = own.iter().map(|(_, error)| *error).collect();
+    FamilyEvidence {
+        family: name.to_owned(),
+        gpu: of_family
+            .first()
+            .map_or(String::new(), |run| run.resolved.device.id.clone()),
+        weights,
+        figures: own.len() as u64,
+        miss_median_pct: percent(&errors, 0.5),
+        step_ln: of(&|figure| !is_ttft(figure)),
+        ttft_ln: of(&is_ttft),
+    }
+}
