@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy};
 use plimsoll::cluster::{Change, ChangeKind, ClusterSpec, Outages};
 use plimsoll::cost::StepCost;
+use plimsoll::engine::EngineSpec;
+use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::ids::{ReplicaId, RequestId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use plimsoll::sim::{Completion, Fact, Observer, Simulation, Until};
+use plimsoll::sim::{Completion, Fact, Observer, Outcome, Pause, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Generator, Request, Traffic};
 use proptest::prelude::*;
@@ -74,6 +76,54 @@ fn requests(experiment: &Experiment) -> Vec<Request> {
     requests
 }
 
+/// SGLang with the experiment's sizes, whose dice are also this engine's.
+fn sglang(experiment: &Experiment, seed: u64) -> EngineSpec {
+    let vllm = &experiment.engine;
+    let page_size = vllm.block_size;
+    let pool = vllm.num_gpu_blocks.max(300 / page_size + 2) * page_size;
+    let policies = [
+        QueuePolicy::Fcfs,
+        QueuePolicy::Lpm,
+        QueuePolicy::DfsWeight,
+        QueuePolicy::Lof,
+    ];
+    let config = SglangConfig {
+        profile: "sglang@0.5.23".into(),
+        context_length: 400,
+        max_running_requests: vllm.max_num_seqs,
+        chunked_prefill_size: vllm
+            .enable_chunked_prefill
+            .then(|| vllm.max_num_batched_tokens.next_multiple_of(page_size)),
+        max_prefill_tokens: 16384,
+        policy: policies[(seed % 4) as usize],
+        priority: None,
+        page_size,
+        max_total_tokens: pool,
+        radix_cache: vllm.enable_prefix_caching,
+        enable_mixed_chunk: false,
+        overlap_schedule: vllm.queue_depth == 2,
+        init_new_token_ratio: 0.0,
+        min_new_token_ratio: 0.0,
+        new_token_ratio_decay: 0.0,
+        max_queued_requests: None,
+        switches: SglangSwitches::V0_5_23,
+        seed: 0,
+        eos_segment: None,
+    };
+    config.with_conservativeness(1.0).into()
+}
+
+fn engine(experiment: &Experiment, seed: u64, is_sglang: bool) -> EngineSpec {
+    match is_sglang {
+        true => sglang(experiment, seed),
+        false => {
+            let mut config = experiment.engine.clone();
+            config.max_num_queued_reqs = None;
+            config.into()
+        }
+    }
+}
+
 fn costs(experiment: &Experiment, replicas: u32) -> Vec<Box<dyn StepCost>> {
     (0..replicas)
         .map(|_| Box::new(experiment.cost) as Box<dyn StepCost>)
@@ -97,47 +147,48 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// A replica among several does to the last picosecond what it does alone with the requests that it was sent.
     #[test]
-    fn each_replica_is_as_if_alone(seed in any::<u64>(), replicas in 2u32..6, policy in policies()) {
+    fn each_replica_is_as_if_alone(
+        seed in any::<u64>(), replicas in 2u32..6, policy in policies(), is_sglang in any::<bool>(),
+    ) {
         let experiment = Experiment::draw(seed);
         let requests = requests(&experiment);
-        let mut together = Stories::default();
-        let spec = ClusterSpec::of(replicas, policy);
-        let mut cluster = Simulation::of_cluster(
-            &experiment.engine.clone().into(), costs(&experiment, replicas), &spec, seed, experiment.frontend,
-            Given(requests.clone().into()),
-        );
-        cluster.advance(Until::DRAINED, &mut together);
+        let engine = engine(&experiment, seed, is_sglang);
+        let simulate = |count: u32, requests: &[Request]| {
+            let mut stories = Stories::default();
+            let mut cluster = Simulation::of_cluster(
+                &engine, costs(&experiment, count), &ClusterSpec::of(count, policy), seed, experiment.frontend,
+                Given(requests.to_vec().into()),
+            );
+            let pause = cluster.advance(Until::DRAINED, &mut stories);
+            (stories, pause)
+        };
+        // Who is too long is refused wherever it is sent, and leaves only the time that it took to read.
+        let (probe, _) = simulate(1, &requests);
+        let is_refused = |id: u64| probe.ended.get(&id).is_some_and(|ends| ends[0].outcome == Outcome::Rejected);
+        let requests: Vec<Request> =
+            requests.into_iter().filter(|request| !is_refused(request.id.0)).collect();
+        let (together, pause) = simulate(replicas, &requests);
+        // A server may be one that can never go on; then so can one alone.
+        if pause != Pause::Drained {
+            return Ok(());
+        }
         prop_assert_eq!(together.ended.len(), requests.len());
         for replica in 0..replicas {
-            // Refused ones left no trace; they name the first replica.
-            let mine = |id: u64| {
-                let story = &together.ended[&id][0];
-                story.replica == ReplicaId(replica) && together.admitted.iter().any(|&(other, _)| other == id)
-            };
-            let own: Vec<Request> = requests.iter().filter(|request| mine(request.id.0)).cloned().collect();
-            let mut engine = experiment.engine.clone();
-            engine.max_num_queued_reqs = None;
-            let mut alone = Stories::default();
-            let mut simulation = Simulation::new(
-                engine, Box::new(experiment.cost), experiment.frontend, Given(own.clone().into()),
-            );
-            simulation.advance(Until::DRAINED, &mut alone);
-            let admitted: Vec<_> = together.admitted.iter().copied().filter(|&(id, _)| mine(id)).collect();
-            // Whoever gave up before it was admitted held its place all the same.
-            let waited_in_vain = together.ended.values().flatten().any(|story| {
-                story.output_tokens == 0 && !together.admitted.iter().any(|&(id, _)| id == story.id.0)
-            });
-            if !waited_in_vain {
-                prop_assert_eq!(&alone.admitted, &admitted);
-                for request in &own {
-                    let mut expected = alone.ended[&request.id.0].clone();
-                    expected.iter_mut().for_each(|story| story.replica = ReplicaId(replica));
-                    prop_assert_eq!(&together.ended[&request.id.0], &expected);
-                }
+            let is_mine = |id: u64| together.ended[&id][0].replica == ReplicaId(replica);
+            let own: Vec<Request> =
+                requests.iter().filter(|request| is_mine(request.id.0)).cloned().collect();
+            let (alone, _) = simulate(1, &own);
+            let admitted: Vec<_> =
+                together.admitted.iter().copied().filter(|&(id, _)| is_mine(id)).collect();
+            prop_assert_eq!(&alone.admitted, &admitted);
+            for request in &own {
+                let mut expected = alone.ended[&request.id.0].clone();
+                expected.iter_mut().for_each(|story| story.replica = ReplicaId(replica));
+                prop_assert_eq!(&together.ended[&request.id.0], &expected);
             }
         }
     }
@@ -149,7 +200,7 @@ proptest! {
         replicas in 1u32..5,
         policy in policies(),
         changes in prop::collection::vec((0u64..1500, 0u32..5, 0usize..3), 0..8),
-        is_random in any::<bool>(),
+        (is_random, is_sglang) in (any::<bool>(), any::<bool>()),
     ) {
         let experiment = Experiment::draw(seed);
         let kinds = [ChangeKind::Fail, ChangeKind::Up, ChangeKind::Drain];
@@ -164,13 +215,19 @@ proptest! {
         changes.sort_by_key(|change| change.at);
         let outages = is_random.then_some(Outages { mean_up_s: 0.3, mean_down_s: 0.1 });
         let spec = ClusterSpec { changes, outages, ..ClusterSpec::of(replicas, policy) };
+        let engine = match is_sglang {
+            true => sglang(&experiment, seed),
+            false => experiment.engine.clone().into(),
+        };
         let simulation = || Simulation::of_cluster(
-            &experiment.engine.clone().into(), costs(&experiment, replicas), &spec, seed, experiment.frontend,
+            &engine, costs(&experiment, replicas), &spec, seed, experiment.frontend,
             Generator::new(&experiment.spec, experiment.seed),
         );
         let mut stories = Stories::default();
         let mut told = simulation();
-        told.advance(Until::DRAINED, &mut stories);
+        if told.advance(Until::DRAINED, &mut stories) != Pause::Drained {
+            return Ok(());
+        }
         let counts = told.counts();
         prop_assert_eq!(counts.sent, counts.ended);
         prop_assert_eq!(stories.ended.len() as u64, counts.sent);
@@ -178,8 +235,8 @@ proptest! {
         let mut recorder = Recorder::new(RecorderOptions {
             fleet: Fleet {
                 replicas,
-                kv_blocks: experiment.engine.num_gpu_blocks - 1,
-                block_size: experiment.engine.block_size,
+                kv_blocks: told.total_blocks(),
+                block_size: engine.block_size(),
             },
             slo: SloLimits::default(),
             records: Records::None,
