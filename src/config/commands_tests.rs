@@ -489,6 +489,17 @@ fn sglang(flags: &str) -> Result<crate::engine::sglang::SglangConfig, Diagnostic
 }
 
 #[test]
+fn a_prompt_beyond_sglang_s_context_is_told_in_its_words() {
+    assert_snapshot!(sglang("--engine sglang --context-length 100").unwrap_err(), @r#"
+    error: `--input-len` does not fit the engine's context: prompts of up to 512 tokens, and context_length is 100
+     |
+     = help: write context_length = 576 or more, or shorter prompts
+    "#);
+    let outside = sglang("--engine sglang --context-length 0").unwrap_err();
+    assert_snapshot!(outside, @"error: `--context-length` must lie between 4 and 131072: 0 does not");
+}
+
+#[test]
 fn sglang_has_its_own_defaults_and_flags() {
     use crate::engine::sglang::{QueuePolicy, SglangSwitches};
     let plain = sglang("--engine sglang").unwrap();
