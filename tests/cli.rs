@@ -359,6 +359,49 @@ fn replicas_for_a_rate_are_the_first_line_and_agree_in_every_form() {
     desk.expect(2, "knee quickstart --for-rate -1");
 }
 
+#[test]
+fn a_cluster_s_own_result_is_possible_on_all_its_gpus_and_predicted_on_as_many() {
+    let desk = Desk::new();
+    let server = "meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --data-parallel-size 8";
+    let traffic = "--request-rate 450 --num-prompts 1500 --input-len 512 --output-len 64";
+    desk.expect(
+        0,
+        &format!("run {server} {traffic} --save-result --result-filename 8.json"),
+    );
+    desk.expect(0, "audit 8.json");
+    let scored = desk.expect(0, "validate 8.json --no-interval --format json");
+    let scored: serde_json::Value = serde_json::from_str(&scored).unwrap();
+    for figure in ["ttft", "tpot", "throughput"] {
+        let error = scored["overall"]["figures"][figure]["median_error"].as_f64();
+        assert!(error.is_some_and(|error| error < 1e-6), "{figure} {error:?}");
+    }
+}
+
+#[test]
+fn replicas_for_a_rate_are_counted_by_one_that_does_not_fail_and_with_all_its_gpus() {
+    let desk = Desk::new();
+    let refused = |flags: &str, why: &str| {
+        let output = desk.run(&format!("knee quickstart --for-rate 100 {flags}"));
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{printed}");
+        assert!(printed.contains(why), "{printed}");
+    };
+    refused("--replicas 2", "leave --replicas and --router out");
+    refused(
+        "--mean-time-between-failures 1h --mean-time-to-recovery 1min",
+        "replicas that do not fail",
+    );
+
+    let server = "knee quickstart --for-rate 100 --data-parallel-size 2 --price 1 --format json";
+    let json: serde_json::Value = serde_json::from_str(&desk.expect(0, server)).unwrap();
+    let sizing = &json["sizing"];
+    assert_eq!(
+        sizing["gpus"].as_u64(),
+        sizing["replicas"].as_u64().map(|n| 2 * n)
+    );
+    assert_eq!(sizing["usd_per_hour"].as_f64(), sizing["gpus"].as_f64());
+}
+
 /// Every column that a sweep's CSV has is a key of its JSON, with the same value, and the verdict; no plain key is left out.
 #[test]
 fn the_columns_of_a_sweep_are_the_keys_of_its_json() {

@@ -53,8 +53,9 @@ pub struct Args {
     #[arg(long)]
     pub gpu: String,
     /// Whose host terms, and whose kernels: vllm, sglang or trtllm; with a version, vllm@0.11, runs are simulated as it.
-    #[arg(long, default_value = "vllm", value_name = "ENGINE[@VERSION]")]
-    pub engine: String,
+    /// Default: that of --serve-cmd, else vllm.
+    #[arg(long, value_name = "ENGINE[@VERSION]")]
+    pub engine: Option<String>,
     /// Rows of kernel tables with this in their column `gpu`; by default the GPU's id without its memory, h100_sxm.
     #[arg(long, value_name = "KEY")]
     pub table_gpu: Option<String>,
@@ -100,9 +101,14 @@ pub struct Args {
 }
 
 impl Args {
+    /// The engine, with its version if that was given.
+    fn engine(&self) -> &str {
+        self.engine.as_deref().unwrap_or(self.said.engine())
+    }
+
     /// The engine's name without its version.
     fn engine_name(&self) -> &str {
-        self.engine.split('@').next().unwrap_or(&self.engine)
+        self.engine().split('@').next().unwrap_or(self.engine())
     }
 }
 
@@ -270,7 +276,7 @@ fn command(args: &Args) -> String {
         }
     };
     flag("gpu", &args.gpu);
-    flag("engine", &args.engine);
+    flag("engine", args.engine());
     for (name, value) in [
         ("table-gpu", &args.table_gpu),
         ("base", &args.base),

@@ -489,6 +489,29 @@ fn sglang(flags: &str) -> Result<crate::engine::sglang::SglangConfig, Diagnostic
 }
 
 #[test]
+fn an_order_by_prefix_without_a_cache_is_told_to_be_none() {
+    let machine = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
+    let is_noted = |flags: &str| {
+        let resolved = resolve_line(&format!("{machine} --engine sglang {flags}")).unwrap();
+        let mut notes = resolved.notes.iter();
+        notes.any(|note| note.contains("no effect without the radix cache"))
+    };
+    assert!(is_noted("--disable-radix-cache --schedule-policy lpm"));
+    assert!(!is_noted("--disable-radix-cache") && !is_noted("--schedule-policy lpm"));
+}
+
+#[test]
+fn a_prompt_beyond_sglang_s_context_is_told_in_its_words() {
+    assert_snapshot!(sglang("--engine sglang --context-length 100").unwrap_err(), @r#"
+    error: `--input-len` does not fit the engine's context: prompts of up to 512 tokens, and context_length is 100
+     |
+     = help: write context_length = 576 or more, or shorter prompts
+    "#);
+    let outside = sglang("--engine sglang --context-length 0").unwrap_err();
+    assert_snapshot!(outside, @"error: `--context-length` must lie between 4 and 131072: 0 does not");
+}
+
+#[test]
 fn sglang_has_its_own_defaults_and_flags() {
     use crate::engine::sglang::{QueuePolicy, SglangSwitches};
     let plain = sglang("--engine sglang").unwrap();

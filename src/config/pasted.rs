@@ -71,10 +71,16 @@ struct Bench {
     results: ResultFlags,
 }
 
+/// Whether the server that a command starts is SGLang's.
+#[must_use]
+pub fn starts_sglang(command: &str) -> bool {
+    command.contains("sglang.launch_server") || command.contains("sglang serve")
+}
+
 /// A `vllm serve` command, understood; the second part lists flags without effect.
 pub(super) fn serve(command: &str) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
     let (mut parsed, ignored) = parse::<Serve>(command, "--serve-cmd", &SERVE)?;
-    if command.contains("sglang.launch_server") || command.contains("sglang serve") {
+    if starts_sglang(command) {
         parsed
             .flags
             .engine

@@ -102,9 +102,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     if let Some((spec, _)) = &traffic
-        && !judge.is_wrong(&["engine.max_model_len"])
+        && !judge.is_wrong(&[flags.context_key()])
     {
-        workload::check_context(&mut judge, spec, flags.max_model_len(), model_len);
+        let context = (flags.context_key(), flags.max_model_len());
+        workload::check_context(&mut judge, spec, context, model_len);
     }
     let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
         return Err(Diagnostics(judge.problems));

@@ -60,6 +60,14 @@ impl Flags {
         }
     }
 
+    /// The key of that length, as the engine spells it.
+    pub(super) fn context_key(&self) -> &'static str {
+        match self {
+            Flags::Vllm(_) => "engine.max_model_len",
+            Flags::Sglang(_) => "sglang.context_length",
+        }
+    }
+
     /// How a data-parallel server shares requests out between its engines (V1-86, SG-49).
     pub(super) fn data_parallel_balancer(&self) -> Policy {
         match self {

@@ -102,7 +102,7 @@ pub fn knee(view: &KneeView) -> String {
 }
 
 /// Columns of a knee search; latencies in milliseconds.
-const KNEE: [&str; 24] = [
+const KNEE: [&str; 25] = [
     "request_rate",
     "verdict",
     "requests",
@@ -127,6 +127,7 @@ const KNEE: [&str; 24] = [
     "growth_per_s",
     "refused",
     "given_up",
+    "failed",
 ];
 
 fn knee_row(point: &KneePoint) -> Vec<String> {
@@ -158,6 +159,7 @@ fn knee_row(point: &KneePoint) -> Vec<String> {
         point.growth_per_s.to_string(),
         point.refused.to_string(),
         point.given_up.to_string(),
+        point.failed.to_string(),
     ]
 }
 
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn a_knee_point_past_saturation_quotes_no_latency() {
         let text = knee(&fixtures::knee_view());
-        assert_snapshot!(text.lines().last().unwrap(), @"28,unstable,20000,,,,,,,,,,,,27.6,27.2,28,,,,,0.4,0,0");
+        assert_snapshot!(text.lines().last().unwrap(), @"28,unstable,20000,,,,,,,,,,,,27.6,27.2,28,,,,,0.4,0,0,0");
     }
 
     /// The keys of a JSON object as a table has them: an interval's value under its name, its ends beside it.

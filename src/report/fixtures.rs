@@ -65,6 +65,7 @@ pub(super) fn knee_view() -> KneeView {
         growth_per_s: 0.0,
         refused: 0.0,
         given_up: 0.0,
+        failed: 0.0,
         is_losing: false,
     };
     let mut critical = stable(26.0, 0.758, (340.0, 2100.0), (24.1, 41.7), 74.0);

@@ -126,6 +126,7 @@ fn point(point: &Point) -> KneePoint {
         growth_per_s: point.growth_per_s,
         refused: point.lost.refused,
         given_up: point.lost.given_up,
+        failed: point.lost.failed,
         is_losing: point.is_losing,
     }
 }
@@ -182,7 +183,7 @@ fn out_of_reach(knee: &Knee) -> Option<String> {
     let lowest = knee.points.first()?;
     if let Some((_, what)) = knee
         .loss
-        .filter(|&(rate, what)| rate == lowest.rate && what.share() > 0.0)
+        .filter(|&(rate, what)| rate == lowest.rate && what.unanswered() > 0.0)
     {
         return Some(lost((lowest.rate, what)));
     }
@@ -209,15 +210,18 @@ fn out_of_reach(knee: &Knee) -> Option<String> {
 
 /// Requests without an answer as the reason why a rate is not kept up with.
 fn lost((rate, lost): (f64, Lost)) -> String {
-    let refused = format!("{} refused by the server", percent(lost.refused));
-    let given_up = format!("{} given up by their clients", percent(lost.given_up));
-    let which = match (lost.refused > 0.0, lost.given_up > 0.0) {
-        (true, true) => format!("{refused}, {given_up}"),
-        (true, false) => refused,
-        _ => given_up,
-    };
+    let ways = [
+        (lost.refused, "refused by the server"),
+        (lost.given_up, "given up by their clients"),
+        (lost.failed, "lost with the replica they were on"),
+    ];
+    let named = ways.iter().filter(|(share, _)| *share > 0.0);
+    let named: Vec<String> = named
+        .map(|(share, how)| format!("{} {how}", percent(*share)))
+        .collect();
     format!(
-        "requests without an answer, which are not good ({which} at {} req/s); those served wait less because of them",
+        "requests without an answer, which are not good ({} at {} req/s); those served wait less because of them",
+        named.join(", "),
         significant(rate)
     )
 }
@@ -359,5 +363,39 @@ mod tests {
         );
         assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
         assert_eq!(view.assumptions.len(), 1, "an unfinished search says so");
+    }
+
+    #[test]
+    fn replicas_that_fail_are_named_and_not_a_latency_that_is_kept() {
+        let lost = Lost {
+            failed: 0.031,
+            ..Lost::default()
+        };
+        let mut lowest = tried(0.001, Verdict::Stable);
+        lowest.lost = lost;
+        lowest.running = Some(0.0004);
+        lowest.binding = Some(Binding {
+            metric: Metric::Tpot,
+            statistic: Statistic::Quantile(0.99),
+            value_s: 0.0066,
+            limit_s: 0.03,
+            queue: None,
+        });
+        let knee = Knee {
+            within_slo: None,
+            saturation: None,
+            limiter: None,
+            binding: lowest.binding,
+            loss: Some((0.001, lost)),
+            points: vec![lowest],
+            converged: true,
+        };
+        let view = KneeView::new(&knee, KneeContext::default());
+        assert_eq!(
+            view.limited_by.unwrap(),
+            "requests without an answer, which are not good (3.10 % lost with the replica they were on at 0.00100 req/s); \
+             those served wait less because of them"
+        );
+        assert!((view.points[0].failed - 0.031).abs() < 1e-12);
     }
 }

@@ -75,12 +75,16 @@ fn served(result: &RunResult, meta: &ResultMeta) -> String {
     let load = load(meta);
     let whole = &result.whole;
     if whole.completed == 0 && whole.sent > 0 {
-        return format!(
-            "NO ANSWERS {load}: of {} {} given up and {} refused",
-            counted(whole.sent, "request"),
-            count(whole.timed_out),
-            count(whole.rejected)
-        );
+        let given_up = format!("{} given up", count(whole.timed_out));
+        let ways = match whole.failed {
+            0 => format!("{given_up} and {} refused", count(whole.rejected)),
+            failed => format!(
+                "{given_up}, {} refused and {} failed",
+                count(whole.rejected),
+                count(failed)
+            ),
+        };
+        return format!("NO ANSWERS {load}: of {} {ways}", counted(whole.sent, "request"));
     }
     match result.verdict {
         Verdict::Stable => format!("stable {load}: {}", headline(result)),
@@ -177,7 +181,12 @@ fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
             .collect();
         listed(text, "trust", &[marks.join("   ")]);
     }
-    if let Some(model) = &meta.model_interval {
+    // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
+    if let Some(model) = meta
+        .model_interval
+        .as_ref()
+        .filter(|_| result.whole.completed > 0)
+    {
         listed(text, "model ±", &[model_interval(model)]);
     }
     assumed(text, &meta.assumptions);
@@ -437,6 +446,9 @@ mod tests {
         assert_snapshot!(first(&critical, &meta), @"CRITICAL at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms ±7.95 %, TPOT p50 7.25 ms, 1,280 tok/s out");
         assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: backlog grows 0.400 req/s; no steady-state latency exists");
         assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused");
+        let mut alone = fixtures::failed_run();
+        (alone.whole.timed_out, alone.whole.rejected, alone.whole.failed) = (0, 1, 7);
+        assert_snapshot!(first(&alone, &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 0 given up, 1 refused and 7 failed");
         let mut crowded = fixtures::stable_run();
         crowded.whole.rejected = 9_000;
         let cut = ResultMeta {

@@ -206,7 +206,9 @@ pub struct KneePoint {
     pub refused: f64,
     /// Share of requests that their clients gave up, in 0..=1.
     pub given_up: f64,
-    /// Too many of these for the rate to count as served.
+    /// Share of requests that were lost with the replica they were on, in 0..=1.
+    pub failed: f64,
+    /// Too many refused or given up for the rate to count as served.
     pub is_losing: bool,
 }
 

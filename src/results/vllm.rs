@@ -28,9 +28,13 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     per_request(fields, &mut row);
     if let Some(scenario) = fields.at(&["plimsoll", "scenario"]) {
         row.setup.gpu = scenario.text("gpu");
-        row.setup.n_gpus = scenario
-            .count("gpus_per_replica")
-            .and_then(|gpus| u32::try_from(gpus).ok());
+        let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
+        row.setup.tensor_parallel = count("gpus_per_replica");
+        row.setup.data_parallel = count("replicas").filter(|engines| *engines > 1);
+        row.setup.n_gpus = row
+            .setup
+            .tensor_parallel
+            .and_then(|gpus| gpus.checked_mul(row.setup.data_parallel.unwrap_or(1)));
         row.setup.engine = scenario.text("engine");
     }
     row.complete()

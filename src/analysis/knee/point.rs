@@ -50,9 +50,9 @@ pub struct Point {
     pub binding: Option<Binding>,
     /// What the machines were up against, if the caller knows.
     pub pressure: Option<Pressure>,
-    /// Requests that the server turned away or their clients gave up.
+    /// Requests that left without an answer.
     pub lost: Lost,
-    /// More of them than the objective leaves room for, or than a system that keeps up loses.
+    /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses.
     pub is_losing: bool,
     /// Something is asked for, and the run does not tell whether it is kept.
     pub is_unknown: bool,
@@ -65,6 +65,8 @@ pub struct Lost {
     pub refused: f64,
     /// Given up by their clients.
     pub given_up: f64,
+    /// Lost with the replica that they were on.
+    pub failed: f64,
 }
 
 impl Lost {
@@ -73,13 +75,20 @@ impl Lost {
         Lost {
             refused: summary.rejected as f64 / ended,
             given_up: summary.timed_out as f64 / ended,
+            failed: summary.failed as f64 / ended,
         }
     }
 
-    /// Both.
+    /// What the load costs: refused and given up. Replicas fail at any load, and what is lost with them is left out.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.refused + self.given_up
+    }
+
+    /// All that left without an answer.
+    #[must_use]
+    pub fn unanswered(&self) -> f64 {
+        self.share() + self.failed
     }
 }
 

@@ -275,7 +275,8 @@ fn binding(points: &[Point]) -> Option<Binding> {
 fn loss(points: &[Point]) -> Option<(f64, Lost)> {
     let out = points.iter().find(|point| !point.is_within())?;
     let missed = out.attainment.map_or(0.0, |share| 1.0 - share.value);
-    let decides = out.is_losing || (out.lost.share() > 0.0 && out.lost.share() >= 0.5 * missed);
+    let unanswered = out.lost.unanswered();
+    let decides = out.is_losing || (unanswered > 0.0 && unanswered >= 0.5 * missed);
     (out.has_steady_state() && decides).then_some((out.rate, out.lost))
 }
 
@@ -528,7 +529,7 @@ mod tests {
                     }),
                     lost: Lost {
                         refused,
-                        given_up: 0.0,
+                        ..Lost::default()
                     },
                     is_losing: refused > 0.05,
                     throughput: Some(Estimate {

@@ -9,6 +9,7 @@ use crate::calibrate::bench::Said;
 use crate::cli::disk::Disk;
 use crate::config::assemble;
 use crate::config::flags::ScenarioFlags;
+use crate::config::pasted::starts_sglang;
 use crate::config::raw::RawCluster;
 use crate::config::scalar::Count;
 use crate::results::{Load, Setup};
@@ -53,6 +54,15 @@ pub struct SaidArgs {
 }
 
 impl SaidArgs {
+    /// The engine that every pasted server command starts, or the default where they differ or there is none.
+    pub(super) fn engine(&self) -> &'static str {
+        let all_sglang = self.serve_cmd.iter().all(|command| starts_sglang(command));
+        match all_sglang && !self.serve_cmd.is_empty() {
+            true => "sglang",
+            false => "vllm",
+        }
+    }
+
     /// Flags that were given, for the command of the provenance.
     pub(super) fn words(&self) -> Vec<(&'static str, String)> {
         let mut words = Vec::new();
@@ -110,7 +120,10 @@ impl SaidArgs {
             ..ScenarioFlags::default()
         };
         let assembled = assemble(&flags, &Disk)?;
-        let version = args.engine.split_once('@').map(|(_, version)| version.to_owned());
+        let version = args
+            .engine()
+            .split_once('@')
+            .map(|(_, version)| version.to_owned());
         let said = Said {
             document: assembled.document,
             setup: self.setup(batch),
@@ -271,6 +284,23 @@ mod tests {
         );
         assert!(super::latency("vllm bench latency --batch-size 0").is_err());
         assert!(super::latency("vllm bench latency --use-beam-search").is_err());
+    }
+
+    #[test]
+    fn the_servers_commands_say_which_engine_is_fitted() {
+        let engine = |commands: &[&str]| {
+            let serve_cmd = commands.iter().map(|&command| command.to_owned()).collect();
+            let said = SaidArgs {
+                serve_cmd,
+                ..SaidArgs::default()
+            };
+            said.engine()
+        };
+        let sglang = "c1.json=python -m sglang.launch_server --model-path m";
+        assert_eq!(engine(&[sglang]), "sglang");
+        assert_eq!(engine(&[]), "vllm");
+        assert_eq!(engine(&["vllm serve m"]), "vllm");
+        assert_eq!(engine(&[sglang, "vllm serve m"]), "vllm");
     }
 
     #[test]

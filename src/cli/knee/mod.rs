@@ -93,7 +93,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
     }
-    let sizing = args.sizing.check()?.of(&resolved);
+    let sizing = args.sizing.check()?.of(&resolved, &input.document)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
@@ -121,7 +121,7 @@ fn no_promise() -> Diagnostic {
 fn rate(flag: &str, rate: Option<f64>) -> anyhow::Result<Option<f64>> {
     match rate {
         Some(rate) if !(rate.is_finite() && rate > 0.0 && rate <= 1e9) => {
-            anyhow::bail!("{flag} {rate} is not a rate above 0")
+            anyhow::bail!("{flag} {rate} is not a rate above 0 and at most 1e9")
         }
         rate => Ok(rate),
     }

@@ -1,7 +1,7 @@
 //! `--for-rate`: the fleet that a rate needs, by the knee of one replica.
 
 use crate::analysis::knee::Demand;
-use crate::config::Resolved;
+use crate::config::{Diagnostic, Diagnostics, Document, Resolved};
 use crate::report::Sizing;
 use crate::workload::Arrivals;
 
@@ -38,23 +38,51 @@ impl SizingFlags {
     }
 
     /// What was asked, for this scenario's replica.
-    pub(super) fn of(self, resolved: &Resolved) -> Option<Sizing> {
-        let rate = self.for_rate?;
+    ///
+    /// # Errors
+    /// A scenario that is a cluster already, or whose replicas fail.
+    pub(super) fn of(self, resolved: &Resolved, document: &Document) -> Result<Option<Sizing>, Diagnostics> {
+        let Some(rate) = self.for_rate else {
+            return Ok(None);
+        };
+        let engines = engines_of_one(resolved, document)?;
         let list = resolved.device.price.as_ref();
         let price_source = match (self.price, list) {
             (None, Some(list)) => Some(format!("assumed list price of {}", list.date)),
             _ => None,
         };
-        Some(Sizing {
+        Ok(Some(Sizing {
             demand: Demand {
                 rate,
-                gpus_per_replica: resolved.placement.tensor_parallel,
+                gpus_per_replica: resolved.placement.tensor_parallel * engines,
                 usd_per_gpu_hour: self.price.or(list.map(|list| list.usd_per_hour)),
             },
             gpu: resolved.device.id.clone(),
             price_source,
             slows_a_trace: matches!(resolved.scenario.workload.arrivals, Arrivals::Replay { .. }),
             fleet: None,
-        })
+        }))
     }
+}
+
+/// Engines of one replica, which are those of a data-parallel server. The count rests on the knee of one replica, so
+/// that of a cluster would be counted, and paid, as one.
+fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagnostics> {
+    let cluster = &resolved.scenario.cluster;
+    if cluster.replicas > 1 && document.get("cluster.replicas").is_some() {
+        let what = format!(
+            "--for-rate counts replicas by the knee of one, and the scenario has {}",
+            cluster.replicas
+        );
+        let help = "leave --replicas and --router out (`replicas` and `router` under [cluster])";
+        return Err(Diagnostic::new(what).help(help).into());
+    }
+    if cluster.outages.is_some() || !cluster.changes.is_empty() {
+        let help =
+            "leave the failures out, count, and see by `run --replicas N` with failures whether N is enough";
+        return Err(Diagnostic::new("--for-rate counts replicas that do not fail")
+            .help(help)
+            .into());
+    }
+    Ok(cluster.replicas)
 }

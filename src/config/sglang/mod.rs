@@ -11,7 +11,7 @@ use super::judge::Judge;
 use super::raw::{RawEngine, RawSglang};
 use super::scalar::Count;
 use crate::engine::memory::{Estimates, MemoryOptions, MemoryPlan};
-use crate::engine::sglang::SglangConfig;
+use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
 use crate::model::{Attention, Dtype, ModelShape};
 use crate::units::Bytes;
@@ -125,6 +125,10 @@ pub(super) fn resolve(
             .push("enable_mixed_chunk has no effect where prompts are never split".to_string());
     }
     let policy = queue::policy(judge, raw, &profile);
+    if disable_radix_cache && matches!(policy, QueuePolicy::Lpm | QueuePolicy::DfsWeight) {
+        let note = "schedule_policy by prefix has no effect without the radix cache: requests are served as fcfs does";
+        judge.notes.push(note.to_string());
+    }
     let limit = |judge: &mut Judge, key: &str, given: Option<Count>, limits| {
         given.map(|limit| judge.required(&format!("sglang.{key}"), limit, limits))
     };

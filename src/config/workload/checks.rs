@@ -179,33 +179,34 @@ fn long_time(seconds: f64) -> String {
     }
 }
 
-/// Prompts must leave room for at least one output token in the engine's context.
+/// Prompts must leave room for at least one output token in the engine's context, which is a key and its tokens.
 pub(in crate::config) fn check_context(
     judge: &mut Judge,
     spec: &WorkloadSpec,
-    max_model_len: u32,
+    (context_key, context): (&str, u32),
     model_len: Option<u32>,
 ) {
     let (prompt, output, key) = longest(spec);
-    let context = u64::from(max_model_len);
+    let context = u64::from(context);
+    let name = context_key.rsplit('.').next().unwrap_or(context_key);
     if prompt >= context {
-        let label = format!("prompts of up to {prompt} tokens, and max_model_len is {context}");
+        let label = format!("prompts of up to {prompt} tokens, and {name} is {context}");
         let needed = prompt + output;
         let help = match model_len {
             Some(most) if u64::from(most) > prompt => format!(
-                "write max_model_len = {} or more, or shorter prompts",
+                "write {name} = {} or more, or shorter prompts",
                 needed.min(u64::from(most))
             ),
             Some(most) => format!(
                 "the model allows {most} tokens: at most {} for the prompt",
                 most.saturating_sub(1)
             ),
-            None => format!("write max_model_len = {needed} or more"),
+            None => format!("write {name} = {needed} or more"),
         };
         judge.wrong_help(key, "does not fit the engine's context", label, help);
     } else if prompt + output > context {
         judge.notes.push(format!(
-            "answers are cut where prompt plus output reach max_model_len = {context} (up to {prompt} + {output} tokens are asked for)"
+            "answers are cut where prompt plus output reach {name} = {context} (up to {prompt} + {output} tokens are asked for)"
         ));
     }
 }

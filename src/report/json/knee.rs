@@ -135,5 +135,6 @@ fn point(point: &KneePoint) -> Object {
     object.put("growth_per_s", point.growth_per_s);
     object.put("refused", point.refused);
     object.put("given_up", point.given_up);
+    object.put("failed", point.failed);
     object
 }
