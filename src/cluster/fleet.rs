@@ -29,7 +29,7 @@ pub(crate) struct Ticket {
     handle: Handle,
 }
 
-/// Engines behind a router. The first engine stands apart: alone and always up, it is all there is to visit.
+/// Engines behind a router, or one engine alone, which then is all there is to visit.
 pub(crate) struct Cluster {
     engines: Vec<Engine>,
     /// `None` for one engine that is always up.
@@ -44,28 +44,10 @@ struct Routing {
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
     sent: FxHashMap<RequestId, (usize, u64)>,
     /// What will happen to replicas.
-    changes: BinaryHeap<Reverse<(Picos, u32, Rank)>>,
+    changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind)>>,
     outages: Option<(Outages, ChaCha8Rng)>,
     next_report: Option<Picos>,
     first_tokens: Vec<RequestId>,
-}
-
-/// Changes of one replica at one instant: it comes up before it drains, and fails last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Up,
-    Drain,
-    Fail,
-}
-
-impl From<ChangeKind> for Rank {
-    fn from(kind: ChangeKind) -> Rank {
-        match kind {
-            ChangeKind::Up => Rank::Up,
-            ChangeKind::Drain => Rank::Drain,
-            ChangeKind::Fail => Rank::Fail,
-        }
-    }
 }
 
 /// Hears first tokens on their way to the observer.
@@ -283,24 +265,24 @@ impl Routing {
             wakes: Wakes::new(replicas),
             sent: FxHashMap::default(),
             changes: changes
-                .map(|change| Reverse((change.at, change.replica, change.kind.into())))
+                .map(|change| Reverse((change.at, change.replica, change.kind)))
                 .collect(),
             outages: spec
                 .outages
                 .map(|outages| (outages, stream(seed, Purpose::Routing, OUTAGE_STREAM))),
             first_tokens: Vec::new(),
         };
-        (0..spec.replicas).for_each(|replica| routing.plan_outage(Picos::ZERO, replica, Rank::Fail));
+        (0..spec.replicas).for_each(|replica| routing.plan_outage(Picos::ZERO, replica, ChangeKind::Fail));
         routing
     }
 
     /// Draws when a replica fails next, or comes back, if replicas fail at random.
-    fn plan_outage(&mut self, now: Picos, replica: u32, what: Rank) {
+    fn plan_outage(&mut self, now: Picos, replica: u32, what: ChangeKind) {
         let Some((outages, rng)) = &mut self.outages else {
             return;
         };
         let mean_s = match what {
-            Rank::Fail => outages.mean_up_s,
+            ChangeKind::Fail => outages.mean_up_s,
             _ => outages.mean_down_s,
         };
         let law = Exp::new(1.0 / mean_s).expect("the mean of a time is positive");
@@ -336,6 +318,7 @@ impl Routing {
         let load = &mut self.loads[replica];
         load.requests += 1;
         load.tokens += tokens;
+        load.sent_since_report += 1;
         self.wakes.set(replica, engine.wake());
         Ok(Ticket { replica, handle })
     }
@@ -432,17 +415,17 @@ impl Routing {
             self.changes.pop();
             let (index, engine) = (replica as usize, &mut engines[replica as usize]);
             match what {
-                Rank::Up => {
+                ChangeKind::Up => {
                     self.loads[index].is_up = true;
-                    self.plan_outage(now, replica, Rank::Fail);
+                    self.plan_outage(now, replica, ChangeKind::Fail);
                 }
-                Rank::Drain => self.loads[index].is_up = false,
-                Rank::Fail => {
+                ChangeKind::Drain => self.loads[index].is_up = false,
+                ChangeKind::Fail => {
                     self.loads[index].is_up = false;
                     settle(engine, now, observer);
                     engine.fail(now, observer, ended);
                     self.wakes.set(index, engine.wake());
-                    self.plan_outage(now, replica, Rank::Up);
+                    self.plan_outage(now, replica, ChangeKind::Up);
                 }
             }
         }
@@ -450,6 +433,7 @@ impl Routing {
             for (engine, load) in engines.iter_mut().zip(&mut self.loads) {
                 settle(engine, now, observer);
                 load.reported = engine.reported_state();
+                load.sent_since_report = 0;
             }
             self.next_report = self
                 .router

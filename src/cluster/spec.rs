@@ -46,15 +46,15 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
-/// What can happen to a replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What can happen to a replica, in the order in which changes of one instant are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
-    /// It fails: everybody inside is lost with its cache.
-    Fail,
     /// It takes requests, its cache empty: after a failure or a start, whose delay is in the time of the change.
     Up,
     /// It takes no new requests and finishes those inside.
     Drain,
+    /// It fails: everybody inside is lost with its cache.
+    Fail,
 }
 
 /// Every replica fails by itself, at exponential times, and comes back after exponential times.

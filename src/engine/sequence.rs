@@ -4,7 +4,7 @@ use slab::Slab;
 
 use crate::kv::Held;
 use crate::units::Picos;
-use crate::workload::{Piece, Prompt, Request};
+use crate::workload::{Piece, Request};
 
 /// A sequence's place in the table, safe against reuse of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -224,22 +224,10 @@ impl Sequences {
 
 /// Writes down what the tokens of a request are: its prompt, then its output.
 fn identify(request: &Request, pieces: &mut Vec<Piece>) {
-    match &request.prompt {
-        Prompt::Unique => pieces.push(Piece {
-            segment: unique_segment(request),
-            start: 0,
-            tokens: request.prompt_tokens,
-        }),
-        Prompt::Pieces(shared) => pieces.extend_from_slice(shared),
-    }
+    pieces.extend(request.prompt_pieces());
     pieces.push(Piece {
         segment: request.output_segment,
         start: request.prompt_tokens,
         tokens: request.output_tokens + 1,
     });
-}
-
-/// A text that no other request contains: the top bit keeps these apart from workload segments.
-fn unique_segment(request: &Request) -> crate::ids::SegmentId {
-    crate::ids::SegmentId(1 << 63 | request.id.0)
 }

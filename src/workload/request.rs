@@ -35,6 +35,21 @@ pub struct Request {
 }
 
 impl Request {
+    /// What the prompt's tokens are; one that is shared with nobody is a text of its own.
+    pub(crate) fn prompt_pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        let (own, shared) = match &self.prompt {
+            // The top bit keeps these texts apart from those of the workload.
+            Prompt::Unique => (Some(SegmentId(1 << 63 | self.id.0)), [].as_slice()),
+            Prompt::Pieces(pieces) => (None, &**pieces),
+        };
+        let own = own.map(|segment| Piece {
+            segment,
+            start: 0,
+            tokens: self.prompt_tokens,
+        });
+        own.into_iter().chain(shared.iter().copied())
+    }
+
     /// Whether the output ends by an end-of-sequence token rather than by length.
     #[must_use]
     pub fn ends_by_eos(&self) -> bool {

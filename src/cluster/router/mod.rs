@@ -58,6 +58,8 @@ pub struct Load {
     pub tokens: u64,
     /// What it reported last, where reports are asked for.
     pub reported: State,
+    /// Requests sent to it since then.
+    pub sent_since_report: u32,
 }
 
 /// All replicas, as a router sees them.
@@ -127,7 +129,7 @@ impl Policy {
             Policy::PrefixHash => Box::new(hashing::PrefixHash::new(replicas)),
             Policy::CacheAware(options) => Box::new(cache_aware::CacheAwareRouter::new(options, replicas)),
             Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, replicas, block_size)),
-            Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score, replicas)),
+            Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score)),
         }
     }
 }

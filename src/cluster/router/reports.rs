@@ -25,21 +25,16 @@ pub enum DataParallelScore {
 #[derive(Debug)]
 pub(super) struct VllmDataParallel {
     score: DataParallelScore,
+    /// Where the scan starts: it goes round, so that equals take turns.
     start: usize,
-    /// Requests sent to each engine since its last report, and that report.
-    since: Vec<(u32, State)>,
 }
 
 impl VllmDataParallel {
-    pub(super) fn new(score: DataParallelScore, replicas: usize) -> VllmDataParallel {
-        VllmDataParallel {
-            score,
-            start: 0,
-            since: vec![(0, State::default()); replicas],
-        }
+    pub(super) fn new(score: DataParallelScore) -> VllmDataParallel {
+        VllmDataParallel { score, start: 0 }
     }
 
-    fn rank(&mut self, index: usize, load: &Load) -> f64 {
+    fn rank(&self, load: &Load) -> f64 {
         let State {
             running,
             waiting,
@@ -50,13 +45,7 @@ impl VllmDataParallel {
                 let in_flight = load.requests.max(waiting + running);
                 f64::from(in_flight) + f64::from(waiting) * 6.0 * (kv_usage - 0.5).max(0.0)
             }
-            DataParallelScore::FourfoldWaiting => {
-                let (sent, report) = &mut self.since[index];
-                if *report != load.reported {
-                    (*sent, *report) = (0, load.reported);
-                }
-                f64::from(4 * (waiting + *sent) + running)
-            }
+            DataParallelScore::FourfoldWaiting => f64::from(4 * (waiting + load.sent_since_report) + running),
         }
     }
 }
@@ -71,15 +60,13 @@ impl Router for VllmDataParallel {
             if !load.is_up {
                 continue;
             }
-            let rank = self.rank(index, load);
+            let rank = self.rank(load);
             if best.is_none_or(|(least, _)| rank < least) {
                 best = Some((rank, index));
             }
         }
         self.start = (self.start + 1) % replicas;
-        let (_, chosen) = best?;
-        self.since[chosen].0 += 1;
-        Some(chosen)
+        best.map(|(_, chosen)| chosen)
     }
 
     fn reports_every(&self) -> Option<Picos> {

@@ -130,6 +130,19 @@ fn a_data_parallel_server_ranks_by_what_it_sent_and_what_is_reported() {
     assert_eq!(route(&mut *router, &request(3, &[(1, 1)]), &seen), Some(0));
 }
 
+/// V1-86, 0.11: what was sent since the last report counts as waiting, four times what runs.
+#[test]
+fn an_old_data_parallel_server_counts_what_it_sent_as_waiting() {
+    let mut router = Policy::VllmDataParallel(DataParallelScore::FourfoldWaiting).router(2, 16, 0);
+    let mut seen = loads(&[9, 9]);
+    seen[0].reported.running = 3;
+    assert_eq!(route(&mut *router, &request(0, &[(1, 1)]), &seen), Some(1));
+    seen[1].sent_since_report = 1;
+    assert_eq!(route(&mut *router, &request(1, &[(1, 1)]), &seen), Some(0));
+    (seen[1].sent_since_report, seen[1].reported.running) = (0, 2);
+    assert_eq!(route(&mut *router, &request(2, &[(1, 1)]), &seen), Some(1));
+}
+
 /// RT-10: a warm replica is worth its tokens in blocks; a first token takes the prefill off the account.
 #[test]
 fn kv_events_weigh_prefill_against_blocks_in_use() {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use slab::Slab;
 
 use crate::ids::SegmentId;
-use crate::workload::{Piece, Prompt, Request};
+use crate::workload::{Piece, Request};
 
 /// One match in so many refreshes what it touched (RT-5).
 const REFRESH_EVERY: u64 = 8;
@@ -61,7 +61,7 @@ impl TextTree {
     /// The tokens of the request's prompt that are in the tree, and who used the last of them last.
     pub(super) fn longest_match(&mut self, request: &Request) -> (u32, Option<usize>) {
         let (mut at, mut matched) = (self.root, 0);
-        'pieces: for mut piece in pieces_of(request) {
+        'pieces: for mut piece in request.prompt_pieces() {
             while piece.tokens > 0 {
                 let Some(&child) = self.nodes[at].children.get(&(piece.segment, piece.start)) else {
                     break 'pieces;
@@ -102,11 +102,11 @@ impl TextTree {
         }
     }
 
-    /// The whole prompt is sent to `replica`.
+    /// The whole prompt is sent to `replica`; one that nobody shares takes its room, too.
     pub(super) fn insert(&mut self, request: &Request, replica: usize) {
         self.clock += 1;
         let mut at = self.root;
-        for mut piece in pieces_of(request) {
+        for mut piece in request.prompt_pieces() {
             while piece.tokens > 0 {
                 at = match self.nodes[at].children.get(&(piece.segment, piece.start)) {
                     Some(&child) => {
@@ -234,17 +234,4 @@ fn behind(run: Piece, tokens: u32) -> Piece {
         start: run.start + tokens,
         tokens: run.tokens - tokens,
     }
-}
-
-/// The runs of a request's prompt. A prompt that nobody shares is in the tree too, and takes its room.
-fn pieces_of(request: &Request) -> impl Iterator<Item = Piece> + use<> {
-    let pieces = match &request.prompt {
-        Prompt::Unique => vec![Piece {
-            segment: SegmentId(1 << 63 | request.id.0),
-            start: 0,
-            tokens: request.prompt_tokens,
-        }],
-        Prompt::Pieces(pieces) => pieces.to_vec(),
-    };
-    pieces.into_iter()
 }

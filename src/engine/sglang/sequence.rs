@@ -5,7 +5,7 @@ use crate::engine::Handle;
 use crate::ids::SegmentId;
 use crate::kv::{NodeId, ROOT};
 use crate::units::Picos;
-use crate::workload::{Piece, Prompt, Request};
+use crate::workload::{Piece, Request};
 
 /// Where a sequence stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,14 +136,7 @@ pub(crate) fn clipped_max_new(request: &Request, config: &SglangConfig) -> u32 {
 
 /// Writes down what the tokens of a request are: its prompt, then its output.
 fn identify(request: &Request, eos: Option<SegmentId>, pieces: &mut Vec<Piece>) {
-    match &request.prompt {
-        Prompt::Unique => pieces.push(Piece {
-            segment: SegmentId(1 << 63 | request.id.0),
-            start: 0,
-            tokens: request.prompt_tokens,
-        }),
-        Prompt::Pieces(shared) => pieces.extend_from_slice(shared),
-    }
+    pieces.extend(request.prompt_pieces());
     let mut output = Piece {
         segment: request.output_segment,
         start: request.prompt_tokens,
