@@ -626,3 +626,59 @@ fn a_file_that_is_given_twice_counts_once_and_all_bad_files_are_named() {
     assert_eq!(ran.status.code(), Some(2), "{said}");
     assert!(said.contains("none.csv") && said.contains("gone.json"), "{said}");
 }
+
+/// A server whose steps scatter by a known law is found out by its gaps: from all of them scatter and stalls, from
+/// printed percentiles the scatter; one that does not scatter is found to scatter
+/// by little more than the ratios' own error hides.
+#[test]
+fn the_scatter_of_steps_is_found_from_gaps_and_can_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, gpu) = ("meta-llama/Llama-3.1-8B-Instruct", "H100-SXM-80GB");
+    let measure = |law: &str, name: &str, detail: &str| {
+        let flags = format!(
+            "run --model {model} --gpu {gpu} --request-rate 4 --num-prompts 250 --random-input-len 256 \
+             --random-output-len 128 --step-jitter {law} {detail} --result-filename {name} --percentile-metrics ttft,tpot,itl,e2el \
+             --metric-percentiles 90,95,99"
+        );
+        let ran = plimsoll(folder.path(), &flags.split_whitespace().collect::<Vec<_>>());
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+    };
+    let fitted = |name: &str| {
+        let flags = ["calibrate", name, "--gpu", gpu, "-o", "own.toml"];
+        let ran = plimsoll(folder.path(), &flags);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        let written = std::fs::read_to_string(folder.path().join("own.toml")).unwrap();
+        let calibration = Calibration::parse("own", &written).unwrap();
+        (calibration.jitter["vllm"], text(&ran.stdout))
+    };
+    measure("cv=0.1,stall-rate=0.6,stall=60ms", "all.json", "--save-detailed");
+    let (law, said) = fitted("all.json");
+    assert!((0.08..0.125).contains(&law.cv), "{law:?}\n{said}");
+    let share = law.stalls_per_s * law.stall.seconds();
+    assert!((0.02..0.06).contains(&share), "{law:?}\n{said}");
+    assert!((0.04..0.09).contains(&law.stall.seconds()), "{law:?}\n{said}");
+    let uses = "run --model meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --request-rate 4 --num-prompts 50 --input-len 256 --output-len 64 \
+                --calibration own.toml --step-jitter calibrated";
+    let ran = plimsoll(folder.path(), &uses.split_whitespace().collect::<Vec<_>>());
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let without = uses.replace("--calibration own.toml", "");
+    let ran = plimsoll(folder.path(), &without.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(
+        text(&ran.stderr).contains("has no law for vllm"),
+        "{}",
+        text(&ran.stderr)
+    );
+
+    measure("cv=0.2", "some.json", "--save-result");
+    let (law, said) = fitted("some.json");
+    assert!(
+        (0.16..0.24).contains(&law.cv) && law.stalls_per_s == 0.0,
+        "{law:?}\n{said}"
+    );
+    assert!(said.contains("stalls of steps were not sought"), "{said}");
+
+    measure("cv=0", "none.json", "--save-detailed");
+    let (law, said) = fitted("none.json");
+    assert!(law.cv < 0.015 && law.stalls_per_s == 0.0, "{law:?}\n{said}");
+}

@@ -8,6 +8,7 @@
 
 mod figures;
 mod lengths;
+mod spread;
 
 use super::plan::{Plan, plan};
 use super::runs::{Figure, Run};
@@ -90,7 +91,8 @@ fn take(
     // Mean lengths and the law around them are the plan's guess, which the lists of all requests replace.
     let is_replaced = |what: &String| recorded.is_some() && what.contains("lengths");
     assumptions.extend(planned.assumptions.into_iter().filter(|what| !is_replaced(what)));
-    let (measured, left) = figures::of(&filled, &resolved);
+    let (measured, mut left) = figures::of(&filled, &resolved);
+    let tails = spread::of(&filled, &mut left);
     if measured.is_empty() {
         return Err(format!(
             "it has no figure that shows the host; what it has was left: {}",
@@ -114,6 +116,7 @@ fn take(
             || filled.tool == Tool::TrtllmBench,
         resolved,
         measured,
+        tails,
         input,
     };
     Ok((run, told))

@@ -10,6 +10,7 @@ pub mod doubts;
 pub mod forms;
 pub mod host;
 pub mod interval;
+pub mod jitter;
 pub mod measured_file;
 pub mod next;
 pub mod observation;
@@ -27,6 +28,7 @@ use crate::cost::calibration::{Calibration, Evidence, Input, Source};
 use crate::hardware::Device;
 use component::{BlockFit, Options};
 use host::HostFit;
+use jitter::JitterFit;
 use observation::{Block, Observation};
 use runs::Run;
 
@@ -64,6 +66,8 @@ pub struct Calibrated {
     pub blocks: Vec<BlockFit>,
     /// The host's terms, where runs were given.
     pub host: Option<HostFit>,
+    /// How steps scatter, where runs say how gaps spread.
+    pub jitter: Option<JitterFit>,
     /// Parameters that were sought.
     pub parameters: usize,
 }
@@ -156,13 +160,29 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
         calibration.host.insert(request.engine.clone(), own);
         add_host(&mut evidence, fitted, &request.engine);
     }
+    let jitter = jitter::fit(
+        &request.runs,
+        &calibration.clone().over(&known_calibration),
+        goes_on,
+    );
+    if !goes_on() {
+        return None;
+    }
+    if let Some(fitted) = &jitter {
+        calibration.jitter.insert(request.engine.clone(), fitted.law);
+        add_jitter(&mut evidence, fitted, &request.engine);
+    }
     calibration.evidence = Some(evidence);
     let of_host = host.as_ref().map_or(0, |host| host.parameters);
+    let of_jitter = jitter
+        .as_ref()
+        .map_or(0, |jitter| jitter.evidence.interval_90.len());
     Some(Calibrated {
-        parameters: of_host + blocks.iter().map(|block| block.values.len()).sum::<usize>(),
+        parameters: of_host + of_jitter + blocks.iter().map(|block| block.values.len()).sum::<usize>(),
         calibration,
         blocks,
         host,
+        jitter,
     })
 }
 
@@ -193,6 +213,16 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));
     evidence.blocks.insert(name, fitted.evidence.clone());
     evidence.runs = fitted.runs.clone();
+}
+
+fn add_jitter(evidence: &mut Evidence, fitted: &JitterFit, engine: &str) {
+    let name = format!("jitter.{engine}");
+    let unidentified = fitted.unidentified.iter();
+    evidence
+        .unidentified
+        .extend(unidentified.map(|parameter| format!("{name}.{parameter}")));
+    evidence.remarks.extend(fitted.remark.clone());
+    evidence.blocks.insert(name, fitted.evidence.clone());
 }
 
 fn evidence(request: &Request, blocks: &[BlockFit]) -> Evidence {

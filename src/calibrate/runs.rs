@@ -2,13 +2,15 @@
 //!
 //! A run keeps everything but its step cost, which every trial of the host's terms makes anew.
 
+use super::jitter::Tails;
 use crate::analysis::{Experiment, Precision, simulate};
 use crate::config::Resolved;
 use crate::cost::StepCost;
 use crate::cost::calibration::Calibration;
+use crate::cost::jitter::JitterLaw;
 use crate::cost::roofline::RooflineCost;
 use crate::metrics::{Records, SloLimits, Summary};
-use crate::sim::Frontend;
+use crate::sim::{Frontend, Scenario};
 
 /// A figure of a whole run, ramp and drain included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,8 @@ pub struct Run {
     pub resolved: Resolved,
     /// What was measured, in the figure's unit.
     pub measured: Vec<(Figure, f64)>,
+    /// How far its gaps between tokens spread; no host term is fitted to that.
+    pub tails: Tails,
     /// Which input it came from, by index.
     pub input: usize,
 }
@@ -96,15 +100,43 @@ impl Run {
     /// The figures under a calibration, not a number where a figure does not exist.
     #[must_use]
     pub fn predict(&self, calibration: &Calibration) -> Vec<f64> {
+        let Some(scenario) = self.scenario(calibration) else {
+            return vec![f64::NAN; self.measured.len()];
+        };
+        let summary = whole(&scenario);
+        self.measured
+            .iter()
+            .map(|(figure, _)| figure.of(&summary))
+            .collect()
+    }
+
+    /// The gaps at the percentiles of [`Run::tails`] over the median gap, with steps that scatter; not a number where
+    /// no sequence has a second token.
+    #[must_use]
+    pub fn predict_tails(&self, calibration: &Calibration, law: JitterLaw) -> Vec<f64> {
+        let summary = self.scenario(calibration).map(|scenario| {
+            whole(&Scenario {
+                jitter: Some(law),
+                ..scenario
+            })
+        });
+        let gap = |p: f64| summary.as_ref()?.itl.quantile_s(p);
+        let ratio = |percent: f64| Some(gap(percent / 100.0)? / gap(0.5)?);
+        let percents = self.tails.over_median.iter().map(|(percent, _)| *percent);
+        percents
+            .map(|percent| ratio(percent).unwrap_or(f64::NAN))
+            .collect()
+    }
+
+    /// The run under a calibration; `None` where its model has no cost there.
+    fn scenario(&self, calibration: &Calibration) -> Option<Scenario> {
         let Resolved {
             device,
             model,
             placement,
             ..
         } = &self.resolved;
-        if RooflineCost::new(device, model, calibration, placement).is_err() {
-            return vec![f64::NAN; self.measured.len()];
-        }
+        RooflineCost::new(device, model, calibration, placement).ok()?;
         let parts = (
             device.clone(),
             model.clone(),
@@ -125,16 +157,17 @@ impl Run {
                 ..Frontend::of(host)
             };
         }
-        let experiment = Experiment {
-            slo: SloLimits::default(),
-            records: Records::None,
-            precision: Precision::default(),
-            stops_when_precise: false,
-        };
-        let summary = simulate(&scenario, &experiment, |_| true).result.whole;
-        self.measured
-            .iter()
-            .map(|(figure, _)| figure.of(&summary))
-            .collect()
+        Some(scenario)
     }
+}
+
+/// All of a run, ramp and drain included, as a client sees it.
+fn whole(scenario: &Scenario) -> Summary {
+    let experiment = Experiment {
+        slo: SloLimits::default(),
+        records: Records::None,
+        precision: Precision::default(),
+        stops_when_precise: false,
+    };
+    simulate(scenario, &experiment, |_| true).result.whole
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::jitter::Tails;
 use super::runs::{Figure, Run};
 use crate::config::{Document, NoFiles, axes, resolve};
 use crate::model::Mlp;
@@ -140,6 +141,7 @@ fn run(row: &Row, input: usize) -> Result<Run, String> {
         ),
         resolved,
         measured,
+        tails: Tails::default(),
         input,
     })
 }

@@ -1,6 +1,7 @@
-//! `--step-jitter cv=0.05,stall-rate=0.1,stall=20ms`: how steps scatter.
+//! `--step-jitter cv=0.05,stall-rate=0.1,stall=20ms`, or `calibrated`: how steps scatter.
 
 use super::judge::Judge;
+use crate::cost::calibration::Calibration;
 use crate::cost::jitter::JitterLaw;
 use crate::quantity::parse_duration;
 use crate::units::Picos;
@@ -10,18 +11,48 @@ const CV_MAX: f64 = 2.0;
 /// More pauses a second than this are no rare pauses.
 const STALLS_MAX: f64 = 1000.0;
 
-/// The law that `cluster.step_jitter` asks for; `None` where it is not given, or was reported.
-pub(super) fn step_jitter(judge: &mut Judge, asked: Option<&String>) -> Option<JitterLaw> {
-    let key = "cluster.step_jitter";
+/// How steps are asked to scatter.
+pub(super) enum Asked {
+    /// By this law.
+    Law(JitterLaw),
+    /// By the law that the calibration was fitted with.
+    Calibrated,
+}
+
+/// What `cluster.step_jitter` asks for; `None` where it is not given, or was reported.
+pub(super) fn step_jitter(judge: &mut Judge, asked: Option<&String>) -> Option<Asked> {
     let text = asked?;
-    judge.given(key, text);
+    judge.given(KEY, text);
+    if text.trim() == "calibrated" {
+        return Some(Asked::Calibrated);
+    }
     match parse(text) {
-        Ok(law) => Some(law),
+        Ok(law) => Some(Asked::Law(law)),
         Err(problem) => {
-            let help = "write it like cv=0.05,stall-rate=0.1,stall=20ms; what is left out is 0";
-            judge.wrong_help(key, "is no law of step times", problem, help);
+            let help =
+                "write it like cv=0.05,stall-rate=0.1,stall=20ms, what is left out is 0; or calibrated";
+            judge.wrong_help(KEY, "is no law of step times", problem, help);
             None
         }
+    }
+}
+
+const KEY: &str = "cluster.step_jitter";
+
+impl Asked {
+    /// The law, once the calibration is known; `None` where that has none, which is reported.
+    pub(super) fn law(self, judge: &mut Judge, calibration: &Calibration, engine: &str) -> Option<JitterLaw> {
+        let law = match self {
+            Asked::Law(law) => Some(law),
+            Asked::Calibrated => calibration.jitter.get(engine).copied(),
+        };
+        if law.is_none() {
+            let problem = format!("the calibration {} has no law for {engine}", calibration.name);
+            let help = "give a law, cv=0.05, or a calibration that `plimsoll calibrate` fitted to results with \
+                        percentiles of ITL";
+            judge.wrong_help(KEY, "is not calibrated", problem, help);
+        }
+        law
     }
 }
 
@@ -30,6 +61,7 @@ fn parse(text: &str) -> Result<JitterLaw, String> {
         cv: 0.0,
         stalls_per_s: 0.0,
         stall: Picos::ZERO,
+        stalls_in_mean: false,
     };
     for part in text.split(',').map(str::trim) {
         let (name, value) = part

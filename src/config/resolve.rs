@@ -126,6 +126,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         let shortest = (machine.cost)().decode(1).at(1, 1);
         workload::check_closed_clock(&mut judge, &spec, shortest);
     }
+    let jitter = jitter
+        .zip(machine.as_ref())
+        .and_then(|(asked, machine)| asked.law(&mut judge, &machine.calibration, &machine.placement.engine));
     let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };

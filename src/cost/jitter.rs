@@ -3,7 +3,8 @@
 //! A cost model says what a step takes on average; real steps scatter around it. The law is
 //! `t' = t·exp(σz − σ²/2) + stall`, with `σ² = ln(1 + cv²)` and z normal, so that the mean of a step stays what the cost
 //! model says, and a stall in a step of length t with probability `1 − exp(−rate·t)`, each of the same length.
-//! Stalls come on top: means that a calibration was fitted to hold them already.
+//! Stalls come on top of a law that was asked for; of one that was fitted beside a calibration their expectation is taken
+//! out of t first, since the means that the calibration was fitted to hold them already.
 //! Left out: steps are independent, while clocks and neighbours come in spells.
 //! Law: draws come from a stream of their own, one pair a step, so nothing else that is random moves.
 
@@ -22,6 +23,8 @@ pub struct JitterLaw {
     pub stalls_per_s: f64,
     /// How long each lasts.
     pub stall: Picos,
+    /// The mean of a step holds its stalls already.
+    pub stalls_in_mean: bool,
 }
 
 /// The law at work.
@@ -49,8 +52,14 @@ impl Jitter {
         let normal: f64 = StandardNormal.sample(&mut self.stream);
         let uniform: f64 = self.stream.random();
         let seconds = mean.seconds();
-        let scattered = seconds * (self.sigma * normal - self.sigma * self.sigma / 2.0).exp();
-        let stalls = uniform < -(-self.law.stalls_per_s * seconds).exp_m1();
+        let chance = -(-self.law.stalls_per_s * seconds).exp_m1();
+        let stalled = match self.law.stalls_in_mean {
+            true => chance * self.law.stall.seconds(),
+            false => 0.0,
+        };
+        let scattered =
+            (seconds - stalled).max(0.0) * (self.sigma * normal - self.sigma * self.sigma / 2.0).exp();
+        let stalls = uniform < chance;
         let stall = if stalls { self.law.stall } else { Picos::ZERO };
         Picos::from_seconds(scattered) + stall
     }
@@ -75,6 +84,7 @@ mod tests {
             cv: 0.2,
             stalls_per_s: 0.0,
             stall: Picos::ZERO,
+            stalls_in_mean: false,
         });
         assert!((steps.mean() / 0.01 - 1.0).abs() < 0.003, "{}", steps.mean());
         assert!(
@@ -85,17 +95,25 @@ mod tests {
     }
 
     #[test]
-    fn stalls_come_at_their_rate_on_top() {
-        let steps = drawn(JitterLaw {
+    fn stalls_come_at_their_rate_on_top_or_within_the_mean() {
+        let law = JitterLaw {
             cv: 0.0,
             stalls_per_s: 2.0,
             stall: Picos::from_seconds(0.05),
-        });
+            stalls_in_mean: false,
+        };
         let expected = 0.01 + (1.0 - (-0.02_f64).exp()) * 0.05;
-        assert!(
-            (steps.mean() / expected - 1.0).abs() < 0.01,
-            "{} {expected}",
-            steps.mean()
+        let close = |law: JitterLaw, expected: f64| {
+            let mean = drawn(law).mean();
+            assert!((mean / expected - 1.0).abs() < 0.01, "{mean} {expected}");
+        };
+        close(law, expected);
+        close(
+            JitterLaw {
+                stalls_in_mean: true,
+                ..law
+            },
+            0.01,
         );
     }
 }

@@ -152,12 +152,12 @@ fn of_batch(row: &Measured, batch: u64, resolved: &Resolved) -> Found {
     (found, left)
 }
 
-/// Percentiles and deviations, which no fit uses.
+/// Percentiles and deviations that no fit uses: of gaps, [`super::spread`] tells.
 fn tails(row: &Measured) -> Option<String> {
     let names: Vec<&str> = row
         .latencies()
         .into_iter()
-        .filter(|(_, stats)| !stats.percentiles.is_empty() || stats.std.is_some())
+        .filter(|(name, stats)| *name != "itl" && (!stats.percentiles.is_empty() || stats.std.is_some()))
         .map(|(name, _)| name)
         .collect();
     (!names.is_empty()).then(|| {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, bail};
 
 use super::{Args, file_name, table_gpu};
+use crate::calibrate::jitter::Tails;
 use crate::calibrate::observation::Observation;
 use crate::calibrate::runs::{Figure, Run};
 use crate::calibrate::tables::Selection;
@@ -252,6 +253,7 @@ fn course_run(table: &MeasuredTable, row: &MeasuredRow, input: usize) -> anyhow:
                 _ => None,
             })
             .collect(),
+        tails: Tails::default(),
         input,
     })
 }

@@ -17,7 +17,8 @@ pub struct RawCluster {
     #[arg(long, value_name = "NAME", help_heading = "Machines")]
     pub calibration: Option<String>,
     /// How steps scatter around their cost, `cv=0.05,stall-rate=0.1,stall=20ms`: coefficient of variation, pauses a second
-    /// and how long each is; off if not given, and slower, since steps are taken one by one.
+    /// and how long each is; or `calibrated`, as `plimsoll calibrate` found it. Off if not given, and slower, since steps
+    /// are taken one by one.
     #[arg(long, value_name = "LAW", help_heading = "Machines")]
     pub step_jitter: Option<String>,
     /// GPUs that share every layer of one replica (-tp).

@@ -17,6 +17,7 @@ pub use read::{CalibrationError, Problem};
 pub use registry::{Chosen, for_device, prior, shipped, shipped_names};
 
 use super::Trust;
+use super::jitter::JitterLaw;
 
 /// Parameters of the step cost for one GPU and the engines that were measured on it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +40,8 @@ pub struct Calibration {
     pub copies: BTreeMap<Direction, Copies>,
     /// What the host adds, per engine.
     pub host: BTreeMap<String, Host>,
+    /// How steps scatter, per engine; one server's own, so no other calibration lends it.
+    pub jitter: BTreeMap<String, JitterLaw>,
     /// Factors on operators by name, for kernels that no roofline explains; 1 where absent.
     pub scale: BTreeMap<String, f64>,
     /// What the numbers rest on, where `calibrate` found them.

@@ -7,6 +7,7 @@ use super::{
     Occupancy, OccupancyPnorm, Rate, Residual, Source,
 };
 use crate::cost::Trust;
+use crate::cost::jitter::JitterLaw;
 
 impl Calibration {
     /// The calibration as a file of schema 1, which [`Calibration::parse`] reads back unchanged.
@@ -66,6 +67,11 @@ impl Calibration {
             .iter()
             .map(|(engine, host)| (engine.as_str(), host_table(host)));
         insert("host", tables(host), self.host.is_empty());
+        let jitter = self
+            .jitter
+            .iter()
+            .map(|(engine, law)| (engine.as_str(), jitter_table(law)));
+        insert("jitter", tables(jitter), self.jitter.is_empty());
         let scale: Vec<(&str, f64)> = self
             .scale
             .iter()
@@ -132,6 +138,14 @@ fn numbers(entries: &[(&str, f64)]) -> Table {
         .iter()
         .map(|(key, number)| ((*key).to_owned(), Value::Float(*number)))
         .collect()
+}
+
+fn jitter_table(law: &JitterLaw) -> Table {
+    numbers(&[
+        ("cv", law.cv),
+        ("stalls_per_s", law.stalls_per_s),
+        ("stall_ms", 1e3 * law.stall.seconds()),
+    ])
 }
 
 fn trust(table: &mut Table, trust: Trust) {

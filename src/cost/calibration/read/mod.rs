@@ -15,7 +15,9 @@ use super::{
     Provenance, Source,
 };
 use crate::cost::Trust;
+use crate::cost::jitter::JitterLaw;
 use crate::cost::operators::OPERATORS;
+use crate::units::Picos;
 use fields::{EFFICIENCY, Fields, NOT_NEGATIVE, POSITIVE};
 use kernels::{read_attention, read_gemm, read_moe};
 
@@ -167,6 +169,9 @@ fn read_file(name: &str, table: Table, problems: &mut Vec<Problem>) -> Calibrati
             fields.sections(|engine| read_host(engine, trust))
         })
         .unwrap_or_default();
+    calibration.jitter = file
+        .section("jitter", |fields| fields.sections(read_jitter))
+        .unwrap_or_default();
     calibration.scale = file.section("scale", read_scale).unwrap_or_default();
     calibration.allreduce = file.array("allreduce", |fields| read_all_reduce(fields, trust));
     calibration.copies = file.section("host_link", read_copies).unwrap_or_default();
@@ -277,6 +282,31 @@ fn read_host(fields: &mut Fields, trust: Trust) -> Host {
         per_prompt_token_us: fields.number("per_prompt_token_us", NOT_NEGATIVE),
         response_ms: fields.number("response_ms", NOT_NEGATIVE),
         trust: fields.trust(trust),
+    }
+}
+
+/// Bounds as those of `--step-jitter`; a fitted law's stalls are part of the mean step.
+fn read_jitter(fields: &mut Fields) -> JitterLaw {
+    let cv = fields.number("cv", 0.0..=2.0);
+    let stalls_per_s = fields.number_or("stalls_per_s", 0.0..=1000.0, 0.0);
+    let stall_ms = fields.number_or("stall_ms", 0.0..=1e6, 0.0);
+    if (stalls_per_s > 0.0) != (stall_ms > 0.0) {
+        fields.problem(
+            "stall_ms",
+            "and `stalls_per_s` say nothing without each other".to_owned(),
+        );
+    }
+    if stalls_per_s * stall_ms >= 500.0 {
+        fields.problem(
+            "stall_ms",
+            "and `stalls_per_s` hold up steps half of the time".to_owned(),
+        );
+    }
+    JitterLaw {
+        cv,
+        stalls_per_s,
+        stall: Picos::from_seconds(1e-3 * stall_ms),
+        stalls_in_mean: true,
     }
 }
 

@@ -1,0 +1,267 @@
+//! How much steps scatter, from the gaps between tokens that were measured.
+//!
+//! Runs are simulated under the fitted calibration with the law of [`crate::cost::jitter`] until the upper percentiles
+//! of their gaps, each over the median gap, come out as measured: a ratio does not see the level, which the host's
+//! terms decide, and the simulation has every cause of a long gap that is no scatter, such as another prompt in the
+//! step. Rare stalls are sought only where every gap is known: one percentile cannot tell their rate from their length.
+//! Left out: time per token of whole requests, in which the scatter of single steps averages out.
+//!
+//! The search is a grid and a walk with shrinking strides, since a percentile of a simulation has a grain that slopes
+//! do not survive. Every trial draws the same numbers, so that trials differ by the law alone. Law: `cv = 0` with no
+//! stalls is the model without scatter, to the last digit.
+
+use rayon::prelude::*;
+
+use super::component::{bias, percent, rounded};
+use super::runs::Run;
+use crate::cost::calibration::{BlockEvidence, Calibration};
+use crate::cost::jitter::JitterLaw;
+use crate::units::Picos;
+
+/// A law and how well it is known.
+pub struct JitterFit {
+    /// The law.
+    pub law: JitterLaw,
+    /// Its intervals, and how far percentiles of gaps are off under it.
+    pub evidence: BlockEvidence,
+    /// Parameters that the gaps do not decide.
+    pub unidentified: Vec<&'static str>,
+    /// What to know beside it.
+    pub remark: Option<String>,
+}
+
+/// Upper percentiles of a run's gaps between tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tails {
+    /// Percent, and the gap at it over the median gap.
+    pub over_median: Vec<(f64, f64)>,
+    /// Every gap of the run is behind them.
+    pub is_whole: bool,
+}
+
+/// Expected error of a percentile over the median: as a tool prints it, and of all gaps by one definition.
+const TAIL_SIGMA: f64 = 0.05;
+const WHOLE_SIGMA: f64 = 0.02;
+/// What a run's ratios tell at most, however many there are.
+const CAUSES: f64 = 4.0;
+/// What scatter is expected, and its width in the logarithm: kernels repeat within 1 %, a shared host within 10 %.
+const CV_PRIOR: f64 = 0.03;
+const CV_SD_LN: f64 = 1.0;
+/// Below this, scatter drowns in what a client's clock adds.
+const CV_LEAST: f64 = 0.002;
+/// The widest that `--step-jitter` takes.
+const CV_MOST: f64 = 2.0;
+/// What stalls must gain to be believed: a unit for each of their two parameters on the scale of a likelihood.
+const STALLS_COST: f64 = 4.0;
+/// Where the walk for stalls begins, a second and ms.
+const STALL_RATES: [f64; 4] = [0.05, 0.3, 1.5, 8.0];
+const STALL_MS: [f64; 4] = [10.0, 30.0, 100.0, 300.0];
+/// Share of the time that stalls take at most, as a calibration file may say.
+const STALLED_MOST: f64 = 0.5;
+/// Rise of the cost at the ends of a 90 % interval.
+const RISE_90: f64 = 2.71;
+/// Stride of the walk at its start and at its end, in the logarithm.
+const STRIDES: (f64, f64) = (0.7, 0.04);
+
+/// Fits the law to all runs that have tails; `None` without any, or once `goes_on` says no.
+#[must_use]
+pub fn fit(
+    runs: &[Run],
+    calibration: &Calibration,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Option<JitterFit> {
+    let runs: Vec<&Run> = runs
+        .iter()
+        .filter(|run| !run.tails.over_median.is_empty())
+        .collect();
+    if runs.is_empty() {
+        return None;
+    }
+    let search = Search {
+        runs: &runs,
+        calibration,
+        goes_on,
+    };
+    let is_whole = runs.iter().any(|run| run.tails.is_whole);
+    let mut best = search.walk(search.first(), &[0]);
+    if is_whole {
+        let with_stalls = search.walk(search.first_stalls(best), &[0, 1, 2]);
+        if search.cost(with_stalls) < search.cost(best) {
+            best = with_stalls;
+        }
+    }
+    if !goes_on() {
+        return None;
+    }
+    Some(search.found(best, is_whole))
+}
+
+/// `cv`, stalls a second, ms of each; no stalls where the latter are 0.
+type Law = [f64; 3];
+
+fn law(values: Law) -> JitterLaw {
+    JitterLaw {
+        cv: values[0],
+        stalls_per_s: values[1],
+        stall: Picos::from_seconds(1e-3 * values[2]),
+        stalls_in_mean: true,
+    }
+}
+
+struct Search<'a> {
+    runs: &'a [&'a Run],
+    calibration: &'a Calibration,
+    goes_on: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Search<'_> {
+    /// ln(predicted/measured) of every ratio of every run.
+    fn errors(&self, values: Law) -> Vec<f64> {
+        let of_run = |run: &&&Run| {
+            if !(self.goes_on)() {
+                return vec![0.0; run.tails.over_median.len()];
+            }
+            let predicted = run.predict_tails(self.calibration, law(values));
+            let pairs = predicted.iter().zip(&run.tails.over_median);
+            pairs
+                .map(|(predicted, (_, measured))| (predicted / measured).ln())
+                .collect()
+        };
+        let errors: Vec<Vec<f64>> = self.runs.par_iter().map(|run| of_run(&run)).collect();
+        errors.concat()
+    }
+
+    /// Squares of errors and of the distance from what is expected; ratios of one run share their causes.
+    fn cost(&self, values: Law) -> f64 {
+        if 1e-3 * values[1] * values[2] >= STALLED_MOST {
+            return f64::INFINITY;
+        }
+        let errors = self.errors(values);
+        let mut misses = 0.0;
+        let mut at = 0;
+        for run in self.runs {
+            let count = run.tails.over_median.len();
+            let sigma = if run.tails.is_whole {
+                WHOLE_SIGMA
+            } else {
+                TAIL_SIGMA
+            };
+            let squares: f64 = errors[at..at + count]
+                .iter()
+                .map(|error| (error / sigma).powi(2))
+                .sum();
+            misses += squares * (CAUSES / count as f64).min(1.0);
+            at += count;
+        }
+        let stalls = if values[1] > 0.0 { STALLS_COST } else { 0.0 };
+        misses + stalls + ((values[0].max(CV_LEAST) / CV_PRIOR).ln() / CV_SD_LN).powi(2)
+    }
+
+    /// The best scatter without stalls on a coarse grid.
+    fn first(&self) -> Law {
+        let grid = [CV_LEAST, 0.01, CV_PRIOR, 0.08, 0.2, 0.5];
+        self.best(grid.into_iter().map(|cv| [cv, 0.0, 0.0]))
+    }
+
+    /// The best stalls beside a known scatter on a coarse grid.
+    fn first_stalls(&self, known: Law) -> Law {
+        let pairs = STALL_RATES
+            .into_iter()
+            .flat_map(|rate| STALL_MS.into_iter().map(move |ms| (rate, ms)));
+        // Stalls may have passed for scatter.
+        let scatters = [known[0], (known[0] / 3.0).max(CV_LEAST)];
+        self.best(pairs.flat_map(|(rate, ms)| scatters.map(|cv| [cv, rate, ms])))
+    }
+
+    fn best(&self, candidates: impl Iterator<Item = Law>) -> Law {
+        let judged = candidates.map(|values| (self.cost(values), values));
+        let least = judged.min_by(|one, other| one.0.total_cmp(&other.0));
+        least.expect("a grid has points").1
+    }
+
+    /// Goes downhill along one parameter after the other, with ever shorter strides.
+    fn walk(&self, from: Law, free: &[usize]) -> Law {
+        let (mut best, mut least) = (from, self.cost(from));
+        let mut stride = STRIDES.0;
+        while stride > STRIDES.1 && (self.goes_on)() {
+            let mut moved = false;
+            for &parameter in free {
+                for factor in [stride.exp(), (-stride).exp()] {
+                    let mut values = best;
+                    values[parameter] = bounded(parameter, values[parameter] * factor);
+                    let cost = self.cost(values);
+                    if cost < least {
+                        (best, least, moved) = (values, cost, true);
+                    }
+                }
+            }
+            if !moved {
+                stride /= 2.0;
+            }
+        }
+        best
+    }
+
+    /// Where the cost has risen by [`RISE_90`] to both sides, everything else kept.
+    fn interval(&self, best: Law, parameter: usize, least: f64) -> [f64; 2] {
+        let end = |factor: f64| {
+            let mut values = best;
+            loop {
+                let next = bounded(parameter, values[parameter] * factor);
+                if next == values[parameter] {
+                    return next;
+                }
+                values[parameter] = next;
+                if self.cost(values) > least + RISE_90 {
+                    return next;
+                }
+            }
+        };
+        [rounded(end(1.0 / INTERVAL_STEP)), rounded(end(INTERVAL_STEP))]
+    }
+
+    fn found(&self, best: Law, is_whole: bool) -> JitterFit {
+        let best = best.map(rounded);
+        let errors = self.errors(best);
+        let least = self.cost(best);
+        let has_stalls = best[1] > 0.0;
+        let sought = if has_stalls {
+            &PARAMETERS[..]
+        } else {
+            &PARAMETERS[..1]
+        };
+        let intervals = sought
+            .iter()
+            .enumerate()
+            .map(|(index, name)| ((*name).to_owned(), self.interval(best, index, least)));
+        let interval_90: std::collections::BTreeMap<String, [f64; 2]> = intervals.collect();
+        let [low, high] = interval_90[PARAMETERS[0]];
+        let is_prior = (high / low).ln() >= 2.0 * 1.645 * CV_SD_LN;
+        JitterFit {
+            law: law(best),
+            unidentified: if is_prior { vec![PARAMETERS[0]] } else { Vec::new() },
+            evidence: BlockEvidence {
+                rows: errors.len() as u64,
+                shapes: self.runs.len() as u64,
+                residual_median_pct: percent(&errors, 0.5),
+                residual_p95_pct: percent(&errors, 0.95),
+                bias_pct: bias(&errors),
+                interval_90,
+                ..BlockEvidence::default()
+            },
+            remark: (!is_whole).then(|| NO_STALLS.to_owned()),
+        }
+    }
+}
+
+/// As files spell them.
+const PARAMETERS: [&str; 3] = ["cv", "stalls_per_s", "stall_ms"];
+const INTERVAL_STEP: f64 = 1.12;
+const NO_STALLS: &str = "stalls of steps were not sought: their rate and length show only where a result holds every gap \
+                         (vllm bench serve --save-detailed)";
+
+/// A parameter inside what `--step-jitter` takes.
+fn bounded(parameter: usize, value: f64) -> f64 {
+    let (least, most) = [(CV_LEAST, CV_MOST), (1e-3, 100.0), (1.0, 1e4)][parameter];
+    value.clamp(least, most)
+}
