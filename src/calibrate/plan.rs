@@ -13,6 +13,9 @@ const UNKNOWN_REQUESTS: u64 = 2000;
 /// Spread of the logarithm of ShareGPT's lengths, and the longest prompt and answer that `vllm bench serve` keeps.
 const SHAREGPT_SIGMA: f64 = 1.0;
 const SHAREGPT_MAX: (u64, u64) = (1024, 2000);
+/// Share by which lengths of one nominal value may differ from it: tokenizers do not give a text of a wanted length to
+/// the token, and answers may end early.
+const NOMINAL_SCATTER: f64 = 0.1;
 
 /// A run to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -387,9 +390,20 @@ impl Draft<'_> {
             return Ok(());
         }
         let shared = self.shared(input);
-        self.line("\n[workload.lengths.fixed]");
-        self.entry("input_len", &whole(input - shared));
-        self.entry("output_len", &whole(output));
+        let law = format!(
+            "[workload.lengths.fixed]\ninput_len = {}\noutput_len = {}\n",
+            whole(input - shared),
+            whole(output)
+        );
+        if matches!(self.row.setup.load, Load::Closed { clients } if clients > 1) {
+            // Answers of one length keep the clients of a closed loop in step for ever: all prompts come at once, wave
+            // after wave. The least scatter of lengths, which a nominal length does not exclude, spreads them out.
+            self.readings.push(Reading {
+                instead_of: law.clone(),
+                put: law.replacen("fixed", "random", 1) + &format!("range_ratio = {NOMINAL_SCATTER}\n"),
+            });
+        }
+        self.text += &format!("\n{law}");
         if shared > 0.0 {
             self.line("\n[workload.prefix.groups]\ncount = 1");
             self.entry("prefix_len", &whole(shared));
@@ -548,6 +562,23 @@ mod tests {
         assert_eq!(other_profile("vllm", Some("0.11.2")), None);
         assert_eq!(other_profile("vllm", Some("0.9.2")), None);
         assert_eq!(other_profile("vllm", None), Some("vllm@0.11"));
+    }
+
+    #[test]
+    fn clients_of_a_closed_loop_may_be_in_step_or_not() {
+        let mut row = row(Load::Closed { clients: 8 });
+        row.setup.workload = "random isl=1024 osl=128".into();
+        let plan = planned(&row);
+        let read = plan.read_as(plan.readings.last().unwrap()).scenario;
+        assert!(
+            plan.scenario.contains("[workload.lengths.fixed]"),
+            "{}",
+            plan.scenario
+        );
+        assert!(
+            read.contains("[workload.lengths.random]") && read.contains("range_ratio = 0.1"),
+            "{read}"
+        );
     }
 
     #[test]
