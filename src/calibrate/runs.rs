@@ -2,12 +2,11 @@
 //!
 //! A run keeps everything but its step cost, which every trial of the host's terms makes anew.
 
-use crate::analysis::{Experiment, Precision, simulate};
+use crate::analysis::{Experiment, simulate};
 use crate::config::Resolved;
-use crate::cost::StepCost;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::RooflineCost;
-use crate::metrics::{Records, SloLimits, Summary};
+use crate::metrics::{Records, Summary};
 use crate::sim::Frontend;
 
 /// A figure of a whole run, ramp and drain included.
@@ -102,21 +101,11 @@ impl Run {
             placement,
             ..
         } = &self.resolved;
-        if RooflineCost::new(device, model, calibration, placement).is_err() {
+        let Ok(cost) = RooflineCost::maker(device, model, calibration, placement) else {
             return vec![f64::NAN; self.measured.len()];
-        }
-        let parts = (
-            device.clone(),
-            model.clone(),
-            calibration.clone(),
-            placement.clone(),
-        );
+        };
         let mut scenario = self.resolved.scenario.clone();
-        scenario.cost = std::sync::Arc::new(move || {
-            let (device, model, calibration, placement) = &parts;
-            let cost = RooflineCost::new(device, model, calibration, placement);
-            Box::new(cost.expect("it was built from the same parts before")) as Box<dyn StepCost>
-        });
+        scenario.cost = std::sync::Arc::new(cost);
         if self.is_offline {
             scenario.frontend = Frontend::default();
         } else if let Some(host) = calibration.host.get(&placement.engine) {
@@ -125,12 +114,7 @@ impl Run {
                 ..Frontend::of(host)
             };
         }
-        let experiment = Experiment {
-            slo: SloLimits::default(),
-            records: Records::None,
-            precision: Precision::default(),
-            stops_when_precise: false,
-        };
+        let experiment = Experiment::of_whole_run(Records::None);
         let summary = simulate(&scenario, &experiment, |_| true).result.whole;
         self.measured
             .iter()
