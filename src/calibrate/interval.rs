@@ -15,6 +15,7 @@ use crate::cost::roofline::RooflineCost;
 use crate::cost::uncertainty::Component;
 use crate::metrics::{Records, Summary};
 use crate::sim::{Frontend, Scenario};
+use crate::stats::Z_90;
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,8 +72,6 @@ impl FigureInterval {
     }
 }
 
-/// The normal law's central 90 %.
-pub const Z_90: f64 = 1.645;
 /// Requests of each of the runs: ratios of runs with the same traffic need far fewer than the figures themselves.
 const REQUESTS_MAX: u64 = 2000;
 
