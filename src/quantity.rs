@@ -338,10 +338,43 @@ fn out_of_range(text: &str, family: &Family, limit: &'static str) -> QuantityErr
     }
 }
 
+/// Three significant figures, `0.0123`, `7.41`, `412`, `1280`; a power of ten where zeros would hide them, `1.23e-12`.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    /// Below it a figure is written as a power of ten.
+    const LEAST_SPELT_OUT: f64 = 1e-6;
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let scientific = format!("{value:.2e}");
+    if value.abs() < LEAST_SPELT_OUT {
+        return scientific;
+    }
+    // Rounded first: 999.7 has three figures before the point, 1000 has four.
+    let rounded: f64 = scientific.parse().unwrap_or(value);
+    let decimals = (2 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{rounded:.decimals$}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn people_get_three_figures_at_every_size() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.012_34, "0.0123"),
+            (9.996, "10.0"),
+            (412.4, "412"),
+            (999.7, "1000"),
+            (-1279.6, "-1280"),
+            (1.234e-12, "1.23e-12"),
+        ] {
+            assert_eq!(significant(value), expected);
+        }
+    }
 
     #[test]
     fn decimal_and_binary_prefixes_differ() {

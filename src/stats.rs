@@ -38,6 +38,9 @@ impl Interval {
     }
 }
 
+/// Half-width of the normal law's central 90 %, in σ.
+pub const Z_90: f64 = 1.645;
+
 /// The `p`-quantile of ascending values, numpy's linear interpolation at rank `(n − 1)·p`; `None` when empty.
 #[must_use]
 pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {

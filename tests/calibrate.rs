@@ -1,36 +1,17 @@
 //! What `calibrate` finds in published tables and in synthetic ones, and what it says where they decide nothing.
 
+#[path = "common/fitting.rs"]
+mod fitting;
+
 use std::process::Command;
 
-use plimsoll::calibrate::component::Options;
+use fitting::request;
 use plimsoll::calibrate::observation::{Block, Kernel, Observation};
 use plimsoll::calibrate::tables::{self, Selection};
-use plimsoll::calibrate::{Calibrated, Request, calibrate};
-use plimsoll::cost::calibration::{self, Calibration, GemmForm, KernelFormat, Source, shipped};
+use plimsoll::calibrate::{Calibrated, calibrate};
+use plimsoll::cost::calibration::{Calibration, GemmForm, KernelFormat, shipped};
 use plimsoll::cost::kernel::{Ceilings, GemmShape, gemm_seconds};
 use plimsoll::hardware;
-
-fn request(gpu: &str, base: &str, observations: Vec<Observation>) -> Request {
-    let (device, _) = hardware::find(gpu).unwrap();
-    let prior = calibration::prior(device.architecture);
-    Request {
-        source: Source::Benchmark,
-        base: shipped(base).unwrap().over(&prior),
-        device,
-        kept: None,
-        observations,
-        inputs: Vec::new(),
-        runs: Vec::new(),
-        engine: "vllm".to_owned(),
-        bandwidth_of: None,
-        options: Options {
-            hold_out: 0.3,
-            seed: 0,
-            draws: 40,
-        },
-        command: String::new(),
-    }
-}
 
 fn table(name: &str, gpu: &str) -> Vec<Observation> {
     let path = format!("{}/tests/data/kernels/{name}.csv", env!("CARGO_MANIFEST_DIR"));

@@ -1,19 +1,21 @@
 //! `calibrate` on files: results of every benchmark tool, a probe's output, tables with prefixes and copies, and what is
 //! no input at all.
 
+#[path = "common/fitting.rs"]
+mod fitting;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use fitting::request;
 use plimsoll::calibrate::bench::{self, Said};
-use plimsoll::calibrate::component::Options;
 use plimsoll::calibrate::observation::{Block, Kernel, Observation};
 use plimsoll::calibrate::tables::{self, Selection};
-use plimsoll::calibrate::{Calibrated, Request, calibrate, calibrate_while};
+use plimsoll::calibrate::{Calibrated, calibrate, calibrate_while};
 use plimsoll::config::{Document, NoFiles};
 use plimsoll::cost::Trust;
-use plimsoll::cost::calibration::{self, Calibration, Copies, Direction, Source, shipped};
+use plimsoll::cost::calibration::{self, Calibration, Copies, Direction, shipped};
 use plimsoll::cost::kernel::copy_seconds;
-use plimsoll::hardware;
 use plimsoll::results::{self, Load, Setup};
 
 fn said(engine: &str, load: Load) -> Said {
@@ -186,28 +188,6 @@ fn lengths_of_another_run_are_refused() {
     assert_eq!(bench::runs(&file, &said, &NoFiles, 0).runs.len(), 1);
 }
 
-fn request(observations: Vec<Observation>, gpu: &str, base: &str) -> Request {
-    let (device, _) = hardware::find(gpu).unwrap();
-    let prior = calibration::prior(device.architecture);
-    Request {
-        source: Source::Benchmark,
-        base: shipped(base).unwrap().over(&prior),
-        device,
-        kept: None,
-        observations,
-        inputs: Vec::new(),
-        runs: Vec::new(),
-        engine: "vllm".to_owned(),
-        bandwidth_of: None,
-        options: Options {
-            hold_out: 0.3,
-            seed: 0,
-            draws: 40,
-        },
-        command: String::new(),
-    }
-}
-
 fn evidence(fitted: &Calibrated, block: &str) -> calibration::BlockEvidence {
     let evidence = fitted.calibration.evidence.as_ref().unwrap();
     evidence.blocks[block].clone()
@@ -235,7 +215,7 @@ fn copies_give_their_line_back_and_are_kept_in_the_file() {
         shape: format!("{bytes} in {pieces}"),
         input: 0,
     });
-    let fitted = calibrate(&request(rows.to_vec(), "L40S-48GB", "prior-ada"));
+    let fitted = calibrate(&request("L40S-48GB", "prior-ada", rows.to_vec()));
     let copies = fitted.calibration.copies[&Direction::HostToDevice];
     assert!((copies.gbs / 24.0 - 1.0).abs() < 0.03, "{copies:?}");
     assert!((copies.per_copy_us / 1.5 - 1.0).abs() < 0.1, "{copies:?}");
@@ -256,7 +236,7 @@ fn chunks_behind_a_prefix_have_the_form_of_prompts() {
     };
     let table = tables::read("chunked_attention.csv", &text, 0, &selection).unwrap();
     assert_eq!((table.rows, table.observations.len()), (120, 120));
-    let fitted = calibrate(&request(table.observations, "a10", "prior-ampere"));
+    let fitted = calibrate(&request("a10", "prior-ampere", table.observations));
     let prefill = evidence(&fitted, "attention.prefill");
     assert_eq!(prefill.rows, 60);
     assert!(
@@ -283,7 +263,7 @@ fn collectives_of_a_published_table_are_fitted_with_two_branches() {
             framework: "vllm".to_owned(),
         };
         let table = tables::read("collectives.csv", &text, 0, &selection).unwrap();
-        let fitted = calibrate(&request(table.observations, gpu, base));
+        let fitted = calibrate(&request(gpu, base, table.observations));
         for gpus in [2, 4, 8] {
             let block = evidence(&fitted, &format!("allreduce.{gpus}"));
             // Published times of eight B200 fall where messages grow: 26 µs at half a megabyte, 21 at two.
@@ -494,7 +474,7 @@ fn a_fit_that_is_stopped_gives_nothing() {
         shape: bytes.to_string(),
         input: 0,
     };
-    let request = request([1e5, 1e6, 1e7].map(row).to_vec(), "L40S-48GB", "prior-ada");
+    let request = request("L40S-48GB", "prior-ada", [1e5, 1e6, 1e7].map(row).to_vec());
     assert!(calibrate_while(&request, &|| false).is_none());
     assert!(calibrate_while(&request, &|| true).is_some());
 }

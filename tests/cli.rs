@@ -327,6 +327,17 @@ fn recorded_schedules_are_repeated_and_a_changed_one_is_told() {
         printed.contains("the engine has 89, the simulator 90"),
         "{printed}"
     );
+    let json = desk.expect(
+        1,
+        &format!(
+            "conform '{}' changed.json --format json",
+            fixture("schedules/two_requests.json")
+        ),
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["answer"], "1 of 2 recordings are repeated step by step");
+    assert_eq!(json["files"][0]["result"], "equal");
+    assert_eq!(json["files"][1]["difference"]["engine"], "89");
     desk.expect(2, "conform nothing.json");
 }
 
@@ -593,6 +604,86 @@ fn a_prediction_passes_its_own_audit_and_does_not_differ_from_itself() {
         "{other}"
     );
     desk.expect(2, "diff first.json missing.json");
+    let failed = fixture("results/vllm_all_failed.json");
+    let nothing = desk.expect(2, &format!("diff {failed} first.json"));
+    assert!(
+        nothing.starts_with("nothing to compare: the first result"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn a_result_names_the_engine_that_served_and_its_version_is_known_again() {
+    let desk = Desk::new();
+    let run = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --engine sglang --request-rate 5 --input-len 512 \
+               --output-len 64 --num-prompts 200";
+    let result = desk.expect(
+        0,
+        &format!("{run} --format json -o sglang.json --save-result --result-filename saved.json"),
+    );
+    assert_eq!(result, "");
+    for name in ["sglang.json", "saved.json"] {
+        let text = std::fs::read_to_string(desk.path().join(name)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (&json["backend"], &json["endpoint_type"]),
+            (&"sglang".into(), &"sglang".into())
+        );
+    }
+    let fitted = desk.expect(
+        0,
+        "calibrate sglang.json --gpu H100-SXM-80GB --engine sglang -o fitted.toml",
+    );
+    assert!(
+        fitted.contains("took: sglang.json") && !fitted.contains("is not said: the newest"),
+        "{fitted}"
+    );
+    let spelt = desk.expect(0, &format!("{run} --dry-run"));
+    assert!(spelt.contains("profile = \"sglang@0.5.23\""), "{spelt}");
+}
+
+#[test]
+fn narrow_screens_get_narrow_text_and_files_do_not() {
+    let desk = Desk::new();
+    let narrow = |words: &str| {
+        let output = desk.command(words).env("COLUMNS", "60").output().unwrap();
+        let printed = text(&output.stdout);
+        for line in printed.lines() {
+            assert!(line.chars().count() <= 60, "{words}\n{line}");
+        }
+        printed
+    };
+    let whole = desk.expect(0, SMALL);
+    assert!(whole.lines().any(|line| line.chars().count() > 60));
+    let folded = narrow(SMALL);
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(words(&whole), words(&folded), "nothing is cut off");
+    narrow("fit meta-llama/Llama-3.1-8B-Instruct --gpu h100");
+    narrow("sweep dp-router --num-prompts 500 -L router round_robin,cache_aware -L request_rate 40,80");
+    narrow("knee quickstart --max-rate 64");
+    desk.command(&format!("{SMALL} -o kept.txt"))
+        .env("COLUMNS", "60")
+        .output()
+        .unwrap();
+    assert_eq!(
+        std::fs::read_to_string(desk.path().join("kept.txt")).unwrap(),
+        whole
+    );
+}
+
+#[test]
+fn a_run_that_answers_nobody_is_a_failure_and_says_what_to_raise() {
+    let output = Desk::new().run(
+        "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --engine sglang --max-total-tokens 512 --input-len 1000 \
+         --output-len 20 --request-rate 5 --num-prompts 50",
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).starts_with("NO ANSWERS at 5.00 req/s: of 50 requests"));
+    assert!(text(&output.stderr).contains("the token pool (--mem-fraction-static)"));
 }
 
 #[test]

@@ -21,6 +21,19 @@ pub struct Experiment {
     pub stops_when_precise: bool,
 }
 
+impl Experiment {
+    /// Traffic to its end, without promises: what a prediction of a whole measured run needs.
+    #[must_use]
+    pub fn of_whole_run(records: Records) -> Experiment {
+        Experiment {
+            slo: SloLimits::default(),
+            records,
+            precision: Precision::default(),
+            stops_when_precise: false,
+        }
+    }
+}
+
 /// A run and what became of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {

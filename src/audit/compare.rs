@@ -4,9 +4,12 @@
 //! constant time in every step, a factor on every step, a constant or a factor on the prompt, the tail of the queue. Left
 //! out: what no two files can tell apart; then nothing is named. Law: two equal results have no move and no cause.
 
+mod figures;
+
 use super::case::Case;
 use super::finding::{plain, time};
 use crate::results::{Load, Measured, Stats};
+use figures::figures;
 
 /// A move smaller than this is not spoken of, whatever the samples.
 const LEAST: f64 = 0.01;
@@ -62,6 +65,8 @@ pub struct Comparison {
     pub figures: Vec<Moved>,
     /// What explains the moves, the surest first; empty where nothing moved or no pattern fits.
     pub causes: Vec<Cause>,
+    /// Why no figure can be compared; where it is said there are no figures and no causes.
+    pub nothing: Option<String>,
 }
 
 impl Comparison {
@@ -123,100 +128,31 @@ fn run_alike(one: &Measured, other: &Measured) -> bool {
 pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     let mut comparison = Comparison {
         places: (predicted.place.clone(), measured.place.clone()),
-        figures: figures(predicted, measured),
+        figures: Vec::new(),
         causes: Vec::new(),
+        nothing: unanswered(predicted, measured),
     };
+    if comparison.nothing.is_some() {
+        return comparison;
+    }
+    comparison.figures = figures(predicted, measured);
     comparison.causes = causes(predicted, measured, &comparison);
+    if comparison.figures.is_empty() {
+        comparison.nothing = Some("no figure is in both results".to_owned());
+    }
     comparison
 }
 
-fn figures(predicted: &Measured, measured: &Measured) -> Vec<Moved> {
-    let mut found = Vec::new();
-    let (a, b) = (&predicted.outcome, &measured.outcome);
-    let counts = [predicted, measured].map(|row| row.outcome.completed.or(row.setup.num_prompts));
-    let rates = [
-        ("request throughput", a.request_throughput, b.request_throughput),
-        ("output throughput", a.output_throughput, b.output_throughput),
-        ("total throughput", a.total_throughput, b.total_throughput),
-    ];
-    for (name, one, other) in rates {
-        push(
-            &mut found,
-            name.to_owned(),
-            one,
-            other,
-            throughput_noise(predicted, counts),
-            false,
-        );
-    }
-    for ((name, one), (_, other)) in predicted.latencies().into_iter().zip(measured.latencies()) {
-        push(
-            &mut found,
-            format!("mean {name}"),
-            one.mean,
-            other.mean,
-            mean_noise(one, other, counts),
-            true,
-        );
-        push(
-            &mut found,
-            format!("median {name}"),
-            one.median,
-            other.median,
-            None,
-            true,
-        );
-        for percent in [90.0, 95.0, 99.0] {
-            let (one, other) = (one.percentile(percent), other.percentile(percent));
-            push(&mut found, format!("p{percent} {name}"), one, other, None, true);
-        }
-    }
-    found
-}
-
-fn push(
-    found: &mut Vec<Moved>,
-    name: String,
-    one: Option<f64>,
-    other: Option<f64>,
-    noise: Option<f64>,
-    is_time: bool,
-) {
-    let both = one
-        .filter(|value| *value > 0.0)
-        .zip(other.filter(|value| *value >= 0.0));
-    if let Some((predicted, measured)) = both {
-        found.push(Moved {
-            name,
-            predicted,
-            measured,
-            noise,
-            is_time,
-        });
-    }
-}
-
-/// Two means of n requests each differ by chance by their standard errors together. Requests of one run share its
-/// queue, so this is a lower bound.
-fn mean_noise(one: &Stats, other: &Stats, counts: [Option<u64>; 2]) -> Option<f64> {
-    let share = |stats: &Stats, count: Option<u64>| {
-        let count = stats.samples.or(count).filter(|count| *count > 1)?;
-        Some((stats.std? / stats.mean.filter(|mean| *mean > 0.0)?).powi(2) / count as f64)
+/// That a run answered nobody: its figures, where it has any, are of no request.
+fn unanswered(predicted: &Measured, measured: &Measured) -> Option<String> {
+    let is_empty = |row: &Measured| row.outcome.completed == Some(0);
+    let which = match (is_empty(predicted), is_empty(measured)) {
+        (true, true) => "neither result has",
+        (true, false) => "the first result does not have",
+        (false, true) => "the second result does not have",
+        (false, false) => return None,
     };
-    let (one, other) = (share(one, counts[0]), share(other, counts[1]));
-    if one.is_none() && other.is_none() {
-        return None;
-    }
-    Some(DEVIATIONS * (one.unwrap_or(0.0) + other.unwrap_or(0.0)).sqrt())
-}
-
-/// Arrivals at random: n of them take n/λ within 1/√n. The closed loops and bursts have no such noise.
-fn throughput_noise(predicted: &Measured, counts: [Option<u64>; 2]) -> Option<f64> {
-    let Load::Open { .. } = predicted.setup.load else {
-        return None;
-    };
-    let share = |count: Option<u64>| count.filter(|count| *count > 0).map(|count| 1.0 / count as f64);
-    Some(DEVIATIONS * (share(counts[0])? + share(counts[1])?).sqrt())
+    Some(format!("{which} a single request that was answered"))
 }
 
 fn causes(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Vec<Cause> {

@@ -14,6 +14,8 @@ use super::plan::{Plan, plan};
 use super::runs::{Figure, Run};
 use crate::config::{Document, Files, Resolved, resolve};
 use crate::hardware;
+use crate::model::is_same_name;
+use crate::quantity::significant;
 use crate::results::{Load, Measured, ResultFile, Setup, Tool};
 use lengths::{Recorded, WithFile};
 
@@ -151,7 +153,7 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     let named = setup.model.take();
     setup.model = text("model.name").or_else(|| named.clone());
     if let (Some(said), Some(named)) = (&setup.model, &named)
-        && !is_same_model(said, named)
+        && !is_same_name(said, named)
     {
         assumptions.push(format!("the model that it names, {named}, is {said}"));
     }
@@ -196,17 +198,6 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     load(row, said)?;
     check_lengths(row, &said.document)?;
     Ok(assumptions)
-}
-
-/// Whether two names mean one model: its maker may be left out, and a path ends in the name.
-fn is_same_model(one: &str, other: &str) -> bool {
-    let last = |name: &str| {
-        name.trim_end_matches('/')
-            .rsplit('/')
-            .next()
-            .map(str::to_lowercase)
-    };
-    last(one) == last(other)
 }
 
 /// The engine that a name means; endpoints such as `openai` are no engines.
@@ -369,17 +360,7 @@ fn resolved(
             })
         })
     };
-    match attempt(&planned) {
-        Err(reason)
-            if reason.starts_with("does not fit: one request")
-                && !planned.scenario.contains("max_model_len") =>
-        {
-            let shorter = planned.with_context(row);
-            Ok((attempt(&shorter).map_err(|_| reason)?, shorter))
-        }
-        Ok(resolved) => Ok((resolved, planned)),
-        Err(reason) => Err(reason),
-    }
+    planned.attempt(row, attempt)
 }
 
 /// Puts every value of one document over another; of the traffic only what the file does not know better: its load.
@@ -458,10 +439,4 @@ fn took(
         text += &format!("; assumed: {assumption}");
     }
     text
-}
-
-/// Three significant figures.
-fn significant(value: f64) -> String {
-    let digits = (2 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
-    format!("{value:.digits$}")
 }

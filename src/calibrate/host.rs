@@ -422,7 +422,7 @@ pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
                 GemmForm::OccupancyPnorm(form) => {
                     form.bandwidth_efficiency = rounded(form.bandwidth_efficiency * factor);
                 }
-                GemmForm::C5(form) => form.w_gbs *= factor,
+                GemmForm::C5(form) => form.w_gbs = rounded(form.w_gbs * factor),
             }
         }
     }

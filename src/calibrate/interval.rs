@@ -8,14 +8,14 @@
 
 use rayon::prelude::*;
 
-use crate::analysis::{Experiment, Precision, simulate};
+use crate::analysis::{Experiment, simulate};
 use crate::config::Resolved;
-use crate::cost::StepCost;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::RooflineCost;
 use crate::cost::uncertainty::Component;
-use crate::metrics::{Records, SloLimits, Summary};
+use crate::metrics::{Records, Summary};
 use crate::sim::{Frontend, Scenario};
+use crate::stats::Z_90;
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +72,6 @@ impl FigureInterval {
     }
 }
 
-/// The normal law's central 90 %.
-pub const Z_90: f64 = 1.645;
 /// Requests of each of the runs: ratios of runs with the same traffic need far fewer than the figures themselves.
 const REQUESTS_MAX: u64 = 2000;
 
@@ -111,16 +109,14 @@ pub fn knee_interval(
     let moved = |&(component, sigma): &(Component, f64)| {
         let at = |factor: f64| {
             let calibration = resolved.parameters.scaled(component, factor);
-            let scenario = under(resolved, calibration);
+            let scenario = under(resolved, &calibration);
             highest(knee, |rate| meets(&scenario, rate))
         };
         (component, ends(sigma).map(at))
     };
     let moved: Vec<(Component, [f64; 2])> = sigmas.par_iter().map(moved).collect();
     // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty.
-    let here = highest(knee, |rate| {
-        meets(&under(resolved, resolved.parameters.clone()), rate)
-    });
+    let here = highest(knee, |rate| meets(&under(resolved, &resolved.parameters), rate));
     let moved: Vec<(Component, [f64; 2])> = moved
         .into_iter()
         .map(|(component, rates)| (component, rates.map(|rate| (rate / here).ln())))
@@ -186,42 +182,29 @@ pub fn model_interval(resolved: &Resolved) -> ModelInterval {
 }
 
 /// The scenario of a run under another calibration: its steps and its front end.
-fn under(resolved: &Resolved, calibration: Calibration) -> Scenario {
-    let parts = (
-        resolved.device.clone(),
-        resolved.model.clone(),
-        calibration,
-        resolved.placement.clone(),
-    );
+fn under(resolved: &Resolved, calibration: &Calibration) -> Scenario {
+    let (device, model, placement) = (&resolved.device, &resolved.model, &resolved.placement);
     let mut scenario = resolved.scenario.clone();
-    if let Some(host) = parts.2.host.get(&parts.3.engine) {
+    if let Some(host) = calibration.host.get(&placement.engine) {
         scenario.frontend = Frontend {
             servers: scenario.frontend.servers,
             ..Frontend::of(host)
         };
     }
-    scenario.cost = std::sync::Arc::new(move || {
-        let (device, model, calibration, placement) = &parts;
-        let cost = RooflineCost::new(device, model, calibration, placement);
-        Box::new(cost.expect("a scaled calibration has the blocks of its original")) as Box<dyn StepCost>
-    });
+    let cost = RooflineCost::maker(device, model, calibration, placement);
+    scenario.cost = std::sync::Arc::new(cost.expect("a scaled calibration has the blocks of its original"));
     scenario
 }
 
 fn simulated(resolved: &Resolved, calibration: &Calibration) -> [f64; FIGURES.len()] {
-    let mut scenario = under(resolved, calibration.clone());
+    let mut scenario = under(resolved, calibration);
     scenario.workload.num_prompts = Some(
         scenario
             .workload
             .num_prompts
             .map_or(REQUESTS_MAX, |count| count.min(REQUESTS_MAX)),
     );
-    let experiment = Experiment {
-        slo: SloLimits::default(),
-        records: Records::None,
-        precision: Precision::default(),
-        stops_when_precise: false,
-    };
+    let experiment = Experiment::of_whole_run(Records::None);
     figures(&simulate(&scenario, &experiment, |_| true).result.whole)
 }
 
@@ -325,7 +308,7 @@ mod tests {
             .map(|(component, sigma)| {
                 let slow = under(
                     &resolved,
-                    resolved.parameters.scaled(*component, (Z_90 * sigma).exp()),
+                    &resolved.parameters.scaled(*component, (Z_90 * sigma).exp()),
                 );
                 (step_s(&slow) / here).ln().powi(2)
             })

@@ -132,33 +132,13 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
         evidence.blocks.entry(name).or_insert(block);
     }
     if let Some(fitted) = &host {
-        if let Some(factor) = fitted.bandwidth {
-            if calibration.gemm.is_empty() {
-                // Without a table of its own the card keeps the base's products, at the base's trust.
-                calibration.gemm = known_calibration.gemm.clone();
-            }
-            host::scale_bandwidth(&mut calibration, factor);
-        }
-        let mut own = fitted.host.clone();
-        if request.source == Source::PublicFit {
-            let before = known_calibration.host[&request.engine].request_ms;
-            own.request_ms = host::next_front_end(before, own.request_ms, &request.runs);
-        }
-        if own.request_ms != fitted.host.request_ms {
-            evidence.remarks.push(format!(
-                "request_ms is what the next front end may be expected to add: the runs' own takes {:.1} ms, {:.1} ms were expected before, and front ends differ by a factor of e either way",
-                fitted.host.request_ms, known_calibration.host[&request.engine].request_ms
-            ));
-        }
-        // Terms from other cards' runs are another server's.
-        let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_misfit(fitted);
-        own.trust = if is_measured {
-            Trust::Calibrated
-        } else {
-            Trust::Prior
-        };
-        calibration.host.insert(request.engine.clone(), own);
-        add_host(&mut evidence, fitted, &request.engine);
+        store_host(
+            request,
+            fitted,
+            &known_calibration,
+            &mut calibration,
+            &mut evidence,
+        );
     }
     let jitter = jitter::fit(
         &request.runs,
@@ -184,6 +164,43 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
         host,
         jitter,
     })
+}
+
+/// Writes the host's terms into a calibration, and what is known of them; `known` is what they were fitted beside.
+fn store_host(
+    request: &Request,
+    fitted: &HostFit,
+    known: &Calibration,
+    calibration: &mut Calibration,
+    evidence: &mut Evidence,
+) {
+    if let Some(factor) = fitted.bandwidth {
+        if calibration.gemm.is_empty() {
+            // Without a table of its own the card keeps the base's products, at the base's trust.
+            calibration.gemm = known.gemm.clone();
+        }
+        host::scale_bandwidth(calibration, factor);
+    }
+    let mut own = fitted.host.clone();
+    if request.source == Source::PublicFit {
+        let before = known.host[&request.engine].request_ms;
+        own.request_ms = host::next_front_end(before, own.request_ms, &request.runs);
+    }
+    if own.request_ms != fitted.host.request_ms {
+        evidence.remarks.push(format!(
+            "request_ms is what the next front end may be expected to add: the runs' own takes {:.1} ms, {:.1} ms were expected before, and front ends differ by a factor of e either way",
+            fitted.host.request_ms, known.host[&request.engine].request_ms
+        ));
+    }
+    // Terms from other cards' runs are another server's.
+    let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_misfit(fitted);
+    own.trust = if is_measured {
+        Trust::Calibrated
+    } else {
+        Trust::Prior
+    };
+    calibration.host.insert(request.engine.clone(), own);
+    add_host(evidence, fitted, &request.engine);
 }
 
 fn is_own(run: &Run, request: &Request) -> bool {

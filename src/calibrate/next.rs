@@ -10,6 +10,7 @@ use super::observation::{Block, Kernel};
 use crate::cost::calibration::KernelFormat;
 use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
 use crate::cost::operators::table_widths;
+use crate::stats::Running;
 
 /// In words; `None` without a fitted block.
 #[must_use]
@@ -49,7 +50,7 @@ pub fn run(host: &HostFit) -> Option<String> {
         };
         for batch in RUN_BATCHES {
             let share = host.draws.iter().map(|draw| draw[step] + draw[per_seq] * batch);
-            let spread = crate::stats::Running::from_iter(share).variance().sqrt();
+            let spread = Running::from_iter(share).variance().sqrt();
             if best.as_ref().is_none_or(|(most, _)| spread > *most) {
                 let words = format!(
                     "for the host, a closed loop at --max-concurrency {batch} {kind} asynchronous scheduling: it adds \
@@ -69,13 +70,11 @@ const RUN_BATCHES: [f64; 4] = [1.0, 16.0, 64.0, 128.0];
 /// Standard deviation of ln(prediction) over the draws.
 #[must_use]
 pub fn spread(block: &BlockFit, kernel: &Kernel) -> f64 {
-    let predictions = block.draws.iter();
-    let logs: Vec<f64> = predictions
-        .map(|draw| block.form.seconds(draw, kernel).ln())
-        .collect();
-    let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    (squares / logs.len().saturating_sub(1).max(1) as f64).sqrt()
+    let logs = block
+        .draws
+        .iter()
+        .map(|draw| block.form.seconds(draw, kernel).ln());
+    Running::from_iter(logs).variance().sqrt()
 }
 
 fn candidates(block: Block) -> Vec<Kernel> {

@@ -47,7 +47,7 @@ impl Plan {
 
     /// The same run with a context of a power of two that holds four mean requests.
     #[must_use]
-    pub fn with_context(&self, row: &Measured) -> Plan {
+    fn with_context(&self, row: &Measured) -> Plan {
         let mean = row.setup.input_tokens.unwrap_or(512.0) + row.setup.output_tokens.unwrap_or(512.0);
         let context = ((4.0 * mean) as u64).clamp(1, 1 << 24).next_power_of_two();
         let mut assumptions = self.assumptions.clone();
@@ -62,9 +62,29 @@ impl Plan {
             readings: self.readings.clone(),
         }
     }
-}
 
-impl Plan {
+    /// Makes something of the plan. A server whose model's whole context does not fit was started with a shorter one,
+    /// whatever the row says; the plan that was made use of comes back.
+    ///
+    /// # Errors
+    /// What `make` says of the plan as it is.
+    pub fn attempt<T>(
+        self,
+        row: &Measured,
+        make: impl Fn(&Plan) -> Result<T, String>,
+    ) -> Result<(T, Plan), String> {
+        let reason = match make(&self) {
+            Ok(made) => return Ok((made, self)),
+            Err(reason) => reason,
+        };
+        if !reason.starts_with("does not fit: one request") || self.scenario.contains("max_model_len") {
+            return Err(reason);
+        }
+        let shorter = self.with_context(row);
+        let made = make(&shorter).map_err(|_| reason)?;
+        Ok((made, shorter))
+    }
+
     /// The same run with other traffic of the same law.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Plan {

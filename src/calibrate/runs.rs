@@ -3,13 +3,12 @@
 //! A run keeps everything but its step cost, which every trial of the host's terms makes anew.
 
 use super::jitter::Tails;
-use crate::analysis::{Experiment, Precision, simulate};
+use crate::analysis::{Experiment, simulate};
 use crate::config::Resolved;
-use crate::cost::StepCost;
 use crate::cost::calibration::Calibration;
 use crate::cost::jitter::JitterLaw;
 use crate::cost::roofline::RooflineCost;
-use crate::metrics::{Records, SloLimits, Summary};
+use crate::metrics::{Records, Summary};
 use crate::sim::{Frontend, Scenario};
 
 /// A figure of a whole run, ramp and drain included.
@@ -136,19 +135,9 @@ impl Run {
             placement,
             ..
         } = &self.resolved;
-        RooflineCost::new(device, model, calibration, placement).ok()?;
-        let parts = (
-            device.clone(),
-            model.clone(),
-            calibration.clone(),
-            placement.clone(),
-        );
+        let cost = RooflineCost::maker(device, model, calibration, placement).ok()?;
         let mut scenario = self.resolved.scenario.clone();
-        scenario.cost = std::sync::Arc::new(move || {
-            let (device, model, calibration, placement) = &parts;
-            let cost = RooflineCost::new(device, model, calibration, placement);
-            Box::new(cost.expect("it was built from the same parts before")) as Box<dyn StepCost>
-        });
+        scenario.cost = std::sync::Arc::new(cost);
         if self.is_offline {
             scenario.frontend = Frontend::default();
         } else if let Some(host) = calibration.host.get(&placement.engine) {
@@ -163,11 +152,6 @@ impl Run {
 
 /// All of a run, ramp and drain included, as a client sees it.
 fn whole(scenario: &Scenario) -> Summary {
-    let experiment = Experiment {
-        slo: SloLimits::default(),
-        records: Records::None,
-        precision: Precision::default(),
-        stops_when_precise: false,
-    };
+    let experiment = Experiment::of_whole_run(Records::None);
     simulate(scenario, &experiment, |_| true).result.whole
 }

@@ -49,7 +49,7 @@ pub struct Args {
     pub output: Option<String>,
 }
 
-/// How an audit is printed.
+/// How an audit, a comparison or a replay is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.

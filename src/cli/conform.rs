@@ -3,21 +3,26 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use super::audit::Format;
 use super::{Exit, interrupt};
 use crate::config::visible;
 use crate::conform::{AnyRecording, replay};
-use crate::report::counted;
+use crate::report::conformed::{self, Replayed};
 
 /// Which recordings to replay.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   plimsoll conform tests/data/recordings/async/*.json.gz
+  plimsoll conform recording.json --format json
 
 Each file holds one run of vLLM's own V1 scheduler or of SGLang's on a virtual clock. Every step must be equal: requests, computed and scheduled tokens, their order, preemptions, free blocks, running, waiting, and of SGLang what its radix cache holds, the new-token ratio and the flag that closes admission; times within 1 µs. Exit code 1 where a schedule differs, 2 where a file is no recording.")]
 pub struct Args {
     /// Recorded schedules (JSON).
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
 }
 
 /// Runs the command.
@@ -25,47 +30,47 @@ pub struct Args {
 /// # Errors
 /// If the output cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let (mut equal, mut different, mut unreadable) = (0u32, 0u32, 0u32);
+    let is_text = args.format == Format::Text;
+    let mut files: Vec<(String, Replayed)> = Vec::new();
     for file in &args.files {
         if interrupt::is_asked() {
-            writeln!(out, "INTERRUPTED before {}", visible(file))?;
+            if is_text {
+                writeln!(out, "INTERRUPTED before {}", visible(file))?;
+            } else {
+                out.write_all(conformed::json(&files, args.files.len()).as_bytes())?;
+            }
             return Ok(Exit::Interrupted.into());
         }
-        let recording = std::fs::read(file).map_err(|error| error.to_string());
-        let recording =
-            recording.and_then(|bytes| AnyRecording::read(&bytes).map_err(|error| error.to_string()));
-        match recording.map(|recording| replay(&recording)) {
-            Ok(Ok(agreement)) => {
-                equal += 1;
-                writeln!(
-                    out,
-                    "equal      {file}: {}, {}, times within {:.1e} s",
-                    counted(agreement.steps as u64, "step"),
-                    counted(agreement.requests as u64, "request"),
-                    agreement.largest_time_difference_s
-                )?;
-            }
-            Ok(Err(difference)) => {
-                different += 1;
-                writeln!(out, "DIFFERENT  {file}: {difference}")?;
-            }
-            Err(error) => {
-                unreadable += 1;
-                writeln!(out, "unreadable {file}: {}", visible(&error))?;
-            }
+        let replayed = one(file);
+        if is_text {
+            // As it comes: a folder of recordings takes seconds.
+            out.write_all(conformed::line(&visible(file), &replayed).as_bytes())?;
         }
+        files.push((file.clone(), replayed));
     }
-    writeln!(
-        out,
-        "{equal} of {} recordings are repeated step by step",
-        args.files.len()
-    )?;
-    let exit = if unreadable > 0 {
+    let text = match args.format {
+        Format::Text => conformed::answer(&files, args.files.len()) + "\n",
+        Format::Json => conformed::json(&files, args.files.len()),
+    };
+    out.write_all(text.as_bytes())?;
+    let any = |is: fn(&Replayed) -> bool| files.iter().any(|(_, replayed)| is(replayed));
+    let exit = if any(|replayed| matches!(replayed, Replayed::Unreadable(_))) {
         Exit::BadInput
-    } else if different > 0 {
+    } else if any(|replayed| matches!(replayed, Replayed::Different(_))) {
         Exit::Failure
     } else {
         Exit::Ok
     };
     Ok(exit.into())
+}
+
+/// Replays one file.
+fn one(file: &str) -> Replayed {
+    let recording = std::fs::read(file).map_err(|error| error.to_string());
+    let recording = recording.and_then(|bytes| AnyRecording::read(&bytes).map_err(|error| error.to_string()));
+    match recording.map(|recording| replay(&recording)) {
+        Ok(Ok(agreement)) => Replayed::Equal(agreement),
+        Ok(Err(difference)) => Replayed::Different(*difference),
+        Err(error) => Replayed::Unreadable(visible(&error)),
+    }
 }

@@ -25,7 +25,7 @@ use crate::report::diffed;
 
 Files with several runs are paired by load, lengths and GPU; rows without a partner are named.
 
-Exit codes: 0 compared, 1 a figure moved by more than --tolerance, 2 a file cannot be read or no rows pair.")]
+Exit codes: 0 compared, 1 a figure moved by more than --tolerance, 2 a file cannot be read, no rows pair, or there is no figure to compare.")]
 pub struct Args {
     /// The prediction, or the result to compare with.
     pub predicted: String,
@@ -72,6 +72,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Format::Json => diffed::json(&compared, &alone),
     };
     files::put(&text, args.output.as_deref(), out)?;
+    if compared.iter().all(|one| one.nothing.is_some()) {
+        return Ok(Exit::BadInput.into());
+    }
     let beyond = |tolerance: f64| {
         let figures = compared.iter().flat_map(|one| &one.figures);
         figures

@@ -1,18 +1,7 @@
 //! Numbers for people: thousands apart, three significant figures.
 
 /// `443440` as `443,440`.
-#[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use crate::report::figures::count as grouped;
 
 /// Three significant figures with a decimal prefix: `443440` as `443k`, `8.03e9` as `8.03G`.
 #[must_use]
@@ -54,13 +43,6 @@ fn prefixed(value: f64) -> (String, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(8_030_261_248), "8,030,261,248");
-    }
 
     #[test]
     fn three_figures_and_a_prefix() {

@@ -7,16 +7,16 @@ mod text;
 use std::io::Write;
 use std::process::ExitCode;
 
+use super::Exit;
 use super::disk::Disk;
+use super::terminal::Terminal;
 use crate::config::flags::ScenarioFlags;
-use crate::config::raw::{RawCluster, RawEngine, RawModel};
+use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang};
 use crate::config::{Capacity, assemble, capacity};
-use crate::engine::memory::plan;
+use crate::engine::memory::{MemoryPlan, plan};
 use json::{does_not_fit_json, fits_json};
-use text::write_text;
+use text::{folded, write_text};
 
-/// Exit code of "no feasible configuration".
-const NOT_FEASIBLE: u8 = 3;
 /// A chat turn as the course and many benchmarks have it.
 const TYPICAL_PROMPT: u32 = 1024;
 const TYPICAL_OUTPUT: u32 = 128;
@@ -47,10 +47,12 @@ pub struct Args {
     pub(crate) cluster: RawCluster,
     #[command(flatten)]
     pub(crate) engine: RawEngine,
+    #[command(flatten)]
+    pub(crate) sglang: RawSglang,
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,
-    /// A whole `vllm serve …` command to take model and engine flags from.
+    /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
     /// Print the arithmetic line by line.
@@ -70,6 +72,7 @@ impl Args {
             shape: self.shape.clone(),
             cluster: self.cluster.clone(),
             engine: self.engine.clone(),
+            sglang: self.sglang.clone(),
             compilation_config: self.compilation_config.clone(),
             serve_cmd: self.serve_cmd.clone(),
             ..ScenarioFlags::default()
@@ -81,38 +84,51 @@ impl Args {
 ///
 /// # Errors
 /// Every flag and key that is wrong.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let input = assemble(&args.flags(), &Disk)?;
     let mut question = capacity(input.document, &Disk)?;
     question.notes.splice(0..0, input.notes);
     let answer = plan(&question.device, &question.model, &question.options);
-    match (&answer, args.format.as_str()) {
-        (Ok(plan), "json") => writeln!(out, "{:#}", fits_json(&question, plan))?,
-        (Err(error), "json") => writeln!(out, "{:#}", does_not_fit_json(&question, error))?,
-        (Ok(plan), _) => write_text(out, &question, plan, args.why)?,
-        (Err(error), _) => writeln!(
-            out,
-            " DOES NOT FIT   {}",
-            error.to_string().trim_start_matches("does not fit: ")
-        )?,
-    }
+    let text = match (&answer, args.format.as_str()) {
+        (Ok(plan), "json") => format!("{:#}\n", fits_json(&question, plan)),
+        (Err(error), "json") => format!("{:#}\n", does_not_fit_json(&question, error)),
+        (Ok(plan), _) => text_of(&question, plan, args.why)?,
+        (Err(error), _) => {
+            let reason = error.to_string();
+            format!(" DOES NOT FIT  {}\n", reason.trim_start_matches("does not fit: "))
+        }
+    };
+    let width = terminal.width().filter(|_| args.format == "text");
+    let text = width.map_or(text.clone(), |width| folded(&text, width));
+    out.write_all(text.as_bytes())?;
     Ok(match answer {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(NOT_FEASIBLE),
-    })
+        Ok(_) => Exit::Ok,
+        Err(_) => Exit::NotMet,
+    }
+    .into())
+}
+
+/// What fits, for people.
+fn text_of(question: &Capacity, plan: &MemoryPlan, why: bool) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    write_text(&mut text, question, plan, why)?;
+    Ok(String::from_utf8(text)?)
 }
 
 /// Keys that decide memory and that nobody gave, as flags with the profile's values.
 fn assumed(question: &Capacity) -> Vec<String> {
-    const DECIDE: [&str; 5] = [
-        "gpu_memory_utilization",
-        "max_model_len",
-        "max_num_batched_tokens",
-        "max_num_seqs",
-        "block_size",
+    const DECIDE: [&str; 8] = [
+        "engine.gpu_memory_utilization",
+        "engine.max_model_len",
+        "engine.max_num_batched_tokens",
+        "engine.max_num_seqs",
+        "engine.block_size",
+        "sglang.mem_fraction_static",
+        "sglang.context_length",
+        "sglang.page_size",
     ];
-    let value = |key: &str| {
-        let path = format!("engine.{key}");
+    let value = |path: &str| {
+        let key = path.rsplit('.').next().unwrap_or(path);
         let mut values = question.provenance.iter();
         let value = values.find(|value| value.key == path && value.is_assumed())?;
         Some(format!("--{} {}", key.replace('_', "-"), value.value))
@@ -123,6 +139,7 @@ fn assumed(question: &Capacity) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Colour;
     use crate::config::argv;
     use clap::Parser;
     use serde_json::Value;
@@ -140,7 +157,7 @@ mod tests {
             .unwrap()
             .args;
         let mut out = Vec::new();
-        let code = run(&args, &mut out).unwrap();
+        let code = run(&args, &mut out, &Terminal::new(Colour::Never, true)).unwrap();
         (String::from_utf8(out).unwrap(), code)
     }
 
@@ -210,7 +227,7 @@ mod tests {
     fn what_does_not_fit_exits_with_3() {
         let (text, code) = fit("meta-llama/Llama-3.1-70B-Instruct --gpu A100-SXM-80GB");
         insta::assert_snapshot!(text, @r#"
-        DOES NOT FIT   needs 131.4 GiB weights + 2.7 GiB activations and runtime a GPU, A100-SXM-80GB offers 72.8 GiB
+        DOES NOT FIT  needs 131.4 GiB weights + 2.7 GiB activations and runtime a GPU, A100-SXM-80GB offers 72.8 GiB
          smallest change that fits: --quantization fp8 --max-model-len 8192   |   -tp 2 --max-model-len 26624   |   -tp 4
         "#);
         assert_eq!(code, ExitCode::from(3));

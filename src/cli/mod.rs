@@ -62,11 +62,54 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// Every code with its meaning, the same for every command: what `--help` and the README say.
+    const ALL: [(Exit, &str); 7] = [
+        (Exit::Ok, "done"),
+        (
+            Exit::Failure,
+            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered; of audit, \
+             conform and diff: something was found",
+        ),
+        (
+            Exit::BadInput,
+            "wrong arguments, or a file that is wrong or not there",
+        ),
+        (Exit::NotMet, "the promise is not kept, or the model does not fit"),
+        (
+            Exit::NoSteadyState,
+            "no steady state where one was asked for (a run without a number of requests)",
+        ),
+        (
+            Exit::CannotProbe,
+            "this machine, or this binary, cannot probe a GPU",
+        ),
+        (
+            Exit::Interrupted,
+            "interrupted; what was finished is printed and marked",
+        ),
+    ];
+
+    /// The codes for the end of `--help`.
+    fn help() -> String {
+        let line = |(exit, meaning): (Exit, &str)| format!("\n  {:<3}  {meaning}", exit as u8);
+        Exit::ALL.map(line).concat()
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
 }
+
+const EXAMPLES: &str = "Examples:
+  plimsoll knee                                        the highest rate of the quickstart scenario
+  plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
+  plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
+  plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
+  plimsoll sweep course-week1
+  plimsoll audit results.json                          could this measurement be true?";
 
 /// How hard may an LLM server be loaded?
 ///
@@ -80,15 +123,7 @@ impl From<Exit> for ExitCode {
     subcommand_required = true,
     arg_required_else_help = true
 )]
-#[command(after_help = "Examples:
-  plimsoll knee                                        the highest rate of the quickstart scenario
-  plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
-  plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
-  plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
-  plimsoll sweep course-week1
-  plimsoll audit results.json                          could this measurement be true?
-
-Exit codes: 0 done, 1 failure, 2 wrong arguments or file (a file that is not there, too), 3 promise not kept, or the model does not fit, 4 no steady state where one was asked for, 5 no GPU that can be probed, 130 interrupted (what was finished is printed and marked).")]
+#[command(after_help = format!("{EXAMPLES}\n\nExit codes, the same for every command:{}", Exit::help()))]
 pub struct Cli {
     /// Colour in messages.
     #[arg(
@@ -309,7 +344,7 @@ fn with_owners(mut error: clap::Error) -> clap::Error {
 
 fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     match &cli.command {
-        Command::Fit(args) => fit::run(args, out),
+        Command::Fit(args) => fit::run(args, out, terminal),
         Command::Run(args) => run::run(args, out, terminal),
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
@@ -360,6 +395,18 @@ mod tests {
     fn parse_line(line: &str) -> Result<Parsed, clap::Error> {
         let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
         parse(&args)
+    }
+
+    #[test]
+    fn every_exit_code_stands_in_the_readme_and_in_help() {
+        let readme = include_str!("../../README.md");
+        let help = Cli::command().render_long_help().to_string();
+        for (exit, meaning) in Exit::ALL {
+            let row = format!("| {} | {meaning} |", exit as u8);
+            assert!(readme.contains(&row), "the README lacks {row}");
+            let words = meaning.split(' ').next().unwrap();
+            assert!(help.contains(&format!("{:<3}  {words}", exit as u8)), "{help}");
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     };
     ResultMeta {
         date: super::clock::now(),
-        backend: "vllm".to_owned(),
+        backend: resolved.scenario.engine.name().to_owned(),
         label: resolved.report.label.clone(),
         model_id: resolved.model.name.clone(),
         gpu: resolved.device.id.clone(),

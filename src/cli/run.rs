@@ -21,7 +21,7 @@ use crate::metrics::{Records, Summary};
 use crate::model::Quantization;
 use crate::report::chart::{self, Picture, RooflineView};
 use crate::report::json::Arrays;
-use crate::report::{self, Interrupted, ResultMeta, Style, counted};
+use crate::report::{self, EngineWords, Interrupted, ResultMeta, Style, counted};
 use crate::sim::{Counts, Frontend};
 
 /// What to run and what to write.
@@ -122,7 +122,7 @@ fn execute(
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
     let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
     drop(progress);
-    terminal.notes(&remarks(&outcome));
+    terminal.notes(&remarks(&outcome, EngineWords::of(&resolved.scenario.engine)));
     let caveat = streaming(&resolved.scenario.frontend, &outcome.result.whole);
     terminal.notes(caveat.as_slice());
     let result = &outcome.result;
@@ -135,7 +135,8 @@ fn execute(
         model_interval: is_whole.then(|| model_interval(resolved)),
         ..present::meta(resolved, result)
     };
-    let mut text = print(result, &meta, outputs.format);
+    let style = terminal.style(outputs.file.as_deref());
+    let mut text = print(result, &meta, outputs.format, style);
     if outputs.why {
         text += &why::explain(resolved, result);
     }
@@ -154,7 +155,7 @@ fn execute(
 }
 
 /// What must be said beside a result.
-fn remarks(outcome: &Outcome) -> Vec<String> {
+fn remarks(outcome: &Outcome, words: EngineWords) -> Vec<String> {
     let Counts {
         prompt_too_long,
         never_fit,
@@ -166,11 +167,17 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut remarks: Vec<String> = [
         refused(
             prompt_too_long,
-            "their prompt leaves no room for an answer below max_model_len",
+            &format!(
+                "their prompt leaves no room for an answer below {}",
+                words.context
+            ),
         ),
         refused(
             never_fit,
-            "alone they would need more KV blocks, or a larger token budget, than there is",
+            &format!(
+                "alone they would need more room in {}, or a larger token budget, than there is",
+                words.pool
+            ),
         ),
         refused(queue_full, "the server was full (503)"),
     ]
@@ -211,9 +218,9 @@ fn streaming(frontend: &Frontend, whole: &Summary) -> Option<String> {
     })
 }
 
-fn print(result: &RunResult, meta: &ResultMeta, format: Format) -> String {
+fn print(result: &RunResult, meta: &ResultMeta, format: Format, style: Style) -> String {
     match format {
-        Format::Table => report::text::run(result, meta, Style { color: false }),
+        Format::Table => report::text::run(result, meta, style),
         Format::Json => report::json::run(result, meta, Arrays::None) + "\n",
         Format::Jsonl => report::json::run(result, meta, Arrays::None) + "\n",
         Format::Csv => report::csv::requests(result, meta.interrupted.is_some()),

@@ -6,6 +6,7 @@ use anstream::{AutoStream, ColorChoice};
 
 use super::Colour;
 use crate::config::{Diagnostics, visible};
+use crate::report::Style;
 
 /// Who we talk to.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +61,29 @@ impl Terminal {
         }
     }
 
-    /// Columns of the screen that results go to; `None` where they go to a file or a pipe.
+    /// Columns of the screen that results go to, by `COLUMNS` or the terminal itself; `None` where they go to a file or a
+    /// pipe and nothing is said.
     #[must_use]
     pub fn width(self) -> Option<usize> {
+        let said = std::env::var("COLUMNS").ok();
+        if let Some(columns) = said.and_then(|columns| columns.parse().ok()) {
+            return Some(columns);
+        }
         let (terminal_size::Width(columns), _) = terminal_size::terminal_size()?;
         std::io::stdout().is_terminal().then_some(usize::from(columns))
+    }
+
+    /// How a result is written: for the screen, or plain and of one width into a file.
+    #[must_use]
+    pub fn style(self, file: Option<&str>) -> Style {
+        match file {
+            Some(_) => Style::default(),
+            // [`Terminal::stdout`] takes the codes out where they are not wanted.
+            None => Style {
+                color: true,
+                width: self.width(),
+            },
+        }
     }
 
     /// Whether progress may be drawn.

@@ -7,6 +7,7 @@ use super::flags::{self, ClientKind, ScenarioFlags, TrafficFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
 use super::report::{self, apply_report};
+use crate::model::is_same_name;
 
 /// The layers of one command line.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ impl Layers {
         let target = parsed.target.clone().or_else(|| parsed.model.clone());
         let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
         if let (Some(own), Some(served)) = (positional, &target)
-            && !is_same_model(own, served)
+            && !is_same_name(own, served)
         {
             self.problems.push(
                 Diagnostic::new(format!(
@@ -129,7 +130,7 @@ impl Layers {
             (Some(model), None) => {
                 document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
             }
-            (Some(asked), Some(served)) if !is_same_model(&asked, &served) && !has_alias(flags) => {
+            (Some(asked), Some(served)) if !is_same_name(&asked, &served) && !has_alias(flags) => {
                 self.problems.push(
                     Diagnostic::new(format!(
                         "`--bench-cmd` asks for `{asked}`, and `{served}` is served"
@@ -167,18 +168,6 @@ impl Layers {
         self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
         self.notes.extend(overlooked::overridden(document, pasted));
     }
-}
-
-/// Whether two names mean the same model: its maker may be left out, and a path ends in the name.
-fn is_same_model(one: &str, other: &str) -> bool {
-    let name = |of: &str| {
-        of.trim_end_matches('/')
-            .rsplit('/')
-            .next()
-            .unwrap_or(of)
-            .to_ascii_lowercase()
-    };
-    name(one) == name(other)
 }
 
 /// Whether the server answers to a name of its own.

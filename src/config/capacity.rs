@@ -23,6 +23,8 @@ pub struct Capacity {
     pub profile: String,
     /// What of the flags decides memory.
     pub options: MemoryOptions,
+    /// Longest sequence that the server takes.
+    pub max_model_len: u32,
     /// Every value's source, in the order of resolution.
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result.
@@ -70,6 +72,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         device,
         model,
         profile: flags.profile(),
+        max_model_len: flags.max_model_len(),
         options,
         provenance: judge.provenance,
         notes: judge.notes,

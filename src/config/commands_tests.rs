@@ -595,6 +595,78 @@ fn flags_of_the_other_engine_are_refused() {
 }
 
 #[test]
+fn keys_of_a_scenario_for_the_other_engine_say_what_replaces_them() {
+    let told = |line: &str| match resolve_line(line) {
+        Ok(resolved) => resolved.notes.join("\n"),
+        Err(problems) => {
+            let lines = problems
+                .0
+                .iter()
+                .map(|problem| format!("{}; {}", problem.message, problem.help.join(" ")));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    };
+    assert_snapshot!(told("matrix-a --engine sglang"), @r"
+    `enable_prefix_caching` is a flag of vLLM, and SGLang serves; SGLang calls it disable_radix_cache: add --disable-radix-cache=false, which replaces this line, or write disable_radix_cache = false under [sglang] in its place
+    `gpu_memory_utilization` is a flag of vLLM, and SGLang serves; SGLang calls it mem_fraction_static (of vLLM all memory that it takes, of SGLang that of weights and KV pool alone): add --mem-fraction-static, which replaces this line, or write a mem_fraction_static under [sglang] in its place
+    `max_model_len` is a flag of vLLM, and SGLang serves; SGLang calls it context_length: add --context-length 8192, which replaces this line, or write context_length = 8192 under [sglang] in its place
+    `max_num_batched_tokens` is a flag of vLLM, and SGLang serves; SGLang calls it chunked_prefill_size: add --chunked-prefill-size 8192, which replaces this line, or write chunked_prefill_size = 8192 under [sglang] in its place
+    `max_num_seqs` is a flag of vLLM, and SGLang serves; SGLang calls it max_running_requests: add --max-running-requests 64, which replaces this line, or write max_running_requests = 64 under [sglang] in its place
+    ");
+    assert_snapshot!(told("prefix-lpm --engine vllm --max-num-seqs 32"), @r"
+    `max_total_tokens` is a flag of SGLang, and vLLM serves; vLLM calls it num_gpu_blocks_override (vLLM counts blocks, SGLang tokens): add --num-gpu-blocks-override, which replaces this line, or write a num_gpu_blocks_override under [engine] in its place
+    ");
+    let replaced = resolve_line("dp-router --engine sglang --context-length 8192").unwrap();
+    assert_eq!(replaced.scenario.engine.max_model_len(), 8192);
+    assert!(
+        replaced.notes.contains(
+            &"--context-length replaces the scenario's max_model_len, which is a flag of vLLM".to_string()
+        ),
+        "{:?}",
+        replaced.notes
+    );
+    // Spelt out, it names the version and is read again.
+    let spelt = crate::config::resolved_toml(&replaced);
+    assert!(
+        spelt.contains("profile = \"sglang@0.5.23\"") && !spelt.contains("max_model_len"),
+        "{spelt}"
+    );
+    let again = resolve(Document::parse("again.toml", &spelt).unwrap(), &FILES).unwrap();
+    assert_eq!(again.scenario.engine, replaced.scenario.engine);
+}
+
+#[test]
+fn a_share_that_leaves_a_step_no_memory_is_refused_and_the_nearest_is_named() {
+    let refused = |flags: &str| {
+        let problems = sglang(&format!("--engine sglang {flags}"))
+            .map(|_| ())
+            .unwrap_err();
+        assert!(problems.is_misfit(), "{problems}");
+        let problem = &problems.0[0];
+        format!("{}; {}", problem.message, problem.help.join(" "))
+    };
+    assert_snapshot!(refused("--mem-fraction-static 0.99999"), @"`--mem-fraction-static` leaves 1 MiB outside weights and KV pool, and a step of 8192 prompt tokens with the captured graphs needs about 1.7 GiB; smallest change that fits: --mem-fraction-static 0.978");
+    sglang("--engine sglang --mem-fraction-static 0.978").unwrap();
+    let low = refused("--mem-fraction-static 0.1");
+    let (_, changes) = low
+        .split_once("smallest change that fits: --mem-fraction-static ")
+        .unwrap();
+    let (least, usual) = changes.split_once("   |   --mem-fraction-static ").unwrap();
+    assert_eq!(usual, "0.828");
+    sglang(&format!("--engine sglang --mem-fraction-static {least}")).unwrap();
+    let below = least.parse::<f64>().unwrap() - 0.001;
+    sglang(&format!("--engine sglang --mem-fraction-static {below}")).unwrap_err();
+    let problems = sglang("--engine sglang --chunked-prefill-size 131072")
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        problems.contains("SGLang's own rule leaves no memory"),
+        "{problems}"
+    );
+}
+
+#[test]
 fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
     let line = "--gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --max-model-len 8192 --max_num_seqs=4 -tp 1 -tp 2' \
                 --bench-cmd 'vllm bench serve --request-rate 2 --goodput ttft:100 --num-prompts 50 --request-rate 3 --goodput tpot:50'";

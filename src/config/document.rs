@@ -107,6 +107,13 @@ impl Document {
         }
     }
 
+    /// Replaces a value by what it means; whoever gave it still gave it.
+    pub(super) fn spell_out(&mut self, key: &str, value: Value) {
+        if let Some(origin) = self.origin(key).cloned() {
+            self.put(key, value, origin);
+        }
+    }
+
     /// Removes a value.
     pub fn remove(&mut self, key: &str) {
         let (parent, last) = key.rsplit_once('.').unwrap_or(("", key));

@@ -53,6 +53,7 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
     match profile::find(asked) {
         Ok((profile, note)) => {
             judge.notes.extend(note);
+            judge.versioned(asked, &profile.profile);
             profile
         }
         Err((problem, help)) => {

@@ -89,9 +89,9 @@ fn parse(text: &str) -> Result<JitterLaw, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Experiment, Precision, simulate};
+    use crate::analysis::{Experiment, simulate};
     use crate::config::{Document, NoFiles, resolve};
-    use crate::metrics::{Records, SloLimits, Summary};
+    use crate::metrics::{Records, Summary};
 
     #[test]
     fn a_law_is_read_in_any_order_and_what_is_left_out_is_zero() {
@@ -110,12 +110,7 @@ mod tests {
                  [workload.lengths.fixed]\ninput_len = 128\noutput_len = 128\n"
             );
             let resolved = resolve(Document::parse("test", &text).unwrap(), &NoFiles).unwrap();
-            let experiment = Experiment {
-                slo: SloLimits::default(),
-                records: Records::None,
-                precision: Precision::default(),
-                stops_when_precise: false,
-            };
+            let experiment = Experiment::of_whole_run(Records::None);
             simulate(&resolved.scenario, &experiment, |_| true).result.whole
         };
         let (plain, none) = (run(""), run("step_jitter = \"cv=0\""));

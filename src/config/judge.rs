@@ -145,6 +145,14 @@ impl Judge {
         }
     }
 
+    /// Writes down which version a name without one meant: a scenario that is spelt out names it, because another release
+    /// of Plimsoll may ship a newer one.
+    pub(super) fn versioned(&mut self, asked: &str, found: &str) {
+        if !asked.contains('@') {
+            self.document.spell_out("engine.profile", found.into());
+        }
+    }
+
     /// Writes down a value that nobody gave, and why it is so.
     pub(super) fn assume(&mut self, key: &str, value: impl Clone + Display + Into<Value>, source: Source) {
         self.provenance.push(Provenance {

@@ -11,9 +11,9 @@ use super::judge::Judge;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
+use crate::cost::Trust;
 use crate::cost::calibration::{self, Calibration};
 use crate::cost::roofline::{Placement, RooflineCost};
-use crate::cost::{StepCost, Trust};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
@@ -248,9 +248,8 @@ pub(super) fn build(
         engine: name.to_string(),
         typical_context: context,
     };
-    let cost = match RooflineCost::new(device, model, &calibration.0, &placement) {
-        // Built once to learn that it can be, then for every run anew: each tabulates as it goes.
-        Ok(_) => factory(device, model, &calibration.0, &placement),
+    let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
+        Ok(maker) => Arc::new(maker),
         Err(error) => {
             judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
             return None;
@@ -266,26 +265,6 @@ pub(super) fn build(
         memory,
         trust: calibration.1,
         calibration: calibration.0,
-    })
-}
-
-fn factory(
-    device: &Device,
-    model: &ModelShape,
-    calibration: &Calibration,
-    placement: &Placement,
-) -> CostFactory {
-    let parts = (
-        device.clone(),
-        model.clone(),
-        calibration.clone(),
-        placement.clone(),
-    );
-    Arc::new(move || {
-        let (device, model, calibration, placement) = &parts;
-        let cost = RooflineCost::new(device, model, calibration, placement);
-        let cost: Box<dyn StepCost> = Box::new(cost.expect("it was built from the same parts before"));
-        cost
     })
 }
 
@@ -329,12 +308,7 @@ fn plan(
         }
         _ => "cluster.gpu",
     };
-    let mut text = misfit.to_string();
-    if flags.engine() == "sglang" {
-        text = text
-            .replace("--gpu-memory-utilization", "--mem-fraction-static")
-            .replace("gpu_memory_utilization", "mem_fraction_static");
-    }
+    let text = misfit.to_string();
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     let cell = judge.document.swept(&["cluster.", "model.", "engine."]);

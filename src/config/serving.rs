@@ -9,7 +9,7 @@ use super::sglang::{self, SglangFlags};
 use super::{engine, formats};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::roofline::{CudagraphMode, Graphs};
-use crate::engine::memory::{MemoryOptions, MemoryPlan};
+use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
@@ -170,6 +170,7 @@ fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> Me
         tensor_parallel,
         pipeline_parallel: 1,
         gpu_memory_utilization: flags.gpu_memory_utilization,
+        budget: Budget::vllm(flags.profile.defaults.gpu_memory_utilization),
         kv_dtype,
         block_size: flags.config.block_size,
         max_num_batched_tokens: flags.max_num_batched_tokens,

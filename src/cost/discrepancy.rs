@@ -18,7 +18,7 @@ use super::roofline::Placement;
 use super::uncertainty::key;
 use crate::hardware::Device;
 use crate::model::ModelShape;
-use crate::stats::student_t;
+use crate::stats::{Z_90, student_t};
 
 /// σ of ln(request delay) before any server was seen, and, as long as only one was, of the next one: what a front end
 /// adds differs between machines, HTTP stacks and clients by a factor of e either way.
@@ -34,9 +34,6 @@ pub const UNSEEN_CARD: f64 = 0.08;
 
 /// Runs of one server repeat within 2 to 3 %, whatever is known about it.
 pub const REPEAT_SIGMA: f64 = 0.03;
-
-/// The normal law's central 90 %.
-const Z_90: f64 = 1.645;
 
 impl Calibration {
     /// σ of ln(time) of whole steps on this card with these weights.

@@ -42,6 +42,15 @@ impl EngineSpec {
         }
     }
 
+    /// The engine without its version.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            EngineSpec::Vllm(_) => "vllm",
+            EngineSpec::Sglang(_) => "sglang",
+        }
+    }
+
     /// Name and version, `vllm@0.33`.
     #[must_use]
     pub fn profile(&self) -> &str {

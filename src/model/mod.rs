@@ -14,7 +14,7 @@ mod registry;
 pub use hf_config::ModelError;
 pub use matrices::{Matrix, Precision, Sharding};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
-pub use registry::{UnknownModel, find, names};
+pub use registry::{UnknownModel, find, is_same_name, names};
 
 use crate::units::Bytes;
 

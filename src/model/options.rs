@@ -102,12 +102,6 @@ impl ModelShape {
         };
         ModelShape { quantization, ..self }
     }
-
-    /// The same shape with unquantized weights and activations in another format.
-    #[must_use]
-    pub fn with_dtype(self, dtype: Dtype) -> ModelShape {
-        ModelShape { dtype, ..self }
-    }
 }
 
 impl Dtype {

@@ -355,7 +355,7 @@ pub fn sentinels() -> [Point; 2] {
 }
 
 fn with_sentinels(mut points: Vec<Point>) -> Vec<Point> {
-    // The middle by time: after the points without which there is no file.
+    // The middle by number, which the points without which there is no file have come before.
     let middle = points.len() / 2;
     let tail = points.split_off(middle);
     let sentinels = sentinels();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::figures::significant;
 use super::tables::{Column, table};
 use crate::calibrate::Calibrated;
 use crate::calibrate::doubts::doubts;
@@ -142,7 +143,7 @@ fn blocks(fitted: &Calibrated, evidence: &Evidence) -> String {
             _ => "–".to_owned(),
         };
         let interval = |(name, [low, high]): (&String, &[f64; 2])| {
-            format!("{name} {} to {}", figures(*low), figures(*high))
+            format!("{name} {} to {}", significant(*low), significant(*high))
         };
         let mut parameters: Vec<String> = block.interval_90.iter().map(interval).collect();
         parameters.extend(form(name));
@@ -173,17 +174,12 @@ fn runs(evidence: &Evidence) -> String {
         vec![
             run.run.clone(),
             run.figure.clone(),
-            figures(run.measured),
-            figures(run.predicted),
+            significant(run.measured),
+            significant(run.predicted),
             format!("{:+.1}", 100.0 * run.error()),
         ]
     };
     table(&columns, &evidence.runs.iter().map(row).collect::<Vec<_>>())
-}
-
-/// Three significant figures.
-fn figures(value: f64) -> String {
-    super::figures::significant(value)
 }
 
 /// Everything, as one object.

@@ -18,6 +18,11 @@ pub fn answer(comparisons: &[Comparison]) -> String {
     let most = moved
         .iter()
         .max_by(|a, b| a.1.change().abs().total_cmp(&b.1.change().abs()));
+    if let Some(nothing) = comparisons.iter().find_map(|one| one.nothing.as_deref())
+        && comparisons.iter().all(|one| one.nothing.is_some())
+    {
+        return format!("nothing to compare: {nothing}");
+    }
     let Some((comparison, figure)) = most else {
         return "nothing moved by more than chance".to_owned();
     };
@@ -55,6 +60,14 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
         lines.push(String::new());
         if comparisons.len() > 1 {
             lines.push(format!("{} against {}", comparison.places.0, comparison.places.1));
+        }
+        if let Some(nothing) = &comparison.nothing {
+            if comparisons.len() > 1 {
+                lines.push(format!("nothing to compare: {nothing}"));
+            } else {
+                lines.pop();
+            }
+            continue;
         }
         lines.push(format!(
             "{:<22}{:>12}{:>12}{:>10}{:>10}",
@@ -124,5 +137,6 @@ fn pair(comparison: &Comparison) -> Value {
         "measured": comparison.places.1,
         "figures": figures.collect::<Vec<Value>>(),
         "causes": causes.collect::<Vec<Value>>(),
+        "nothing_to_compare": comparison.nothing,
     })
 }

@@ -1,26 +1,21 @@
 //! Numbers for people: three significant figures and a unit. Files keep full precision and never come here.
 
-/// Three significant figures, thousands grouped: `0.0123`, `7.41`, `24.2`, `412`, `1,280`.
+/// A share below it is named by this bound, in per cent: nobody decides on its digits.
+const LEAST_PERCENT: f64 = 1e-4;
+
+/// Three significant figures, thousands grouped: `0.0123`, `7.41`, `24.2`, `412`, `1,280`; `1.2e-12` where zeros would
+/// hide the figures. What has no bound is said in words.
 #[must_use]
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
-        return if value.is_nan() {
-            "–".into()
-        } else if value > 0.0 {
-            "inf".into()
-        } else {
-            "-inf".into()
-        };
+        return if value.is_nan() { "–" } else { "not bounded" }.into();
     }
-    let rounded = round_to_three(value);
-    if rounded == 0.0 {
-        return "0".into();
+    let plain = crate::quantity::significant(value);
+    if plain.contains('e') {
+        return plain;
     }
-    let magnitude = rounded.abs().log10().floor() as i32;
-    let decimals = (2 - magnitude).clamp(0, 9) as usize;
-    let digits = format!("{:.decimals$}", rounded.abs());
+    let (sign, digits) = plain.split_at(usize::from(plain.starts_with('-')));
     let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
-    let sign = if rounded < 0.0 { "-" } else { "" };
     format!("{sign}{}{fraction}", grouped(whole))
 }
 
@@ -50,7 +45,30 @@ pub fn percent(fraction: f64) -> String {
         // Three figures would round a share that is not whole up to 100 %.
         return format!("{:.2} %", (fraction * 1e4).floor() / 1e2);
     }
-    format!("{} %", significant(fraction * 100.0))
+    share(fraction * 100.0)
+}
+
+/// A relative error as a percentage with its sign: `+4.20 %`, `−0.880 %`.
+#[must_use]
+pub fn signed_percent(fraction: f64) -> String {
+    let sign = if fraction < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", share(100.0 * fraction.abs()))
+}
+
+fn share(percent: f64) -> String {
+    if !percent.is_finite() {
+        return significant(percent);
+    }
+    if percent != 0.0 && percent.abs() < LEAST_PERCENT {
+        return format!("<{LEAST_PERCENT} %");
+    }
+    format!("{} %", significant(percent))
+}
+
+/// A 95 % interval, or any other: `[22.9, 25.3]`, `[22.9, not bounded]`.
+#[must_use]
+pub fn interval(low: f64, high: f64) -> String {
+    format!("[{}, {}]", significant(low), significant(high))
 }
 
 /// Floating-point operations per second: `989 TFLOP/s`.
@@ -137,7 +155,8 @@ mod tests {
             (1279.6, "1,280"),
             (-1_234_567.0, "-1,230,000"),
             (f64::NAN, "–"),
-            (f64::INFINITY, "inf"),
+            (f64::INFINITY, "not bounded"),
+            (1.234e-12, "1.23e-12"),
         ] {
             assert_eq!(significant(value), expected);
         }
@@ -160,6 +179,11 @@ mod tests {
         assert_eq!(percent(0.99999), "99.99 %");
         assert_eq!(percent(0.15), "15.0 %");
         assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(3e-12), "<0.0001 %");
+        assert_eq!(percent(f64::INFINITY), "not bounded");
+        assert_eq!(signed_percent(-1e-11), "−<0.0001 %");
+        assert_eq!(signed_percent(0.0042), "+0.420 %");
+        assert_eq!(interval(22.9, f64::INFINITY), "[22.9, not bounded]");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::figures::{percent, significant, time};
 use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
+use super::words::EngineWords;
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic, fleet};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
@@ -34,6 +35,8 @@ pub struct KneeContext {
     pub sizing: Option<Sizing>,
     /// The rates are means of a load that changes on purpose (a trace, a day curve, a ramp).
     pub load_varies: bool,
+    /// What the engine calls its limits.
+    pub words: EngineWords,
 }
 
 impl KneeView {
@@ -53,6 +56,7 @@ impl KneeView {
             metadata,
             sizing,
             load_varies,
+            words,
         } = context;
         if load_varies && knee.saturation.is_some() {
             assumptions.push(
@@ -79,7 +83,7 @@ impl KneeView {
             promises,
             attainment,
             is_interrupted,
-            limited_by: limited_by(knee, load_varies),
+            limited_by: limited_by(knee, load_varies, words),
             trust,
             assumptions,
             sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
@@ -143,13 +147,13 @@ fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
 }
 
 /// What binds first, why, and which resource is pressed the hardest.
-fn limited_by(knee: &Knee, varies: bool) -> Option<String> {
+fn limited_by(knee: &Knee, varies: bool, words: EngineWords) -> Option<String> {
     if knee.within_slo.is_none() {
         return out_of_reach(knee);
     }
     let limiter = knee.limiter?;
     let Some(pressure) = pressure_at_knee(knee) else {
-        return Some(resource(limiter).into());
+        return Some(resource(limiter, words).into());
     };
     let highest = knee.points.last().filter(|point| point.is_within());
     let first = match (highest, knee.binding) {
@@ -158,7 +162,11 @@ fn limited_by(knee: &Knee, varies: bool) -> Option<String> {
             significant(highest.rate)
         ),
         (None, _) if knee.loss.is_some() => knee.loss.map(lost).unwrap_or_default(),
-        (None, Some(binding)) => binds(&binding, rate_of(knee, &binding), limiter, &pressure),
+        (None, Some(binding)) => {
+            let at = rate_of(knee, &binding)
+                .map_or(String::new(), |rate| format!(" at {} req/s", significant(rate)));
+            binds(&binding, &at, &why_late(&binding, limiter, &pressure, words))
+        }
         (None, None) if varies => format!(
             "saturation: what is served falls behind before any promise is seen to break (the engine is busy {} of the time)",
             percent(pressure.busy)
@@ -169,11 +177,12 @@ fn limited_by(knee: &Knee, varies: bool) -> Option<String> {
         ),
     };
     Some(format!(
-        "{first}. Hardest pressed is {} (compute {} of roof, bandwidth {}, host {} of step time, KV blocks {} at most)",
-        resource(limiter),
+        "{first}. Hardest pressed is {} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
+        resource(limiter, words),
         percent(pressure.compute),
         percent(pressure.bandwidth),
         percent(pressure.host),
+        words.pool_share,
         percent(pressure.kv_blocks)
     ))
 }
@@ -240,28 +249,7 @@ fn statistic(statistic: Statistic) -> String {
 }
 
 /// The promise that breaks first, and what its latency is spent on.
-fn binds(binding: &Binding, rate: Option<f64>, limiter: Limiter, pressure: &Pressure) -> String {
-    let at = rate.map_or(String::new(), |rate| format!(" at {} req/s", significant(rate)));
-    let steps = format!(
-        "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too, and the engine is busy {} \
-         of the time",
-        significant(pressure.batch),
-        percent(pressure.mixed),
-        percent(pressure.busy)
-    );
-    let why = match (limiter, binding.queue) {
-        (Limiter::KvBlocks, _) if pressure.preemptions > 0.001 => {
-            "sequences lose their KV blocks and are computed again".to_owned()
-        }
-        (Limiter::KvBlocks, _) => "requests wait for KV blocks".to_owned(),
-        (Limiter::MaxNumSeqs, _) => "requests wait for a place among max_num_seqs".to_owned(),
-        (Limiter::TokenBudget, _) => "prompts wait for room in max_num_batched_tokens".to_owned(),
-        (_, Some(queue)) if binding.metric == Metric::Ttft => format!(
-            "{} of it is the wait for a first step, the rest the prompt's own steps; {steps}",
-            percent(queue)
-        ),
-        _ => steps,
-    };
+fn binds(binding: &Binding, at: &str, why: &str) -> String {
     format!(
         "{} {}, which reaches its limit first ({} of {}{at}): {why}",
         binding.metric.name().to_uppercase(),
@@ -271,13 +259,35 @@ fn binds(binding: &Binding, rate: Option<f64>, limiter: Limiter, pressure: &Pres
     )
 }
 
-fn resource(limiter: Limiter) -> &'static str {
+/// What the latency of a promise that breaks is spent on.
+fn why_late(binding: &Binding, limiter: Limiter, pressure: &Pressure, words: EngineWords) -> String {
+    let steps = format!(
+        "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too, and the engine is busy {} \
+         of the time",
+        significant(pressure.batch),
+        percent(pressure.mixed),
+        percent(pressure.busy)
+    );
+    match (limiter, binding.queue) {
+        (Limiter::KvBlocks, _) if pressure.preemptions > 0.001 => words.preempted.to_owned(),
+        (Limiter::KvBlocks, _) => format!("requests wait for room in {}", words.pool),
+        (Limiter::MaxNumSeqs, _) => format!("requests wait for a place among {}", words.running),
+        (Limiter::TokenBudget, _) => format!("prompts wait for room in {}", words.prompt_tokens),
+        (_, Some(queue)) if binding.metric == Metric::Ttft => format!(
+            "{} of it is the wait for a first step, the rest the prompt's own steps; {steps}",
+            percent(queue)
+        ),
+        _ => steps,
+    }
+}
+
+fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
     match limiter {
         Limiter::PrefillCompute => "compute",
         Limiter::HbmBandwidth => "memory bandwidth",
-        Limiter::KvBlocks => "the pool of KV blocks",
-        Limiter::MaxNumSeqs => "max_num_seqs",
-        Limiter::TokenBudget => "max_num_batched_tokens",
+        Limiter::KvBlocks => words.pool,
+        Limiter::MaxNumSeqs => words.running,
+        Limiter::TokenBudget => words.prompt_tokens,
         Limiter::Host => "the host",
     }
 }
@@ -286,6 +296,7 @@ fn resource(limiter: Limiter) -> &'static str {
 mod tests {
     use super::*;
     use crate::analysis::{Estimate, Verdict};
+    use crate::config::{Document, NoFiles, resolve};
 
     fn tried(rate: f64, verdict: Verdict) -> Point {
         Point {
@@ -363,6 +374,44 @@ mod tests {
         );
         assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
         assert_eq!(view.assumptions.len(), 1, "an unfinished search says so");
+    }
+
+    #[test]
+    fn an_engine_s_limits_have_its_own_names() {
+        let document = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nprofile = \"sglang\"\n\
+                        [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";
+        let resolved = resolve(Document::parse("test.toml", document).unwrap(), &NoFiles).unwrap();
+        let sglang = EngineWords::of(&resolved.scenario.engine);
+        let binding = Binding {
+            metric: Metric::Ttft,
+            statistic: Statistic::Quantile(0.99),
+            value_s: 0.48,
+            limit_s: 0.5,
+            queue: Some(0.8),
+        };
+        let check = |limiter, ours: &str, theirs: &str| {
+            let said = |words| {
+                let late = why_late(&binding, limiter, &Pressure::default(), words);
+                format!("{late}; {}", resource(limiter, words))
+            };
+            let (vllm, sglang) = (said(EngineWords::default()), said(sglang));
+            assert!(vllm.matches(ours).count() == 2, "{vllm}");
+            assert!(
+                sglang.matches(theirs).count() == 2 && !sglang.contains(ours),
+                "{sglang}"
+            );
+        };
+        check(Limiter::MaxNumSeqs, "max_num_seqs", "--max-running-requests");
+        check(
+            Limiter::TokenBudget,
+            "max_num_batched_tokens",
+            "--chunked-prefill-size",
+        );
+        check(
+            Limiter::KvBlocks,
+            "KV blocks",
+            "the token pool (--mem-fraction-static)",
+        );
     }
 
     #[test]

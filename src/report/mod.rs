@@ -7,12 +7,14 @@ pub mod audited;
 pub mod calibrated;
 pub mod chart;
 pub mod compared;
+pub mod conformed;
 pub mod csv;
 pub mod diffed;
 pub mod figures;
 pub mod json;
 mod knee_view;
 pub mod md;
+mod page;
 mod sparkline;
 pub mod sweep;
 pub(crate) mod tables;
@@ -25,15 +27,18 @@ pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;
 mod views;
+mod words;
 
 pub use figures::counted;
 pub use knee_view::KneeContext;
+pub(crate) use page::wrapped;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
     Interrupted, KneePoint, KneeView, Limit, Promise, Quantiles, RampUp, ResultMeta, Sizing, Style,
     Utilisation, trust_mark, trust_word, verdict_word,
 };
+pub use words::EngineWords;
 
 #[cfg(test)]
 mod fixtures;

@@ -3,15 +3,19 @@
 use super::figures::{significant, time};
 use super::views::KneeView;
 
-/// Columns of the curve.
-const COLUMNS: usize = 64;
+/// Most columns of the curve, and the fewest that show one.
+const COLUMNS: (usize, usize) = (64, 20);
+/// Columns beside the curve: names on its left, the limit's name and the axis's unit on its right.
+const BESIDE: usize = 27;
 /// Lines of the curve, eight levels each.
 const LINES: usize = 4;
 const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Draws the quoted part of the curve, the objective and the knee; empty where nothing can be quoted.
+/// Within `width` columns in all.
 #[must_use]
-pub fn sparkline(view: &KneeView) -> String {
+pub fn sparkline(view: &KneeView, width: usize) -> String {
+    let columns = width.saturating_sub(BESIDE).clamp(COLUMNS.1, COLUMNS.0);
     let quoted: Vec<(f64, f64)> = view
         .points
         .iter()
@@ -23,11 +27,11 @@ pub fn sparkline(view: &KneeView) -> String {
         .iter()
         .find(|limit| limit.metric == "ttft")
         .map(|limit| limit.limit_s);
-    let Some(scale) = Scale::new(view, &quoted, limit) else {
+    let Some(scale) = Scale::new(view, &quoted, limit, columns) else {
         return String::new();
     };
 
-    let heights: Vec<Option<f64>> = (0..COLUMNS)
+    let heights: Vec<Option<f64>> = (0..columns)
         .map(|column| scale.height_at(column, &quoted))
         .collect();
     let knee = view.knee.map(|knee| scale.column(knee.value));
@@ -68,8 +72,8 @@ fn cell(height: Option<f64>, line: usize, at_knee: bool, at_limit: bool) -> char
 
 /// The axis of rates: a mark under the knee, numbers at the ends and at the knee where they fit.
 fn foot(scale: &Scale, view: &KneeView, knee: Option<usize>) -> String {
-    let mut axis: Vec<char> = vec!['─'; COLUMNS];
-    let mut numbers: Vec<char> = vec![' '; COLUMNS + 8];
+    let mut axis: Vec<char> = vec!['─'; scale.columns];
+    let mut numbers: Vec<char> = vec![' '; scale.columns + 8];
     let mut write = |column: usize, text: &str| {
         let start = column.saturating_sub(text.chars().count() / 2);
         let place = start..start + text.chars().count();
@@ -85,7 +89,7 @@ fn foot(scale: &Scale, view: &KneeView, knee: Option<usize>) -> String {
         axis[column] = '▲';
         write(column, &significant(estimate.value));
     }
-    write(COLUMNS - 1, &significant(scale.rate_max));
+    write(scale.columns - 1, &significant(scale.rate_max));
     let axis: String = axis.into_iter().collect();
     let numbers: String = numbers.into_iter().collect();
     format!(" {:>9} └{axis} req/s\n {:>9}  {}\n", "", "", numbers.trim_end())
@@ -93,13 +97,14 @@ fn foot(scale: &Scale, view: &KneeView, knee: Option<usize>) -> String {
 
 /// Rates over columns, logarithms of seconds over lines.
 struct Scale {
+    columns: usize,
     rate_max: f64,
     low: f64,
     high: f64,
 }
 
 impl Scale {
-    fn new(view: &KneeView, quoted: &[(f64, f64)], limit: Option<f64>) -> Option<Scale> {
+    fn new(view: &KneeView, quoted: &[(f64, f64)], limit: Option<f64>, columns: usize) -> Option<Scale> {
         quoted.first()?;
         let rate_max = view
             .points
@@ -111,6 +116,7 @@ impl Scale {
         let high = seconds().fold(0.0, f64::max);
         // The lowest value stands an eighth of a line high, so that it is seen.
         (rate_max > 0.0).then(|| Scale {
+            columns,
             rate_max,
             low: low / 1.3,
             high: high.max(low * 1.3) * 1.05,
@@ -118,7 +124,7 @@ impl Scale {
     }
 
     fn column(&self, rate: f64) -> usize {
-        ((rate / self.rate_max * (COLUMNS - 1) as f64).round() as usize).min(COLUMNS - 1)
+        ((rate / self.rate_max * (self.columns - 1) as f64).round() as usize).min(self.columns - 1)
     }
 
     /// Height in lines.
@@ -131,7 +137,7 @@ impl Scale {
         if let Some((_, seconds)) = quoted.iter().rev().find(|(rate, _)| self.column(*rate) == column) {
             return Some(self.height(*seconds));
         }
-        let rate = column as f64 * self.rate_max / (COLUMNS - 1) as f64;
+        let rate = column as f64 * self.rate_max / (self.columns - 1) as f64;
         let pair = quoted
             .windows(2)
             .find(|pair| pair[0].0 <= rate && rate <= pair[1].0)?;

@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::figures::{counted, percent, significant, time};
-use super::tables::{Column, markdown, table_within};
+use super::page::{panels, wrapped};
+use super::tables::{Column, markdown, table};
 use crate::sweep::{self, Best, Candidate};
 
 /// One run of a sweep.
@@ -89,11 +90,15 @@ impl SweepRow<'_> {
     }
 }
 
-/// Writes the table; cells are folded where it is wider than `width` columns.
+/// Writes the table; where it is wider than `width` columns it is told in several, each with the axes.
 #[must_use]
 pub fn text(rows: &[SweepRow<'_>], width: Option<usize>) -> String {
     let (columns, cells) = cells(rows);
-    format!("{}\n{}", answer(rows), table_within(&columns, &cells, width))
+    let Some(width) = width else {
+        return format!("{}\n{}", answer(rows), table(&columns, &cells));
+    };
+    let axes = rows.first().map_or(0, |row| row.settings.len());
+    wrapped("", "  ", &answer(rows), width) + &panels(&columns, &cells, axes, width)
 }
 
 /// Writes the table in Markdown.
@@ -326,11 +331,9 @@ mod tests {
             "request-rate,output_throughput,verdict\n2,,not_run\n4,12.5,stable\n"
         );
         let table = text(&rows, Some(60));
-        assert!(
-            table.starts_with(
-                "INTERRUPTED: 1 of 2 runs finished; most output 12.5 tok/s at request-rate = 4\n"
-            )
-        );
+        assert!(table.starts_with(
+            "INTERRUPTED: 1 of 2 runs finished; most output 12.5 tok/s at\n  request-rate = 4\n"
+        ));
         assert!(
             table.lines().skip(1).all(|line| line.chars().count() <= 60),
             "{table}"

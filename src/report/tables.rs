@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle};
 
 /// A column's head and the side its cells lean to.
+#[derive(Clone)]
 pub(crate) struct Column {
     head: String,
     alignment: CellAlignment,
@@ -74,6 +75,10 @@ pub(crate) fn markdown(columns: &[Column], rows: &[Vec<String>]) -> String {
 }
 
 impl Column {
+    pub(super) fn head_width(&self) -> usize {
+        self.head.chars().count()
+    }
+
     fn leans_right(&self) -> bool {
         self.alignment == CellAlignment::Right
     }

@@ -5,7 +5,8 @@
 
 use std::fmt::Write;
 
-use super::figures::{count, counted, percent, significant, time};
+use super::figures::{count, counted, percent, signed_percent, significant, time};
+use super::page::Page;
 use super::text_latency::{interval, latencies};
 use super::text_replicas;
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
@@ -13,8 +14,6 @@ use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
 
-/// Longest line in columns.
-pub const WIDTH: usize = 100;
 /// Share of requests turned away from which a reader must know before any latency.
 const LOST_SHARE: f64 = 0.01;
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
@@ -23,23 +22,24 @@ const LITTLE_TOLERANCE: f64 = 1e-6;
 /// Writes the report of one run.
 #[must_use]
 pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
-    let mut text = String::new();
+    let mut page = Page::new(style);
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
     let below = if result.steady.is_some() && !result.intervals.is_empty() {
         "  (95 % below)"
     } else {
         ""
     };
-    push(
-        &mut text,
-        &paint(&format!("{}{below}", answer(result, meta)), result.verdict, style),
-    );
-    caveats(&mut text, result, meta);
-    text.push('\n');
-    text.push_str(&latencies(result, shown, meta));
-    text.push('\n');
-    facts(&mut text, result, shown, meta);
-    text
+    page.answer(&paint(
+        &format!("{}{below}", answer(result, meta)),
+        result.verdict,
+        style,
+    ));
+    caveats(&mut page, result, meta);
+    page.line("");
+    latencies(&mut page, result, shown, meta);
+    page.line("");
+    facts(&mut page, result, shown, meta);
+    page.into_text()
 }
 
 /// The first line: what a reader who reads no further must know. A run that was stopped, and requests that were turned
@@ -169,17 +169,17 @@ fn paint(line: &str, verdict: Verdict, style: Style) -> String {
 }
 
 /// Reasons of the verdict, broken laws, flags without effect, defaults that were assumed.
-fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
-    listed(text, "why", &result.reasons);
-    listed(text, "BUG, conservation violated", &result.violations);
-    listed(text, "ignored", &meta.ignored);
+fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
+    page.listed("why", &result.reasons);
+    page.listed("BUG, conservation violated", &result.violations);
+    page.listed("ignored", &meta.ignored);
     if !meta.trust.is_empty() {
         let marks: Vec<String> = meta
             .trust
             .iter()
             .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
             .collect();
-        listed(text, "trust", &[marks.join("   ")]);
+        page.listed("trust", &[marks.join("   ")]);
     }
     // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
     if let Some(model) = meta
@@ -187,9 +187,9 @@ fn caveats(text: &mut String, result: &RunResult, meta: &ResultMeta) {
         .as_ref()
         .filter(|_| result.whole.completed > 0)
     {
-        listed(text, "model ±", &[model_interval(model)]);
+        page.listed("model ±", &[model_interval(model)]);
     }
-    assumed(text, &meta.assumptions);
+    assumed(page, &meta.assumptions);
 }
 
 /// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
@@ -203,7 +203,11 @@ fn model_interval(model: &ModelInterval) -> String {
             "mean_e2el_ms" => "E2EL",
             _ => "tok/s",
         };
-        format!("{name} −{} to +{}", percent(1.0 - down), percent(up - 1.0))
+        format!(
+            "{name} {} to {}",
+            signed_percent(down - 1.0),
+            signed_percent(up - 1.0)
+        )
     };
     let figures: Vec<String> = model.figures.iter().map(figure).collect();
     let tpot = model.figures.iter().find(|figure| figure.name == "mean_tpot_ms");
@@ -215,39 +219,16 @@ fn model_interval(model: &ModelInterval) -> String {
 }
 
 /// Values that nobody gave, in as few lines as they need.
-pub(super) fn assumed(text: &mut String, assumptions: &[String]) {
+pub(super) fn assumed(page: &mut Page, assumptions: &[String]) {
     if !assumptions.is_empty() {
-        listed(text, "assumed", &[assumptions.join(" · ")]);
-    }
-}
-
-/// A name and its sentences, wrapped with a hanging indent.
-pub(super) fn listed(text: &mut String, name: &str, sentences: &[String]) {
-    const INDENT: &str = "              ";
-    for (index, sentence) in sentences.iter().enumerate() {
-        let lead = if index == 0 {
-            format!("  {name:<10}  ")
-        } else {
-            INDENT.into()
-        };
-        let mut line = lead;
-        for word in sentence.split(' ') {
-            if line.chars().count() + word.chars().count() > WIDTH && !line.trim().is_empty() {
-                push(text, &line);
-                line = INDENT.into();
-            }
-            line.push_str(word);
-            line.push(' ');
-        }
-        push(text, &line);
+        page.listed("assumed", &[assumptions.join(" · ")]);
     }
 }
 
 /// Throughput, state, cache, utilisation and audits, a line each; a line without content is not printed.
-fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
+fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let seconds = shown.duration_s;
-    fact(
-        text,
+    page.fact(
         "throughput",
         &format!(
             "{} req/s · {} prompt tok/s · {} output tok/s (peak {})",
@@ -257,11 +238,10 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
             significant(result.whole.max_output_tokens_per_s),
         ),
     );
-    requests(text, &result.whole);
-    goodput(text, shown, meta);
+    requests(page, &result.whole);
+    goodput(page, shown, meta);
     let state = &shown.occupancy;
-    fact(
-        text,
+    page.fact(
         "occupancy",
         &format!(
             "{} running (max {}) · {} waiting (max {}) · KV {} (max {}) · busy {}",
@@ -275,17 +255,17 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
         ),
     );
     if let Some(replicas) = text_replicas::replicas(result) {
-        fact(text, "replicas", &replicas);
+        page.fact("replicas", &replicas);
     }
-    cache(text, shown);
+    cache(page, shown);
     if let Some(machine) = machine(shown, meta) {
-        fact(text, "machine", &machine);
+        page.fact("machine", &machine);
     }
-    little(text, result);
-    fact(text, "simulated", &subject(meta));
+    little(page, result);
+    page.fact("simulated", &subject(meta));
 }
 
-fn requests(text: &mut String, whole: &Summary) {
+fn requests(page: &mut Page, whole: &Summary) {
     let others = [
         ("refused", whole.rejected),
         ("timed out", whole.timed_out),
@@ -300,8 +280,7 @@ fn requests(text: &mut String, whole: &Summary) {
                 let _ = write!(line, " · {} {name}", count(*number));
                 line
             });
-    fact(
-        text,
+    page.fact(
         "requests",
         &format!(
             "{} sent · {} completed{others}",
@@ -311,7 +290,7 @@ fn requests(text: &mut String, whole: &Summary) {
     );
 }
 
-fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
+fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
     let Some(good) = shown.good else { return };
     let limits: Vec<String> = meta
         .goodput
@@ -324,8 +303,7 @@ fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
     } else {
         0.0
     };
-    fact(
-        text,
+    page.fact(
         "goodput",
         &format!(
             "{} req/s, {} of requests ({})",
@@ -336,7 +314,7 @@ fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
     );
 }
 
-fn cache(text: &mut String, shown: &Summary) {
+fn cache(page: &mut Page, shown: &Summary) {
     let mut parts = Vec::new();
     if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
         let share = shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64;
@@ -353,12 +331,12 @@ fn cache(text: &mut String, shown: &Summary) {
         ));
     }
     if !parts.is_empty() {
-        fact(text, "cache", &parts.join(" · "));
+        page.fact("cache", &parts.join(" · "));
     }
 }
 
 /// L from the area under N(t) against λW from each request's times.
-fn little(text: &mut String, result: &RunResult) {
+fn little(page: &mut Page, result: &RunResult) {
     let check = |name: &str, check: &LittleCheck| {
         let product = check.lambda * check.w;
         let agrees = (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product);
@@ -375,7 +353,7 @@ fn little(text: &mut String, result: &RunResult) {
         check("waiting", &audit.waiting),
         check("running", &audit.running),
     ];
-    fact(text, "L = λW", &checks.join(" · "));
+    page.fact("L = λW", &checks.join(" · "));
 }
 
 /// What was simulated: model, machines, engine, calibration, seed.
@@ -410,10 +388,6 @@ fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
     ))
 }
 
-fn fact(text: &mut String, name: &str, sentence: &str) {
-    listed(text, name, &[sentence.to_string()]);
-}
-
 fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
         number as f64 / seconds
@@ -422,16 +396,12 @@ fn per_second(number: u64, seconds: f64) -> f64 {
     }
 }
 
-fn push(text: &mut String, line: &str) {
-    text.push_str(line.trim_end());
-    text.push('\n');
-}
-
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
 
     use super::super::fixtures;
+    use super::super::page::WIDTH;
     use super::super::views::Interrupted;
     use super::*;
     use crate::analysis::Estimate;
@@ -575,7 +545,17 @@ mod tests {
             let longest = plain.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(longest.chars().count() <= WIDTH, "{longest}");
             assert!(!plain.contains('\u{1b}'));
-            assert!(run(&result, &meta, Style { color: true }).starts_with("\u{1b}[1;3"));
+            assert!(
+                run(
+                    &result,
+                    &meta,
+                    Style {
+                        color: true,
+                        ..Style::default()
+                    }
+                )
+                .starts_with("\u{1b}[1;3")
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
 
-use super::figures::{percent, significant, time};
+use super::figures::{interval, percent, signed_percent, significant, time};
+use super::page::Page;
 use super::sparkline::sparkline;
-use super::tables::{Column, markdown, table};
+use super::tables::{Column, markdown};
 use super::text_sizing;
 use super::views::{KneePoint, KneeView, Promise, Quantiles, Style, trust_mark, trust_word};
 use crate::analysis::{Estimate, Verdict};
@@ -11,15 +12,17 @@ use crate::calibrate::interval::FigureInterval;
 /// Writes a knee search.
 #[must_use]
 pub fn knee(view: &KneeView, style: Style) -> String {
-    let mut text = first_lines(view, style);
-    text.push('\n');
+    let mut page = Page::new(style);
+    first_lines(&mut page, view, style);
+    page.line("");
     let (columns, rows) = cells(view);
-    text.push_str(&table(&columns, &rows));
+    page.table(&columns, &rows, 1);
     if view.points.iter().any(|point| point.ttft.is_some()) {
-        text.push('\n');
-        text.push_str(&sparkline(view));
+        page.line("");
+        let curve = sparkline(view, page.width());
+        page.block(&curve);
     }
-    text
+    page.into_text()
 }
 
 /// The table of a knee search in Markdown, under its answer.
@@ -70,24 +73,26 @@ fn found(view: &KneeView) -> String {
     .to_string()
 }
 
-fn first_lines(view: &KneeView, style: Style) -> String {
+fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     let code = if view.knee.is_some() && !view.is_interrupted {
         32
     } else {
         31
     };
     let coloured = |line: String| match style.color {
-        true => format!("\u{1b}[1;{code}m{line}\u{1b}[0m\n"),
-        false => format!("{line}\n"),
+        true => format!("\u{1b}[1;{code}m{line}\u{1b}[0m"),
+        false => line,
     };
-    let sized = view.sizing.as_ref().and_then(text_sizing::headline);
-    let mut text = sized.map_or(String::new(), coloured) + &coloured(answer(view));
+    if let Some(sized) = view.sizing.as_ref().and_then(text_sizing::headline) {
+        page.answer(&coloured(sized));
+    }
+    page.answer(&coloured(answer(view)));
     let qualified = view
         .sizing
         .as_ref()
         .map(|sizing| text_sizing::lines(sizing, view.is_interrupted));
     for (name, sentence) in qualified.into_iter().flatten() {
-        super::text::listed(&mut text, name, &[sentence]);
+        page.listed(name, &[sentence]);
     }
     let limits: Vec<String> = view
         .limits
@@ -104,10 +109,10 @@ fn first_lines(view: &KneeView, style: Style) -> String {
     }
     asked.extend(view.promises.iter().map(promise));
     if !asked.is_empty() {
-        text += &format!("  SLO         {}\n", asked.join(", "));
+        page.fact("SLO", &asked.join(", "));
     }
     if let Some(limited_by) = &view.limited_by {
-        super::text::listed(&mut text, "limited by", std::slice::from_ref(limited_by));
+        page.fact("limited by", limited_by);
     }
     let marks: Vec<String> = view
         .trust
@@ -115,13 +120,12 @@ fn first_lines(view: &KneeView, style: Style) -> String {
         .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
         .collect();
     if !marks.is_empty() {
-        super::text::listed(&mut text, "trust", &[marks.join("   ")]);
+        page.fact("trust", &marks.join("   "));
     }
     if let Some(model) = &view.model {
-        text += &format!("  model ±     {}\n", model_interval(model));
+        page.fact("model ±", &model_interval(model));
     }
-    super::text::assumed(&mut text, &view.assumptions);
-    text
+    super::text::assumed(page, &view.assumptions);
 }
 
 /// `ITL p99 ≤ 50.0 ms`.
@@ -151,9 +155,9 @@ fn model_interval(model: &FigureInterval) -> String {
         format!(", mostly by {}", component.name().replace('_', " "))
     });
     format!(
-        "knee −{} to +{}, 90 %{mostly}",
-        percent(1.0 - down),
-        percent(up - 1.0)
+        "knee {} to {}, 90 %{mostly}",
+        signed_percent(down - 1.0),
+        signed_percent(up - 1.0)
     )
 }
 
@@ -240,7 +244,7 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
 }
 
 fn bounds(estimate: &Estimate) -> String {
-    format!("[{}, {}]", significant(estimate.low), significant(estimate.high))
+    interval(estimate.low, estimate.high)
 }
 
 #[cfg(test)]

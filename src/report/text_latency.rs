@@ -1,7 +1,8 @@
 //! The latency tables of the run report: one row a metric, moments and percentiles, and their intervals.
 
 use super::figures::{counted, significant, time};
-use super::tables::{Column, table};
+use super::page::Page;
+use super::tables::Column;
 use super::views::ResultMeta;
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::metrics::{Distribution, Summary};
@@ -10,7 +11,7 @@ use crate::metrics::{Distribution, Summary};
 const PERCENTILES_PER_TABLE: usize = 5;
 
 /// The tables of latencies under a line that says of which stretch they are.
-pub(super) fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> String {
+pub(super) fn latencies(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let mut points = vec![50.0, 90.0, 95.0, 99.0];
     points.extend(
         meta.percentiles
@@ -44,20 +45,19 @@ pub(super) fn latencies(result: &RunResult, shown: &Summary, meta: &ResultMeta) 
         .filter(|(_, key, distribution)| *key != "client_queue_time" || distribution.max_s() > Some(0.0))
         .collect();
     if rows.is_empty() {
-        return "  no request was completed: there is no latency to show\n".into();
+        return page.line("  no request was completed: there is no latency to show");
     }
-    let mut text = format!("  {title}\n");
+    page.line(&format!("  {title}"));
     for (index, points) in points.chunks(PERCENTILES_PER_TABLE).enumerate() {
-        text += &latency_table(&rows, points, index == 0);
+        latency_table(page, &rows, points, index == 0);
     }
-    text += &interval_table(result, &rows);
-    text
+    interval_table(page, result, &rows);
 }
 
 type Row<'a> = (&'static str, &'static str, &'a Distribution);
 
 /// One table of percentiles; the first also has the moments.
-fn latency_table(rows: &[Row<'_>], points: &[f64], with_moments: bool) -> String {
+fn latency_table(page: &mut Page, rows: &[Row<'_>], points: &[f64], with_moments: bool) {
     let mut columns = vec![Column::left("")];
     if with_moments {
         columns.extend([Column::right("mean"), Column::right("std")]);
@@ -76,11 +76,11 @@ fn latency_table(rows: &[Row<'_>], points: &[f64], with_moments: bool) -> String
         );
         row
     };
-    table(&columns, &rows.iter().map(cells).collect::<Vec<_>>())
+    page.table(&columns, &rows.iter().map(cells).collect::<Vec<_>>(), 1);
 }
 
 /// The 95 % intervals that are known, under the statistic they belong to; empty where none is.
-fn interval_table(result: &RunResult, rows: &[Row<'_>]) -> String {
+fn interval_table(page: &mut Page, result: &RunResult, rows: &[Row<'_>]) {
     let statistics = [
         ("mean", ""),
         ("p50", "p50_"),
@@ -94,7 +94,7 @@ fn interval_table(result: &RunResult, rows: &[Row<'_>]) -> String {
         .filter(|(_, prefix)| rows.iter().any(|(_, key, _)| known(key, prefix).is_some()))
         .collect();
     if used.is_empty() {
-        return String::new();
+        return;
     }
     let mut columns = vec![Column::left("95 %")];
     columns.extend(used.iter().map(|(head, _)| Column::left(head)));
@@ -107,10 +107,8 @@ fn interval_table(result: &RunResult, rows: &[Row<'_>]) -> String {
         row
     };
     let of_known = |row: &Vec<String>| row[1..].iter().any(|cell| !cell.is_empty());
-    table(
-        &columns,
-        &rows.iter().map(cells).filter(of_known).collect::<Vec<_>>(),
-    )
+    let rows: Vec<_> = rows.iter().map(cells).filter(of_known).collect();
+    page.table(&columns, &rows, 1);
 }
 
 fn rows(summary: &Summary) -> [Row<'_>; 6] {
@@ -135,6 +133,9 @@ pub(super) fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
 
 /// `[34.1, 35.1] ms`: both ends in the unit of the upper one.
 fn bounds(estimate: &Estimate) -> String {
+    if !estimate.high.is_finite() {
+        return format!("[{}, {}]", time(estimate.low), time(estimate.high));
+    }
     let high = time(estimate.high);
     let Some((high, unit)) = high.split_once(' ') else {
         return high;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
-use super::figures::significant;
+use super::figures::{percent, signed_percent};
 use super::tables::{Column, markdown, table};
 use crate::validate::{Figure, FigureScore, Outcome, Row, Score};
 
@@ -35,18 +35,6 @@ fn medians(score: &Score) -> String {
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
 }
 
-pub(super) fn percent(fraction: f64) -> String {
-    format!("{} %", significant(100.0 * fraction))
-}
-
-pub(super) fn signed(fraction: f64) -> String {
-    format!(
-        "{}{} %",
-        if fraction < 0.0 { "−" } else { "+" },
-        significant(100.0 * fraction.abs())
-    )
-}
-
 fn laid_out(families: &[Score], overall: &Score) -> (Vec<Column>, Vec<Vec<String>>) {
     let mut columns = vec![Column::left("family"), Column::right("rows")];
     columns.extend(
@@ -68,7 +56,7 @@ fn laid_out(families: &[Score], overall: &Score) -> (Vec<Column>, Vec<Vec<String
                     "{} / {} / {}",
                     percent(one.median_error),
                     percent(one.p90_error),
-                    signed(one.bias)
+                    signed_percent(one.bias)
                 )
             })
         }));

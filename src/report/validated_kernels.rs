@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
-use super::figures;
+use super::figures::{self, percent, signed_percent};
 use super::tables::{Column, markdown, table};
-use super::validated::{percent, quoted, signed};
+use super::validated::quoted;
 use crate::stats::quantile;
 use crate::validate::kernels::{KernelRow, KernelScore, Kernels};
 
@@ -48,7 +48,7 @@ fn laid_out(kernels: &Kernels) -> (Vec<Column>, Vec<Vec<String>>) {
             score.rows.to_string(),
             percent(score.median_error),
             percent(score.p95_error),
-            signed(score.bias),
+            signed_percent(score.bias),
             format!("{}{mark}", group.calibration),
         ]
     };

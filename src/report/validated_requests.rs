@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::chart::{Picture, overlay};
-use super::figures::significant;
+use super::figures::{percent, significant};
 use super::tables::{Column, markdown, table};
-use super::validated::{percent, quoted};
+use super::validated::quoted;
 use crate::validate::requests::{MomentScore, Moments, Pair, Requests};
 
 /// The answer in one line.

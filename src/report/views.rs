@@ -23,7 +23,7 @@ pub struct Interrupted {
 pub struct ResultMeta {
     /// When it was made: the one field that is not a function of scenario and seed.
     pub date: DateTime,
-    /// vLLM's `backend` and `endpoint_type`; `plimsoll` unless the user imitates a client's.
+    /// The client's `backend` and `endpoint_type`: the engine that it is pointed at.
     pub backend: String,
     /// `--label`.
     pub label: Option<String>,
@@ -226,6 +226,8 @@ pub struct Quantiles {
 pub struct Style {
     /// Write ANSI colour codes.
     pub color: bool,
+    /// Columns of the screen, where there is one.
+    pub width: Option<usize>,
 }
 
 /// Points of trust out of three: measured here, calibrated on this GPU, a similar GPU's parameters, datasheet only.

@@ -165,6 +165,15 @@ fn nominal_lengths_of_sglangs_random_data_are_not_taken() {
 }
 
 #[test]
+fn an_engine_s_name_may_carry_its_version() {
+    let mut row = one("vllm.json");
+    row.setup.engine = Some("sglang@0.5.23".to_owned());
+    let row = row.complete();
+    assert_eq!(row.setup.engine.as_deref(), Some("sglang"));
+    assert_eq!(row.setup.engine_version.as_deref(), Some("0.5.23"));
+}
+
+#[test]
 fn zeros_of_a_failed_run_are_no_latencies() {
     let row = one("vllm_all_failed.json");
     assert!(row.ttft.is_empty() && row.outcome.failed == Some(8));

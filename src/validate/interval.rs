@@ -14,9 +14,9 @@
 use std::sync::LazyLock;
 
 use super::predict::Figure;
-use crate::calibrate::interval::{ModelInterval, Z_90};
+use crate::calibrate::interval::ModelInterval;
 use crate::cost::discrepancy::REPEAT_SIGMA;
-use crate::stats::student_t;
+use crate::stats::{Running, Z_90, student_t};
 
 /// Other traffics that a row is simulated with.
 pub(super) const OTHER_SEEDS: u64 = 4;
@@ -82,14 +82,8 @@ pub(super) fn of_model(interval: &ModelInterval, figure: Figure) -> Uncertainty 
 
 /// Chance's σ of the difference of two runs, from the figure in runs of different traffic.
 pub(super) fn sampling_sigma(values: &[f64]) -> f64 {
-    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let number = logs.len() as f64;
-    if number < 2.0 {
-        return 0.0;
-    }
-    let mean = logs.iter().sum::<f64>() / number;
-    let squares: f64 = logs.iter().map(|log| (log - mean) * (log - mean)).sum();
-    (2.0 * squares / (number - 1.0)).sqrt()
+    let logs: Running = values.iter().map(|value| value.ln()).collect();
+    (2.0 * logs.variance()).sqrt()
 }
 
 #[cfg(test)]

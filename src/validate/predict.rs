@@ -1,11 +1,11 @@
 //! A row's run, simulated, beside what was measured.
 
 use super::interval::{OTHER_SEEDS, Uncertainty, of_model, reading_reach, sampling_sigma};
-use crate::analysis::{Experiment, Precision, RunResult, simulate};
+use crate::analysis::{Experiment, RunResult, simulate};
 use crate::calibrate::interval::model_interval;
 use crate::calibrate::plan::Plan;
 use crate::config::{Diagnostic, Document, Files, Resolved, resolve};
-use crate::metrics::{Distribution, Records, SloLimits, Summary};
+use crate::metrics::{Distribution, Records, Summary};
 use crate::results::{Load, Measured, Stats};
 
 /// Token throughput further than this from requests times length is no token throughput; requests a second are often
@@ -146,8 +146,8 @@ fn add_uncertainty(row: &Measured, ran: &Ran, files: &dyn Files, figures: &mut [
     let is_drawn = row.setup.num_prompts.is_some() && row.setup.load != Load::Trace;
     let others: Vec<Vec<Compared>> = if is_drawn {
         (1..=OTHER_SEEDS)
-            .filter_map(|seed| run(ran.plan.with_seed(seed), files, Records::None).ok())
-            .map(|other| compare(row, &other.result.whole))
+            .filter_map(|seed| run(&ran.plan.with_seed(seed), files, Records::None).ok())
+            .map(|(_, other)| compare(row, &other.whole))
             .collect()
     } else {
         Vec::new()
@@ -175,20 +175,19 @@ fn add_uncertainty(row: &Measured, ran: &Ran, files: &dyn Files, figures: &mut [
     }
 }
 
-/// Runs a plan. A server whose model's whole context does not fit was started with a shorter one, whatever the row says.
+/// Runs a plan, with a shorter context where the whole does not fit.
 pub(super) fn run_or_shorten(
     row: &Measured,
     plan: Plan,
     files: &dyn Files,
     records: Records,
 ) -> Result<Ran, String> {
-    let shorter = (!plan.scenario.contains("max_model_len")).then(|| plan.with_context(row));
-    match (run(plan, files, records), shorter) {
-        (Err(reason), Some(shorter)) if reason.starts_with("does not fit: one request") => {
-            run(shorter, files, records).map_err(|_| reason)
-        }
-        (outcome, _) => outcome,
-    }
+    let ((resolved, result), plan) = plan.attempt(row, |plan| run(plan, files, records))?;
+    Ok(Ran {
+        plan,
+        resolved,
+        result,
+    })
 }
 
 /// A problem as one sentence: what is wrong, and why where the place says it.
@@ -199,27 +198,18 @@ fn reason(problem: &Diagnostic) -> String {
     }
 }
 
-fn run(plan: Plan, files: &dyn Files, records: Records) -> Result<Ran, String> {
+fn run(plan: &Plan, files: &dyn Files, records: Records) -> Result<(Resolved, RunResult), String> {
     let document = Document::parse("row.toml", &plan.scenario).map_err(|problem| problem.message)?;
     let resolved = resolve(document, files).map_err(|problems| {
         let first = problems.0.first();
         first.map_or("the row makes no valid scenario".to_owned(), reason)
     })?;
-    let experiment = Experiment {
-        slo: SloLimits::default(),
-        records,
-        precision: Precision::default(),
-        stops_when_precise: false,
-    };
+    let experiment = Experiment::of_whole_run(records);
     let outcome = simulate(&resolved.scenario, &experiment, |_| true);
     if outcome.is_livelocked || outcome.result.whole.completed == 0 {
         return Err("no request of the simulated run was answered".to_owned());
     }
-    Ok(Ran {
-        plan,
-        resolved,
-        result: outcome.result,
-    })
+    Ok((resolved, outcome.result))
 }
 
 /// Means where the row has them, else medians; gaps only where the row has no time per token.

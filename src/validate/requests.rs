@@ -208,19 +208,24 @@ pub fn compare(
         .and_then(|plan| run_or_shorten(row, plan, files, Records::Requests))
         .map_err(RequestsError::NotModelled)?;
     Ok(Requests {
-        simulated: ran.result.series.iter().map(sample).collect(),
+        simulated: state(&ran.result),
         pairs: pairs(recorded, &ran.result)?,
         samples,
         assumptions: ran.plan.assumptions,
     })
 }
 
-fn sample(point: &SeriesPoint) -> Sample {
-    Sample {
-        t_s: point.t_s,
+/// The simulated state on the clock of its requests.
+fn state(result: &RunResult) -> Vec<Sample> {
+    let records = result.records.iter().flatten();
+    let first = records.map(|record| record.completion.arrival).min();
+    let start = first.map_or(0.0, Picos::seconds);
+    let sample = |point: &SeriesPoint| Sample {
+        t_s: point.t_s - start,
         running: point.running,
         waiting: point.waiting,
-    }
+    };
+    result.series.iter().map(sample).collect()
 }
 
 fn pairs(recorded: Vec<Recorded>, result: &RunResult) -> Result<Vec<Pair>, RequestsError> {

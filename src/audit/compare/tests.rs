@@ -24,6 +24,25 @@ fn run() -> Measured {
     row
 }
 
+#[test]
+fn a_run_that_answered_nobody_is_nothing_to_compare_with() {
+    let mut empty = run();
+    empty.outcome.completed = Some(0);
+    let compared = compare(&empty, &run());
+    assert!(compared.figures.is_empty() && compared.causes.is_empty());
+    assert_eq!(
+        compared.nothing.as_deref(),
+        Some("the first result does not have a single request that was answered")
+    );
+    let mut alien = Measured::new(Tool::VllmBench, "");
+    alien.outcome.completed = Some(10);
+    assert_eq!(
+        compare(&run(), &alien).nothing.as_deref(),
+        Some("no figure is in both results")
+    );
+    assert_eq!(compare(&run(), &run()).nothing, None);
+}
+
 fn causes_after(change: impl FnOnce(&mut Measured)) -> String {
     let mut measured = run();
     change(&mut measured);

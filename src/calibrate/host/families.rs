@@ -16,8 +16,13 @@ pub(super) fn families(
     counts: &[f64],
     best: &[f64],
 ) -> Vec<FamilyEvidence> {
-    let mut names: Vec<&str> = runs.iter().map(|run| run.family.as_str()).collect();
-    names.dedup();
+    // In the order in which they come up: runs of one family may stand in several files.
+    let mut names: Vec<&str> = Vec::new();
+    for run in runs {
+        if !names.contains(&run.family.as_str()) {
+            names.push(&run.family);
+        }
+    }
     if names.len() < 2 {
         return Vec::new();
     }

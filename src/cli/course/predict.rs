@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::measured::{FigureName, Measured, MeasuredRow, MeasuredTable, Use};
-use crate::analysis::{Experiment, Precision, simulate};
+use crate::analysis::{Experiment, simulate};
 use crate::config::{Diagnostic, Diagnostics, Document, Files, axes, files, resolve};
-use crate::metrics::{Records, SloLimits, Summary};
+use crate::metrics::{Records, Summary};
 use crate::report::compared::{Compared, Comparison, Figure};
 
 /// Simulates every row of every table.
@@ -47,12 +47,7 @@ fn predict_row(
         return Err(Diagnostics(problems));
     }
     let resolved = resolve(document, files)?;
-    let experiment = Experiment {
-        slo: SloLimits::default(),
-        records: Records::None,
-        precision: Precision::default(),
-        stops_when_precise: false,
-    };
+    let experiment = Experiment::of_whole_run(Records::None);
     // The tables are of whole finite runs, ramp and drain included, and so is the prediction.
     let summary = simulate(&resolved.scenario, &experiment, |_| true).result.whole;
     let figures = table.figures.iter().zip(&row.measured);

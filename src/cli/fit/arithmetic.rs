@@ -10,6 +10,7 @@ use crate::engine::ceilings::Ceilings;
 use crate::engine::memory::MemoryPlan;
 use crate::model::{ModelShape, Quantization};
 use crate::quantity::{format_flops, format_rate};
+use crate::units::Bytes;
 
 /// Every line is `what   arithmetic = result`.
 pub(super) fn write_arithmetic(
@@ -40,14 +41,17 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
     let mut lines = vec![(
         "  memory",
         format!(
-            "{:.1} GiB that {} offers × {} = {:.2} GiB",
+            "{:.1} GiB that {} offers{} × {} = {:.2} GiB",
             device.memory.gib(),
             device.id,
+            match options.budget.excluded {
+                Bytes(0) => String::new(),
+                taken => format!(", less {:.2} GiB of context and libraries,", taken.gib()),
+            },
             options.gpu_memory_utilization,
             plan.requested.gib()
         ),
     )];
-    let of_ranks = if tp > 1 { format!("/{tp}") } else { String::new() };
     let shared = if tp * options.pipeline_parallel > 1 {
         ", this GPU's share"
     } else {
@@ -63,37 +67,17 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
             plan.weights.gib()
         ),
     ));
-    lines.push((
-        "- activations",
-        format!(
-            "{} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
-            grouped(u64::from(options.max_num_batched_tokens)),
-            model.dtype.bytes(),
-            grouped(model.widest_intermediate()),
-            grouped(u64::from(model.hidden_size)),
-            grouped(u64::from(
-                options.max_num_seqs.min(options.max_num_batched_tokens)
-            )),
-            grouped(u64::from(model.vocab_size)),
-            estimate.activations.gib()
-        ),
-    ));
-    let graphs = if options.enforce_eager {
-        "none, eager"
-    } else {
-        "19.2 MiB a layer"
-    };
-    lines.push((
-        "- CUDA graphs",
-        format!("{graphs} = {:.2} GiB   estimate", estimate.cuda_graphs.gib()),
-    ));
-    lines.push((
-        "- runtime",
-        format!(
+    if options.budget.holds_activations {
+        lines.extend(activation_lines(question, plan));
+        let runtime = format!(
             "buffers and workspaces = {:.2} GiB   estimate",
             estimate.runtime.gib()
-        ),
-    ));
+        );
+        lines.push(("- runtime", runtime));
+    } else {
+        let outside = "activations and CUDA graphs live in what the share leaves out".to_string();
+        lines.push(("  outside", outside));
+    }
     let given = if options.kv_cache_memory_bytes.is_some() {
         "as given"
     } else {
@@ -101,6 +85,35 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
     };
     lines.push(("= KV pool", format!("{given} = {:.2} GiB", plan.kv_pool.gib())));
     lines
+}
+
+/// What an engine measures in its profiling run, where it comes out of the share.
+fn activation_lines(question: &Capacity, plan: &MemoryPlan) -> [(&'static str, String); 2] {
+    let Capacity { model, options, .. } = question;
+    let estimate = plan.estimates;
+    let of_ranks = match options.tensor_parallel {
+        1 => String::new(),
+        ranks => format!("/{ranks}"),
+    };
+    let activations = format!(
+        "{} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
+        grouped(u64::from(options.max_num_batched_tokens)),
+        model.dtype.bytes(),
+        grouped(model.widest_intermediate()),
+        grouped(u64::from(model.hidden_size)),
+        grouped(u64::from(
+            options.max_num_seqs.min(options.max_num_batched_tokens)
+        )),
+        grouped(u64::from(model.vocab_size)),
+        estimate.activations.gib()
+    );
+    let graphs = if options.enforce_eager {
+        "none, eager"
+    } else {
+        "19.2 MiB a layer"
+    };
+    let graphs = format!("{graphs} = {:.2} GiB   estimate", estimate.cuda_graphs.gib());
+    [("- activations", activations), ("- CUDA graphs", graphs)]
 }
 
 fn storage(model: &ModelShape) -> String {
@@ -134,7 +147,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
                 grouped(plan.tokens())
             ),
         ),
-        ("  worst case", blocks(options.max_model_len)),
+        ("  worst case", blocks(question.max_model_len)),
         ("  typical", blocks(TYPICAL_PROMPT + TYPICAL_OUTPUT)),
     ];
     if plan.layout.groups > 1 {

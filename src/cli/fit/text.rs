@@ -9,6 +9,15 @@ use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{MemoryOptions, MemoryPlan};
 use crate::model::{Attention, ModelShape};
+use crate::report::wrapped;
+
+/// Lines of at most `width` columns, each below its own beginning.
+pub(super) fn folded(text: &str, width: usize) -> String {
+    const INDENT: &str = "               ";
+    text.lines()
+        .map(|line| wrapped("", INDENT, line, width))
+        .collect()
+}
 
 /// Writes what fits; with `why`, the arithmetic too.
 pub(super) fn write_text(
@@ -27,9 +36,12 @@ pub(super) fn write_text(
     let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
     writeln!(
         out,
-        " FITS          weights {:.1} GiB · runtime ~{:.1} · KV pool {:.1} GiB = {} tokens in {} blocks ({})",
+        " FITS          weights {:.1} GiB{} · KV pool {:.1} GiB = {} tokens in {} blocks ({})",
         plan.weights.gib(),
-        runtime.gib(),
+        match options.budget.holds_activations {
+            true => format!(" · runtime ~{:.1}", runtime.gib()),
+            false => String::new(),
+        },
         plan.kv_pool.gib(),
         short(plan.tokens() as f64),
         grouped(u64::from(plan.num_gpu_blocks)),
@@ -39,8 +51,8 @@ pub(super) fn write_text(
     writeln!(
         out,
         " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical",
-        requests(plan.concurrency(options.max_model_len)),
-        grouped(u64::from(options.max_model_len)),
+        requests(plan.concurrency(question.max_model_len)),
+        grouped(u64::from(question.max_model_len)),
         grouped(plan.concurrency(typical)),
         grouped(u64::from(typical)),
     )?;
@@ -65,10 +77,13 @@ pub(super) fn write_text(
         let profile = &question.profile;
         writeln!(out, " assumed       {profile} defaults {}", assumed.join(" "))?;
     }
-    writeln!(
-        out,
-        " estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start"
-    )?;
+    let runtime = match options.budget.holds_activations {
+        true => "activations, CUDA graphs and buffers, which an engine measures at start",
+        false => {
+            "context and libraries, which precede the share; activations and CUDA graphs live outside it"
+        }
+    };
+    writeln!(out, " estimated     runtime: {runtime}")?;
     for note in &question.notes {
         writeln!(out, " note          {note}")?;
     }

@@ -21,7 +21,7 @@ use crate::calibrate::interval::{FigureInterval, knee_interval};
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::figures::significant;
-use crate::report::{self, KneeContext, KneeView, Sizing, Style, chart};
+use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
 use crate::sim::Scenario;
 use crate::workload::{mean_rate, with_rate};
 
@@ -255,7 +255,7 @@ fn execute(
     let model = model.filter(|_| !interrupt::is_asked());
     let view = view(asked, &knee, &precision, is_interrupted, model);
     let mut text = match outputs.format {
-        Format::Table => report::knee_text(&view, Style { color: false }),
+        Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
         Format::Csv => report::csv::knee(&view),
         Format::Md => report::md::knee(&view),
@@ -346,6 +346,7 @@ fn view(
         metadata: resolved.report.metadata.clone(),
         sizing: asked.sizing.clone(),
         load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
+        words: EngineWords::of(&resolved.scenario.engine),
     };
     KneeView::new(knee, context)
 }

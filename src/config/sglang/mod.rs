@@ -1,8 +1,12 @@
 //! SGLang's flags: given, by profile, or derived as the server derives them at start-up.
 
+mod foreign;
+mod memory;
 mod profile;
 mod queue;
 mod sizes;
+
+pub(super) use foreign::refuse_foreign;
 
 use profile::SglangProfile;
 
@@ -10,10 +14,10 @@ use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawEngine, RawSglang};
 use super::scalar::Count;
-use crate::engine::memory::{Estimates, MemoryOptions, MemoryPlan};
+use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
-use crate::model::{Attention, Dtype, ModelShape};
+use crate::model::{Attention, ModelShape};
 use crate::units::Bytes;
 
 /// Flags after defaults, before memory is planned.
@@ -23,57 +27,18 @@ pub(super) struct SglangFlags {
     profile: SglangProfile,
     max_running_requests: Option<u32>,
     max_total_tokens: Option<u32>,
-    mem_fraction_static: f64,
+    mem_fraction_static: memory::Fraction,
     /// Largest captured decode batch; `None` captures nothing.
     pub(super) graph_max: Option<u32>,
 }
 
 /// Largest token counts that are taken seriously: 2³⁰.
 const TOKENS_MAX: u64 = 1 << 30;
-/// Context and libraries of a process before it loads a model, and the buffers of one with peers.
-const RUNTIME: Bytes = Bytes(1 << 29);
 
 /// Whether `--engine` asks for SGLang.
 pub(super) fn is_asked(raw: &RawEngine) -> bool {
     let name = raw.profile.as_deref().and_then(|asked| asked.split('@').next());
     name.is_some_and(|name| name.trim().eq_ignore_ascii_case("sglang"))
-}
-
-/// What a flag of one engine is called by the other.
-const TWINS: [(&str, &str); 8] = [
-    ("max_model_len", "context_length"),
-    ("max_num_seqs", "max_running_requests"),
-    ("max_num_batched_tokens", "chunked_prefill_size"),
-    ("scheduling_policy", "schedule_policy"),
-    ("block_size", "page_size"),
-    ("gpu_memory_utilization", "mem_fraction_static"),
-    ("max_num_queued_reqs", "max_queued_requests"),
-    ("enforce_eager", "disable_cuda_graph"),
-];
-
-/// Reports keys of `section` that were given although the other engine serves.
-pub(super) fn refuse_foreign(judge: &mut Judge, raw: &RawEngine, sglang: &RawSglang, serves_sglang: bool) {
-    let (section, owner, other, table) = if serves_sglang {
-        ("engine", "vLLM", "SGLang", toml::Table::try_from(raw))
-    } else {
-        ("sglang", "SGLang", "vLLM", toml::Table::try_from(sglang))
-    };
-    let table = table.expect("format types are representable in TOML");
-    for key in table
-        .keys()
-        .filter(|key| !["profile", "stream_interval"].contains(&key.as_str()))
-    {
-        let twin = TWINS.iter().find_map(|&(vllm, sglang)| match serves_sglang {
-            true => (vllm == key).then_some(sglang),
-            false => (sglang == key).then_some(vllm),
-        });
-        let help = match twin {
-            Some(twin) => format!("{other} calls it --{}", twin.replace('_', "-")),
-            None => format!("{other} has no such flag; --engine says which engine serves"),
-        };
-        let problem = format!("is a flag of {owner}, and {other} serves");
-        judge.wrong_help(&format!("{section}.{key}"), &problem, "not of this engine", help);
-    }
 }
 
 /// Resolves every flag of SGLang.
@@ -116,7 +81,8 @@ pub(super) fn resolve(
         captures_prefill: profile.startup.captures_prefill,
         is_mla: model.is_some_and(compresses_kv),
     };
-    let mem_fraction_static = mem_fraction(judge, raw, &profile, device, reserve);
+    let mem_fraction_static = memory::fraction(judge, raw, by_memory(&profile, device), reserve);
+    memory::check_rest(judge, &mem_fraction_static, device, model, reserve);
     let conservativeness = conservativeness(judge, raw, &profile);
     let [enable_mixed_chunk, disable_radix_cache, disable_overlap] = switches(judge, raw, &profile);
     if enable_mixed_chunk && chunk.is_none() {
@@ -240,6 +206,7 @@ fn find_profile(judge: &mut Judge, engine: &RawEngine) -> SglangProfile {
     match profile::find(asked) {
         Ok((profile, note)) => {
             judge.notes.extend(note);
+            judge.versioned(asked, &profile.profile);
             profile
         }
         Err((problem, help)) => {
@@ -331,20 +298,6 @@ fn graph_max(
     (!disabled).then_some(max)
 }
 
-fn mem_fraction(
-    judge: &mut Judge,
-    raw: &RawSglang,
-    profile: &SglangProfile,
-    device: Option<&Device>,
-    reserve: sizes::Reserve,
-) -> f64 {
-    let key = "sglang.mem_fraction_static";
-    let default = sizes::mem_fraction_static(reserve);
-    let fraction = judge.take(key, raw.mem_fraction_static, default, by_memory(profile, device));
-    judge.fraction(key, fraction, false, false);
-    fraction
-}
-
 impl SglangFlags {
     /// Name and version of the profile.
     pub(super) fn profile_name(&self) -> String {
@@ -369,33 +322,6 @@ impl SglangFlags {
     /// Captured decode batches.
     pub(super) fn capture_sizes(&self) -> Vec<u32> {
         self.graph_max.map_or_else(Vec::new, sizes::decode_graphs)
-    }
-
-    /// What decides the KV pool: `mem_fraction_static` covers weights and pool and nothing else (SG-45), of the memory
-    /// that was free when the process had started.
-    pub(super) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
-        let processes = if tensor_parallel > 1 { 2.0 } else { 1.0 };
-        let runtime = RUNTIME.0 as f64 * processes * self.mem_fraction_static;
-        MemoryOptions {
-            tensor_parallel,
-            pipeline_parallel: 1,
-            gpu_memory_utilization: self.mem_fraction_static,
-            kv_dtype,
-            block_size: self.config.page_size,
-            max_num_batched_tokens: 1,
-            max_num_seqs: 1,
-            // A request longer than the pool is cut, not refused at start-up (SG-25).
-            max_model_len: self.config.page_size,
-            charge_cuda_graphs: false,
-            enforce_eager: true,
-            kv_cache_memory_bytes: None,
-            num_gpu_blocks_override: None,
-            estimates: Some(Estimates {
-                activations: Bytes(0),
-                cuda_graphs: Bytes(0),
-                runtime: Bytes(runtime as u64),
-            }),
-        }
     }
 
     /// The engine, given its memory and the seed of its shuffles.

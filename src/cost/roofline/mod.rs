@@ -97,6 +97,31 @@ pub struct RooflineCost {
 const UNKNOWN: u64 = u64::MAX;
 
 impl RooflineCost {
+    /// Makes costs of the same parts, one for each run: a cost tabulates as it goes. They are built once here, to learn
+    /// that they can be.
+    ///
+    /// # Errors
+    /// If the calibration lacks a block that this placement needs.
+    pub fn maker(
+        device: &Device,
+        shape: &ModelShape,
+        calibration: &Calibration,
+        placement: &Placement,
+    ) -> Result<impl Fn() -> Box<dyn StepCost> + Send + Sync + use<>, RooflineError> {
+        RooflineCost::new(device, shape, calibration, placement)?;
+        let parts = (
+            device.clone(),
+            shape.clone(),
+            calibration.clone(),
+            placement.clone(),
+        );
+        Ok(move || -> Box<dyn StepCost> {
+            let (device, shape, calibration, placement) = &parts;
+            let cost = RooflineCost::new(device, shape, calibration, placement);
+            Box::new(cost.expect("it was built from the same parts before"))
+        })
+    }
+
     /// Resolves a calibration for one placement of a model.
     ///
     /// # Errors

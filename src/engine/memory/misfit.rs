@@ -114,14 +114,19 @@ impl fmt::Display for DoesNotFit {
                 weights,
                 other,
                 requested,
-            } => write!(
-                f,
-                "does not fit: needs {} weights + {} activations and runtime a GPU, {} offers {}",
-                gib(weights),
-                gib(other),
-                self.device,
-                gib(requested)
-            )?,
+            } => {
+                let rest = match other {
+                    Bytes(0) => String::new(),
+                    other => format!(" + {} activations and runtime", gib(other)),
+                };
+                write!(
+                    f,
+                    "does not fit: needs {} weights{rest} a GPU, {} offers {}",
+                    gib(weights),
+                    self.device,
+                    gib(requested)
+                )?;
+            }
             Shortage::OneRequestDoesNotFit {
                 kv_pool,
                 needed,

@@ -22,7 +22,7 @@ mod remedies;
 
 pub use layout::{KvLayout, SlidingGroups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Estimates, MemoryOptions};
+pub use options::{Budget, Estimates, MemoryOptions};
 pub use plan::{MemoryPlan, plan};
 
 #[cfg(test)]

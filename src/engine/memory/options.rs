@@ -4,6 +4,21 @@ use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Bytes;
 
+/// The flag that says how much of the memory an engine fills.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// As one would type it.
+    pub flag: &'static str,
+    /// Its value where nobody gives one.
+    pub usual: f64,
+    /// Steps in which it is proposed, of one: 100 for hundredths.
+    pub digits: f64,
+    /// Memory that is taken before the share is counted: SGLang asks what is free once its process has started.
+    pub excluded: Bytes,
+    /// Activations and CUDA graphs come out of the share, too; of SGLang they live outside it (SG-45).
+    pub holds_activations: bool,
+}
+
 /// What of the engine's flags decides memory. Plain numbers, defaults resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryOptions {
@@ -13,6 +28,8 @@ pub struct MemoryOptions {
     pub pipeline_parallel: u32,
     /// Share of the device's memory that the engine may use.
     pub gpu_memory_utilization: f64,
+    /// The flag that gives that share.
+    pub budget: Budget,
     /// Format of the KV cache.
     pub kv_dtype: Dtype,
     /// Tokens of a block.
@@ -35,6 +52,20 @@ pub struct MemoryOptions {
     pub estimates: Option<Estimates>,
 }
 
+impl Budget {
+    /// vLLM's, with its default.
+    #[must_use]
+    pub fn vllm(usual: f64) -> Budget {
+        Budget {
+            flag: "--gpu-memory-utilization",
+            usual,
+            digits: 100.0,
+            excluded: Bytes(0),
+            holds_activations: true,
+        }
+    }
+}
+
 impl MemoryOptions {
     /// What `vllm serve` 0.33 would take for this device and model without flags (section 1.15): 0.92 of the memory,
     /// blocks of 16, graphs charged; 16,384 or 8,192 batched tokens and 1,024 sequences on large GPUs that are not
@@ -51,6 +82,7 @@ impl MemoryOptions {
             tensor_parallel: 1,
             pipeline_parallel: 1,
             gpu_memory_utilization: 0.92,
+            budget: Budget::vllm(0.92),
             kv_dtype: model.dtype,
             block_size: 16,
             max_num_batched_tokens,

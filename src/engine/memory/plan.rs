@@ -11,7 +11,7 @@ use crate::units::Bytes;
 /// How the memory of one rank is divided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryPlan {
-    /// `ceil(total · gpu_memory_utilization)`.
+    /// `ceil(total · gpu_memory_utilization)`, of what [`super::Budget::excluded`] leaves.
     pub requested: Bytes,
     /// Weights of this rank.
     pub weights: Bytes,
@@ -99,7 +99,8 @@ pub(super) fn attempt(
             tensor_parallel: options.tensor_parallel,
         });
     }
-    let requested = Bytes((device.memory.0 as f64 * utilization).ceil() as u64);
+    let offered = device.memory.0.saturating_sub(options.budget.excluded.0);
+    let requested = Bytes((offered as f64 * utilization).ceil() as u64);
     let weights = rank_weights(model, options);
     let estimates = options.estimates.unwrap_or_else(|| Estimates::of(model, options));
     let layout = kv_layout(model, options);

@@ -8,11 +8,12 @@ use crate::model::{Dtype, ModelShape, Quantization};
 
 /// Single changes first, from the least to the most disruptive, then pairs that need fewer GPUs than any of those.
 pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Vec<Remedy> {
-    let unforced: Vec<Remedy> = [pool_by_formula, usual_utilization]
+    let mut unforced: Vec<Remedy> = [pool_by_formula, larger_share, usual_share]
         .iter()
         .filter_map(|change| change(device, model, options))
         .collect();
     if !unforced.is_empty() {
+        unforced.dedup_by(|one, other| one.flags == other.flags);
         // A flag that is to blame: no other change is as small as taking it back.
         return unforced;
     }
@@ -114,21 +115,45 @@ fn pool_by_formula(device: &Device, model: &ModelShape, options: &MemoryOptions)
     tried(device, model, &changed, format!("without {flag}"))
 }
 
+/// The smallest share of the memory that is enough, where a smaller one than the engine's own was asked for.
+fn larger_share(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let digits = options.budget.digits;
+    let with = |steps: u32| MemoryOptions {
+        gpu_memory_utilization: f64::from(steps) / digits,
+        ..options.clone()
+    };
+    let fits = |steps: u32| attempt(device, model, &with(steps)).is_ok();
+    let (mut low, mut high) = (
+        (options.gpu_memory_utilization * digits).floor() as u32,
+        (options.budget.usual * digits).round() as u32,
+    );
+    if low >= high || !fits(high) {
+        return None;
+    }
+    // A larger share fits where a smaller one does.
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    let changed = with(high);
+    let flags = format!("{} {}", options.budget.flag, changed.gpu_memory_utilization);
+    tried(device, model, &changed, flags)
+}
+
 /// The engine's own share of the memory where a smaller one was asked for.
-fn usual_utilization(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
-    let usual = MemoryOptions::vllm_defaults(device, model).gpu_memory_utilization;
+fn usual_share(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let usual = options.budget.usual;
     let changed = MemoryOptions {
         gpu_memory_utilization: usual,
         ..options.clone()
     };
     let is_lower = options.gpu_memory_utilization < usual;
-    tried(
-        device,
-        model,
-        &changed,
-        format!("--gpu-memory-utilization {usual}"),
-    )
-    .filter(|_| is_lower)
+    let flags = format!("{} {usual}", options.budget.flag);
+    tried(device, model, &changed, flags).filter(|_| is_lower)
 }
 
 fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: String) -> Option<Remedy> {

@@ -216,10 +216,22 @@ fn a_flag_that_is_to_blame_is_named() {
         gpu_memory_utilization: 0.01,
         ..options.clone()
     });
-    assert!(
-        share.ends_with("smallest change that fits: --gpu-memory-utilization 0.92"),
-        "{share}"
-    );
+    let (_, changes) = share.split_once("smallest change that fits: ").unwrap();
+    let (least, usual) = changes.split_once("   |   ").unwrap();
+    assert_eq!(usual, "--gpu-memory-utilization 0.92");
+    let least: f64 = least.rsplit(' ').next().unwrap().parse().unwrap();
+    let at = |share: f64| {
+        let gpu_memory_utilization = share;
+        plan(
+            &device,
+            &model,
+            &MemoryOptions {
+                gpu_memory_utilization,
+                ..options.clone()
+            },
+        )
+    };
+    assert!(at(least).is_ok() && at(least - 0.01).is_err(), "{share}");
     let beyond = message(MemoryOptions {
         num_gpu_blocks_override: Some(99_999_999),
         ..options.clone()

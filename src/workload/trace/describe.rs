@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::Trace;
 use super::queue::p99_wait_s;
 use super::rows::is_tail;
+use crate::quantity::significant;
 use crate::workload::{Prompt, Request};
 
 /// Windows over which counts of arrivals are compared, in seconds.
@@ -443,18 +444,6 @@ fn prefix_share(requests: &[Request], block: u32) -> PrefixShare {
         blocks: hit_blocks as f64 / blocks.max(1) as f64,
         tokens: hit_tokens as f64 / tokens.max(1) as f64,
     }
-}
-
-/// Three significant figures.
-pub(super) fn significant(value: f64) -> String {
-    let decimals = match value.abs() {
-        v if v >= 99.95 => 0,
-        v if v >= 9.995 => 1,
-        v if v >= 0.9995 => 2,
-        v if v >= 0.09995 => 3,
-        _ => 4,
-    };
-    format!("{value:.decimals$}")
 }
 
 #[cfg(test)]

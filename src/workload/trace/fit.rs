@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
-use super::describe::{Description, Dispersion, describe, significant, sorted};
+use super::describe::{Description, Dispersion, describe, sorted};
 use super::fit_arrivals::{FittedArrivals, fit_arrivals};
 use super::fit_prefix::fit_prefix;
 use super::{Trace, twin};
+use crate::quantity::significant;
 use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Lengths, Prefix, ReuseLaw, WorkloadSpec};
 

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::describe::{Description, significant};
+use super::describe::Description;
 use super::fit::FittedWorkload;
+use crate::quantity::significant;
 
 /// Numbers on a line of an array.
 const PER_LINE: usize = 16;

@@ -1,0 +1,157 @@
+//! What of SGLang's flags decides its memory: `mem_fraction_static` covers weights and KV pool and nothing else (SG-45).
+//!
+//! Left out: what the server measures after loading. A share that leaves activations and graphs no room is refused by an
+//! estimate of both, since a real server would run out of memory at its start or at its first long prompt.
+
+use super::SglangFlags;
+use super::sizes::{self, Reserve};
+use crate::config::document::Source;
+use crate::config::judge::Judge;
+use crate::config::raw::RawSglang;
+use crate::engine::memory::{Budget, Estimates, MemoryOptions};
+use crate::hardware::Device;
+use crate::model::{Dtype, ModelShape};
+use crate::units::Bytes;
+
+const KEY: &str = "sglang.mem_fraction_static";
+/// Context and libraries of a process before it loads a model, and the buffers of one with peers.
+const RUNTIME: Bytes = Bytes(1 << 29);
+/// SGLang rounds the share to three digits (SG-44).
+const DIGITS: f64 = 1000.0;
+
+/// The share of memory for weights and pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fraction {
+    /// As given, else the default.
+    value: f64,
+    /// What the server would take by itself.
+    usual: f64,
+}
+
+/// The share, given or by SGLang's rule.
+pub(super) fn fraction(judge: &mut Judge, raw: &RawSglang, by_rule: Source, reserve: Reserve) -> Fraction {
+    let usual = sizes::mem_fraction_static(reserve);
+    if raw.mem_fraction_static.is_none() && usual <= 0.0 {
+        let message = format!(
+            "SGLang's own rule leaves no memory for weights and KV pool: it reserves more than the GPU has for chunks of {} \
+             tokens",
+            reserve.chunk
+        );
+        judge.missing(
+            &message,
+            "give --mem-fraction-static, or a smaller --chunked-prefill-size",
+        );
+        // Stands in for the rest of the checks.
+        return Fraction {
+            value: 0.5,
+            usual: 0.5,
+        };
+    }
+    let value = judge.take(KEY, raw.mem_fraction_static, usual, by_rule);
+    judge.fraction(KEY, value, false, false);
+    Fraction { value, usual }
+}
+
+/// Reports a share that leaves less outside than one prefill and the captured graphs take.
+pub(super) fn check_rest(
+    judge: &mut Judge,
+    fraction: &Fraction,
+    device: Option<&Device>,
+    model: Option<&ModelShape>,
+    reserve: Reserve,
+) {
+    let (Some(device), Some(model), false) = (device, model, judge.is_wrong(&[KEY])) else {
+        return;
+    };
+    let free = device.memory.0.saturating_sub(runtime(reserve.tensor_parallel).0) as f64;
+    let needed = outside(model, reserve);
+    let rest = Bytes((free * (1.0 - fraction.value)) as u64);
+    if rest >= needed {
+        return;
+    }
+    let most = ((1.0 - needed.0 as f64 / free) * DIGITS).floor() / DIGITS;
+    let help = if most > 0.0 {
+        format!("smallest change that fits: --mem-fraction-static {most}")
+    } else {
+        "smaller chunks need less: --chunked-prefill-size".to_string()
+    };
+    let problem = format!(
+        "leaves {} outside weights and KV pool, and a step of {} prompt tokens with the captured graphs needs about {}",
+        sized(rest),
+        reserve.chunk,
+        sized(needed)
+    );
+    judge
+        .wrong(KEY, &problem, "the server would run out of memory")
+        .help
+        .push(help);
+    let last = judge.problems.last_mut().expect("one was just reported");
+    last.is_misfit = true;
+}
+
+/// Bytes as people read them.
+fn sized(bytes: Bytes) -> String {
+    if bytes.0 < 1 << 30 {
+        format!("{:.0} MiB", bytes.0 as f64 / (1u64 << 20) as f64)
+    } else {
+        format!("{:.1} GiB", bytes.gib())
+    }
+}
+
+/// Memory that is taken before the server asks how much is free.
+fn runtime(tensor_parallel: u32) -> Bytes {
+    Bytes(RUNTIME.0 * if tensor_parallel > 1 { 2 } else { 1 })
+}
+
+/// Activations of one chunk and the captured graphs, a rank.
+fn outside(model: &ModelShape, reserve: Reserve) -> Bytes {
+    let estimates = Estimates::of(
+        model,
+        &MemoryOptions {
+            max_num_batched_tokens: u32::try_from(reserve.chunk).unwrap_or(u32::MAX),
+            max_num_seqs: u32::try_from(reserve.graph_max.max(1)).unwrap_or(u32::MAX),
+            enforce_eager: reserve.graph_max == 0,
+            ..options(reserve.tensor_parallel, model.dtype, 0.5, 0.5, 1)
+        },
+    );
+    estimates.activations + estimates.cuda_graphs
+}
+
+/// Memory as [`crate::engine::memory::plan`] takes it: nothing but weights and pool is charged.
+fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_size: u32) -> MemoryOptions {
+    MemoryOptions {
+        tensor_parallel,
+        pipeline_parallel: 1,
+        gpu_memory_utilization: value,
+        budget: Budget {
+            flag: "--mem-fraction-static",
+            usual,
+            digits: DIGITS,
+            excluded: runtime(tensor_parallel),
+            holds_activations: false,
+        },
+        kv_dtype,
+        block_size: page_size,
+        max_num_batched_tokens: 1,
+        max_num_seqs: 1,
+        // A request longer than the pool is cut, not refused at start-up (SG-25); four pages are the least that serves.
+        max_model_len: 4 * page_size,
+        charge_cuda_graphs: false,
+        enforce_eager: true,
+        kv_cache_memory_bytes: None,
+        num_gpu_blocks_override: None,
+        estimates: Some(Estimates {
+            activations: Bytes(0),
+            cuda_graphs: Bytes(0),
+            runtime: Bytes(0),
+        }),
+    }
+}
+
+impl SglangFlags {
+    /// What decides the KV pool, of the memory that was free when the process had started.
+    pub(in crate::config) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
+        let Fraction { value, usual } = self.mem_fraction_static;
+        options(tensor_parallel, kv_dtype, value, usual, self.config.page_size)
+    }
+}
