@@ -278,6 +278,7 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
         fact(text, "replicas", &replicas);
     }
     cache(text, shown);
+    batches(text, &result.whole, meta);
     if let Some(machine) = machine(shown, meta) {
         fact(text, "machine", &machine);
     }
@@ -395,6 +396,21 @@ fn subject(meta: &ResultMeta) -> String {
         meta.calibration.as_deref().unwrap_or("none"),
         meta.seed
     )
+}
+
+/// Of closed batches: what is computed for nobody (ST-5), over the whole run, since batches straddle any window.
+fn batches(text: &mut String, whole: &Summary, meta: &ResultMeta) {
+    if meta.engine != "static" {
+        return;
+    }
+    if let (Some(useful), Some(padding)) = (whole.useful_rows(), whole.prompt_padding()) {
+        let sentence = format!(
+            "{} of the tokens computed are of an answer, the rest fills rows that are done · {} of the prompts computed is padding",
+            percent(useful),
+            percent(padding),
+        );
+        fact(text, "batches", &sentence);
+    }
 }
 
 /// The machine's utilisation beside the time that bandwidth alone would allow.

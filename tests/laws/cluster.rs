@@ -150,7 +150,7 @@ fn scheduled(experiment: &Experiment, seed: u64) -> EngineSpec {
         },
         block_size: vllm.block_size,
         num_gpu_blocks,
-        enable_prefix_caching: vllm.enable_prefix_caching && seed % 4 > 0,
+        enable_prefix_caching: vllm.enable_prefix_caching && !seed.is_multiple_of(4),
         swap_blocks: 0,
         swap_time_per_block: Picos::ZERO,
         scheduler,
