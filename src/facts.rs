@@ -81,6 +81,16 @@ pub enum Fact<'a> {
         /// How long.
         gap: Picos,
     },
+    /// More tokens reach a client in one piece with the one told last: nobody sees a gap between them. An answer that
+    /// leaves whole is told so.
+    Burst {
+        /// When.
+        now: Picos,
+        /// Which.
+        id: RequestId,
+        /// How many more.
+        tokens: u32,
+    },
     /// A request left the system.
     Ended(&'a Completion),
 }

@@ -171,7 +171,12 @@ fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
                   --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192' \
                   --bench-cmd 'vllm bench serve --input-len 512 --output-len 32 --request-rate 10 --num-prompts 100 \
                   --metric-percentiles 50,95 --goodput ttft:500 --metadata cluster=blue'";
-    for words in [SMALL, pasted] {
+    let others = [
+        "run static-batching",
+        "run v0-prefill-stall --num-prompts 200",
+        "run quickstart --num-prompts 100 --engine hf-cb",
+    ];
+    for words in [SMALL].into_iter().chain(others).chain([pasted]) {
         let spelt_out = desk.expect(0, &format!("{words} --dry-run"));
         std::fs::write(desk.path().join("resolved.toml"), &spelt_out).unwrap();
         let once = desk.expect(0, &format!("{words} --format json"));
@@ -187,6 +192,33 @@ fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
     assert!(
         assumed("run resolved.toml --format json") && !assumed("run resolved.toml --format json --seed 0")
     );
+}
+
+#[test]
+fn closed_batches_say_what_they_compute_for_nobody() {
+    let desk = Desk::new();
+    let printed = desk.expect(0, "run static-batching");
+    assert!(
+        printed.contains("of the tokens computed are of an answer"),
+        "{printed}"
+    );
+    let json = |words: &str| -> serde_json::Value { serde_json::from_str(&desk.expect(0, words)).unwrap() };
+    let closed = json("run static-batching --format json");
+    assert_eq!(closed["plimsoll"]["scenario"]["engine"], "static");
+    assert_eq!(closed["mean_ttft_ms"], closed["mean_e2el_ms"]);
+    let useful = |result: &serde_json::Value| {
+        result["plimsoll"]["batches"]["useful_token_efficiency"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((0.2..0.4).contains(&useful(&closed)));
+    // With answers of one length nothing is computed for nobody.
+    let alike = json("run static-batching --input-len 256 --output-len 64 --format json");
+    assert_eq!(useful(&alike), 1.0);
+    assert_eq!(alike["plimsoll"]["batches"]["prompt_padding_waste"], 0.0);
+    let open = json("run continuous-batching --format json");
+    let throughput = |result: &serde_json::Value| result["output_throughput"].as_f64().unwrap();
+    assert!(throughput(&open) > 3.0 * throughput(&closed));
 }
 
 #[test]

@@ -190,7 +190,8 @@ fn remarks(outcome: &Outcome, words: EngineWords) -> Vec<String> {
     if outcome.is_livelocked {
         remarks.push(
             "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
-             each other; SGLang: a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
+             each other; V0: no room in the host's memory to swap out to; Transformers: a full KV cache, which it never frees; SGLang: \
+             a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
              there (a larger KV pool or a smaller running batch avoids it)"
                 .to_owned(),
         );

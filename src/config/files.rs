@@ -41,6 +41,9 @@ shipped!(
     "prefix-lpm",
     "dp-router",
     "failover",
+    "static-batching",
+    "continuous-batching",
+    "v0-prefill-stall",
     "workloads/azure-conv-2023",
 );
 

@@ -29,6 +29,7 @@ mod read;
 mod report;
 mod resolve;
 pub mod scalar;
+mod scheduled;
 mod schema;
 mod serving;
 mod sglang;

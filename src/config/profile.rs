@@ -17,17 +17,11 @@ const SHIPPED: [&str; 2] = [
 ];
 
 /// What can be asked for.
-const KNOWN: &str = "modelled are vllm@0.33, vllm@0.11, sglang@0.5.23 and sglang@0.5.4";
+const KNOWN: &str =
+    "modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, static and hf-cb";
 
 /// Engines that users know, and why they cannot be had yet.
-const LATER: [(&str, &str); 3] = [
-    ("static", "static batching is not modelled yet"),
-    (
-        "hf-cb",
-        "the continuous batching of Transformers is not modelled yet",
-    ),
-    ("tensorrt-llm", "TensorRT-LLM's scheduler is not modelled yet"),
-];
+const LATER: [(&str, &str); 1] = [("tensorrt-llm", "TensorRT-LLM's scheduler is not modelled yet")];
 
 /// Everything that depends on the engine's version.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -184,7 +178,7 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     }
     let all = shipped();
     if name != "vllm" {
-        let known = ["vllm", "sglang"]
+        let known = ["vllm", "sglang", "static", "hf-cb"]
             .into_iter()
             .chain(LATER.iter().map(|(name, _)| *name));
         let help = match nearest(&name, known, 1).first() {
@@ -204,11 +198,8 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
         ));
     };
     if asked_minor < V1_SINCE {
-        let why = format!("vLLM {version} has the V0 scheduler, which is not modelled yet");
-        return Err((
-            why,
-            "vllm@0.11 is the oldest profile; versions from 0.8 take it".to_string(),
-        ));
+        let why = format!("vLLM {version} has the V0 scheduler, which this one is not");
+        return Err((why, "vllm@0.6 is its profile".to_string()));
     }
     let nearest = all
         .into_iter()
@@ -310,7 +301,7 @@ mod tests {
         assert_eq!(name("vllm@0.30.1"), Ok(("vllm@0.33".into(), true)));
         assert_eq!(name("vllm@1.0"), Ok(("vllm@0.33".into(), true)));
         assert!(name("vllm@0.6").unwrap_err().0.contains("V0"));
-        assert!(name("static").unwrap_err().0.contains("not modelled yet"));
+        assert!(name("tensorrt-llm").unwrap_err().0.contains("not modelled yet"));
         assert_eq!(name("vlm").unwrap_err().1, "did you mean `vllm`?");
         assert!(name("vllm@new").is_err());
     }

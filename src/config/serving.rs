@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use super::engine::EngineFlags;
 use super::judge::Judge;
 use super::raw::{RawGraphMode, RawScenario};
+use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::{engine, formats};
 use crate::cluster::router::{DataParallelScore, Policy};
@@ -19,6 +20,7 @@ use crate::units::Bytes;
 pub(super) enum Flags {
     Vllm(Box<EngineFlags>),
     Sglang(Box<SglangFlags>),
+    Scheduled(Box<ScheduledFlags>),
 }
 
 /// Resolves the flags of the engine that is asked for; flags of the other one are refused.
@@ -32,10 +34,18 @@ pub(super) fn flags(
     let serves_sglang = sglang::is_asked(&raw.engine);
     sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
     if serves_sglang {
+        scheduled::note_batching(judge, &raw.batching, "SGLang");
         let flags = sglang::resolve(judge, &raw.engine, &raw.sglang, device, model, tensor_parallel);
         return Flags::Sglang(Box::new(flags));
     }
     let model_len = model.map(|model| model.max_position);
+    if scheduled::is_asked(&raw.engine) {
+        let flags = scheduled::resolve(judge, &raw.engine, &raw.batching, device, model_len);
+        scheduled::note_batching(judge, &raw.batching, &flags.profile_name());
+        return Flags::Scheduled(Box::new(flags));
+    }
+    scheduled::refuse_flags_of_v0(judge, &raw.engine);
+    scheduled::note_batching(judge, &raw.batching, "vLLM");
     let flags = engine::resolve(judge, &raw.engine, device, model_len);
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);
@@ -49,6 +59,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.profile.profile.clone(),
             Flags::Sglang(flags) => flags.profile_name(),
+            Flags::Scheduled(flags) => flags.profile_name(),
         }
     }
 
@@ -57,13 +68,14 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.config.max_model_len,
             Flags::Sglang(flags) => flags.context_length(),
+            Flags::Scheduled(flags) => flags.max_model_len(),
         }
     }
 
     /// The key of that length, as the engine spells it.
     pub(super) fn context_key(&self) -> &'static str {
         match self {
-            Flags::Vllm(_) => "engine.max_model_len",
+            Flags::Vllm(_) | Flags::Scheduled(_) => "engine.max_model_len",
             Flags::Sglang(_) => "sglang.context_length",
         }
     }
@@ -77,14 +89,15 @@ impl Flags {
                     false => DataParallelScore::InFlight,
                 })
             }
-            Flags::Sglang(_) => Policy::RoundRobin,
+            Flags::Sglang(_) | Flags::Scheduled(_) => Policy::RoundRobin,
         }
     }
 
     /// The engine whose calibration and host terms apply.
     pub(super) fn engine(&self) -> &'static str {
         match self {
-            Flags::Vllm(_) => "vllm",
+            // Of the others no host was measured; vLLM's stands in, which the notes of their flags say.
+            Flags::Vllm(_) | Flags::Scheduled(_) => "vllm",
             Flags::Sglang(_) => "sglang",
         }
     }
@@ -93,7 +106,7 @@ impl Flags {
     pub(super) fn api_servers(&self) -> NonZeroU32 {
         match self {
             Flags::Vllm(flags) => flags.api_server_count,
-            Flags::Sglang(_) => NonZeroU32::MIN,
+            Flags::Sglang(_) | Flags::Scheduled(_) => NonZeroU32::MIN,
         }
     }
 
@@ -102,6 +115,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.asynchronous,
             Flags::Sglang(flags) => flags.overlaps(),
+            Flags::Scheduled(_) => false,
         }
     }
 
@@ -123,6 +137,7 @@ impl Flags {
                 capture_sizes: flags.capture_sizes(),
                 enforce_eager: flags.graph_max.is_none(),
             },
+            Flags::Scheduled(flags) => flags.graphs(),
         }
     }
 
@@ -131,6 +146,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => vllm_memory(tensor_parallel, kv_dtype, flags),
             Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
+            Flags::Scheduled(flags) => flags.memory_options(tensor_parallel, kv_dtype),
         }
     }
 
@@ -151,6 +167,10 @@ impl Flags {
                 };
                 let memory = flags.num_gpu_blocks_override.is_none().then_some(plan);
                 Some((config.into(), memory))
+            }
+            Flags::Scheduled(flags) => {
+                let (config, plan) = flags.with_memory(judge, plan);
+                Some((config.into(), plan))
             }
             Flags::Sglang(flags) => {
                 let config = flags.engine(judge, &plan, seed)?;

@@ -255,7 +255,7 @@ fn mistakes_are_located_and_mended() {
     7 | profile = "tensorrt-llm"
       |           ^^^^^^^^^^^^^^ TensorRT-LLM's scheduler is not modelled yet
       |
-    help: modelled are vllm@0.33, vllm@0.11, sglang@0.5.23 and sglang@0.5.4
+    help: modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, static and hf-cb
     "#);
     assert_snapshot!(told("max_model_len = 8192", "profile = \"vllm@0.11\"\nwatermark = 0.1"), @r#"
     error: `watermark` is not a flag of vllm@0.11

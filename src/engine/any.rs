@@ -2,6 +2,7 @@
 //!
 //! The set of engines is closed, so this is an enum and not a trait; the loop's calls cost one predictable branch.
 
+use super::scheduled::{ScheduledConfig, ScheduledReplica};
 use super::sglang::{SglangConfig, SglangRecord, SglangReplica};
 use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Wake};
 use crate::cost::StepCost;
@@ -18,6 +19,8 @@ pub enum EngineSpec {
     Vllm(EngineConfig),
     /// SGLang.
     Sglang(SglangConfig),
+    /// An engine whose scheduler is separate: vLLM V0, static batching, Transformers, or a user's own.
+    Scheduled(ScheduledConfig),
 }
 
 impl From<EngineConfig> for EngineSpec {
@@ -32,13 +35,19 @@ impl From<SglangConfig> for EngineSpec {
     }
 }
 
+impl From<ScheduledConfig> for EngineSpec {
+    fn from(config: ScheduledConfig) -> EngineSpec {
+        EngineSpec::Scheduled(config)
+    }
+}
+
 impl EngineSpec {
     /// The flags, if vLLM serves.
     #[must_use]
     pub fn vllm(&self) -> Option<&EngineConfig> {
         match self {
             EngineSpec::Vllm(config) => Some(config),
-            EngineSpec::Sglang(_) => None,
+            EngineSpec::Sglang(_) | EngineSpec::Scheduled(_) => None,
         }
     }
 
@@ -57,6 +66,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => &config.profile,
             EngineSpec::Sglang(config) => &config.profile,
+            EngineSpec::Scheduled(config) => &config.profile,
         }
     }
 
@@ -66,6 +76,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => config.block_size,
             EngineSpec::Sglang(config) => config.page_size,
+            EngineSpec::Scheduled(config) => config.block_size,
         }
     }
 
@@ -75,6 +86,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => config.num_gpu_blocks,
             EngineSpec::Sglang(config) => config.max_total_tokens / config.page_size,
+            EngineSpec::Scheduled(config) => config.num_gpu_blocks,
         }
     }
 
@@ -84,6 +96,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => config.max_model_len,
             EngineSpec::Sglang(config) => config.context_length,
+            EngineSpec::Scheduled(config) => config.max_model_len,
         }
     }
 
@@ -93,6 +106,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => config.max_num_seqs,
             EngineSpec::Sglang(config) => config.max_running_requests,
+            EngineSpec::Scheduled(config) => config.max_num_seqs,
         }
     }
 
@@ -102,6 +116,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => config.max_num_batched_tokens,
             EngineSpec::Sglang(config) => config.chunked_prefill_size.unwrap_or(config.max_prefill_tokens),
+            EngineSpec::Scheduled(config) => config.max_num_batched_tokens,
         }
     }
 }
@@ -110,6 +125,7 @@ impl EngineSpec {
 pub(crate) enum Engine {
     Vllm(Box<Replica>),
     Sglang(Box<SglangReplica>),
+    Scheduled(Box<ScheduledReplica>),
 }
 
 /// Calls the same method of whichever engine it is.
@@ -118,6 +134,7 @@ macro_rules! each {
         match $self {
             Engine::Vllm($replica) => $call,
             Engine::Sglang($replica) => $call,
+            Engine::Scheduled($replica) => $call,
         }
     };
 }
@@ -129,6 +146,9 @@ impl Engine {
             EngineSpec::Vllm(config) => Engine::Vllm(Box::new(Replica::new(id, config, cost, stepwise))),
             EngineSpec::Sglang(config) => {
                 Engine::Sglang(Box::new(SglangReplica::new(id, config, cost, stepwise)))
+            }
+            EngineSpec::Scheduled(config) => {
+                Engine::Scheduled(Box::new(ScheduledReplica::new(id, config, cost, stepwise)))
             }
         }
     }
@@ -143,10 +163,11 @@ impl Engine {
         each!(self, replica => replica.keep_log());
     }
 
-    /// The records of a vLLM engine.
+    /// The records of an engine other than SGLang.
     pub(crate) fn take_log(&mut self) -> Vec<ScheduleRecord> {
         match self {
             Engine::Vllm(replica) => replica.take_log(),
+            Engine::Scheduled(replica) => replica.take_log(),
             Engine::Sglang(_) => Vec::new(),
         }
     }
@@ -154,7 +175,7 @@ impl Engine {
     /// The records of an SGLang engine.
     pub(crate) fn take_sglang_log(&mut self) -> Vec<SglangRecord> {
         match self {
-            Engine::Vllm(_) => Vec::new(),
+            Engine::Vllm(_) | Engine::Scheduled(_) => Vec::new(),
             Engine::Sglang(replica) => replica.take_log(),
         }
     }
@@ -210,6 +231,7 @@ impl Engine {
         match self {
             Engine::Vllm(replica) => replica.pass_at(now, observer),
             Engine::Sglang(replica) => replica.pass_at(now, observer, ended),
+            Engine::Scheduled(replica) => replica.pass_at(now, observer, ended),
         }
     }
 

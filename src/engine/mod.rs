@@ -15,6 +15,8 @@ mod process;
 mod ranks;
 mod replica;
 mod schedule;
+pub mod scheduled;
+pub mod scheduler;
 mod sequence;
 pub mod sglang;
 mod step;

@@ -41,6 +41,8 @@ struct Sequence {
     from: Option<usize>,
     /// From the end of a step to the client.
     delivery: Picos,
+    /// Tokens that came in one piece with another.
+    at_once: u32,
 }
 
 impl Detail {
@@ -79,6 +81,7 @@ impl Gaps {
             Fact::Steps(steps) => self.log(steps.replica).push(steps),
             Fact::FirstToken { now, id, .. } => self.first_token(id, now),
             Fact::Gap { now, id, gap } => self.gap(id, now, gap),
+            Fact::Burst { id, tokens, .. } => self.burst(id, tokens),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
             Fact::Preempted { .. } | Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
         }
@@ -126,11 +129,17 @@ impl Gaps {
         }
     }
 
+    fn burst(&mut self, id: RequestId, tokens: u32) {
+        if let Some(sequence) = self.sequences.get_mut(&id) {
+            sequence.at_once += tokens;
+        }
+    }
+
     /// The gaps of a request that left, in seconds.
     fn take(&mut self, completion: &Completion, audit: &mut Audit) -> Vec<f64> {
         self.settle(completion.id, completion.end);
         let mut sequence = self.sequences.remove(&completion.id).unwrap_or_default();
-        let expected = completion.output_tokens.saturating_sub(1) as usize;
+        let expected = completion.output_tokens.saturating_sub(1 + sequence.at_once) as usize;
         if completion.outcome != Outcome::Completed {
             // Whose client gave up while it was preempted or passed over had no part in the last steps.
             sequence.itls.truncate(expected);

@@ -325,10 +325,10 @@ impl Recorder {
     }
 
     #[inline]
-    fn token(&mut self, now: Picos) {
-        self.audit.tokens += 1;
-        self.series.token(now);
-        self.seconds.token(now);
+    fn tokens_at(&mut self, now: Picos, tokens: u64) {
+        self.audit.tokens += tokens;
+        self.series.tokens_at(now, tokens);
+        self.seconds.tokens_at(now, tokens);
     }
 
     fn close_full_batch(&mut self) {
@@ -402,11 +402,12 @@ impl Observer for Recorder {
                 ..
             } => self.preempted(id, now, running_since),
             Fact::Steps(steps) => self.steps(steps),
-            Fact::FirstToken { now, .. } => self.token(now),
+            Fact::FirstToken { now, .. } => self.tokens_at(now, 1),
             Fact::Gap { now, gap, .. } => {
                 self.open.latencies[Metric::Itl as usize].record(gap, 1);
-                self.token(now);
+                self.tokens_at(now, 1);
             }
+            Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
             Fact::Ended(completion) => self.ended(completion),
         }
     }

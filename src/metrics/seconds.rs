@@ -41,13 +41,13 @@ impl Seconds {
         self.newest = (instant(newest), instant(newest + 1));
     }
 
-    /// A token came out at `instant`.
+    /// Tokens came out at `instant`.
     #[inline]
-    pub(super) fn token(&mut self, instant: Picos) {
+    pub(super) fn tokens_at(&mut self, instant: Picos, tokens: u64) {
         let (begin, end) = self.newest;
         match self.open.back_mut() {
-            Some(open) if begin <= instant.0 && instant.0 < end => *open += 1,
-            _ => self.add(instant.0 / PICOS_PER_SECOND, 1),
+            Some(open) if begin <= instant.0 && instant.0 < end => *open += tokens,
+            _ => self.add(instant.0 / PICOS_PER_SECOND, tokens),
         }
     }
 
@@ -78,7 +78,7 @@ mod tests {
     fn the_peak_survives_idle_years() {
         let mut seconds = Seconds::default();
         for t in [0.1, 0.2, 0.9, 1.5, 700.0, 700.1, 10_000.0] {
-            seconds.token(Picos::from_seconds(t));
+            seconds.tokens_at(Picos::from_seconds(t), 1);
         }
         assert_eq!(seconds.max(), 3);
     }

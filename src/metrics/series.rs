@@ -98,11 +98,11 @@ impl Series {
         }
     }
 
-    /// A token came out at `instant`.
+    /// Tokens came out at `instant`.
     #[inline]
-    pub(super) fn token(&mut self, instant: Picos) {
+    pub(super) fn tokens_at(&mut self, instant: Picos, tokens: u64) {
         let (index, _) = self.locate(instant.0);
-        self.bins[index].tokens += 1;
+        self.bins[index].tokens += tokens;
     }
 
     /// Every step of a leap gave `tokens`.

@@ -62,6 +62,20 @@ impl Summary {
         self.completed + self.lost()
     }
 
+    /// Share of the sampled rows whose token somebody got: of a closed batch `Σ O / (B · max O)` (ST-5).
+    #[must_use]
+    pub fn useful_rows(&self) -> Option<f64> {
+        let rows = self.work.sampled_rows;
+        (rows > 0).then(|| self.output_tokens as f64 / rows as f64)
+    }
+
+    /// Share of the prompt positions computed that are padding: of a closed batch `1 − Σ P / (B · max P)` (ST-5).
+    #[must_use]
+    pub fn prompt_padding(&self) -> Option<f64> {
+        let positions = self.work.prefill_tokens;
+        (positions > 0).then(|| 1.0 - self.input_tokens as f64 / positions as f64)
+    }
+
     /// Requests that left without all their tokens: refused, given up or failed.
     #[must_use]
     pub fn lost(&self) -> u64 {

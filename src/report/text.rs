@@ -258,6 +258,7 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
         page.fact("replicas", &replicas);
     }
     cache(page, shown);
+    batches(page, &result.whole, meta);
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
     }
@@ -373,6 +374,21 @@ fn subject(meta: &ResultMeta) -> String {
         meta.calibration.as_deref().unwrap_or("none"),
         meta.seed
     )
+}
+
+/// Of closed batches: what is computed for nobody (ST-5), over the whole run, since batches straddle any window.
+fn batches(page: &mut Page, whole: &Summary, meta: &ResultMeta) {
+    if meta.engine != "static" {
+        return;
+    }
+    if let (Some(useful), Some(padding)) = (whole.useful_rows(), whole.prompt_padding()) {
+        let sentence = format!(
+            "{} of the tokens computed are of an answer, the rest fills rows that are done · {} of the prompts computed is padding",
+            percent(useful),
+            percent(padding),
+        );
+        page.fact("batches", &sentence);
+    }
 }
 
 /// The machine's utilisation beside the time that bandwidth alone would allow.

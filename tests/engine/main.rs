@@ -3,9 +3,14 @@
 mod cases;
 mod conform;
 mod equality;
+#[path = "../../examples/shortest_job_first.rs"]
+#[expect(dead_code, unreachable_pub, reason = "an example's main is its own")]
+mod example;
 mod golden;
 mod laws;
 mod oracle;
+mod scheduled;
+mod scheduled_twin;
 mod sglang;
 mod sglang_leaps;
 mod sglang_twin;

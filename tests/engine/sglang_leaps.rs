@@ -19,17 +19,19 @@ use crate::sglang::{Given, server};
 /// What a run tells, gap by gap however its steps were grouped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Told {
-    gaps: BTreeMap<Picos, u64>,
+    pub(crate) gaps: BTreeMap<Picos, u64>,
+    /// Tokens that came in one piece with another.
+    pub(crate) at_once: u64,
     /// Admissions, retractions and first tokens in their order.
-    story: Vec<(char, Picos, RequestId, u32)>,
+    pub(crate) story: Vec<(char, Picos, RequestId, u32)>,
     /// Σ over steps of free blocks and of KV tokens read, and of their durations.
     steps: u64,
     kv_tokens: u64,
     busy: Picos,
     last_end: Picos,
-    completions: Vec<Completion>,
+    pub(crate) completions: Vec<Completion>,
     /// The run came to its end, and not to a server that died or hangs.
-    drained: bool,
+    pub(crate) drained: bool,
 }
 
 impl Observer for Told {
@@ -64,6 +66,7 @@ impl Observer for Told {
                 now, id, lost_tokens, ..
             } => self.story.push(('P', *now, *id, *lost_tokens)),
             Fact::FirstToken { now, id, .. } => self.story.push(('T', *now, *id, 0)),
+            Fact::Burst { tokens, .. } => self.at_once += u64::from(*tokens),
             Fact::Ended(completion) => self.completions.push((*completion).clone()),
             Fact::Arrived { .. } | Fact::Rejected { .. } => {}
         }

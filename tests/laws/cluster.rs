@@ -6,6 +6,8 @@ use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy}
 use plimsoll::cluster::{Change, ChangeKind, ClusterSpec, Outages};
 use plimsoll::cost::StepCost;
 use plimsoll::engine::EngineSpec;
+use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
+use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::ids::{ReplicaId, RequestId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
@@ -113,10 +115,59 @@ fn sglang(experiment: &Experiment, seed: u64) -> EngineSpec {
     config.with_conservativeness(1.0).into()
 }
 
-fn engine(experiment: &Experiment, seed: u64, is_sglang: bool) -> EngineSpec {
-    match is_sglang {
-        true => sglang(experiment, seed),
-        false => {
+/// vLLM V0, static batching or Transformers with the experiment's sizes.
+fn scheduled(experiment: &Experiment, seed: u64) -> EngineSpec {
+    let vllm = &experiment.engine;
+    let num_gpu_blocks = vllm.num_gpu_blocks.max(400 / vllm.block_size + 2);
+    let max_num_batched_tokens = vllm.max_num_batched_tokens.max(vllm.max_num_seqs);
+    let scheduler = match seed % 4 {
+        0 => SchedulerChoice::Static(StaticConfig {
+            batch_size: vllm.max_num_seqs,
+            batch_timeout: Picos(seed % 3 * 50_000_000_000),
+            release_rows_early: seed % 8 > 3,
+            max_model_len: 400,
+        }),
+        1 => SchedulerChoice::HfContinuous(HfConfig {
+            order: HfOrder::Fifo,
+            max_batch_tokens: max_num_batched_tokens,
+            margin_blocks: num_gpu_blocks / 5,
+        }),
+        _ => SchedulerChoice::VllmV0(V0Config {
+            enable_chunked_prefill: vllm.enable_chunked_prefill,
+            policy: vllm.policy,
+            preemption_mode: PreemptionMode::Recompute,
+            delay_factor: 0.0,
+        }),
+    };
+    let config = ScheduledConfig {
+        profile: "scheduled".into(),
+        max_model_len: 400,
+        max_num_seqs: vllm.max_num_seqs,
+        max_num_batched_tokens: if vllm.enable_chunked_prefill {
+            max_num_batched_tokens
+        } else {
+            400
+        },
+        block_size: vllm.block_size,
+        num_gpu_blocks,
+        enable_prefix_caching: vllm.enable_prefix_caching && !seed.is_multiple_of(4),
+        swap_blocks: 0,
+        swap_time_per_block: Picos::ZERO,
+        scheduler,
+    };
+    config.into()
+}
+
+/// Which engine serves.
+fn kinds() -> impl Strategy<Value = u8> {
+    0u8..3
+}
+
+fn engine(experiment: &Experiment, seed: u64, kind: u8) -> EngineSpec {
+    match kind {
+        1 => sglang(experiment, seed),
+        2 => scheduled(experiment, seed),
+        _ => {
             let mut config = experiment.engine.clone();
             config.max_num_queued_reqs = None;
             config.into()
@@ -152,11 +203,11 @@ proptest! {
     /// A replica among several does to the last picosecond what it does alone with the requests that it was sent.
     #[test]
     fn each_replica_is_as_if_alone(
-        seed in any::<u64>(), replicas in 2u32..6, policy in policies(), is_sglang in any::<bool>(),
+        seed in any::<u64>(), replicas in 2u32..6, policy in policies(), kind in kinds(),
     ) {
         let experiment = Experiment::draw(seed);
         let requests = requests(&experiment);
-        let engine = engine(&experiment, seed, is_sglang);
+        let engine = engine(&experiment, seed, kind);
         let simulate = |count: u32, requests: &[Request]| {
             let mut stories = Stories::default();
             let mut cluster = Simulation::of_cluster(
@@ -200,7 +251,7 @@ proptest! {
         replicas in 1u32..5,
         policy in policies(),
         changes in prop::collection::vec((0u64..1500, 0u32..5, 0usize..3), 0..8),
-        (is_random, is_sglang) in (any::<bool>(), any::<bool>()),
+        (is_random, kind) in (any::<bool>(), kinds()),
     ) {
         let experiment = Experiment::draw(seed);
         let kinds = [ChangeKind::Fail, ChangeKind::Up, ChangeKind::Drain];
@@ -215,9 +266,9 @@ proptest! {
         changes.sort_by_key(|change| change.at);
         let outages = is_random.then_some(Outages { mean_up_s: 0.3, mean_down_s: 0.1 });
         let spec = ClusterSpec { changes, outages, ..ClusterSpec::of(replicas, policy) };
-        let engine = match is_sglang {
-            true => sglang(&experiment, seed),
-            false => experiment.engine.clone().into(),
+        let engine = match kind {
+            0 => experiment.engine.clone().into(),
+            _ => engine(&experiment, seed, kind),
         };
         let simulation = || Simulation::of_cluster(
             &engine, costs(&experiment, replicas), &spec, seed, experiment.frontend,

@@ -193,6 +193,7 @@ impl Observer for Ledger {
             | Fact::Admitted { now, .. }
             | Fact::Preempted { now, .. }
             | Fact::FirstToken { now, .. }
+            | Fact::Burst { now, .. }
             | Fact::Gap { now, .. } => *now,
         });
         match *fact {
@@ -243,6 +244,7 @@ impl Observer for Ledger {
             }
             Fact::Steps(steps) => self.steps(steps),
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
+            Fact::Burst { tokens, .. } => self.tokens += u64::from(tokens),
             Fact::Ended(story) => self.ended(story),
             Fact::Rejected { .. } => {}
         }

@@ -181,27 +181,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         ),
     ),
     (
-        "swap-space",
-        One,
-        Ignored("V1 recomputes what it preempts and never swaps"),
-    ),
-    (
-        "num-scheduler-steps",
-        One,
-        NotModelled(
-            "1",
-            "multi-step scheduling was a feature of V0, which is not modelled yet",
-        ),
-    ),
-    (
-        "scheduler-delay-factor",
-        One,
-        NotModelled(
-            "0",
-            "the delay factor was a feature of V0, which is not modelled yet",
-        ),
-    ),
-    (
         "enable-expert-parallel",
         Nothing,
         NotModelled("false", "expert parallelism is not modelled yet"),

@@ -12,7 +12,7 @@ mod traffic;
 
 use clap::Args;
 
-use super::raw::{RawCluster, RawEngine, RawModel, RawSglang};
+use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang};
 
 pub use promises::SloFlags;
 pub use traffic::{ClientKind, Dataset, TrafficFlags};
@@ -41,6 +41,8 @@ pub struct ScenarioFlags {
     pub(crate) engine: RawEngine,
     #[command(flatten)]
     pub(crate) sglang: RawSglang,
+    #[command(flatten)]
+    pub(crate) batching: RawBatching,
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,

@@ -20,6 +20,7 @@ pub(in crate::config) fn apply_serve(
         ("cluster", Table::try_from(&flags.cluster)),
         ("engine", Table::try_from(&flags.engine)),
         ("sglang", Table::try_from(&flags.sglang)),
+        ("batching", Table::try_from(&flags.batching)),
     ];
     for (section, table) in tables {
         for (key, value) in table.expect("format types are representable in TOML") {

@@ -5,6 +5,7 @@
 //! but the shape; `resolve` is the only judge of values.
 
 mod arrivals;
+mod batching;
 mod cluster;
 mod lengths;
 mod server;
@@ -22,6 +23,7 @@ pub use arrivals::{
     RawArrivals, RawClosed, RawGamma, RawMmpp, RawMmppState, RawPoisson, RawProfile, RawRamp,
     RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
 };
+pub use batching::{RawBatching, RawCbScheduler, RawPreemptionMode};
 pub use cluster::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
@@ -43,6 +45,8 @@ pub struct RawScenario {
     pub engine: RawEngine,
     /// How SGLang is configured where it serves; the keys are its flags.
     pub sglang: RawSglang,
+    /// How static batching and Transformers' continuous batching form batches where one of them serves.
+    pub batching: RawBatching,
     /// What arrives.
     pub workload: RawWorkload,
     /// What is promised to users.

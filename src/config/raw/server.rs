@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::RawPreemptionMode;
 use crate::config::scalar::Count;
 
 /// What is served.
@@ -71,8 +72,9 @@ pub enum RawKvDtype {
 #[serde(deny_unknown_fields, default)]
 #[command(next_help_heading = "Engine (vLLM's flags)")]
 pub struct RawEngine {
-    /// Engine and version whose defaults and behaviours apply: `vllm@0.33` (default), `vllm@0.11`, `sglang@0.5.23` or
-    /// `sglang@0.5.4`.
+    /// Engine and version whose defaults and behaviours apply: `vllm@0.33` (default), `vllm@0.11`, `vllm@0.6` (the V0
+    /// engine), `sglang@0.5.23`, `sglang@0.5.4`, `static` (batches closed when they start) or `hf-cb` (Transformers'
+    /// continuous batching).
     #[arg(long = "engine", value_name = "NAME@VERSION")]
     #[serde(rename = "profile")]
     pub profile: Option<String>,
@@ -152,6 +154,18 @@ pub struct RawEngine {
     /// What unset sizes are tuned for.
     #[arg(long, value_name = "MODE")]
     pub performance_mode: Option<RawPerformanceMode>,
+    /// vLLM 0.6: GiB of the host's memory for each GPU, for KV blocks that are swapped out.
+    #[arg(long, value_name = "GIB", allow_negative_numbers = true)]
+    pub swap_space: Option<f64>,
+    /// vLLM 0.6: what becomes of a sequence that loses its KV blocks.
+    #[arg(long, value_name = "MODE")]
+    pub preemption_mode: Option<RawPreemptionMode>,
+    /// vLLM 0.6: a prompt waits for so many times the last prompt's step, unless nothing runs.
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub scheduler_delay_factor: Option<f64>,
+    /// vLLM 0.6: steps that are decided together; only 1 is modelled.
+    #[arg(long, value_name = "N")]
+    pub num_scheduler_steps: Option<Count>,
 }
 
 /// vLLM's `--scheduling-policy`.

@@ -42,6 +42,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
             result.by_replica.iter().map(replica).collect::<Vec<Value>>(),
         );
     }
+    if meta.engine == "static" {
+        object.put("batches", batches(&result.whole));
+    }
     object.put("utilisation", utilisation(meta));
     object.put(
         "trust",
@@ -97,6 +100,14 @@ pub(super) fn figure_interval(figure: &FigureInterval) -> Object {
         "sigma_ln_by_component",
         named(parts.map(|(component, part)| (component.name(), (*part).into()))),
     );
+    object
+}
+
+/// What closed batches compute for nobody (ST-5), over the whole run.
+fn batches(whole: &Summary) -> Object {
+    let mut object = Object::default();
+    object.put("useful_token_efficiency", whole.useful_rows());
+    object.put("prompt_padding_waste", whole.prompt_padding());
     object
 }
 

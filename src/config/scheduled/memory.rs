@@ -1,0 +1,104 @@
+//! Memory: V0 as V1 with its own defaults (V0-14); the others are what is left beside weights and activations.
+
+use super::{Kind, ScheduledFlags};
+use crate::config::judge::Judge;
+use crate::cost::roofline::{CudagraphMode, Graphs};
+use crate::engine::memory::{MemoryOptions, MemoryPlan};
+use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
+use crate::model::Dtype;
+use crate::units::Picos;
+
+impl ScheduledFlags {
+    /// Name and version of the profile.
+    pub(in crate::config) fn profile_name(&self) -> String {
+        self.config.profile.clone()
+    }
+
+    /// Longest sequence.
+    pub(in crate::config) fn max_model_len(&self) -> u32 {
+        self.config.max_model_len
+    }
+
+    /// V0 captures decode batches of 1, 2, 4 and every 8 up to 256 (`_BATCH_SIZES_TO_CAPTURE` of its model runner) and
+    /// runs prompts eagerly; Transformers captures nothing unless it is told to, and is then taken to do as V0 does.
+    pub(in crate::config) fn graphs(&self) -> Graphs {
+        if self.enforce_eager {
+            return Graphs {
+                mode: CudagraphMode::None,
+                capture_sizes: Vec::new(),
+                enforce_eager: true,
+            };
+        }
+        let most = self.config.max_num_seqs.max(1).next_multiple_of(8);
+        let sizes = [1, 2, 4].into_iter().chain((8..=256).step_by(8));
+        Graphs {
+            mode: CudagraphMode::FullDecodeOnly,
+            capture_sizes: sizes.filter(|&size| size <= most).collect(),
+            enforce_eager: false,
+        }
+    }
+
+    /// What decides the memory.
+    pub(in crate::config) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
+        let config = &self.config;
+        MemoryOptions {
+            tensor_parallel,
+            pipeline_parallel: 1,
+            gpu_memory_utilization: self.gpu_memory_utilization,
+            kv_dtype,
+            block_size: config.block_size,
+            max_num_batched_tokens: config.max_num_batched_tokens,
+            max_num_seqs: config.max_num_seqs,
+            max_model_len: config.max_model_len,
+            charge_cuda_graphs: false,
+            enforce_eager: self.enforce_eager,
+            kv_cache_memory_bytes: None,
+            num_gpu_blocks_override: self.num_gpu_blocks_override,
+            estimates: None,
+        }
+    }
+
+    /// The engine, given its memory; the plan is kept where memory decided.
+    pub(in crate::config) fn with_memory(
+        self,
+        judge: &mut Judge,
+        plan: MemoryPlan,
+    ) -> (ScheduledConfig, Option<MemoryPlan>) {
+        let mut num_gpu_blocks = plan.num_gpu_blocks;
+        if let (Some(most), None) = (self.blocks_max, self.num_gpu_blocks_override)
+            && num_gpu_blocks > most
+        {
+            judge.notes.push(format!(
+                "{} takes at most {most} KV blocks of the {num_gpu_blocks} that the memory holds; --num-gpu-blocks-override asks for more",
+                self.config.profile
+            ));
+            num_gpu_blocks = most;
+        }
+        let block_bytes = plan.layout.block_bytes.0;
+        let swap_blocks = self.swap_bytes / block_bytes.max(1);
+        let swap_time = self.pcie.map_or(0.0, |pcie| block_bytes as f64 / pcie.0);
+        let scheduler = match self.config.scheduler {
+            SchedulerChoice::HfContinuous(mut hf) => {
+                hf.margin_blocks = (self.safety_margin * f64::from(num_gpu_blocks)).ceil() as u32;
+                SchedulerChoice::HfContinuous(hf)
+            }
+            other => other,
+        };
+        let is_planned = self.num_gpu_blocks_override.is_none();
+        let config = ScheduledConfig {
+            num_gpu_blocks,
+            swap_blocks: u32::try_from(swap_blocks).unwrap_or(u32::MAX),
+            swap_time_per_block: match self.kind {
+                Kind::V0 => Picos::from_seconds(swap_time),
+                _ => Picos::ZERO,
+            },
+            scheduler,
+            ..self.config
+        };
+        let plan = MemoryPlan {
+            num_gpu_blocks,
+            ..plan
+        };
+        (config, is_planned.then_some(plan))
+    }
+}

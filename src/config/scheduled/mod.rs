@@ -1,0 +1,450 @@
+//! Flags of the engines whose scheduler is separate: vLLM V0, static batching, Transformers' continuous batching.
+//!
+//! They share the keys of `[engine]` as far as they have them: `max_num_seqs` is the rows of a static batch,
+//! `max_num_batched_tokens` the tokens of a step. What an engine has not is refused.
+
+mod foreign;
+mod memory;
+mod profile;
+
+pub(super) use foreign::{note_batching, refuse_flags_of_v0};
+pub(super) use profile::is_asked;
+
+use std::fmt::Display;
+
+use super::document::Source;
+use super::judge::Judge;
+use super::raw::{RawBatching, RawCbScheduler, RawEngine, RawPolicy, RawPreemptionMode};
+use crate::engine::Policy;
+use crate::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
+use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
+use crate::hardware::Device;
+use crate::units::{BytesPerSec, Picos};
+use profile::{Kind, ScheduledProfile};
+
+/// Largest token counts that are taken seriously: 2³⁰.
+const TOKENS_MAX: u64 = 1 << 30;
+
+/// Flags after defaults, before memory is planned.
+pub(super) struct ScheduledFlags {
+    /// Whole but for the sizes of the pools.
+    config: ScheduledConfig,
+    kind: Kind,
+    gpu_memory_utilization: f64,
+    num_gpu_blocks_override: Option<u32>,
+    blocks_max: Option<u32>,
+    /// Bytes of the host's memory for each GPU.
+    swap_bytes: u64,
+    pcie: Option<BytesPerSec>,
+    enforce_eager: bool,
+    safety_margin: f64,
+}
+
+/// Resolves every flag.
+pub(super) fn resolve(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    batching: &RawBatching,
+    device: Option<&Device>,
+    model_len: Option<u32>,
+) -> ScheduledFlags {
+    let (profile, note) = profile::find(raw.profile.as_deref().unwrap_or_default());
+    judge.given("engine.profile", &profile.profile);
+    judge.notes.extend(note);
+    let kind = profile.kind();
+    foreign::refuse_foreign(judge, raw, kind);
+    foreign::note_seats(judge, raw, kind);
+    let max_model_len = context(judge, raw, model_len);
+    let chunked = chunked(judge, raw, &profile, kind, max_model_len);
+    let max_num_seqs = count(
+        judge,
+        &profile,
+        "engine.max_num_seqs",
+        raw.max_num_seqs,
+        profile.max_num_seqs,
+    );
+    let budget = budget(judge, raw, &profile, kind, chunked, max_model_len, max_num_seqs);
+    let block_size = match kind {
+        // Rows lie in memory as they are.
+        Kind::Static => profile.block_size as u32,
+        _ => count(
+            judge,
+            &profile,
+            "engine.block_size",
+            raw.block_size,
+            profile.block_size,
+        ),
+    };
+    if block_size > 256 {
+        judge.wrong(
+            "engine.block_size",
+            "must be at most 256",
+            "no attention kernel pages by that",
+        );
+    }
+    let key = "engine.gpu_memory_utilization";
+    let utilization = take(
+        judge,
+        &profile,
+        key,
+        raw.gpu_memory_utilization,
+        profile.gpu_memory_utilization,
+    );
+    judge.fraction(key, utilization, false, true);
+    let caches = match kind {
+        Kind::Static => false,
+        _ => take(
+            judge,
+            &profile,
+            "engine.enable_prefix_caching",
+            raw.enable_prefix_caching,
+            profile.enable_prefix_caching,
+        ),
+    };
+    let key = "engine.num_gpu_blocks_override";
+    let num_gpu_blocks_override = raw
+        .num_gpu_blocks_override
+        .map(|blocks| judge.required(key, blocks, (1, TOKENS_MAX)));
+    let safety_margin = safety_margin(judge, &profile, batching, kind);
+    let scheduler = match kind {
+        Kind::V0 => SchedulerChoice::VllmV0(v0(judge, raw, &profile, chunked)),
+        Kind::Static => SchedulerChoice::Static(static_batching(
+            judge,
+            batching,
+            &profile,
+            (max_num_seqs, max_model_len),
+        )),
+        Kind::HfContinuous => SchedulerChoice::HfContinuous(HfConfig {
+            order: cb_order(judge, batching, &profile),
+            max_batch_tokens: budget,
+            margin_blocks: 0,
+        }),
+    };
+    let swap_space = match kind {
+        Kind::V0 => take(
+            judge,
+            &profile,
+            "engine.swap_space",
+            raw.swap_space,
+            profile.swap_space,
+        ),
+        _ => 0.0,
+    };
+    let is_right = |value| (0.0..=65_536.0).contains(&value);
+    judge.number(
+        "engine.swap_space",
+        swap_space,
+        is_right,
+        "must lie between 0 and 65536 GiB",
+    );
+    let key = "engine.enforce_eager";
+    let enforce_eager = take(judge, &profile, key, raw.enforce_eager, kind != Kind::V0);
+    kind.assumptions(judge);
+    ScheduledFlags {
+        config: ScheduledConfig {
+            profile: profile.profile.clone(),
+            max_model_len,
+            max_num_seqs,
+            max_num_batched_tokens: budget,
+            block_size,
+            num_gpu_blocks: 0,
+            enable_prefix_caching: caches,
+            swap_blocks: 0,
+            swap_time_per_block: Picos::ZERO,
+            scheduler,
+        },
+        kind,
+        gpu_memory_utilization: utilization,
+        num_gpu_blocks_override,
+        blocks_max: profile.blocks_max,
+        swap_bytes: (swap_space * f64::from(1 << 30)) as u64,
+        pcie: device.map(|device| device.pcie),
+        enforce_eager,
+        safety_margin,
+    }
+}
+
+/// What is given, or the profile's default.
+fn take<T: Clone + Display + Into<toml::Value>>(
+    judge: &mut Judge,
+    profile: &ScheduledProfile,
+    key: &str,
+    given: Option<T>,
+    default: T,
+) -> T {
+    judge.take(key, given, default, Source::Profile(profile.profile.clone()))
+}
+
+fn count(
+    judge: &mut Judge,
+    profile: &ScheduledProfile,
+    key: &str,
+    given: Option<super::scalar::Count>,
+    default: u64,
+) -> u32 {
+    let source = Source::Profile(profile.profile.clone());
+    judge.count(key, given, (1, TOKENS_MAX), default, source)
+}
+
+fn context(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> u32 {
+    let most = model_len.map_or(TOKENS_MAX - 1, u64::from);
+    let source = Source::Assumption("what the model allows".to_string());
+    judge.count(
+        "engine.max_model_len",
+        raw.max_model_len,
+        (2, most.max(2)),
+        most,
+        source,
+    )
+}
+
+/// Whether prompts are split. V0 switches it on by itself for long contexts (V0-14); the others have no choice.
+fn chunked(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &ScheduledProfile,
+    kind: Kind,
+    max_model_len: u32,
+) -> bool {
+    let default = u64::from(max_model_len) > profile.chunked_prefill_above;
+    if kind != Kind::V0 {
+        return default;
+    }
+    let key = "engine.enable_chunked_prefill";
+    let source = if default {
+        format!("{}, whose context is above 32768", profile.profile)
+    } else {
+        profile.profile.clone()
+    };
+    judge.take(key, raw.enable_chunked_prefill, default, Source::Profile(source))
+}
+
+/// Tokens of a step, checked as V0 checks them.
+fn budget(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &ScheduledProfile,
+    kind: Kind,
+    chunked: bool,
+    max_model_len: u32,
+    max_num_seqs: u32,
+) -> u32 {
+    let key = "engine.max_num_batched_tokens";
+    let mut default = profile.max_num_batched_tokens;
+    if kind == Kind::Static {
+        return default as u32;
+    }
+    if !chunked {
+        default = default.max(max_model_len.into());
+    }
+    let budget = count(judge, profile, key, raw.max_num_batched_tokens, default);
+    if kind == Kind::V0 && !judge.is_wrong(&[key]) {
+        if !chunked && budget < max_model_len {
+            judge.wrong_help(
+                key,
+                "must hold the longest prompt when chunked prefill is off",
+                format!("{budget} tokens, but prompts may have {max_model_len}"),
+                format!(
+                    "write {max_model_len} or more, a smaller max_model_len, or enable_chunked_prefill = true"
+                ),
+            );
+        } else if budget < max_num_seqs {
+            judge.wrong_help(
+                key,
+                "must be at least max_num_seqs",
+                format!("{budget} is less than max_num_seqs = {max_num_seqs}"),
+                format!("write at least {max_num_seqs}, or a smaller max_num_seqs"),
+            );
+        }
+    }
+    budget
+}
+
+/// The flags that only V0's scheduler has.
+fn v0(judge: &mut Judge, raw: &RawEngine, profile: &ScheduledProfile, chunked: bool) -> V0Config {
+    let name = |policy| match policy {
+        RawPolicy::Fcfs => "fcfs".to_string(),
+        RawPolicy::Priority => "priority".to_string(),
+    };
+    let given = raw.scheduling_policy;
+    let fcfs = "fcfs".to_string();
+    take(judge, profile, "engine.scheduling_policy", given.map(name), fcfs);
+    if chunked && given == Some(RawPolicy::Priority) {
+        let note = "scheduling_policy = priority has no effect with chunked prefill: vLLM 0.6 looks at it in its default mode only";
+        judge.notes.push(note.to_string());
+    }
+    let mode = raw.preemption_mode.map(|mode| match mode {
+        RawPreemptionMode::Recompute => "recompute".to_string(),
+        RawPreemptionMode::Swap => "swap".to_string(),
+    });
+    let recompute = "recompute".to_string();
+    take(judge, profile, "engine.preemption_mode", mode, recompute);
+    let key = "engine.scheduler_delay_factor";
+    let delay_factor = take(judge, profile, key, raw.scheduler_delay_factor, 0.0);
+    judge.number(key, delay_factor, |value| value >= 0.0, "must be at least 0");
+    foreign::only_one_step(judge, raw);
+    V0Config {
+        enable_chunked_prefill: chunked,
+        policy: match given {
+            Some(RawPolicy::Priority) => Policy::Priority,
+            _ => Policy::Fcfs,
+        },
+        preemption_mode: match raw.preemption_mode {
+            Some(RawPreemptionMode::Swap) => PreemptionMode::Swap,
+            _ => PreemptionMode::Recompute,
+        },
+        delay_factor,
+    }
+}
+
+fn static_batching(
+    judge: &mut Judge,
+    batching: &RawBatching,
+    profile: &ScheduledProfile,
+    (batch_size, max_model_len): (u32, u32),
+) -> StaticConfig {
+    let key = "batching.batch_timeout";
+    let batch_timeout = match &batching.batch_timeout {
+        Some(text) => judge.duration(key, text, true).unwrap_or_default(),
+        None => {
+            let source = Source::Assumption("a batch starts when the GPU is free".to_string());
+            judge.assume(key, "0 ms", source);
+            Picos::ZERO
+        }
+    };
+    let key = "batching.release_rows_early";
+    StaticConfig {
+        batch_size,
+        batch_timeout,
+        release_rows_early: take(judge, profile, key, batching.release_rows_early, false),
+        max_model_len,
+    }
+}
+
+fn cb_order(judge: &mut Judge, batching: &RawBatching, profile: &ScheduledProfile) -> HfOrder {
+    let given = batching.cb_scheduler.map(|order| match order {
+        RawCbScheduler::Fifo => "fifo".to_string(),
+        RawCbScheduler::PrefillFirst => "prefill_first".to_string(),
+    });
+    let fifo = "fifo".to_string();
+    take(judge, profile, "batching.cb_scheduler", given, fifo);
+    match batching.cb_scheduler {
+        Some(RawCbScheduler::PrefillFirst) => HfOrder::PrefillFirst,
+        _ => HfOrder::Fifo,
+    }
+}
+
+/// Share of the blocks below which prompts wait (ST-8).
+fn safety_margin(judge: &mut Judge, profile: &ScheduledProfile, batching: &RawBatching, kind: Kind) -> f64 {
+    let key = "batching.safety_margin";
+    if kind != Kind::HfContinuous {
+        return 0.0;
+    }
+    let margin = take(judge, profile, key, batching.safety_margin, 0.2);
+    judge.fraction(key, margin, true, true);
+    margin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Document, NoFiles, Resolved, capacity, resolve};
+    use crate::engine::EngineSpec;
+
+    fn document(engine: &str) -> Document {
+        let text = format!(
+            "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\n{engine}\n\
+             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+        );
+        Document::parse("test.toml", &text).unwrap()
+    }
+
+    fn resolved(engine: &str) -> (ScheduledConfig, Resolved) {
+        let run = resolve(document(engine), &NoFiles).unwrap_or_else(|problems| panic!("{problems:?}"));
+        match run.scenario.engine.clone() {
+            EngineSpec::Scheduled(config) => (config, run),
+            other => panic!("{} is not of these engines", other.profile()),
+        }
+    }
+
+    fn refused(engine: &str) -> Vec<String> {
+        let problems = resolve(document(engine), &NoFiles).map(|_| ()).unwrap_err();
+        problems.0.into_iter().map(|problem| problem.message).collect()
+    }
+
+    #[test]
+    fn v0_has_its_own_defaults() {
+        let (short, run) = resolved("profile = \"vllm@0.6\"\nmax_model_len = 8192");
+        assert_eq!(
+            (short.max_num_batched_tokens, short.max_num_seqs, short.block_size),
+            (8192, 256, 16)
+        );
+        assert!(!short.enable_prefix_caching && run.memory.is_some());
+        // 4 GiB of 128 KiB a token, and 2 MiB over a bus of 64 GB/s.
+        assert_eq!(short.swap_blocks, 2048);
+        assert!((30e-6..40e-6).contains(&short.swap_time_per_block.seconds()));
+        // V0-14: contexts above 32,768 tokens switch chunked prefill on.
+        let (long, _) = resolved("profile = \"vllm@0.6\"");
+        assert_eq!(long.max_num_batched_tokens, 2048);
+        assert!(matches!(long.scheduler, SchedulerChoice::VllmV0(v0) if v0.enable_chunked_prefill));
+    }
+
+    #[test]
+    fn every_engine_fits_as_it_runs_and_says_what_it_assumes() {
+        for engine in ["vllm@0.6", "static", "hf-cb"] {
+            let flags = format!("profile = \"{engine}\"\nmax_model_len = 4096");
+            let (config, run) = resolved(&flags);
+            assert_eq!(config.profile, engine);
+            let alone = capacity(document(&flags), &NoFiles).unwrap();
+            let plan = crate::engine::memory::plan(&alone.device, &alone.model, &alone.options).unwrap();
+            assert_eq!(
+                plan.num_gpu_blocks
+                    .min(if engine == "hf-cb" { 4096 } else { u32::MAX }),
+                config.num_gpu_blocks
+            );
+            assert_eq!(
+                run.notes.iter().any(|note| note.contains("Memory: weights")),
+                engine != "vllm@0.6"
+            );
+        }
+    }
+
+    #[test]
+    fn what_an_engine_has_not_is_refused() {
+        let check = |engine: &str, expected: &str| assert_eq!(refused(engine), [expected], "{engine}");
+        let steps = "profile = \"vllm@0.6\"\nmax_model_len = 4096\nnum_scheduler_steps = 8";
+        check(steps, "`num_scheduler_steps` other than 1 is not modelled yet");
+        let watermark = "profile = \"vllm@0.6\"\nmax_model_len = 4096\nwatermark = 0.1";
+        check(watermark, "`watermark` is not a flag of vLLM 0.6");
+        let budget = "profile = \"static\"\nmax_num_batched_tokens = 64";
+        check(
+            budget,
+            "`max_num_batched_tokens` is not a flag of static batching",
+        );
+        let delay = "max_model_len = 4096\nscheduler_delay_factor = 0.5";
+        check(
+            delay,
+            "`scheduler_delay_factor` is not a flag of vLLM's V1 engine",
+        );
+        let small = "profile = \"vllm@0.6\"\nmax_model_len = 4096\nmax_num_batched_tokens = 2048";
+        check(
+            small,
+            "`max_num_batched_tokens` must hold the longest prompt when chunked prefill is off",
+        );
+    }
+
+    #[test]
+    fn keys_for_another_of_the_engines_are_named_not_refused() {
+        let flags = "profile = \"hf-cb\"\nmax_model_len = 4096\n[batching]\nbatch_timeout = \"50 ms\"\nsafety_margin = 0.5";
+        let (config, run) = resolved(flags);
+        let margin = config.num_gpu_blocks / 2;
+        assert!(matches!(config.scheduler, SchedulerChoice::HfContinuous(hf) if hf.margin_blocks == margin));
+        assert!(
+            run.notes
+                .iter()
+                .any(|note| note.starts_with("batch_timeout has no effect"))
+        );
+        let run = resolve(document("max_model_len = 4096\nswap_space = 8.0"), &NoFiles).unwrap();
+        assert!(run.notes.iter().any(|note| note.contains("never swaps")));
+    }
+}

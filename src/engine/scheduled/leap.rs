@@ -1,0 +1,279 @@
+//! The leap over a run of decode steps that the scheduler would decide alike.
+//!
+//! Until an answer ends, a request arrives or blocks run short the batch is constant, its KV total grows by its size in
+//! each step, and durations are an arithmetic progression ([`DecodeCost`]): the steps that fit are solved for.
+//! Members' counters are stale while steps are leapt over and are brought up to date before anything else happens, in
+//! O(members): once for a run, not for a step.
+
+use super::launch::Step;
+use super::replica::ScheduledReplica;
+use super::sequence::Sequence;
+use crate::cost::DecodeCost;
+use crate::engine::ScheduleRecord;
+use crate::engine::leap::{progression, steps_before};
+use crate::engine::scheduler::Binding;
+use crate::facts::{Fact, Observer, Steps};
+use crate::units::Picos;
+
+/// What the batch in flight is known to do next.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Steps whose ends nobody notices: nobody ends, no batch does.
+    steps_left: u64,
+    /// Members by the tokens of their last block when the plan was made and the step in flight is done.
+    residues: Vec<u32>,
+    members: u32,
+    /// Steps since then.
+    ahead: u64,
+    /// Blocks that stay free.
+    spare: u32,
+    /// Rows that stream a token in each step.
+    streaming: u32,
+}
+
+impl Plan {
+    /// Blocks that the step after the next `ahead` ones takes.
+    fn blocks_due(&self, ahead: u64) -> u32 {
+        let size = self.residues.len() as u64;
+        let residue = (size - (self.ahead + ahead) % size) % size;
+        self.residues[residue as usize]
+    }
+
+    /// Blocks that the next `steps` steps take.
+    fn blocks_for(&self, steps: u64) -> u32 {
+        let size = self.residues.len() as u64;
+        let growing: u32 = if steps >= size {
+            self.residues.iter().sum()
+        } else {
+            0
+        };
+        let whole = (steps / size) as u32 * growing;
+        whole + (0..steps % size).map(|ahead| self.blocks_due(ahead)).sum::<u32>()
+    }
+
+    /// The most steps, `limit` at most, that leave the spare blocks free.
+    fn steps_that_fit(&self, free: u32, limit: u64) -> u64 {
+        let Some(mut free) = free.checked_sub(self.spare) else {
+            return 0;
+        };
+        let cycles = u64::from(free / self.members);
+        let mut steps = (cycles * self.residues.len() as u64).min(limit);
+        free -= self.blocks_for(steps);
+        while steps < limit {
+            match free.checked_sub(self.blocks_due(steps)) {
+                Some(left) => free = left,
+                None => break,
+            }
+            steps += 1;
+        }
+        steps
+    }
+}
+
+impl ScheduledReplica {
+    /// Leaps over the steps that end before `horizon` if they are alike. Returns how many.
+    pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        let Some((increment, limit)) = self.run_ahead() else {
+            return 0;
+        };
+        let arrival = self.inbox.front().map_or(Picos::MAX, |&(arrival, _)| arrival);
+        let step = self.step();
+        let span = horizon.min(arrival).saturating_sub(step.begin);
+        let steps = steps_before(span, step.duration, increment, limit);
+        if steps > 0 {
+            self.tell_run(steps, increment, observer);
+            self.jump(steps, increment);
+        }
+        steps
+    }
+
+    fn step(&self) -> &Step {
+        self.in_flight.as_deref().expect("a run has a step in flight")
+    }
+
+    /// What each step of the run that goes on lasts longer than the one before, and how many there may be.
+    pub(super) fn run_ahead(&mut self) -> Option<(Picos, u64)> {
+        let step = self.in_flight.as_deref()?;
+        let spare = step.repeat?;
+        if !step.is_uniform {
+            return None;
+        }
+        let load = &step.load;
+        let (members, kv, longest) = (load.decode_seqs, load.decode_kv_tokens, load.decode_longest);
+        if self.plan.is_none() {
+            self.make_plan(spare);
+        }
+        let law = self.decode_law(members);
+        let plan = self.plan.as_ref().expect("made above");
+        let (increment, limit) = run_law(&law, kv, longest, members, plan.steps_left);
+        let limit = plan.steps_that_fit(self.ledger.pool.free(), limit);
+        (limit > 0).then_some((increment, limit))
+    }
+
+    /// Looks through the batch in flight, once.
+    fn make_plan(&mut self, spare: u32) {
+        self.settle();
+        let size = self.ledger.block_size;
+        let mut residues = vec![0; size as usize];
+        let mut steps_left = u32::MAX;
+        let (mut streaming, mut batch_ends) = (0, 0);
+        let entries = &self.step().entries;
+        for entry in entries {
+            let sequence = &self.ledger.sequences[entry.handle.slot];
+            let to_end = sequence.target - sequence.outputs;
+            match sequence.binding {
+                Some(binding) => {
+                    batch_ends = batch_ends.max(to_end);
+                    if binding == Binding::EachWhole && to_end > 0 && !sequence.is_answered {
+                        steps_left = steps_left.min(to_end - 1);
+                    }
+                }
+                None => {
+                    streaming += 1;
+                    steps_left = steps_left.min(to_end - 1);
+                }
+            }
+            // Computed when the step in flight is done. Who holds more than that takes nothing before it is used up.
+            let computed = sequence.computed + 1;
+            let room = sequence.blocks * size - computed;
+            if room < size {
+                residues[(computed % size) as usize] += 1;
+            } else {
+                steps_left = steps_left.min(room);
+            }
+        }
+        if batch_ends > 0 {
+            steps_left = steps_left.min(batch_ends - 1);
+        }
+        let members = entries.len() as u32;
+        self.plan = Some(Plan {
+            steps_left: steps_left.into(),
+            residues,
+            members,
+            ahead: 0,
+            spare,
+            streaming,
+        });
+    }
+
+    fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
+        let step = self.step();
+        let plan = self.plan.as_ref().expect("made before a leap");
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: step.begin,
+            end: step.begin + progression(step.duration, increment, steps),
+            count: steps,
+            duration: step.duration,
+            duration_increment: increment,
+            gap_seqs: plan.streaming,
+            gap: step.end() - self.last_end.min(step.begin),
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+        }));
+    }
+
+    /// Moves the whole state `steps` steps on.
+    fn jump(&mut self, steps: u64, increment: Picos) {
+        if self.log.is_some() {
+            self.log_run(steps, increment);
+        }
+        let plan = self.plan.as_mut().expect("made before a leap");
+        let (members, blocks) = (plan.members, plan.blocks_for(steps));
+        plan.ahead += steps;
+        plan.steps_left -= steps;
+        self.ledger.pool.take(blocks);
+        self.ahead += steps as u32;
+        let law = self.decode_law(members);
+        let free_blocks = self.ledger.pool.free();
+        let step = self.in_flight.as_mut().expect("a run has a step in flight");
+        step.begin += progression(step.duration, increment, steps);
+        step.load.decode_kv_tokens += steps * u64::from(members);
+        step.load.decode_longest += steps as u32;
+        step.duration = law.at(step.load.decode_kv_tokens, step.load.decode_longest);
+        step.recomputed_tokens = 0;
+        step.free_blocks = free_blocks;
+        self.last_end = step.begin;
+        self.last_decode = step.begin;
+    }
+
+    /// Brings the members' counters up to date.
+    pub(super) fn settle(&mut self) {
+        let ahead = std::mem::take(&mut self.ahead);
+        if ahead == 0 {
+            return;
+        }
+        let step = self.in_flight.take().expect("counters are stale in a run only");
+        let caches = self.ledger.pool.caches();
+        for entry in &step.entries {
+            let ledger = &mut self.ledger;
+            let sequence = &mut ledger.sequences[entry.handle.slot];
+            sequence.go_on(ahead, self.last_end);
+            // The step in flight has its block, too.
+            sequence.blocks = sequence.blocks.max(ledger.pool.blocks_for(sequence.computed + 1));
+            if caches && sequence.padding == 0 && sequence.filler == 0 {
+                let allocated = sequence.blocks * ledger.block_size;
+                let held = &mut sequence.held;
+                ledger
+                    .pool
+                    .register(held, &sequence.pieces, sequence.computed, allocated);
+            }
+        }
+        self.in_flight = Some(step);
+    }
+
+    /// Writes down the steps that a leap launches.
+    fn log_run(&mut self, steps: u64, increment: Picos) {
+        self.settle();
+        let step = self.in_flight.as_deref().expect("a run has a step in flight");
+        let plan = self.plan.as_ref().expect("made before a leap");
+        let (mut begin, mut duration) = (step.begin, step.duration);
+        let mut free_blocks = self.ledger.pool.free();
+        for ahead in 0..steps {
+            begin += duration;
+            duration += increment;
+            free_blocks -= plan.blocks_due(ahead);
+            let share = |entry: &super::launch::Entry| {
+                let sequence = &self.ledger.sequences[entry.handle.slot];
+                (sequence.request.id, sequence.computed + 1 + ahead as u32, 1)
+            };
+            let record = ScheduleRecord {
+                scheduled: begin,
+                begin,
+                duration,
+                shares: step.entries.iter().map(share).collect(),
+                preempted: Vec::new(),
+                free_blocks,
+                running: step.running,
+                waiting: step.waiting,
+            };
+            self.log.as_mut().expect("only called with a log").push(record);
+        }
+    }
+}
+
+impl Sequence {
+    /// It was given a token in each of `steps` steps, the last of which ended at `end`.
+    fn go_on(&mut self, steps: u32, end: Picos) {
+        let sampled = steps.min(self.target - self.outputs);
+        self.outputs += sampled;
+        self.filler += steps - sampled;
+        self.computed += steps;
+        self.last_token = end;
+    }
+}
+
+/// The increment of a run of `members` beginning at these contexts, and for how many steps it holds.
+fn run_law(law: &DecodeCost, kv_tokens: u64, longest: u32, members: u32, limit: u64) -> (Picos, u64) {
+    let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
+    let growth = law.per_kv_token * u64::from(members) + law.per_longest_token;
+    if gpu >= law.floor {
+        return (growth, limit);
+    }
+    // Host-bound: constant until the GPU catches up, counting the step still to be launched.
+    let constant = (law.floor - gpu).0 / growth.0.max(1);
+    (Picos::ZERO, limit.min(constant.saturating_sub(1)))
+}

@@ -1,0 +1,232 @@
+//! The books: who is inside, in which queue, and who holds which blocks.
+//!
+//! Law: free blocks and the blocks that sequences hold add up to the pool; nothing else changes either.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use super::ScheduledConfig;
+use super::sequence::{Phase, Sequence};
+use crate::engine::Handle;
+use crate::engine::scheduler::Denied;
+use crate::facts::{Completion, Outcome};
+use crate::ids::{ReplicaId, RequestId};
+use crate::kv::BlockPool;
+use crate::units::Picos;
+
+/// Something to be told of a decision.
+#[derive(Debug)]
+pub(super) enum Told {
+    Admitted {
+        id: RequestId,
+        waiting_since: Picos,
+        known_tokens: u32,
+        cached_tokens: u32,
+        resumed: bool,
+    },
+    Preempted {
+        id: RequestId,
+        running_since: Picos,
+        lost_tokens: u32,
+    },
+}
+
+/// The state that a decision changes.
+pub(super) struct Ledger {
+    pub(super) replica: ReplicaId,
+    pub(super) max_model_len: u32,
+    pub(super) pool: BlockPool,
+    pub(super) block_size: u32,
+    pub(super) sequences: Slab<Sequence>,
+    generations: u32,
+    /// Sequences whose clients wait for them.
+    pub(super) inside: usize,
+    pub(super) waiting: VecDeque<usize>,
+    /// In order of admission.
+    pub(super) running: Vec<usize>,
+    pub(super) swapped: VecDeque<usize>,
+    pub(super) swap_total: u32,
+    pub(super) swap_free: u32,
+    /// Who computes in the step that is composed, in the order of the scheduler's words.
+    pub(super) shares: Vec<usize>,
+    pub(super) told: Vec<Told>,
+    pub(super) preempted: Vec<RequestId>,
+    /// Requests that the decision refused.
+    pub(super) refused: Vec<Completion>,
+    /// Blocks moved to and from the host's memory by the decision.
+    pub(super) moved_blocks: u32,
+    pub(super) wake: Option<Picos>,
+    pub(super) repeat: Option<u32>,
+    pub(super) is_halted: bool,
+}
+
+impl Ledger {
+    /// Empty books.
+    pub(super) fn new(replica: ReplicaId, config: &ScheduledConfig) -> Ledger {
+        Ledger {
+            replica,
+            max_model_len: config.max_model_len,
+            pool: pool(config),
+            block_size: config.block_size,
+            sequences: Slab::new(),
+            generations: 0,
+            inside: 0,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            swapped: VecDeque::new(),
+            swap_total: config.swap_blocks,
+            swap_free: config.swap_blocks,
+            shares: Vec::new(),
+            told: Vec::new(),
+            preempted: Vec::new(),
+            refused: Vec::new(),
+            moved_blocks: 0,
+            wake: None,
+            repeat: None,
+            is_halted: false,
+        }
+    }
+
+    /// Empties the books after everybody has left, and the cache with them.
+    pub(super) fn restart(&mut self, config: &ScheduledConfig) {
+        self.pool = pool(config);
+        self.sequences.clear();
+        self.waiting.clear();
+        self.running.clear();
+        self.swapped.clear();
+        self.swap_free = self.swap_total;
+        self.inside = 0;
+        self.begin_decision();
+    }
+
+    /// Forgets the decision before.
+    pub(super) fn begin_decision(&mut self) {
+        self.shares.clear();
+        self.preempted.clear();
+        self.moved_blocks = 0;
+        (self.wake, self.repeat) = (None, None);
+    }
+
+    /// Takes in a request; it waits when it is drained.
+    pub(super) fn insert(&mut self, request: crate::workload::Request, now: Picos) -> Handle {
+        self.generations = self.generations.wrapping_add(1);
+        let caches = self.pool.caches();
+        let sequence = Sequence::new(request, now, self.generations, self.max_model_len, caches);
+        self.inside += 1;
+        Handle {
+            slot: self.sequences.insert(sequence),
+            generation: self.generations,
+        }
+    }
+
+    /// The slot of a sequence whose client still waits.
+    pub(super) fn slot(&self, handle: Handle) -> Result<usize, Denied> {
+        match self.sequences.get(handle.slot) {
+            Some(sequence) if sequence.generation == handle.generation => Ok(handle.slot),
+            _ => Err(Denied::Gone),
+        }
+    }
+
+    /// Blocks that hold `tokens` tokens.
+    #[inline]
+    pub(super) fn blocks_for(&self, tokens: u32) -> u32 {
+        self.pool.blocks_for(tokens)
+    }
+
+    /// Takes a sequence out of the waiting queue.
+    pub(super) fn unqueue(&mut self, slot: usize) {
+        if self.waiting.front() == Some(&slot) {
+            self.waiting.pop_front();
+        } else {
+            self.waiting.retain(|&other| other != slot);
+        }
+    }
+
+    /// Frees the blocks that a running sequence holds; what it has computed stays cached.
+    pub(super) fn release(&mut self, slot: usize) {
+        let block_size = self.block_size;
+        let sequence = &mut self.sequences[slot];
+        let held = std::mem::take(&mut sequence.held);
+        let allocated = std::mem::take(&mut sequence.blocks) * block_size;
+        let computed = if sequence.padding == 0 {
+            sequence.computed
+        } else {
+            0
+        };
+        let registered = computed.min(sequence.request.prompt_tokens + sequence.outputs);
+        self.pool.release(held, &sequence.pieces, registered, allocated);
+    }
+
+    /// A sequence gives its share of the step back.
+    pub(super) fn drop_share(&mut self, slot: usize) {
+        if std::mem::take(&mut self.sequences[slot].share) > 0 {
+            self.shares.retain(|&other| other != slot);
+        }
+    }
+
+    /// Takes a sequence out of every queue and frees what it holds.
+    pub(super) fn take_out(&mut self, slot: usize) {
+        match self.sequences[slot].phase {
+            Phase::Waiting => self.unqueue(slot),
+            Phase::Running => {
+                self.running.retain(|&other| other != slot);
+                self.release(slot);
+            }
+            Phase::Swapped => {
+                self.swapped.retain(|&other| other != slot);
+                self.swap_free += std::mem::take(&mut self.sequences[slot].blocks);
+            }
+        }
+    }
+
+    /// The story of a request that leaves with `output_tokens` tokens; the sequence stays where it is.
+    pub(super) fn answer(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
+        let sequence = &mut self.sequences[slot];
+        sequence.is_answered = true;
+        self.inside -= 1;
+        let request = &sequence.request;
+        // Who gets its answer whole has nothing of it before.
+        let has_tokens = sequence.first_token.is_some();
+        Completion {
+            id: request.id,
+            replica: self.replica,
+            outcome,
+            arrival: request.arrival,
+            client_queue_time: request.client_queue_time,
+            first_scheduled: sequence.first_scheduled.unwrap_or(request.arrival),
+            first_token: sequence.first_token,
+            end: now,
+            prompt_tokens: request.prompt_tokens,
+            output_tokens: if has_tokens { sequence.outputs } else { 0 },
+            cached_tokens: sequence.cached_tokens,
+            preemptions: sequence.preemptions,
+            waiting_time: sequence.waited,
+        }
+    }
+
+    /// Everything adds up; O(sequences), for tests and debug builds.
+    #[cfg(debug_assertions)]
+    pub(super) fn check(&self) {
+        if !self.pool.caches() {
+            let held: u32 = self.running.iter().map(|&slot| self.sequences[slot].blocks).sum();
+            assert_eq!(
+                held + self.pool.free(),
+                self.pool.total(),
+                "blocks in = blocks out"
+            );
+        }
+        let host: u32 = self.swapped.iter().map(|&slot| self.sequences[slot].blocks).sum();
+        assert_eq!(host + self.swap_free, self.swap_total, "the host's blocks add up");
+    }
+}
+
+fn pool(config: &ScheduledConfig) -> BlockPool {
+    // The pool leaves out a null block, which these engines do not have. V0's freed blocks go to the tail.
+    BlockPool::new(
+        config.num_gpu_blocks + 1,
+        config.block_size,
+        config.enable_prefix_caching,
+        false,
+    )
+}

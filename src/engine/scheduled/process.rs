@@ -1,0 +1,200 @@
+//! The output of a step: tokens reach their requests, complete answers leave, and who gives up.
+
+use super::launch::Step;
+use super::replica::ScheduledReplica;
+use super::sequence::Phase;
+use crate::engine::Handle;
+use crate::engine::scheduler::Binding;
+use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
+use crate::units::Picos;
+
+impl ScheduledReplica {
+    /// Processes the step in flight and returns the time of its end.
+    pub(super) fn process<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) -> Picos {
+        self.settle();
+        self.plan = None;
+        let step = self.in_flight.take().expect("a step in flight ends");
+        let now = step.end();
+        let since = self.report(&step, observer);
+        for entry in &step.entries {
+            if self.ledger.slot(entry.handle).is_ok() {
+                self.take_output(entry.handle.slot, entry.tokens, now, since, observer, ended);
+            }
+        }
+        self.end_batch(now, observer, ended);
+        self.last_end = now;
+        if step.entries.iter().any(|entry| !entry.is_prefill) {
+            self.last_decode = now;
+        }
+        self.spare_step = Some(step);
+        now
+    }
+
+    /// Tells that a step was executed. Its common gap is that of the larger of two groups: who had a token in the step
+    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) -> Picos {
+        let (mut from_last, mut from_decode) = (0, 0);
+        for entry in &step.entries {
+            let Ok(slot) = self.ledger.slot(entry.handle) else {
+                continue;
+            };
+            let sequence = &self.ledger.sequences[slot];
+            let samples = sequence.computed + entry.tokens == sequence.known();
+            if samples && sequence.binding.is_none() && sequence.first_token.is_some() {
+                from_last += u32::from(sequence.last_token == self.last_end);
+                from_decode += u32::from(sequence.last_token == self.last_decode);
+            }
+        }
+        let (gap_seqs, since) = if from_decode > from_last {
+            (from_decode, self.last_decode)
+        } else {
+            (from_last, self.last_end)
+        };
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.id,
+            begin: step.begin,
+            end: step.end(),
+            count: 1,
+            duration: step.duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs,
+            gap: step.end() - since.min(step.begin),
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+        }));
+        since
+    }
+
+    /// A sequence has computed its share.
+    fn take_output<O: Observer>(
+        &mut self,
+        slot: usize,
+        tokens: u32,
+        now: Picos,
+        since: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
+        let ledger = &mut self.ledger;
+        let sequence = &mut ledger.sequences[slot];
+        sequence.share = 0;
+        sequence.computed += tokens;
+        let samples = sequence.computed == sequence.known();
+        if ledger.pool.caches() && sequence.padding == 0 && sequence.filler == 0 {
+            let allocated = sequence.blocks * ledger.block_size;
+            let held = &mut sequence.held;
+            ledger
+                .pool
+                .register(held, &sequence.pieces, sequence.computed, allocated);
+        }
+        if !samples {
+            return;
+        }
+        if sequence.is_complete() {
+            sequence.filler += 1;
+            return;
+        }
+        sequence.outputs += 1;
+        self.fruitless_preemptions = 0;
+        match sequence.binding {
+            None => self.stream(slot, now, since, observer, ended),
+            Some(Binding::EachWhole) if sequence.is_complete() && !sequence.is_answered => {
+                self.answer_whole(slot, now, observer, ended);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A client gets its next token, and leaves with its last.
+    fn stream<O: Observer>(
+        &mut self,
+        slot: usize,
+        now: Picos,
+        since: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
+        let sequence = &mut self.ledger.sequences[slot];
+        let id = sequence.request.id;
+        if sequence.first_token.is_none() {
+            sequence.first_token = Some(now);
+            let arrival = sequence.request.arrival;
+            observer.observe(&Fact::FirstToken { now, id, arrival });
+        } else if sequence.last_token != since {
+            let gap = now - sequence.last_token;
+            observer.observe(&Fact::Gap { now, id, gap });
+        }
+        sequence.last_token = now;
+        if sequence.is_complete() {
+            self.ledger.take_out(slot);
+            ended.push(self.ledger.answer(slot, now, Outcome::Completed));
+            self.ledger.sequences.remove(slot);
+        }
+    }
+
+    /// A client gets its whole answer; the row stays.
+    fn answer_whole<O: Observer>(
+        &mut self,
+        slot: usize,
+        now: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
+        let sequence = &mut self.ledger.sequences[slot];
+        sequence.first_token = Some(now);
+        let (id, arrival) = (sequence.request.id, sequence.request.arrival);
+        observer.observe(&Fact::FirstToken { now, id, arrival });
+        let tokens = sequence.outputs - 1;
+        if tokens > 0 {
+            observer.observe(&Fact::Burst { now, id, tokens });
+        }
+        ended.push(self.ledger.answer(slot, now, Outcome::Completed));
+    }
+
+    /// A closed batch ends when the answers of all its members are complete (ST-3).
+    fn end_batch<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        let sequences = &self.ledger.sequences;
+        let is_bound = |slot: &&usize| sequences[**slot].binding.is_some();
+        let mut bound = self.ledger.running.iter().filter(is_bound);
+        if bound.clone().next().is_none() || !bound.all(|&slot| sequences[slot].is_complete()) {
+            return;
+        }
+        let members: Vec<usize> = self.ledger.running.iter().filter(is_bound).copied().collect();
+        for slot in members {
+            if !self.ledger.sequences[slot].is_answered {
+                self.answer_whole(slot, now, observer, ended);
+            }
+            self.ledger.take_out(slot);
+            self.ledger.sequences.remove(slot);
+        }
+    }
+
+    /// The client of a request gave up at `now`; `None` if it has ended before. Of a closed batch the row is computed on.
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        handle: Handle,
+        now: Picos,
+        _observer: &mut O,
+    ) -> Option<Completion> {
+        let slot = self.ledger.slot(handle).ok()?;
+        if self.ledger.sequences[slot].is_answered {
+            return None;
+        }
+        self.settle();
+        self.plan = None;
+        if let Some(step) = &mut self.in_flight {
+            step.repeat = None;
+        }
+        let completion = self.ledger.answer(slot, now, Outcome::TimedOut);
+        let sequence = &self.ledger.sequences[slot];
+        if sequence.binding.is_none() || sequence.phase != Phase::Running {
+            self.inbox.retain(|&(_, other)| other != handle);
+            self.ledger.take_out(slot);
+            self.ledger.sequences.remove(slot);
+        }
+        Some(completion)
+    }
+}

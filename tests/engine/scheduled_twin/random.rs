@@ -1,0 +1,261 @@
+//! Random scenarios: small pools and budgets, so that preemption, refusal and full caches are common; clients that give up.
+
+use plimsoll::cost::linear::LinearCost;
+use plimsoll::engine::Policy;
+use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
+use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
+use plimsoll::sim::Outcome;
+use plimsoll::units::Picos;
+use plimsoll::workload::{Piece, Prompt, Request};
+use proptest::prelude::*;
+
+use super::{Seen, hf, serve, static_batch, v0};
+use crate::scheduled::{request, run};
+use crate::sglang_leaps::Told;
+
+fn micros(micros: u64) -> Picos {
+    Picos(micros * 1_000_000)
+}
+
+fn cost() -> LinearCost {
+    LinearCost::new(0.006, 2e-5, 1.5e-9)
+}
+
+prop_compose! {
+    fn engines()(
+        (block_size, num_gpu_blocks, max_num_seqs) in (1u32..6, 12u32..150, 1u32..10),
+        (max_model_len, budget) in (30u32..90, 4u32..60),
+        (swap_blocks, swap_micros) in (0u32..60, 0u64..500),
+        enable_prefix_caching in any::<bool>(),
+    ) -> ScheduledConfig {
+        ScheduledConfig {
+            max_model_len,
+            max_num_seqs,
+            max_num_batched_tokens: budget,
+            block_size,
+            num_gpu_blocks,
+            enable_prefix_caching,
+            swap_blocks,
+            swap_time_per_block: micros(swap_micros),
+            ..crate::scheduled::v0(false)
+        }
+    }
+}
+
+prop_compose! {
+    fn v0s(enable_chunked_prefill: bool)(
+        engine in engines(),
+        (priority, swap) in any::<(bool, bool)>(),
+        delay_factor in prop_oneof![2 => Just(0.0), 1 => 0.0f64..4.0],
+    ) -> ScheduledConfig {
+        let scheduler = SchedulerChoice::VllmV0(V0Config {
+            enable_chunked_prefill,
+            policy: if priority && !enable_chunked_prefill { Policy::Priority } else { Policy::Fcfs },
+            preemption_mode: if swap { PreemptionMode::Swap } else { PreemptionMode::Recompute },
+            delay_factor,
+        });
+        // Every running sequence must have its token in a step (as the flags are judged).
+        let max_num_batched_tokens = engine.max_num_batched_tokens.max(engine.max_num_seqs);
+        // Below a hundred blocks there is no watermark: a prompt that fills the pool, computed in pieces, wants a free
+        // block between them (V0-6) and pushes itself out for ever.
+        let few = if enable_chunked_prefill { 100 } else { 0 };
+        let block_size = if enable_chunked_prefill { engine.block_size.min(2) } else { engine.block_size };
+        let num_gpu_blocks = engine.num_gpu_blocks.max(few);
+        ScheduledConfig { scheduler, max_num_batched_tokens, block_size, num_gpu_blocks, ..engine }
+    }
+}
+
+prop_compose! {
+    fn statics()(engine in engines(), wait in prop_oneof![Just(0u64), 1u64..200_000], release_rows_early in any::<bool>())
+        -> ScheduledConfig
+    {
+        let scheduler = SchedulerChoice::Static(StaticConfig {
+            batch_size: engine.max_num_seqs,
+            batch_timeout: micros(wait),
+            release_rows_early,
+            max_model_len: engine.max_model_len,
+        });
+        ScheduledConfig { scheduler, enable_prefix_caching: false, ..engine }
+    }
+}
+
+prop_compose! {
+    fn hfs()(engine in engines(), fifo in any::<bool>()) -> ScheduledConfig {
+        let scheduler = SchedulerChoice::HfContinuous(HfConfig {
+            order: if fifo { HfOrder::Fifo } else { HfOrder::PrefillFirst },
+            max_batch_tokens: engine.max_num_batched_tokens,
+            margin_blocks: (0.2 * f64::from(engine.num_gpu_blocks)).ceil() as u32,
+        });
+        ScheduledConfig { scheduler, ..engine }
+    }
+}
+
+prop_compose! {
+    /// Gap before it, prompt, outputs, headroom, priority, patience.
+    fn wishes()(
+        gap in prop_oneof![Just(0u64), 0u64..30_000, 0u64..900_000],
+        (shared, own) in (0u32..25, 1u32..25),
+        (outputs, headroom) in (prop_oneof![1u32..8, 1u32..60], prop_oneof![Just(0u32), 0u32..30]),
+        priority in 0i64..4,
+        patience in prop_oneof![4 => Just(None), 1 => (1u64..1_500_000).prop_map(Some)],
+    ) -> (u64, [u32; 4], i64, Option<u64>) {
+        (gap, [shared, own, outputs, headroom], priority, patience)
+    }
+}
+
+fn requests(wishes: Vec<(u64, [u32; 4], i64, Option<u64>)>) -> Vec<Request> {
+    let mut now = 0;
+    let make = |(id, (gap, [shared, own, outputs, headroom], priority, patience)): (
+        u64,
+        (u64, [u32; 4], i64, Option<u64>),
+    )| {
+        now += gap;
+        let piece = |segment, tokens| Piece {
+            segment: plimsoll::ids::SegmentId(segment),
+            start: 0,
+            tokens,
+        };
+        let mut pieces = vec![piece(5000 + id, own)];
+        if shared > 0 {
+            pieces.insert(0, piece(id % 3, shared));
+        }
+        Request {
+            id: plimsoll::ids::RequestId(id),
+            arrival: micros(now),
+            max_tokens: outputs + headroom,
+            priority,
+            prompt: Prompt::Pieces(pieces.into()),
+            output_segment: plimsoll::ids::SegmentId(10_000 + id),
+            deadline: patience.map(|patience| micros(now + patience)),
+            ..request('A', 0, shared + own, outputs)
+        }
+    };
+    (0..).zip(wishes).map(make).collect()
+}
+
+/// The twin of whoever schedules.
+fn twin(config: &ScheduledConfig, requests: &[Request]) -> Seen {
+    let too_long = |request: &Request| request.prompt_tokens >= config.max_model_len;
+    let never_fits = |request: &Request| {
+        let longest = (request.prompt_tokens + request.max_tokens).min(config.max_model_len) - 1;
+        too_long(request) || longest.div_ceil(config.block_size) > config.num_gpu_blocks
+    };
+    match &config.scheduler {
+        SchedulerChoice::VllmV0(settings) => {
+            let mut memory = v0::Memory::default();
+            serve(config, requests, cost(), false, too_long, |world| {
+                v0::decide(world, settings, &mut memory)
+            })
+        }
+        SchedulerChoice::Static(settings) => {
+            let early = settings.release_rows_early;
+            serve(config, requests, cost(), early, never_fits, |world| {
+                static_batch::decide(world, settings)
+            })
+        }
+        SchedulerChoice::HfContinuous(settings) => {
+            serve(config, requests, cost(), false, never_fits, |world| {
+                hf::decide(world, settings)
+            })
+        }
+        SchedulerChoice::Own(_) => unreachable!("twins are of the schedulers that ship"),
+    }
+}
+
+/// Engine and twin agree, step by step and token by token.
+fn agree(config: &ScheduledConfig, requests: &[Request]) -> Result<(), TestCaseError> {
+    let config = &ScheduledConfig {
+        enable_prefix_caching: false,
+        ..config.clone()
+    };
+    let expected = twin(config, requests);
+    let (log, told) = run(config, requests, cost(), false, true);
+    for (at, (got, expected)) in log.iter().zip(&expected.log).enumerate() {
+        prop_assert_eq!(got, expected, "step {}", at);
+    }
+    prop_assert_eq!(log.len(), expected.log.len());
+    prop_assert_eq!(told.drained, !expected.hung);
+    if expected.hung {
+        return Ok(());
+    }
+    let (gaps, at_once) = expected.gaps();
+    prop_assert_eq!(&told.gaps, &gaps);
+    prop_assert_eq!(told.at_once, at_once);
+    prop_assert_eq!(told.completions.len(), requests.len());
+    for end in &told.completions {
+        let seq = &expected.seqs[end.id.0 as usize];
+        prop_assert_eq!(Some((end.outcome, end.end)), seq.end, "request {}", end.id.0);
+        prop_assert_eq!(end.first_token, seq.had.first().copied());
+        prop_assert_eq!(end.output_tokens as usize, seq.had.len());
+        prop_assert_eq!(end.preemptions, seq.preemptions);
+    }
+    Ok(())
+}
+
+/// Leaps and steps agree, and nothing is lost.
+fn leaps(config: &ScheduledConfig, requests: &[Request]) -> Result<(), TestCaseError> {
+    let (log, told) = run(config, requests, cost(), false, true);
+    let (expected_log, expected) = run(config, requests, cost(), true, true);
+    for (at, (got, expected)) in log.iter().zip(&expected_log).enumerate() {
+        prop_assert_eq!(got, expected, "step {}", at);
+    }
+    prop_assert_eq!(log.len(), expected_log.len());
+    prop_assert_eq!(&told, &expected);
+    let (_, unlogged) = run(config, requests, cost(), false, false);
+    prop_assert_eq!(&unlogged, &expected);
+    if expected.drained {
+        conserves(&expected, requests)?;
+    }
+    Ok(())
+}
+
+fn conserves(told: &Told, requests: &[Request]) -> Result<(), TestCaseError> {
+    prop_assert_eq!(told.completions.len(), requests.len());
+    let tokens: u64 = told
+        .completions
+        .iter()
+        .map(|end| u64::from(end.output_tokens))
+        .sum();
+    let first = told.story.iter().filter(|event| event.0 == 'T').count() as u64;
+    prop_assert_eq!(tokens, first + told.gaps.values().sum::<u64>() + told.at_once);
+    for end in &told.completions {
+        let request = &requests[end.id.0 as usize];
+        let is_whole = end.output_tokens == request.output_tokens || end.outcome != Outcome::Completed;
+        prop_assert!(
+            is_whole || end.prompt_tokens + request.output_tokens > end.prompt_tokens + end.output_tokens
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn v0_default_equals_its_twin(config in v0s(false), wishes in prop::collection::vec(wishes(), 1..30)) {
+        agree(&config, &requests(wishes))?;
+    }
+
+    #[test]
+    fn v0_chunked_equals_its_twin(config in v0s(true), wishes in prop::collection::vec(wishes(), 1..30)) {
+        agree(&config, &requests(wishes))?;
+    }
+
+    #[test]
+    fn static_batching_equals_its_twin(config in statics(), wishes in prop::collection::vec(wishes(), 1..30)) {
+        agree(&config, &requests(wishes))?;
+    }
+
+    #[test]
+    fn transformers_equals_its_twin(config in hfs(), wishes in prop::collection::vec(wishes(), 1..30)) {
+        agree(&config, &requests(wishes))?;
+    }
+
+    #[test]
+    fn leaping_is_stepping(
+        config in prop_oneof![v0s(false), v0s(true), statics(), hfs()],
+        wishes in prop::collection::vec(wishes(), 1..30),
+    ) {
+        leaps(&config, &requests(wishes))?;
+    }
+}

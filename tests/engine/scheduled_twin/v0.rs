@@ -1,0 +1,215 @@
+//! `_schedule_default` and `_schedule_chunked_prefill` of vLLM 0.6.6, as their rules are written down (V0-1 to V0-13).
+
+use plimsoll::engine::Policy;
+use plimsoll::engine::scheduled::policies::{PreemptionMode, V0Config};
+use plimsoll::units::Picos;
+
+use super::{State, World};
+
+/// What the engine remembers between decisions.
+#[derive(Default)]
+pub(super) struct Memory {
+    previous: Picos,
+    previous_was_prompt: bool,
+    latency: Picos,
+}
+
+pub(super) fn decide(world: &mut World<'_>, v0: &V0Config, memory: &mut Memory) {
+    let mut budget = world.config.max_num_batched_tokens as usize;
+    if v0.enable_chunked_prefill {
+        let disturbed = running(world, v0, &mut budget);
+        if !disturbed {
+            swapped(world, v0, &mut budget);
+        }
+        prefills(world, v0, &mut budget, memory);
+        return;
+    }
+    if world.swapped.is_empty() && prefills(world, v0, &mut budget, memory) {
+        return;
+    }
+    if v0.policy == Policy::Priority {
+        priority(world, budget);
+    }
+    let before = world.preempted.len();
+    running(world, v0, &mut budget);
+    if world.preempted.len() == before {
+        swapped(world, v0, &mut budget);
+    }
+}
+
+fn watermark(world: &World<'_>) -> usize {
+    world.config.num_gpu_blocks as usize / 100
+}
+
+fn need(world: &World<'_>, at: usize) -> usize {
+    world.blocks_for(world.seqs[at].known())
+}
+
+fn passed(world: &World<'_>, v0: &V0Config, memory: &mut Memory) -> bool {
+    if memory.previous_was_prompt {
+        memory.latency = world.now - memory.previous;
+    }
+    (memory.previous, memory.previous_was_prompt) = (world.now, false);
+    if v0.delay_factor == 0.0 || world.waiting.is_empty() {
+        return true;
+    }
+    let earliest = world
+        .waiting
+        .iter()
+        .map(|&at| world.seqs[at].request.arrival)
+        .min()
+        .unwrap();
+    let delay = Picos((v0.delay_factor * memory.latency.0 as f64) as u64);
+    // Those that this decision has given something, or admitted, have been taken off the list by then.
+    let others = world.running.iter().any(|&at| world.seqs[at].given == 0);
+    world.now - earliest > delay || !others
+}
+
+fn prefills(world: &mut World<'_>, v0: &V0Config, budget: &mut usize, memory: &mut Memory) -> bool {
+    let mut any = false;
+    let total = world.config.num_gpu_blocks as usize;
+    while passed(world, v0, memory) {
+        let Some(&at) = world.waiting.first() else { break };
+        let whole = world.seqs[at].known();
+        let mut tokens = whole;
+        let mut limit = world.config.max_model_len as usize;
+        if v0.enable_chunked_prefill {
+            tokens = tokens.min(*budget);
+        } else {
+            limit = limit.min(world.config.max_num_batched_tokens as usize);
+        }
+        if tokens > limit || total < need(world, at) + watermark(world) {
+            world.refuse(at);
+            continue;
+        }
+        if world.free.len() < need(world, at) + watermark(world)
+            || tokens == 0
+            || tokens > *budget
+            || world.running.len() + 1 > world.config.max_num_seqs as usize
+        {
+            break;
+        }
+        assert!(world.hold(at, whole));
+        world.start(at);
+        world.give(at, tokens);
+        *budget -= tokens;
+        any = true;
+    }
+    memory.previous_was_prompt |= any;
+    any
+}
+
+/// Whether somebody lost its place.
+fn running(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) -> bool {
+    let mut queue: Vec<usize> = world.running.clone();
+    queue.sort_by_key(|&at| world.seqs[at].prefills());
+    let mut disturbed = false;
+    while !queue.is_empty() {
+        let at = queue[0];
+        let mut tokens = world.seqs[at].missing();
+        if v0.enable_chunked_prefill {
+            tokens = tokens.min(*budget);
+        }
+        if tokens == 0 || tokens > *budget {
+            break;
+        }
+        queue.remove(0);
+        // Blocks that the new token touches; those of a prompt are all there already.
+        let touches = if world.seqs[at].prefills() && world.seqs[at].known().is_multiple_of(world.size()) {
+            0
+        } else {
+            1
+        };
+        let mut alive = true;
+        while alive && world.free.len() < touches {
+            disturbed = true;
+            let victim = queue.pop().unwrap_or(at);
+            alive = victim != at;
+            if v0.preemption_mode == PreemptionMode::Recompute {
+                recompute(world, victim);
+            } else {
+                let blocks = world.seqs[victim].blocks.len();
+                if blocks > world.host_free {
+                    world.died = true;
+                    return true;
+                }
+                world.host_free -= blocks;
+                world.moved += blocks;
+                world.stop(victim, State::Swapped);
+                world.seqs[victim].host_blocks = blocks;
+                world.swapped.push(victim);
+            }
+        }
+        if alive {
+            let all = world.seqs[at].kv + tokens;
+            assert!(world.hold(at, all));
+            world.give(at, tokens);
+            *budget -= tokens;
+        }
+    }
+    disturbed
+}
+
+fn recompute(world: &mut World<'_>, victim: usize) {
+    world.stop(victim, State::Waiting);
+    world.seqs[victim].kv = 0;
+    world.waiting.insert(0, victim);
+}
+
+fn swapped(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) {
+    while let Some(&at) = world.swapped.first() {
+        let full = world.seqs[at].kv / world.size();
+        // Whose prompt is not computed yet has blocks for all of it.
+        let need = (full + 1).max(world.seqs[at].host_blocks);
+        if need > world.config.num_gpu_blocks as usize {
+            world.refuse(at);
+            continue;
+        }
+        let mut tokens = world.seqs[at].missing();
+        if v0.enable_chunked_prefill {
+            tokens = tokens.min(*budget);
+        }
+        if world.free.len() < need + watermark(world)
+            || world.running.len() + 1 > world.config.max_num_seqs as usize
+            || tokens == 0
+            || tokens > *budget
+        {
+            break;
+        }
+        let blocks = std::mem::take(&mut world.seqs[at].host_blocks);
+        world.host_free += blocks;
+        world.moved += blocks;
+        let back = world.free.split_off(world.free.len() - blocks);
+        world.seqs[at].blocks = back;
+        world.start(at);
+        let all = world.seqs[at].kv + tokens;
+        assert!(world.hold(at, all));
+        world.give(at, tokens);
+        *budget -= tokens;
+    }
+}
+
+fn priority(world: &mut World<'_>, budget: usize) {
+    let rank =
+        |world: &World<'_>, at: usize| (world.seqs[at].request.priority, world.seqs[at].request.arrival);
+    let mut queue = world.running.clone();
+    queue.sort_by_key(|&at| rank(world, at));
+    world.running.clone_from(&queue);
+    if let Some(&head) = world.waiting.first() {
+        while let Some(&last) = queue.last() {
+            if rank(world, last) <= rank(world, head) {
+                break;
+            }
+            let fits = world.free.len() >= need(world, head) + watermark(world);
+            let has_seat = queue.len() < world.config.max_num_seqs as usize;
+            if fits && has_seat && world.seqs[head].known() <= budget {
+                break;
+            }
+            queue.pop();
+            recompute(world, last);
+        }
+        let mut waiting = world.waiting.clone();
+        waiting.sort_by_key(|&at| rank(world, at));
+        world.waiting = waiting;
+    }
+}
