@@ -408,6 +408,7 @@ impl Observer for Recorder {
                 self.token(now);
             }
             Fact::Ended(completion) => self.ended(completion),
+            Fact::Loaded { .. } => {}
         }
     }
 }
