@@ -11,6 +11,7 @@ use super::router::{Load, Router, View};
 use super::spec::{ChangeKind, ClusterSpec, Outages};
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
+use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Fact, Observer};
@@ -208,6 +209,11 @@ impl Cluster {
     /// Usable KV blocks of a replica.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.engines[0].total_blocks()
+    }
+
+    /// Gives every engine tiers of KV beside its GPUs.
+    pub(crate) fn add_tiers(&mut self, config: &LmcacheConfig) {
+        lmcache::connect(&mut self.engines, config);
     }
 
     /// Makes the steps of every engine scatter.

@@ -129,7 +129,7 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         sequence.held = held;
         sequence.computed = hit + external;
-        self.start(slot, hit, external, now, observer);
+        self.start(slot, hit, now, observer);
         self.share_out(slot, tokens, step);
         Turn::Done
     }
@@ -197,7 +197,7 @@ impl Replica {
         self.take_arrived();
         self.pool.take(new);
         budget.tokens -= tokens;
-        self.start(slot, arrived.local, arrived.loaded, now, observer);
+        self.start(slot, arrived.local, now, observer);
         self.share_out(slot, tokens, step);
         Turn::Done
     }
@@ -221,9 +221,8 @@ impl Replica {
         (need + found.unreferenced + self.watermark() <= self.pool.free()).then_some(new)
     }
 
-    /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here and `external` came from
-    /// outside.
-    fn start<O: Observer>(&mut self, slot: usize, hit: u32, external: u32, now: Picos, observer: &mut O) {
+    /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here.
+    fn start<O: Observer>(&mut self, slot: usize, hit: u32, now: Picos, observer: &mut O) {
         self.sequences.append_running(slot);
         let sequence = &mut self.sequences[slot];
         let resumed = sequence.first_scheduled.is_some();
@@ -237,7 +236,7 @@ impl Replica {
             cached_tokens: hit,
             resumed,
         });
-        if external > 0 {
+        if self.external.is_some() {
             observer.observe(&Fact::Loaded {
                 now,
                 replica: self.id,

@@ -125,7 +125,6 @@ impl Engine {
     }
 
     /// The replica, if it is vLLM's: only there KV comes from outside (`engine/external.rs`).
-    #[expect(dead_code, reason = "tiers of KV and disaggregation connect here")]
     pub(crate) fn vllm_mut(&mut self) -> Option<&mut Replica> {
         match self {
             Engine::Vllm(replica) => Some(replica),

@@ -28,7 +28,7 @@ use super::sequence::{Handle, Phase, Sequence};
 use super::step::Step;
 use super::waiting::Rank;
 use super::{EngineConfig, Policy};
-use crate::facts::Outcome;
+use crate::facts::{Fact, Observer, Outcome, TierAccount};
 use crate::ids::RequestId;
 use crate::kv::Held;
 use crate::units::Picos;
@@ -55,6 +55,11 @@ pub(crate) trait Connector {
 
     /// The replica starts anew: what lived in its process is lost.
     fn restart(&mut self, now: Picos);
+
+    /// What was moved to and from tiers so far, where there are any.
+    fn account(&mut self) -> Option<&TierAccount> {
+        None
+    }
 }
 
 /// A sequence for which KV is looked up.
@@ -406,6 +411,16 @@ impl Replica {
         });
         let shares: Vec<Share<'_>> = shares.collect();
         step.duration = external.connector.step(step.begin, step.duration, &shares);
+    }
+
+    /// Tells what the connector has moved so far.
+    pub(super) fn tell_tiers<O: Observer>(&mut self, observer: &mut O) {
+        let replica = self.id;
+        if let Some(external) = &mut self.external
+            && let Some(account) = external.connector.account()
+        {
+            observer.observe(&Fact::Tiers { replica, account });
+        }
     }
 
     /// Nobody waits whom a pass of the loop could admit.

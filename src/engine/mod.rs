@@ -9,14 +9,11 @@ mod any;
 pub mod ceilings;
 mod close;
 mod config;
-#[expect(
-    dead_code,
-    reason = "connectors are given by tiers of KV and by disaggregation"
-)]
 pub(crate) mod external;
 #[cfg(test)]
 mod external_tests;
 mod leap;
+pub mod lmcache;
 pub mod memory;
 mod pack;
 mod process;

@@ -416,5 +416,6 @@ impl Replica {
     /// Tells everything that has happened.
     pub(crate) fn tell<O: Observer>(&mut self, observer: &mut O) {
         self.telling.flush(observer);
+        self.tell_tiers(observer);
     }
 }

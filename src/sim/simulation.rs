@@ -12,6 +12,7 @@ use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{Cluster, ClusterSpec, Ticket};
 use crate::cost::StepCost;
 use crate::cost::jitter::{Jitter, JitterLaw};
+use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, EngineSpec, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
@@ -154,6 +155,13 @@ impl<T: Traffic> Simulation<T> {
     pub fn disturbed(mut self, law: JitterLaw, seed: u64) -> Simulation<T> {
         self.cluster
             .disturb(|replica| Jitter::new(law, stream(seed, Purpose::Jitter, replica)));
+        self
+    }
+
+    /// Gives every replica tiers of KV beside its GPUs.
+    #[must_use]
+    pub fn with_tiers(mut self, config: &LmcacheConfig) -> Simulation<T> {
+        self.cluster.add_tiers(config);
         self
     }
 

@@ -187,7 +187,7 @@ impl Observer for Ledger {
         self.pass_time(match fact {
             Fact::Arrived { request } => request.arrival,
             // Steps are told when their run is over, perhaps after arrivals; they have a time of their own.
-            Fact::Steps(_) => self.now,
+            Fact::Steps(_) | Fact::Tiers { .. } => self.now,
             Fact::Ended(story) => story.end,
             Fact::Rejected { now, .. }
             | Fact::Admitted { now, .. }
@@ -246,7 +246,7 @@ impl Observer for Ledger {
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
             Fact::Ended(story) => self.ended(story),
             Fact::Loaded { tokens, .. } => self.cached += u64::from(tokens),
-            Fact::Rejected { .. } => {}
+            Fact::Rejected { .. } | Fact::Tiers { .. } => {}
         }
     }
 }

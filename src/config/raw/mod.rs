@@ -7,6 +7,7 @@
 mod arrivals;
 mod cluster;
 mod lengths;
+mod lmcache;
 mod server;
 mod sglang;
 mod workload;
@@ -27,6 +28,7 @@ pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
+pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
 pub use sglang::{RawQueuePolicy, RawSglang};
 pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
@@ -43,6 +45,8 @@ pub struct RawScenario {
     pub engine: RawEngine,
     /// How SGLang is configured where it serves; the keys are its flags.
     pub sglang: RawSglang,
+    /// Tiers of KV beside the GPUs; the keys are LMCache's.
+    pub lmcache: RawLmcache,
     /// What arrives.
     pub workload: RawWorkload,
     /// What is promised to users.
