@@ -156,6 +156,11 @@ impl Cluster {
         self.engines.iter().any(Engine::is_livelocked)
     }
 
+    /// Some engine has requests that wait for each other's blocks, and nothing will happen on it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.engines.iter().any(Engine::is_stuck)
+    }
+
     /// The client of a request gave up.
     pub(crate) fn abort<O: Observer>(
         &mut self,

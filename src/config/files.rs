@@ -41,6 +41,9 @@ shipped!(
     "prefix-lpm",
     "dp-router",
     "failover",
+    "lmcache-cold",
+    "lmcache-warm",
+    "lmcache-restart",
     "workloads/azure-conv-2023",
 );
 

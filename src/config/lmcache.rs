@@ -456,14 +456,15 @@ fn delay(judge: &mut Judge, key: &str, given: Option<&Duration>, usual: &str, wh
 
 #[cfg(test)]
 mod tests {
+    use crate::config::diagnostic::Diagnostics;
     use crate::config::{Document, NoFiles, Resolved, resolve};
 
     const BASE: &str = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n\
         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";
 
     fn told(more: &str) -> Result<Resolved, String> {
-        let document =
-            Document::parse("a.toml", &format!("{BASE}{more}")).map_err(|error| error.to_string())?;
+        let document = Document::parse("a.toml", &format!("{BASE}{more}"))
+            .map_err(|error| Diagnostics(vec![error]).to_string())?;
         resolve(document, &NoFiles).map_err(|problems| problems.to_string())
     }
 

@@ -203,6 +203,14 @@ impl Engine {
         each!(self, replica => replica.is_livelocked())
     }
 
+    /// Requests inside wait for blocks that each other hold while KV is loaded, and nothing will happen by itself.
+    pub(crate) fn is_stuck(&self) -> bool {
+        match self {
+            Engine::Vllm(replica) => replica.spins() && replica.next().is_none(),
+            Engine::Sglang(_) => false,
+        }
+    }
+
     /// The pass of the loop that is due at `now`, the horizon of [`Engine::run`], if one is.
     #[inline]
     pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {

@@ -15,6 +15,9 @@
 //! [`Replica::release_held_back`] (PD-8). A replica without connector pays a branch where it decides a step, and none
 //! for a step that it leaps over.
 //!
+//! Without `scheduler_reserve_full_isl` nothing is reserved for a sequence whose load is under way, so two that hold
+//! blocks and lack more can wait for each other for ever: the run then ends as livelocked.
+//!
 //! Of vLLM 0.33's second waiting queue (V1-3) only those who wait for KV are in one here. 0.11 has one queue for
 //! all, so there a preempted sequence goes before one whose KV has come; here it goes after it in both versions.
 
@@ -72,6 +75,7 @@ pub(crate) struct Asked<'a> {
     /// Whole blocks found in the replica's own prefix cache.
     pub(crate) local_tokens: u32,
     /// It was preempted before.
+    #[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
     pub(crate) resumed: bool,
 }
 
@@ -144,6 +148,7 @@ enum Whose {
 
 /// Blocks of a completed request that are not free yet.
 #[derive(Debug)]
+#[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
 struct HeldBack {
     held: Held,
     registered: u32,
@@ -162,6 +167,8 @@ pub(crate) struct External {
     held_back: FxHashMap<RequestId, HeldBack>,
     /// Loads that were begun.
     begun: u64,
+    /// Loads under way whose sequence has left.
+    abandoned: u32,
     /// Blocks that sequences outside `running` still lack (`_inflight_prefill_reserved_blocks`).
     lacking: u32,
 }
@@ -176,6 +183,7 @@ impl External {
             ready: BTreeMap::new(),
             held_back: FxHashMap::default(),
             begun: 0,
+            abandoned: 0,
             lacking: 0,
         }
     }
@@ -201,7 +209,7 @@ impl External {
         self.due.clear();
         self.ready.clear();
         self.held_back.clear();
-        self.lacking = 0;
+        (self.lacking, self.abandoned) = (0, 0);
         self.connector.restart(now);
     }
 
@@ -221,6 +229,7 @@ impl Replica {
     }
 
     /// The load for request `id`, whose end the connector did not know, is complete at `now`.
+    #[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
     pub(crate) fn loaded(&mut self, id: RequestId, now: Picos) {
         let Some(external) = &mut self.external else {
             return;
@@ -238,6 +247,7 @@ impl Replica {
     }
 
     /// Frees the blocks that were held back when request `id` completed; `false` if there are none.
+    #[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
     pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) -> bool {
         let Some(external) = &mut self.external else {
             return false;
@@ -345,7 +355,10 @@ impl Replica {
             }
             let load = external.take_load(key);
             match load.whose {
-                Whose::Nobody(held, registered, tokens) => self.pool.release(held, &[], registered, tokens),
+                Whose::Nobody(held, registered, tokens) => {
+                    external.abandoned -= 1;
+                    self.pool.release(held, &[], registered, tokens);
+                }
                 Whose::Sequence(arrived) => {
                     external.ready.insert(load.rank, arrived);
                     let sequence = &mut self.sequences[arrived.handle.slot];
@@ -382,6 +395,7 @@ impl Replica {
             let load = &mut external.loads[key];
             if let Whose::Sequence(arrived) = load.whose {
                 external.lacking -= arrived.lacking;
+                external.abandoned += 1;
                 load.whose = Whose::Nobody(held, arrived.local, arrived.local + arrived.loaded);
             }
             return;
@@ -436,16 +450,22 @@ impl Replica {
     /// Requests that the engine knows and that do not run.
     #[inline]
     pub(super) fn not_admitted(&self) -> u32 {
-        let outside = self
-            .external
-            .as_ref()
-            .map_or(0, |external| external.loads.len() + external.ready.len());
-        self.waiting.len() + outside as u32
+        let outside = self.external.as_ref().map_or(0, |external| {
+            (external.loads.len() + external.ready.len()) as u32 - external.abandoned
+        });
+        self.waiting.len() + outside
+    }
+
+    /// Somebody waits, or for somebody who has left a load is under way.
+    #[inline]
+    pub(super) fn has_business(&self) -> bool {
+        let outside = |external: &External| external.loads.len() + external.ready.len() > 0;
+        self.waiting.len() > 0 || self.external.as_ref().is_some_and(|external| outside(external))
     }
 
     /// The loop has nothing to run and waits for KV, or for blocks that are held back, by going round (V1-9).
     pub(super) fn spins(&self) -> bool {
-        self.external.is_some() && self.in_flight.is_empty() && self.not_admitted() > 0
+        self.external.is_some() && self.in_flight.is_empty() && self.has_business()
     }
 
     /// A pass at `now` scheduled nothing: plans the next one that can make a difference.

@@ -66,7 +66,7 @@ impl Connector for Scripted {
     fn restart(&mut self, _: Picos) {}
 }
 
-fn config() -> EngineConfig {
+pub(super) fn config() -> EngineConfig {
     EngineConfig {
         profile: "test".into(),
         max_model_len: 100,
@@ -95,7 +95,7 @@ fn config() -> EngineConfig {
     }
 }
 
-fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens: u32) -> Request {
+pub(super) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens: u32) -> Request {
     Request {
         id: RequestId(id),
         arrival,
@@ -136,13 +136,13 @@ fn offers(list: &[(u64, Offer, Option<Picos>)]) -> Script {
     }
 }
 
-fn send(replica: &mut Replica, requests: &[Request]) {
+pub(super) fn send(replica: &mut Replica, requests: &[Request]) {
     for request in requests {
         assert!(replica.offer(request.arrival, request.clone()).is_ok());
     }
 }
 
-fn run(replica: &mut Replica, until: Picos) -> Vec<Completion> {
+pub(super) fn run(replica: &mut Replica, until: Picos) -> Vec<Completion> {
     let mut all = Vec::new();
     loop {
         let mut ended = Vec::new();
@@ -155,7 +155,7 @@ fn run(replica: &mut Replica, until: Picos) -> Vec<Completion> {
 }
 
 /// Steps as `scheduled+duration: id@computed+tokens …`, in milliseconds.
-fn told(log: &[ScheduleRecord]) -> Vec<String> {
+pub(super) fn told(log: &[ScheduleRecord]) -> Vec<String> {
     let ms = |at: Picos| at.0 / (PICOS_PER_SECOND / 1000);
     let line = |step: &ScheduleRecord| {
         let shares = step

@@ -296,7 +296,7 @@ impl Replica {
             self.awake += self.config.idle_pass_sleep;
             self.idle_pass = false;
         }
-        if self.sequences.len() > 0 || !self.in_flight.is_empty() || self.not_admitted() > 0 {
+        if self.sequences.len() > 0 || !self.in_flight.is_empty() || self.has_business() {
             self.next_pass = Some(self.awake);
         }
         now
@@ -307,7 +307,7 @@ impl Replica {
         self.next_pass = None;
         loop {
             self.drain(now);
-            if self.sequences.running == 0 && self.not_admitted() == 0 {
+            if self.sequences.running == 0 && !self.has_business() {
                 break;
             }
             match self.schedule(now, observer) {

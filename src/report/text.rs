@@ -8,6 +8,7 @@ use std::fmt::Write;
 use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
 use super::text_replicas;
+use super::text_tiers;
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -278,6 +279,9 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
         fact(text, "replicas", &replicas);
     }
     cache(text, shown);
+    for (name, sentence) in text_tiers::lines(result) {
+        fact(text, name, &sentence);
+    }
     if let Some(machine) = machine(shown, meta) {
         fact(text, "machine", &machine);
     }

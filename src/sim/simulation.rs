@@ -248,6 +248,9 @@ impl<T: Traffic> Simulation<T> {
                 };
             }
             let Some((at, event)) = outside else {
+                if self.cluster.is_stuck() {
+                    return Pause::Livelock;
+                }
                 assert!(
                     self.cluster.inside() == 0,
                     "every unfinished request names its wake-up"
