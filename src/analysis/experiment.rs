@@ -59,6 +59,9 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     let costs = (0..cluster.replicas).map(|_| (scenario.cost)()).collect();
     let (engine, frontend) = (&scenario.engine, scenario.frontend);
     let mut simulation = Simulation::of_cluster(engine, costs, cluster, scenario.seed, frontend, traffic);
+    if let Some(tiers) = &scenario.tiers {
+        simulation = simulation.with_tiers(tiers);
+    }
     if let Some(law) = scenario.jitter {
         simulation = simulation.disturbed(law, scenario.seed);
     }

@@ -1,5 +1,6 @@
 //! What the figures mean: validity of a run, promises kept, the knee.
 
+mod break_even;
 mod experiment;
 mod growth;
 mod judge;
@@ -11,6 +12,7 @@ mod saturation;
 mod steady;
 mod verdict;
 
+pub use break_even::{BreakEven, TierBreakEven, break_even};
 pub use experiment::{Experiment, Outcome, simulate};
 pub use growth::Growth;
 pub use judge::{Precision, judge};

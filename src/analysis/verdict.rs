@@ -1,6 +1,6 @@
 //! Whether a run's figures describe the system or only the run.
 
-use crate::metrics::{LittleAudit, ReplicaSummary, RequestRecord, SeriesPoint, Summary};
+use crate::metrics::{LittleAudit, ReplicaSummary, RequestRecord, SeriesPoint, Summary, TierSummary};
 
 /// What a run is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct RunResult {
     pub violations: Vec<String>,
     /// What each replica did over the whole run, where there are several.
     pub by_replica: Vec<ReplicaSummary>,
+    /// What tiers of KV did, where there are any.
+    pub tiers: Option<TierSummary>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
     /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod json;
+mod loading;
 mod text;
 
 use std::io::Write;

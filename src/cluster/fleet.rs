@@ -11,6 +11,7 @@ use super::router::{Load, Router, View};
 use super::spec::{ChangeKind, ClusterSpec, Outages};
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
+use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Fact, Observer};
@@ -155,6 +156,11 @@ impl Cluster {
         self.engines.iter().any(Engine::is_livelocked)
     }
 
+    /// Some engine has requests that wait for each other's blocks, and nothing will happen on it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.engines.iter().any(Engine::is_stuck)
+    }
+
     /// The client of a request gave up.
     pub(crate) fn abort<O: Observer>(
         &mut self,
@@ -208,6 +214,11 @@ impl Cluster {
     /// Usable KV blocks of a replica.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.engines[0].total_blocks()
+    }
+
+    /// Gives every engine tiers of KV beside its GPUs.
+    pub(crate) fn add_tiers(&mut self, config: &LmcacheConfig) {
+        lmcache::connect(&mut self.engines, config);
     }
 
     /// Makes the steps of every engine scatter.

@@ -7,10 +7,14 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawCluster;
-use super::{formats, machine, ranks, serving};
+use super::{formats, lmcache, machine, ranks, serving};
+use crate::analysis::{BreakEven, break_even};
 use crate::engine::memory::MemoryOptions;
 use crate::hardware::Device;
 use crate::model::ModelShape;
+
+/// Context that calibrations are read at where there is no traffic.
+const PROMPT: u32 = 1024;
 
 /// A model on a GPU under an engine's flags, before memory is planned.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub struct Capacity {
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result.
     pub notes: Vec<String>,
+    /// Loading KV against computing it, where there are tiers of KV and the model fits.
+    pub break_even: Option<BreakEven>,
 }
 
 /// Judges the machine's part of an input. Pipeline stages are counted here, though no run simulates them yet.
@@ -68,14 +74,46 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         pipeline_parallel,
         ..flags.memory_options(tensor_parallel, kv_dtype)
     };
+    let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
+    let is_vllm = flags.engine() == "vllm";
+    let tiers = lmcache::resolve(&mut judge, &raw, &model, kv_dtype, tensor_parallel, is_vllm);
+    if !judge.problems.is_empty() {
+        return Err(Diagnostics(judge.problems));
+    }
+    let (notes, provenance) = (judge.notes.len(), judge.provenance.len());
+    let break_even = tiers.and_then(|tiers| {
+        // What does not fit is answered by whoever asks; it has no step times.
+        let machine = machine::build(
+            &mut judge,
+            &raw,
+            &model,
+            &device,
+            tensor_parallel,
+            flags,
+            (PROMPT, 0),
+            files,
+        )?;
+        let mut cost = (machine.cost)();
+        let config = machine.engine.vllm()?;
+        let longest = config.max_model_len - 1;
+        Some(break_even(
+            &tiers,
+            &mut *cost,
+            config.max_num_batched_tokens,
+            longest,
+        ))
+    });
+    judge.notes.truncate(notes);
+    judge.provenance.truncate(provenance);
     Ok(Capacity {
         device,
         model,
-        profile: flags.profile(),
-        max_model_len: flags.max_model_len(),
+        profile,
+        max_model_len,
         options,
         provenance: judge.provenance,
         notes: judge.notes,
+        break_even,
     })
 }
 

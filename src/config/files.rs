@@ -44,6 +44,9 @@ shipped!(
     "static-batching",
     "continuous-batching",
     "v0-prefill-stall",
+    "lmcache-cold",
+    "lmcache-warm",
+    "lmcache-restart",
     "workloads/azure-conv-2023",
 );
 

@@ -19,6 +19,7 @@ pub mod flags;
 mod formats;
 mod jitter;
 mod judge;
+mod lmcache;
 mod machine;
 mod overlooked;
 pub mod pasted;

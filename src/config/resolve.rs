@@ -8,6 +8,7 @@ use super::files::{self, Files};
 use super::formats;
 use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
+use super::lmcache;
 use super::machine;
 use super::raw::RawScenario;
 use super::report::{self, Report};
@@ -122,6 +123,18 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         (context, seed),
         files,
     );
+    let kv_dtype = machine.as_ref().map(|machine| machine.placement.kv_dtype);
+    let serves_vllm = machine
+        .as_ref()
+        .is_none_or(|machine| machine.engine.vllm().is_some());
+    let tiers = lmcache::resolve(
+        &mut judge,
+        &raw,
+        &model,
+        kv_dtype.unwrap_or(model.dtype),
+        tensor_parallel,
+        serves_vllm,
+    );
     if let Some(machine) = &machine {
         let shortest = (machine.cost)().decode(1).at(1, 1);
         workload::check_closed_clock(&mut judge, &spec, shortest);
@@ -141,6 +154,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         cluster,
         cost: machine.cost,
         frontend: machine.frontend,
+        tiers,
         jitter,
         workload: spec,
         seed,

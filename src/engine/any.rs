@@ -53,11 +53,9 @@ impl EngineSpec {
 
     /// The engine without its version.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            EngineSpec::Vllm(_) => "vllm",
-            EngineSpec::Sglang(_) => "sglang",
-        }
+    pub fn name(&self) -> &str {
+        let profile = self.profile();
+        profile.split_once('@').map_or(profile, |(name, _)| name)
     }
 
     /// Name and version, `vllm@0.33`.
@@ -153,6 +151,14 @@ impl Engine {
         }
     }
 
+    /// The replica, if it is vLLM's: only there KV comes from outside (`engine/external.rs`).
+    pub(crate) fn vllm_mut(&mut self) -> Option<&mut Replica> {
+        match self {
+            Engine::Vllm(replica) => Some(replica),
+            Engine::Sglang(_) | Engine::Scheduled(_) => None,
+        }
+    }
+
     /// Makes steps scatter around their cost, and takes them one by one.
     pub(crate) fn disturb(&mut self, jitter: Jitter) {
         each!(self, replica => replica.disturb(jitter));
@@ -223,6 +229,14 @@ impl Engine {
     #[inline]
     pub(crate) fn is_livelocked(&self) -> bool {
         each!(self, replica => replica.is_livelocked())
+    }
+
+    /// Requests inside wait for blocks that each other hold while KV is loaded, and nothing will happen by itself.
+    pub(crate) fn is_stuck(&self) -> bool {
+        match self {
+            Engine::Vllm(replica) => replica.spins() && replica.next().is_none(),
+            Engine::Sglang(_) | Engine::Scheduled(_) => false,
+        }
     }
 
     /// The pass of the loop that is due at `now`, the horizon of [`Engine::run`], if one is.

@@ -4,11 +4,16 @@
 //! a time. Rules are cited by their numbers in the behavioural specification (`V1-22`), with the vLLM function they
 //! were read from.
 
+mod admit;
 mod any;
 pub mod ceilings;
 mod close;
 mod config;
+pub(crate) mod external;
+#[cfg(test)]
+mod external_tests;
 mod leap;
+pub mod lmcache;
 pub mod memory;
 mod pack;
 mod process;

@@ -72,8 +72,19 @@ pub(crate) fn common_tokens(a: &[Piece], mut at_a: Cursor, b: &[Piece], mut at_b
 
 /// A key for the next `tokens` tokens; equal runs have equal keys, however they are cut into pieces.
 /// `None` if fewer tokens are left.
-pub(crate) fn key(pieces: &[Piece], mut at: Cursor, tokens: u32) -> Option<u64> {
+pub(crate) fn key(pieces: &[Piece], at: Cursor, tokens: u32) -> Option<u64> {
     let mut hasher = FxHasher::default();
+    write_key(&mut hasher, pieces, at, tokens)?;
+    Some(hasher.finish())
+}
+
+/// Writes what makes up the [`key`] of a run of tokens; `None` if fewer are left.
+pub(crate) fn write_key(
+    hasher: &mut impl Hasher,
+    pieces: &[Piece],
+    mut at: Cursor,
+    tokens: u32,
+) -> Option<()> {
     let mut left = tokens;
     let mut pending: Option<(SegmentId, u32, u32)> = None;
     while left > 0 {
@@ -84,18 +95,18 @@ pub(crate) fn key(pieces: &[Piece], mut at: Cursor, tokens: u32) -> Option<u64> 
                 Some((segment, start, length + taken))
             }
             other => {
-                write_run(&mut hasher, other);
+                write_run(hasher, other);
                 Some((run.segment, run.start, taken))
             }
         };
         left -= taken;
         at = advance(pieces, at, taken);
     }
-    write_run(&mut hasher, pending);
-    Some(hasher.finish())
+    write_run(hasher, pending);
+    Some(())
 }
 
-fn write_run(hasher: &mut FxHasher, run: Option<(SegmentId, u32, u32)>) {
+fn write_run(hasher: &mut impl Hasher, run: Option<(SegmentId, u32, u32)>) {
     if let Some((segment, start, length)) = run {
         hasher.write_u64(segment.0);
         hasher.write_u64(u64::from(start) << 32 | u64::from(length));

@@ -1,12 +1,17 @@
 //! Paged KV memory: how many blocks are free, what they cache, and in which order cached contents are evicted.
 
+mod chunks;
 mod content;
 mod pool;
 mod prefix;
 mod radix;
 #[cfg(test)]
 mod radix_tests;
+mod shelf;
 
+pub(crate) use chunks::{Chain, ChunkName};
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};
 pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};
+pub use shelf::CachePolicy;
+pub(crate) use shelf::Shelf;

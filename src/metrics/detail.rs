@@ -83,7 +83,12 @@ impl Gaps {
             Fact::Gap { now, id, gap } => self.gap(id, now, gap),
             Fact::Burst { id, tokens, .. } => self.burst(id, tokens),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
-            Fact::Preempted { .. } | Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
+            Fact::Loaded { .. }
+            | Fact::Tiers { .. }
+            | Fact::Preempted { .. }
+            | Fact::Arrived { .. }
+            | Fact::Rejected { .. }
+            | Fact::Ended(_) => {}
         }
     }
 

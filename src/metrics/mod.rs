@@ -25,6 +25,7 @@ mod series;
 pub(crate) mod single_server;
 mod stretch;
 mod summary;
+mod tiers;
 
 pub use by_replica::ReplicaSummary;
 pub use distribution::Distribution;
@@ -33,3 +34,4 @@ pub use options::{RecorderOptions, Records, SloLimits};
 pub use recorder::Recorder;
 pub use stretch::{Fleet, Metric, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};
+pub use tiers::TierSummary;

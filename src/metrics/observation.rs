@@ -5,6 +5,7 @@ use super::by_replica::ReplicaSummary;
 use super::options::SloLimits;
 use super::stretch::{Fleet, Stretch};
 use super::summary::{RequestRecord, SeriesPoint, Summary};
+use super::tiers::TierSummary;
 use crate::cost::StepLoad;
 use crate::units::Picos;
 
@@ -40,6 +41,8 @@ pub struct Observation {
     pub little: LittleAudit,
     /// What each replica did, where there are several.
     pub by_replica: Vec<ReplicaSummary>,
+    /// What tiers of KV did, where there are any.
+    pub tiers: Option<TierSummary>,
     /// Broken conservation laws.
     pub violations: Vec<String>,
     /// State over time.

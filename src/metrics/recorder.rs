@@ -23,6 +23,7 @@ use super::seconds::Seconds;
 use super::series::{Change, Series};
 use super::stretch::{Counts, Metric, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
+use super::tiers::Tiers;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
@@ -47,6 +48,8 @@ pub struct Recorder {
     detail: Option<Detail>,
     /// Of several replicas.
     by_replica: Option<ByReplica>,
+    /// Of replicas that are given KV from outside.
+    tiers: Option<Box<Tiers>>,
 }
 
 impl Recorder {
@@ -73,6 +76,7 @@ impl Recorder {
                 Records::WithItls => Some(Detail::new(true)),
             },
             by_replica: (options.fleet.replicas > 1).then(|| ByReplica::new(options.fleet.replicas)),
+            tiers: None,
         }
     }
 
@@ -142,6 +146,7 @@ impl Recorder {
             whole,
             little,
             by_replica,
+            tiers: self.tiers.and_then(|tiers| tiers.conclude()),
             violations,
             series: self.series.points(end, kv_units),
             sampled_steps: self.samples.into_kept(),
@@ -247,6 +252,11 @@ impl Recorder {
             Place::Running => self.shift(completion.end, [-1, 0, -1]),
             _ => self.shift(completion.end, [-1, -1, 0]),
         }
+        if completion.outcome != Outcome::Completed
+            && let Some(tiers) = &mut self.tiers
+        {
+            tiers.lost(completion.id);
+        }
         match completion.outcome {
             Outcome::Completed => self.completed(completion),
             Outcome::TimedOut => self.open.counts.timed_out += 1,
@@ -269,6 +279,9 @@ impl Recorder {
         );
         let latencies = &mut self.open.latencies;
         latencies[Metric::Ttft as usize].record_one(ttft);
+        if let Some(tiers) = &mut self.tiers {
+            tiers.completed(completion.id, ttft);
+        }
         if later_tokens > 0 {
             latencies[Metric::Tpot as usize].record_one(tpot);
         }
@@ -409,6 +422,10 @@ impl Observer for Recorder {
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
             Fact::Ended(completion) => self.ended(completion),
+            Fact::Loaded { id, tokens, .. } => self.tiers.get_or_insert_default().loaded(id, tokens),
+            Fact::Tiers { replica, account } => {
+                self.tiers.get_or_insert_default().account(replica, account);
+            }
         }
     }
 }

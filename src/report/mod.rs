@@ -23,6 +23,7 @@ mod text_knee;
 mod text_latency;
 mod text_replicas;
 mod text_sizing;
+mod text_tiers;
 pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;

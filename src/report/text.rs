@@ -9,6 +9,7 @@ use super::figures::{count, counted, percent, signed_percent, significant, time}
 use super::page::Page;
 use super::text_latency::{interval, latencies};
 use super::text_replicas;
+use super::text_tiers;
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -259,6 +260,9 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     }
     cache(page, shown);
     batches(page, &result.whole, meta);
+    for (name, sentence) in text_tiers::lines(result) {
+        page.fact(name, &sentence);
+    }
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
     }

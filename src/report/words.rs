@@ -37,7 +37,7 @@ impl EngineWords {
     #[must_use]
     pub fn of(engine: &EngineSpec) -> EngineWords {
         match engine {
-            EngineSpec::Vllm(_) => EngineWords::default(),
+            EngineSpec::Vllm(_) | EngineSpec::Scheduled(_) => EngineWords::default(),
             EngineSpec::Sglang(config) => EngineWords {
                 running: "--max-running-requests",
                 prompt_tokens: match config.chunked_prefill_size {

@@ -5,6 +5,7 @@ use crate::cluster::ClusterSpec;
 use crate::cost::StepCost;
 use crate::cost::jitter::JitterLaw;
 use crate::engine::EngineSpec;
+use crate::engine::lmcache::LmcacheConfig;
 use crate::workload::WorkloadSpec;
 
 /// One simulated experiment: machines, engine, cost and traffic. Made by `config`, the only judge of user input.
@@ -18,6 +19,8 @@ pub struct Scenario {
     pub cost: CostFactory,
     /// What the front end adds around the engine.
     pub frontend: Frontend,
+    /// Tiers of KV beside the GPUs; none as a rule.
+    pub tiers: Option<LmcacheConfig>,
     /// How steps scatter around their cost; not at all as a rule.
     pub jitter: Option<JitterLaw>,
     /// The traffic.

@@ -12,6 +12,7 @@ use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{Cluster, ClusterSpec, Ticket};
 use crate::cost::StepCost;
 use crate::cost::jitter::{Jitter, JitterLaw};
+use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, EngineSpec, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
@@ -157,6 +158,13 @@ impl<T: Traffic> Simulation<T> {
         self
     }
 
+    /// Gives every replica tiers of KV beside its GPUs.
+    #[must_use]
+    pub fn with_tiers(mut self, config: &LmcacheConfig) -> Simulation<T> {
+        self.cluster.add_tiers(config);
+        self
+    }
+
     /// Keeps a record of every step, for comparison with recorded schedules.
     #[must_use]
     pub fn logging(mut self) -> Simulation<T> {
@@ -240,6 +248,9 @@ impl<T: Traffic> Simulation<T> {
                 };
             }
             let Some((at, event)) = outside else {
+                if self.cluster.is_stuck() {
+                    return Pause::Livelock;
+                }
                 assert!(
                     self.cluster.inside() == 0,
                     "every unfinished request names its wake-up"

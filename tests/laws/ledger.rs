@@ -187,10 +187,11 @@ impl Observer for Ledger {
         self.pass_time(match fact {
             Fact::Arrived { request } => request.arrival,
             // Steps are told when their run is over, perhaps after arrivals; they have a time of their own.
-            Fact::Steps(_) => self.now,
+            Fact::Steps(_) | Fact::Tiers { .. } => self.now,
             Fact::Ended(story) => story.end,
             Fact::Rejected { now, .. }
             | Fact::Admitted { now, .. }
+            | Fact::Loaded { now, .. }
             | Fact::Preempted { now, .. }
             | Fact::FirstToken { now, .. }
             | Fact::Burst { now, .. }
@@ -246,7 +247,8 @@ impl Observer for Ledger {
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
             Fact::Burst { tokens, .. } => self.tokens += u64::from(tokens),
             Fact::Ended(story) => self.ended(story),
-            Fact::Rejected { .. } => {}
+            Fact::Loaded { tokens, .. } => self.cached += u64::from(tokens),
+            Fact::Rejected { .. } | Fact::Tiers { .. } => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::text::{kv_per_token, requests};
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
 use crate::cli::figures::{grouped, plain, short, with_unit};
 use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
@@ -22,7 +22,8 @@ pub(super) fn write_arithmetic(
     let lines = memory_lines(question, plan)
         .into_iter()
         .chain(request_lines(question, plan))
-        .chain(roof_lines(question, ceilings));
+        .chain(roof_lines(question, ceilings))
+        .chain(question.break_even.iter().flat_map(loading::arithmetic));
     for (what, arithmetic) in lines {
         writeln!(out, "   {what:<18} {arithmetic}")?;
     }

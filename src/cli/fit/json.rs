@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
@@ -37,7 +37,7 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     let options = &question.options;
     let ceilings = ceilings(&question.device, &question.model, options.tensor_parallel);
     let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
-    json!({
+    let mut fits = json!({
         "version": 1,
         "fits": true,
         "scenario": question_json(question),
@@ -59,7 +59,11 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "prefill_ceiling_tok_s": ceilings.prefill_tokens_per_s,
         "decode_ceiling_tok_s": ceilings.decode_tokens_per_s,
         "ridge_tokens": ceilings.ridge_tokens,
-    })
+    });
+    if let Some(told) = &question.break_even {
+        fits["break_even"] = loading::to_json(told);
+    }
+    fits
 }
 
 /// What does not, and the changes that would make it.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -63,6 +63,9 @@ pub(super) fn write_text(
         short(ceilings.decode_tokens_per_s),
         ceilings.ridge_tokens,
     )?;
+    if let Some(told) = &question.break_even {
+        writeln!(out, " loading       {}", loading::answer(told))?;
+    }
     if why {
         write_arithmetic(out, question, plan, &ceilings)?;
     } else {

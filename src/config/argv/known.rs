@@ -29,7 +29,7 @@ const LOADING: &str = "loading the model is not part of serving it";
 const TEXT: &str = "tokens are simulated, not text";
 const LOGS: &str = "it changes what is logged, not what is served";
 const SPECULATION: &str = "speculative decoding is not modelled yet";
-const OFFLOAD: &str = "KV offloading is not modelled yet";
+const OFFLOAD: &str = "KV offloading is not modelled for SGLang";
 const LORA: &str = "LoRA adapters are not modelled";
 const SAMPLING: &str = "sampling does not change the time of a step here";
 const IMAGES: &str = "prompts are text tokens";
@@ -189,16 +189,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         "cpu-offload-gb",
         One,
         NotModelled("0", "weights offloaded to the host are not modelled yet"),
-    ),
-    ("kv-offloading-size", One, NotModelled("0", OFFLOAD)),
-    ("kv-offloading-backend", One, NotModelled("", OFFLOAD)),
-    (
-        "kv-transfer-config",
-        One,
-        NotModelled(
-            "",
-            "KV transfer between engines (prefill/decode disaggregation, LMCache) is not modelled yet",
-        ),
     ),
     ("speculative-config", One, NotModelled("", SPECULATION)),
     ("spec-method", One, NotModelled("", SPECULATION)),

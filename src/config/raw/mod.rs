@@ -8,6 +8,7 @@ mod arrivals;
 mod batching;
 mod cluster;
 mod lengths;
+mod lmcache;
 mod server;
 mod sglang;
 mod workload;
@@ -29,6 +30,7 @@ pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
+pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
 pub use sglang::{RawQueuePolicy, RawSglang};
 pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
@@ -47,6 +49,8 @@ pub struct RawScenario {
     pub sglang: RawSglang,
     /// How static batching and Transformers' continuous batching form batches where one of them serves.
     pub batching: RawBatching,
+    /// Tiers of KV beside the GPUs; the keys are LMCache's.
+    pub lmcache: RawLmcache,
     /// What arrives.
     pub workload: RawWorkload,
     /// What is promised to users.

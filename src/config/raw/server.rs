@@ -151,6 +151,15 @@ pub struct RawEngine {
     /// Schedule the next step while this one runs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub async_scheduling: Option<bool>,
+    /// Host memory for KV, in GiB, of all ranks together; with --kv-offloading-backend lmcache.
+    #[arg(long, value_name = "GIB", allow_negative_numbers = true)]
+    pub kv_offloading_size: Option<f64>,
+    /// What keeps KV in host memory; only lmcache is modelled.
+    #[arg(long, value_name = "NAME")]
+    pub kv_offloading_backend: Option<String>,
+    /// vLLM's KV connector as JSON; LMCacheConnectorV1 is modelled, its keys stand in the scenario's table [lmcache].
+    #[arg(long, value_name = "JSON")]
+    pub kv_transfer_config: Option<String>,
     /// What unset sizes are tuned for.
     #[arg(long, value_name = "MODE")]
     pub performance_mode: Option<RawPerformanceMode>,

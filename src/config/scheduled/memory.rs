@@ -3,10 +3,13 @@
 use super::{Kind, ScheduledFlags};
 use crate::config::judge::Judge;
 use crate::cost::roofline::{CudagraphMode, Graphs};
-use crate::engine::memory::{MemoryOptions, MemoryPlan};
+use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::model::Dtype;
 use crate::units::Picos;
+
+/// The share of the memory where nobody gives one, as vLLM 0.6 has it.
+const USUAL_SHARE: f64 = 0.9;
 
 impl ScheduledFlags {
     /// Name and version of the profile.
@@ -45,6 +48,7 @@ impl ScheduledFlags {
             tensor_parallel,
             pipeline_parallel: 1,
             gpu_memory_utilization: self.gpu_memory_utilization,
+            budget: Budget::vllm(USUAL_SHARE),
             kv_dtype,
             block_size: config.block_size,
             max_num_batched_tokens: config.max_num_batched_tokens,

@@ -6,6 +6,7 @@
 
 mod knee;
 mod plimsoll;
+mod tiers;
 mod value;
 
 pub use self::knee::knee;

@@ -1,6 +1,7 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
 use super::super::views::{ResultMeta, trust_word, verdict_word};
+use super::tiers;
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use crate::analysis::{Estimate, RunResult};
@@ -44,6 +45,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     }
     if meta.engine == "static" {
         object.put("batches", batches(&result.whole));
+    }
+    if let Some(told) = &result.tiers {
+        object.put("kv_tiers", tiers::object(told, &PERCENTILES));
     }
     object.put("utilisation", utilisation(meta));
     object.put(

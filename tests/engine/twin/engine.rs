@@ -78,7 +78,7 @@ impl Engine {
         loop {
             self.drain_inputs();
             if self.scheduler.has_requests() {
-                let decision = self.scheduler.schedule();
+                let decision = self.scheduler.schedule(self.now_ps);
                 if !decision.shares.is_empty() {
                     self.launch(decision, cost);
                     if self.in_flight.len() < self.scheduler.config.queue_depth {
@@ -100,6 +100,7 @@ impl Engine {
                 break;
             }
         }
+        self.scheduler.schedule(u64::MAX); // Loads for those who gave up end some time.
         let pool = &self.scheduler.pool;
         assert_eq!(
             pool.free_blocks(),
@@ -107,8 +108,10 @@ impl Engine {
             "all blocks came back"
         );
         let outcomes = self.scheduler.sequences.iter().map(outcome).collect();
+        let moved = self.scheduler.lmcache.as_ref().map(|lmcache| lmcache.moved());
         TwinRun {
             steps: self.steps,
+            moved: moved.unwrap_or_default(),
             outcomes,
         }
     }
@@ -143,8 +146,11 @@ impl Engine {
             .iter()
             .map(|share| (id(share.sequence), share.computed, share.n))
             .collect();
-        let duration_ps = cost(&scheduled);
         let gpu_start_ps = self.now_ps.max(self.gpu_free_ps);
+        let mut duration_ps = cost(&scheduled);
+        if let Some(lmcache) = &mut self.scheduler.lmcache {
+            duration_ps = lmcache.step(gpu_start_ps, duration_ps, shares, &self.scheduler.sequences);
+        }
         self.gpu_free_ps = gpu_start_ps + duration_ps;
         self.steps.push(TwinStep {
             scheduled_at_ps: self.now_ps,
@@ -154,7 +160,7 @@ impl Engine {
             preempted: decision.preempted.iter().map(|&index| id(index)).collect(),
             free_blocks: self.scheduler.pool.free_blocks(),
             running: self.scheduler.running.len(),
-            waiting: self.scheduler.waiting.len(),
+            waiting: self.scheduler.waiting.len() + self.scheduler.count_loading(),
         });
         self.in_flight.push_back(Launched {
             shares: decision.shares,
@@ -181,9 +187,16 @@ impl Engine {
             .arrivals
             .front()
             .map(|&index| self.scheduler.sequences[index].request.arrival_ps);
-        let waiting = self.scheduler.waiting.iter();
+        let loading = self.scheduler.loading.iter();
+        let waiting = self
+            .scheduler
+            .waiting
+            .iter()
+            .chain(loading.clone().map(|(_, index)| index));
         let aborts = waiting.filter_map(|&index| self.scheduler.sequences[index].request.abort_at);
-        aborts.chain(arrival).min()
+        let loads = loading.map(|&(there_ps, _)| there_ps);
+        let later = |at: &u64| *at > self.now_ps;
+        aborts.chain(arrival).chain(loads.filter(later)).min()
     }
 }
 

@@ -3,20 +3,23 @@
 //! It models what section 1 of the engine semantics describes: the engine loop with a queue of steps in
 //! flight, `schedule()`, preemption by recompute, paged blocks with a free queue, and the prefix cache.
 //! The rule each decision follows is named beside it (`V1-22`, ...), as read from vLLM 0.33.0, with the
-//! differences to 0.11 behind one switch each. It leaves out speculative drafts, pipeline parallelism,
-//! external KV, adapters, sliding windows and host time.
+//! differences to 0.11 behind one switch each. LMCache may stand beside it. It leaves out speculative drafts,
+//! pipeline parallelism, adapters, sliding windows and host time.
 //!
 //! Its law: it shares no code with the library it checks and never trades an obvious line for a fast one.
 //! When twin and engine disagree, one of them breaks a rule; the recorded schedules say which.
 //!
 //! Reading order: this file (what goes in and comes out), [`engine`] (the loop), [`scheduler`]
-//! (`schedule()`), [`output`] (what happens when a step ends), [`sequence`] and [`pool`] (state).
+//! (`schedule()`), [`output`] (what happens when a step ends), [`sequence`] and [`pool`] (state), [`tiers`] (LMCache).
 
 mod engine;
 mod output;
 mod pool;
 mod scheduler;
 mod sequence;
+mod tiers;
+
+pub(crate) use tiers::{TwinMoved, TwinPolicy, TwinTier, TwinTiers};
 
 /// The engine flags, under vLLM's names where vLLM has one.
 #[derive(Debug, Clone)]
@@ -60,6 +63,8 @@ pub(crate) struct TwinConfig {
     pub(crate) priority_eviction_restores: bool,
     /// Do not schedule a sequence whose last step is surely in flight (V1-15).
     pub(crate) async_overrun_guard: bool,
+    /// LMCache beside the engine.
+    pub(crate) tiers: Option<TwinTiers>,
 }
 
 impl TwinConfig {
@@ -85,6 +90,7 @@ impl TwinConfig {
             oversize_prompt_stops_admission: true,
             priority_eviction_restores: true,
             async_overrun_guard: true,
+            tiers: None,
         }
     }
 }
@@ -157,6 +163,8 @@ pub(crate) struct TwinRun {
     pub(crate) steps: Vec<TwinStep>,
     /// Outcomes, in the order the requests were given.
     pub(crate) outcomes: Vec<TwinOutcome>,
+    /// What LMCache moved.
+    pub(crate) moved: TwinMoved,
 }
 
 /// Serves `requests` to the end; `cost` prices each step in picoseconds.

@@ -23,7 +23,7 @@ impl Scheduler {
                 // V1-15: ended while this step was in flight, so the token is one too many. V1-10: given up.
                 Status::Finished | Status::Aborted => continue,
                 Status::Running | Status::Preempted => {}
-                Status::Unseen | Status::Waiting => {
+                Status::Unseen | Status::Waiting | Status::Loading => {
                     unreachable!("it was running when the step was scheduled")
                 }
             }
@@ -41,7 +41,7 @@ impl Scheduler {
     pub(super) fn abort(&mut self, index: Index) {
         if matches!(
             self.sequences[index].status,
-            Status::Waiting | Status::Running | Status::Preempted
+            Status::Waiting | Status::Loading | Status::Running | Status::Preempted
         ) {
             self.end(index, Status::Aborted);
         }
@@ -74,8 +74,16 @@ impl Scheduler {
     fn end(&mut self, index: Index, status: Status) {
         self.running.retain(|&running| running != index);
         self.waiting.retain(|&waiting| waiting != index);
+        if let Some(lmcache) = &mut self.lmcache {
+            lmcache.leaves(index);
+        }
         let sequence = &mut self.sequences[index];
+        let is_loading = sequence.status == Status::Loading;
         sequence.status = status;
+        if is_loading && !sequence.is_loaded {
+            return; // C-32: the load goes on into its blocks.
+        }
+        self.loading.retain(|&(_, loading)| loading != index);
         self.pool.release(sequence);
     }
 }

@@ -42,6 +42,10 @@ struct Block {
 pub(super) struct Admission<'a> {
     /// Blocks found by prefix lookup.
     pub(super) hits: &'a [BlockId],
+    /// Tokens behind them whose KV comes from outside.
+    pub(super) external: u32,
+    /// The KV comes while the sequence waits aside: nothing is registered yet, and so many blocks are left alone.
+    pub(super) aside: Option<usize>,
     /// Whether `running` holds any sequence, so that the watermark applies (V1-32).
     pub(super) others_run: bool,
 }
@@ -98,7 +102,8 @@ impl BlockPool {
     /// admitted later in the same step can hit them.
     pub(super) fn allocate(&mut self, sequence: &mut Sequence, n: u32, admission: Option<Admission>) -> bool {
         let hits = admission.map_or(&[][..], |admission| admission.hits);
-        let computed = sequence.computed + self.tokens_in(hits);
+        let external = admission.map_or(0, |admission| admission.external);
+        let computed = sequence.computed + self.tokens_in(hits) + external;
         let held = hits.len() + sequence.blocks.len();
         let limit = self.config.max_model_len;
         let new = self.blocks_for((computed + n).min(limit)).saturating_sub(held);
@@ -118,7 +123,8 @@ impl BlockPool {
                 return false;
             }
         }
-        if new + leaving + watermark > self.free.len() {
+        let aside = admission.and_then(|admission| admission.aside);
+        if new + leaving + watermark + aside.unwrap_or(0) > self.free.len() {
             return false;
         }
         for &block in hits {
@@ -129,6 +135,9 @@ impl BlockPool {
         for _ in 0..new {
             let block = self.take_head();
             sequence.blocks.push(block);
+        }
+        if aside.is_some() {
+            return true;
         }
         // V1-43: tokens not known yet have no identity, hence the cap at `n_tok`.
         self.register(sequence, (computed + n).min(sequence.known()));
@@ -202,7 +211,7 @@ impl BlockPool {
     }
 
     /// Blocks that hold `tokens` tokens.
-    fn blocks_for(&self, tokens: u32) -> usize {
+    pub(super) fn blocks_for(&self, tokens: u32) -> usize {
         tokens.div_ceil(self.config.block_size) as usize
     }
 

@@ -2,6 +2,7 @@
 
 use super::pool::{Admission, BlockPool, PrefixNames};
 use super::sequence::{Sequence, Status};
+use super::tiers::Lmcache;
 use super::{TwinConfig, TwinRequest};
 
 /// Place of a sequence in the list of all requests.
@@ -42,6 +43,9 @@ pub(super) struct Scheduler {
     pub(super) running: Vec<Index>,
     pub(super) pool: BlockPool,
     pub(super) names: PrefixNames,
+    /// LMCache, and who waits for it: when the KV is there, whose, in the order in which loads began.
+    pub(super) lmcache: Option<Lmcache>,
+    pub(super) loading: Vec<(u64, Index)>,
     /// Executed steps since the last one with prefill, that one included; `None` before any (V1-16).
     steps_since_prefill: Option<u32>,
     /// Whether the last step that was free to prefill left requests waiting (V1-16).
@@ -63,6 +67,8 @@ impl Scheduler {
             running: Vec::new(),
             pool: BlockPool::new(config),
             names,
+            lmcache: config.tiers.as_ref().map(Lmcache::new),
+            loading: Vec::new(),
             steps_since_prefill: None,
             release_left_waiting: false,
         }
@@ -70,7 +76,13 @@ impl Scheduler {
 
     /// Whether any request is waiting or running.
     pub(super) fn has_requests(&self) -> bool {
-        !self.waiting.is_empty() || !self.running.is_empty()
+        !self.waiting.is_empty() || !self.running.is_empty() || self.count_loading() > 0
+    }
+
+    /// Sequences that wait for KV, or have it and wait for their turn. Who gave up is none of them.
+    pub(super) fn count_loading(&self) -> usize {
+        let waits = |&&(_, index): &&(u64, Index)| self.sequences[index].status == Status::Loading;
+        self.loading.iter().filter(waits).count()
     }
 
     /// Whether steps are scheduled before the one in flight has ended (V1-5).
@@ -79,8 +91,9 @@ impl Scheduler {
     }
 
     /// Decides the next step: first the running sequences, then admissions (V1-2, V1-11).
-    pub(super) fn schedule(&mut self) -> Decision {
+    pub(super) fn schedule(&mut self, now_ps: u64) -> Decision {
         let mut decision = Decision::default();
+        self.notice_loads(now_ps);
         let mut budget = self
             .config
             .max_num_scheduled_tokens
@@ -90,7 +103,7 @@ impl Scheduler {
         self.schedule_running(&mut decision, &mut budget, threshold, hold_prefill);
         // V1-18: no admission in a step that preempted anything.
         if decision.preempted.is_empty() && !hold_prefill {
-            self.admit_waiting(&mut decision, &mut budget, threshold);
+            self.admit_waiting(&mut decision, &mut budget, threshold, now_ps);
         }
         self.count_prefill_interval(&decision, hold_prefill);
         self.advance(&mut decision);
@@ -146,22 +159,78 @@ impl Scheduler {
         }
     }
 
-    /// Part B: waiting requests, head of line (section 1.4).
-    fn admit_waiting(&mut self, decision: &mut Decision, budget: &mut u32, threshold: u32) {
+    /// Loads that have ended: blocks of who gave up are freed (C-32), the others' are registered (PD-12).
+    fn notice_loads(&mut self, now_ps: u64) {
+        let mut at = 0;
+        while at < self.loading.len() {
+            let (there_ps, index) = self.loading[at];
+            let sequence = &mut self.sequences[index];
+            if there_ps > now_ps || sequence.is_loaded {
+                at += 1;
+            } else if sequence.status == Status::Aborted {
+                self.pool.release(sequence);
+                self.loading.remove(at);
+            } else {
+                self.pool.register(sequence, sequence.computed);
+                sequence.computed = sequence.computed.min(sequence.known() - 1);
+                sequence.is_loaded = true;
+                at += 1;
+            }
+        }
+    }
+
+    /// Position in `loading` of the one whose KV has come and whose turn is next.
+    fn head_of_loaded(&self) -> Option<usize> {
+        let mut loaded = (0..self.loading.len()).filter(|&at| {
+            let sequence = &self.sequences[self.loading[at].1];
+            sequence.is_loaded && !sequence.is_aside
+        });
+        if self.config.priority_policy {
+            return loaded.min_by_key(|&at| self.rank(self.loading[at].1));
+        }
+        loaded.next()
+    }
+
+    /// Part B: waiting requests, head of line (section 1.4); those whose KV has come go first (V1-3).
+    fn admit_waiting(&mut self, decision: &mut Decision, budget: &mut u32, threshold: u32, now_ps: u64) {
         let mut set_aside = Vec::new();
         while *budget > 0 && self.running.len() < self.config.max_num_seqs {
-            let Some(head) = self.head_of_waiting() else { break };
+            let (loaded, head) = (self.head_of_loaded(), self.head_of_waiting());
+            let is_loaded = match (loaded, head) {
+                (None, None) => break,
+                (Some(at), Some(head)) if self.config.priority_policy => {
+                    self.rank(self.loading[at].1) < self.rank(self.waiting[head])
+                }
+                (loaded, _) => loaded.is_some(),
+            };
+            if is_loaded {
+                let at = loaded.expect("somebody is");
+                match self.admit_loaded(at, decision, budget, threshold) {
+                    true => continue,
+                    false => break,
+                }
+            }
+            let head = head.expect("somebody waits");
             let index = self.waiting[head];
-            let sequence = &mut self.sequences[index];
-            if sequence.stale_outputs > 0 {
+            if self.sequences[index].stale_outputs > 0 {
                 // V1-28: its outputs from before the preemption must arrive first.
                 set_aside.push(self.waiting.remove(head));
                 continue;
             }
-            let hits = self.pool.lookup(sequence);
+            let hits = self.pool.lookup(&self.sequences[index]);
             let cached = u32::try_from(hits.len()).expect("few blocks") * self.config.block_size;
-            // V1-19: a resumed sequence recomputes its outputs too. V1-20: hits cost no budget.
-            let mut n = capped(sequence.known() - cached, threshold);
+            let external = match &mut self.lmcache {
+                Some(lmcache) => lmcache.look_up(now_ps, index, &self.sequences[index], cached),
+                None => 0,
+            };
+            let is_aside = external > 0 && self.lmcache.as_ref().is_some_and(Lmcache::is_aside);
+            let reserved = self.reserved_blocks(decision);
+            let sequence = &mut self.sequences[index];
+            // V1-19: a resumed sequence recomputes its outputs too. V1-20: hits and loads cost no budget.
+            let mut n = capped(sequence.known() - cached - external, threshold);
+            if is_aside {
+                n = 0;
+            }
             if !self.config.enable_chunked_prefill && n > *budget {
                 if self.config.oversize_prompt_stops_admission {
                     break;
@@ -172,21 +241,89 @@ impl Scheduler {
             n = n.min(*budget);
             let admission = Admission {
                 hits: &hits,
+                external,
+                aside: is_aside.then_some(reserved),
                 others_run: !self.running.is_empty(),
             };
             if !self.pool.allocate(sequence, n, Some(admission)) {
                 break; // V1-17: head-of-line blocking.
             }
             self.waiting.remove(head);
+            sequence.computed = cached + external;
+            sequence.local = cached;
+            let mut there_ps = 0;
+            if external > 0
+                && let Some(lmcache) = &mut self.lmcache
+            {
+                there_ps = lmcache.load(now_ps, index, cached, external);
+            }
+            if is_aside {
+                sequence.status = Status::Loading;
+                sequence.is_loaded = false;
+                self.loading.push((there_ps, index));
+                continue;
+            }
             self.running.push(index);
             sequence.status = Status::Running;
-            sequence.computed = cached;
             sequence.cached_tokens.get_or_insert(cached);
             decision.give(index, sequence, n, true);
             *budget -= n;
         }
         // Back to the front in the original order; under the priority policy the place does not matter.
         self.waiting.splice(0..0, set_aside);
+        for sequence in &mut self.sequences {
+            sequence.is_aside = false;
+        }
+    }
+
+    /// Admits a sequence whose KV has come; `false` if nobody behind it is looked at.
+    fn admit_loaded(&mut self, at: usize, decision: &mut Decision, budget: &mut u32, threshold: u32) -> bool {
+        let index = self.loading[at].1;
+        let sequence = &mut self.sequences[index];
+        let mut n = capped(sequence.known() - sequence.computed, threshold);
+        if !self.config.enable_chunked_prefill && n > *budget {
+            sequence.is_aside = true;
+            return !self.config.oversize_prompt_stops_admission;
+        }
+        n = n.min(*budget);
+        let admission = Admission {
+            hits: &[],
+            external: 0,
+            aside: None,
+            others_run: !self.running.is_empty(),
+        };
+        if !self.pool.allocate(sequence, n, Some(admission)) {
+            return false;
+        }
+        self.loading.remove(at);
+        self.running.push(index);
+        sequence.status = Status::Running;
+        sequence.cached_tokens.get_or_insert(sequence.local);
+        decision.give(index, sequence, n, true);
+        *budget -= n;
+        true
+    }
+
+    /// Blocks that prefills under way lack, loads included; 0.33 leaves them alone when it begins a load (V1-30).
+    fn reserved_blocks(&self, decision: &Decision) -> usize {
+        if !self.config.reserve_full_isl {
+            return 0;
+        }
+        let lacks = |index: Index| {
+            let sequence = &self.sequences[index];
+            let known = sequence.known().min(self.config.max_model_len);
+            self.pool.blocks_for(known).saturating_sub(sequence.blocks.len())
+        };
+        let running = self.running.iter().filter(|&&index| {
+            let sequence = &self.sequences[index];
+            match decision.shares.iter().find(|share| share.sequence == index) {
+                Some(share) => sequence.computed + share.n < sequence.known() + sequence.placeholders,
+                None => sequence.is_mid_prefill,
+            }
+        });
+        let loading = self.loading.iter().map(|(_, index)| index);
+        let loading = loading.filter(|&&index| self.sequences[index].status == Status::Loading);
+        running.chain(loading).map(|&index| lacks(index)).sum()
     }
 
     /// Books the step: computed tokens advance now, outputs become placeholders (V1-14).
@@ -214,6 +351,9 @@ impl Scheduler {
         sequence.preemptions += 1;
         sequence.status = Status::Preempted;
         self.waiting.insert(0, index);
+        if let Some(lmcache) = &mut self.lmcache {
+            lmcache.leaves(index);
+        }
     }
 
     /// Position in `running` of the one to preempt (V1-22).
@@ -235,11 +375,12 @@ impl Scheduler {
         if !self.config.priority_policy {
             return if self.waiting.is_empty() { None } else { Some(0) };
         }
-        (0..self.waiting.len()).min_by_key(|&position| {
-            let index = self.waiting[position];
-            // vLLM's request ids are strings and compare as such.
-            (self.urgency(index), self.sequences[index].request.id.to_string())
-        })
+        (0..self.waiting.len()).min_by_key(|&position| self.rank(self.waiting[position]))
+    }
+
+    /// Order of the priority policy; vLLM's request ids are strings and compare as such.
+    fn rank(&self, index: Index) -> ((i64, u64), String) {
+        (self.urgency(index), self.sequences[index].request.id.to_string())
     }
 
     /// Priority, then arrival: smaller is served first.

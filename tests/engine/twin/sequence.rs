@@ -10,6 +10,8 @@ pub(super) enum Status {
     Unseen,
     /// In `waiting`, never admitted.
     Waiting,
+    /// Outside both queues: its KV is loaded, or has come and it is not admitted yet.
+    Loading,
     /// In `running`.
     Running,
     /// In `waiting` again after a preemption.
@@ -47,6 +49,11 @@ pub(super) struct Sequence {
     pub(super) registered: usize,
     /// Prefix-cached tokens at the first admission.
     pub(super) cached_tokens: Option<u32>,
+    /// Prefix-cached tokens at the last look-up.
+    pub(super) local: u32,
+    /// While it is `Loading`: its KV has come; and it was passed over in this call of `schedule()`.
+    pub(super) is_loaded: bool,
+    pub(super) is_aside: bool,
     /// When each output token became known.
     pub(super) token_times_ps: Vec<u64>,
     /// How often it was preempted.
@@ -69,6 +76,9 @@ impl Sequence {
             blocks: Vec::new(),
             registered: 0,
             cached_tokens: None,
+            local: 0,
+            is_loaded: false,
+            is_aside: false,
             token_times_ps: Vec::new(),
             preemptions: 0,
         };
@@ -83,6 +93,13 @@ impl Sequence {
     /// Known tokens (`n_tok`).
     pub(super) fn known(&self) -> u32 {
         u32::try_from(self.tokens.len()).expect("a sequence is far shorter than 2^32 tokens")
+    }
+
+    /// The first `end` tokens, those included that it will generate.
+    pub(super) fn everything(&self, end: u32) -> Vec<Token> {
+        let prompt = self.tokens.iter().take(self.prompt_len as usize).copied();
+        let outputs = (self.prompt_len..).map(|at| (self.request.output_segment, at));
+        prompt.chain(outputs).take(end as usize).collect()
     }
 
     /// Outputs known so far.
