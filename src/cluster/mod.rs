@@ -9,6 +9,6 @@ pub mod router;
 mod spec;
 mod wakes;
 
-pub use spec::{Change, ChangeKind, ClusterSpec, Outages};
+pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages};
 
 pub(crate) use fleet::{Cluster, Ticket};

@@ -6,10 +6,10 @@ use crate::units::Picos;
 /// Replicas, who routes between them, and when they come and go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
-    /// Engine instances, all alike.
+    /// Engine instances.
     pub replicas: u32,
-    /// Who gets a request.
-    pub policy: Policy,
+    /// Who shares requests out between which of them: every replica is in one group.
+    pub groups: Vec<Group>,
     /// What happens to replicas at given times, in order of time.
     pub changes: Vec<Change>,
     /// Failures at random times.
@@ -28,11 +28,23 @@ impl ClusterSpec {
     pub fn of(replicas: u32, policy: Policy) -> ClusterSpec {
         ClusterSpec {
             replicas,
-            policy,
+            groups: vec![Group {
+                policy,
+                members: (0..replicas).collect(),
+            }],
             changes: Vec::new(),
             outages: None,
         }
     }
+}
+
+/// Replicas that serve the same requests, and the router in front of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Who gets a request.
+    pub policy: Policy,
+    /// Replicas, from 0, in ascending order.
+    pub members: Vec<u32>,
 }
 
 /// Something happens to a replica.

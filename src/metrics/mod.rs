@@ -31,5 +31,5 @@ pub use distribution::Distribution;
 pub use observation::{Observation, Sending};
 pub use options::{RecorderOptions, Records, SloLimits};
 pub use recorder::Recorder;
-pub use stretch::{Fleet, Metric, Stretch};
+pub use stretch::{Fleet, Metric, Room, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};

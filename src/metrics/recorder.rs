@@ -21,7 +21,7 @@ use super::packed::Packed;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
-use super::stretch::{Counts, Metric, Peaks, Stretch, Tally, Work};
+use super::stretch::{Counts, Filled, Metric, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
@@ -54,7 +54,6 @@ impl Recorder {
     #[must_use]
     pub fn new(options: RecorderOptions) -> Self {
         Recorder {
-            options,
             in_flight: InFlight::default(),
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
@@ -72,7 +71,8 @@ impl Recorder {
                 Records::Requests => Some(Detail::new(false)),
                 Records::WithItls => Some(Detail::new(true)),
             },
-            by_replica: (options.fleet.replicas > 1).then(|| ByReplica::new(options.fleet.replicas)),
+            by_replica: (options.fleet.replicas() > 1).then(|| ByReplica::new(options.fleet.replicas())),
+            options,
         }
     }
 
@@ -119,7 +119,7 @@ impl Recorder {
         let mut stretches = self.batches.into_closed();
         let whole_batches = stretches.len();
         stretches.push(rest);
-        let fleet = self.options.fleet;
+        let fleet = self.options.fleet.clone();
         let inside = self.in_flight.iter().count() as u64;
         let joined = Stretch::joined(&stretches).expect("the rest is always there");
         let mut whole = joined.summary(&fleet, inside, second_peak, self.options.slo.any());
@@ -131,7 +131,7 @@ impl Recorder {
             violations.extend(broken);
             by_replica
         });
-        let kv_units = fleet.kv_units_per_replica() as f64 * f64::from(fleet.replicas);
+        let kv_units = fleet.all_units();
         Observation {
             stretches,
             whole_batches,
@@ -309,19 +309,23 @@ impl Recorder {
 
     #[inline]
     fn hold_kv(&mut self, steps: &Steps<'_>) {
-        let fleet = &self.options.fleet;
+        let room = self.options.fleet.rooms[steps.replica.0 as usize];
         let seqs = u64::from(steps.load.decode_seqs);
         let used =
-            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
+            u64::from(room.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(room.block_size) * 2;
         // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
-        let units = fleet.kv_units_per_replica();
+        let units = room.units();
         let later = seqs * (steps.count - 1);
         let mean = (used + later).min(units);
         let busy = steps.end.saturating_sub(steps.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);
         self.series.hold(steps.begin, steps.end, mean);
         let largest = (used + 2 * later).min(units);
-        self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
+        let filled = Filled {
+            units: largest,
+            of: units,
+        };
+        self.open.peaks.kv = self.open.peaks.kv.fuller(filled);
     }
 
     #[inline]
@@ -359,7 +363,7 @@ impl Recorder {
             in_system,
             waiting,
             running,
-            kv_units: 0,
+            kv: Filled::default(),
         };
         self.level_at_begin = self.level;
         self.moment = [0; 3];
@@ -443,11 +447,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn recorder(records: Records) -> Recorder {
-        let fleet = Fleet {
-            replicas: 1,
-            kv_blocks: 100,
-            block_size: 16,
-        };
+        let fleet = Fleet::alike(1, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(5.0)),
             ..SloLimits::default()

@@ -6,5 +6,5 @@ mod simulation;
 
 pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 pub use frontend::Frontend;
-pub use scenario::{CostFactory, Scenario};
-pub use simulation::{Counts, Pause, Simulation, Until};
+pub use scenario::{CostFactory, Pool, Role, Scenario};
+pub use simulation::{Counts, Pause, Server, Simulation, Until};
