@@ -81,6 +81,9 @@ pub enum Fact<'a> {
         /// How long.
         gap: Picos,
     },
+    /// The replica that a request was on failed, and it will be sent again: it waits, as it did before it was taken in.
+    /// The completion is that replica's part of its story.
+    Returned(&'a Completion),
     /// A request left the system.
     Ended(&'a Completion),
 }

@@ -6,7 +6,7 @@ use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use crate::sim::{Counts, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
-use crate::workload::Generator;
+use crate::workload::{Class, Generator, Promise};
 
 /// How to observe a run, and how long to let it go on.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +28,25 @@ pub struct Outcome {
     pub result: RunResult,
     /// Requests by how far they got, refused ones by reason.
     pub counts: Counts,
+    /// Where replicas come and go with the load, what that came to.
+    pub scaling: Option<Scaling>,
     /// The caller asked to stop: the result covers only what was simulated until then.
     pub is_interrupted: bool,
     /// Sequences preempted each other for ever, and the run was ended there.
     pub is_livelocked: bool,
     /// The 213 days of the clock ended before the traffic did.
     pub clock_ended: bool,
+}
+
+/// Replicas that came and went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Seconds that the replicas of each pool were paid for.
+    pub replica_s: Vec<f64>,
+    /// How often a replica was started.
+    pub started: u64,
+    /// How often one was drained.
+    pub drained: u64,
 }
 
 /// Requests between two questions to the caller.
@@ -44,7 +57,8 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     let traffic = Generator::new(&scenario.workload, scenario.seed);
     let servers = servers(scenario);
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
-    let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic);
+    let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic)
+        .admitting(&scenario.admission);
     if let Some(law) = scenario.jitter {
         simulation = simulation.disturbed(law, scenario.seed);
     }
@@ -56,10 +70,12 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
             rooms: rooms.map(room).collect(),
+            pools: pool_of(scenario),
         },
         slo: experiment.slo,
         records: experiment.records,
-    });
+    })
+    .with_classes(class_limits(scenario, experiment));
     let kind = LoadKind::of_scenario(scenario);
     let end = advance(&mut simulation, &mut recorder, experiment, kind, go_on);
     let load = load(kind, &simulation);
@@ -69,6 +85,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     Outcome {
         result,
         counts: simulation.counts(),
+        scaling: scaling(scenario, &simulation),
         is_interrupted: end == End::Interrupted,
         is_livelocked: end == End::Livelocked,
         clock_ended: simulation.traffic().clock_exhausted(),
@@ -86,6 +103,40 @@ fn servers(scenario: &Scenario) -> Vec<Server> {
     pools
         .flat_map(|pool| (0..pool.replicas).map(move |_| server(pool)))
         .collect()
+}
+
+/// What came of the autoscalers, if there are any.
+fn scaling(scenario: &Scenario, simulation: &Simulation<Generator>) -> Option<Scaling> {
+    if scenario.cluster.scalers.is_empty() {
+        return None;
+    }
+    let (paid, started, drained) = simulation.payroll();
+    let mut replica_s = vec![0.0; scenario.pools.len()];
+    for (pool, paid) in pool_of(scenario).into_iter().zip(paid) {
+        replica_s[pool as usize] += paid.seconds();
+    }
+    Some(Scaling {
+        replica_s,
+        started,
+        drained,
+    })
+}
+
+/// The pool of each replica.
+fn pool_of(scenario: &Scenario) -> Vec<u32> {
+    let pools = (0..).zip(&scenario.pools);
+    pools
+        .flat_map(|(index, pool)| (0..pool.replicas).map(move |_| index))
+        .collect()
+}
+
+/// What is promised to each class: limits of its own, or those of all.
+fn class_limits(scenario: &Scenario, experiment: &Experiment) -> Vec<SloLimits> {
+    let limits = |class: &Class| match class.promise {
+        promise if promise == Promise::default() => experiment.slo,
+        Promise { ttft, tpot, e2el } => SloLimits { ttft, tpot, e2el },
+    };
+    scenario.workload.classes.iter().map(limits).collect()
 }
 
 /// Why a run came to its end.

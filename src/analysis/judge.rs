@@ -244,6 +244,8 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         whole: seen.whole,
         little: seen.little,
         by_replica: seen.by_replica,
+        by_class: seen.by_class,
+        by_pool: seen.by_pool,
         violations: seen.violations,
         series: seen.series,
         sampled_steps: seen.sampled_steps,

@@ -11,7 +11,7 @@ mod saturation;
 mod steady;
 mod verdict;
 
-pub use experiment::{Experiment, Outcome, simulate};
+pub use experiment::{Experiment, Outcome, Scaling, simulate};
 pub use growth::Growth;
 pub use judge::{Precision, judge};
 pub use length::{Decision, decide};

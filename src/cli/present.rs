@@ -1,12 +1,13 @@
 //! From a valid run and its outcome to what the printers take.
 
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
-use crate::analysis::{Experiment, Precision, RunResult};
+use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
 use crate::config::{Metric, Resolved, RunLength, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
-use crate::report::{Limit, PoolMeta, Promise, RampUp, ResultMeta, Utilisation, counted};
+use crate::report::{Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted};
+use crate::sim::Counts;
 use crate::units::Seconds;
 use crate::workload::Arrivals;
 
@@ -114,7 +115,7 @@ pub(super) fn subject(resolved: &Resolved) -> String {
 }
 
 /// Everything that a result says about its own making.
-pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
+fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     let workload = &resolved.scenario.workload;
     let (burstiness, ramp_up) = match workload.arrivals {
         Arrivals::Gamma { burstiness, .. } | Arrivals::Profile { burstiness, .. } => (burstiness, None),
@@ -141,6 +142,10 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
         pools: pools(resolved),
+        classes: workload.classes.iter().map(|class| class.name.clone()).collect(),
+        router: router(resolved),
+        gate: Vec::new(),
+        scaling: None,
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
@@ -188,6 +193,73 @@ fn models(resolved: &Resolved) -> String {
     models.join(" + ")
 }
 
+/// The same of a run with all that came of it: who was turned away and why, and what replicas that came and went cost.
+pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
+    ResultMeta {
+        gate: gate(&outcome.counts),
+        scaling: outcome
+            .scaling
+            .as_ref()
+            .map(|scaling| scaled(resolved, scaling, outcome)),
+        ..meta(resolved, &outcome.result)
+    }
+}
+
+/// Requests by what turned them away, as far as any were.
+fn gate(counts: &Counts) -> Vec<(String, u64)> {
+    let fates = [
+        ("rate_limited", counts.rate_limited),
+        ("gateway_full", counts.gate_full),
+        ("gateway_timeout", counts.gate_timeout),
+        ("no_replica", counts.no_replica),
+        ("queue_full", counts.queue_full),
+        ("prompt_too_long", counts.prompt_too_long),
+        ("never_fits", counts.never_fit),
+        ("sent_again", counts.sent_again),
+    ];
+    let told = fates.into_iter().filter(|(_, number)| *number > 0);
+    told.map(|(fate, number)| (fate.to_owned(), number)).collect()
+}
+
+fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome) -> ScalingMeta {
+    let pools = resolved.scenario.pools.iter().zip(&scaling.replica_s);
+    let (mut replica_s, mut gpu_s, mut usd) = (0.0, 0.0, Some(0.0));
+    for (pool, seconds) in pools {
+        let gpus = seconds * f64::from(pool.gpus);
+        replica_s += seconds;
+        gpu_s += gpus;
+        let price = pool
+            .price
+            .as_ref()
+            .map(|price| price.usd_per_hour * gpus / 3600.0);
+        usd = usd.zip(price).map(|(sum, price)| sum + price);
+    }
+    ScalingMeta {
+        replica_hours: replica_s / 3600.0,
+        gpu_hours: gpu_s / 3600.0,
+        usd,
+        started: scaling.started,
+        drained: scaling.drained,
+        replicas_mean: replica_s / outcome.result.whole.duration_s.max(f64::MIN_POSITIVE),
+    }
+}
+
+/// The router as the scenario spells it, of several those of all groups.
+fn router(resolved: &Resolved) -> Option<String> {
+    let cluster = &resolved.scenario.cluster;
+    if cluster.replicas == 1 {
+        return None;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for group in &cluster.groups {
+        let name = group.policy.name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names.join(" + "))
+}
+
 /// The pools that the scenario names.
 fn pools(resolved: &Resolved) -> Vec<PoolMeta> {
     let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
@@ -206,13 +278,16 @@ fn pools(resolved: &Resolved) -> Vec<PoolMeta> {
 
 /// Values that nobody gave, as `key = value (source)`.
 pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
-    resolved
-        .assumptions()
-        .map(|assumed| {
-            let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
-            format!("{key} = {}", assumed.value)
-        })
-        .collect()
+    let mut told: Vec<String> = Vec::new();
+    for assumed in resolved.assumptions() {
+        let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
+        let sentence = format!("{key} = {}", assumed.value);
+        // What is assumed alike of several pools is said once.
+        if !told.contains(&sentence) || !assumed.key.starts_with("cluster.pools.") {
+            told.push(sentence);
+        }
+    }
+    told
 }
 
 /// The parts of the step time that people know by name, each with its worst trust.

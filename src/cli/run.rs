@@ -133,7 +133,7 @@ fn execute(
             asked: resolved.scenario.workload.num_prompts,
         }),
         model_interval: is_whole.then(|| model_interval(resolved)),
-        ..present::meta(resolved, result)
+        ..present::meta_of(resolved, &outcome)
     };
     let mut text = print(result, &meta, outputs.format);
     if outputs.why {
@@ -159,6 +159,11 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
         prompt_too_long,
         never_fit,
         queue_full,
+        no_replica,
+        rate_limited,
+        gate_full,
+        gate_timeout,
+        sent_again,
         ..
     } = outcome.counts;
     let refused =
@@ -173,6 +178,14 @@ fn remarks(outcome: &Outcome) -> Vec<String> {
             "alone they would need more KV blocks, or a larger token budget, than there is",
         ),
         refused(queue_full, "the server was full (503)"),
+        refused(no_replica, "no replica was up (503)"),
+        refused(rate_limited, "above a rate limit (429)"),
+        refused(
+            gate_full,
+            "as many in flight and waiting before them as the gateway allows (503)",
+        ),
+        refused(gate_timeout, "no place came free at the gateway in time (503)"),
+        (sent_again > 0).then(|| format!("sent again: {}", counted(sent_again, "time"))),
     ]
     .into_iter()
     .flatten()

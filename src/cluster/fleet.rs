@@ -7,8 +7,10 @@ use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, Exp};
 use rustc_hash::FxHashMap;
 
-use super::router::{Load, Router, View};
-use super::spec::{ChangeKind, ClusterSpec, Group, Outages};
+use super::autoscale::{Payroll, Scaler, Stage};
+use super::lane::{Lane, settle};
+use super::router::{Load, View};
+use super::spec::{ChangeKind, ClusterSpec, Outages};
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::sglang::SglangRecord;
@@ -19,8 +21,10 @@ use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 use crate::workload::Request;
 
+mod scaling;
+
 /// Stream of the outages, beside that of the routers' draws.
-const OUTAGE_STREAM: u64 = 1;
+pub(super) const OUTAGE_STREAM: u64 = 1;
 
 /// A request's place in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,16 +51,9 @@ struct Routing {
     /// What will happen to replicas.
     changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind)>>,
     outages: Option<(Outages, ChaCha8Rng)>,
+    scalers: Vec<Scaler>,
+    payroll: Payroll,
     first_tokens: Vec<RequestId>,
-}
-
-/// A router and the replicas that it knows.
-struct Lane {
-    router: Box<dyn Router>,
-    members: Vec<usize>,
-    /// One for each member.
-    loads: Vec<Load>,
-    next_report: Option<Picos>,
 }
 
 /// Hears first tokens on their way to the observer.
@@ -89,7 +86,10 @@ impl Cluster {
             engines.len() == spec.replicas as usize && !engines.is_empty(),
             "a cluster has the engines it says"
         );
-        let is_simple = engines.len() == 1 && spec.changes.is_empty() && spec.outages.is_none();
+        let is_simple = engines.len() == 1
+            && spec.changes.is_empty()
+            && spec.outages.is_none()
+            && spec.scalers.is_empty();
         let routing = (!is_simple).then(|| Routing::new(spec, block_sizes, seed));
         Cluster { engines, routing }
     }
@@ -214,6 +214,17 @@ impl Cluster {
         self.engines.iter().map(Engine::total_blocks)
     }
 
+    /// How long each replica has been paid for by `now`, how often one was started, and how often one was drained.
+    pub(crate) fn payroll(&self, now: Picos) -> (Vec<Picos>, u64, u64) {
+        match &self.routing {
+            None => (vec![now; self.engines.len()], 0, 0),
+            Some(routing) => {
+                let payroll = &routing.payroll;
+                (payroll.paid(now), payroll.started, payroll.drained)
+            }
+        }
+    }
+
     /// Makes the steps of every engine scatter.
     pub(crate) fn disturb(&mut self, jitter: impl Fn(u64) -> Jitter) {
         for (engine, replica) in self.engines.iter_mut().zip(0..) {
@@ -240,13 +251,6 @@ impl Cluster {
     pub(crate) fn replay_orders(&mut self, orders: Vec<Vec<RequestId>>) {
         self.engines[0].replay_orders(orders);
     }
-}
-
-/// Takes an engine on to `now`, before which nothing happens that others notice.
-fn settle<O: Observer>(engine: &mut Engine, now: Picos, observer: &mut O) {
-    let mut ended = Vec::new();
-    engine.run(now, observer, &mut ended);
-    assert!(ended.is_empty(), "an engine wakes up for every end");
 }
 
 impl Routing {
@@ -276,8 +280,15 @@ impl Routing {
             outages: spec
                 .outages
                 .map(|outages| (outages, stream(seed, Purpose::Routing, OUTAGE_STREAM))),
+            scalers: spec.scalers.iter().cloned().map(Scaler::new).collect(),
+            payroll: Payroll::new(spec.replicas, &spec.scalers),
             first_tokens: Vec::new(),
         };
+        for replica in 0..replicas {
+            if routing.payroll.stages[replica] == Stage::Off {
+                routing.load(replica).is_up = false;
+            }
+        }
         (0..spec.replicas).for_each(|replica| routing.plan_outage(Picos::ZERO, replica, ChangeKind::Fail));
         routing
     }
@@ -299,7 +310,13 @@ impl Routing {
     }
 
     fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
-        let lane = &mut self.lanes[0];
+        let lane = match self.lanes.as_mut_slice() {
+            [lane] => lane,
+            lanes => lanes
+                .iter_mut()
+                .find(|lane| lane.serves.takes(request))
+                .expect("every request belongs to a group"),
+        };
         let members = &lane.members;
         let view = View {
             loads: &lane.loads,
@@ -345,6 +362,9 @@ impl Routing {
             lane.loads[index].requests -= 1;
             lane.loads[index].tokens -= tokens;
             lane.router.answered(index, completion);
+            if self.payroll.stages[replica] == Stage::Draining && lane.loads[index].requests == 0 {
+                self.payroll.give_back(replica, completion.end);
+            }
         }
     }
 
@@ -414,7 +434,8 @@ impl Routing {
     fn next_change(&self) -> Option<Picos> {
         let change = self.changes.peek().map(|&Reverse((at, ..))| at);
         let reports = self.lanes.iter().filter_map(|lane| lane.next_report);
-        reports.chain(change).min()
+        let looks = self.scalers.iter().map(|scaler| scaler.next);
+        reports.chain(change).chain(looks).min()
     }
 
     fn change<O: Observer>(
@@ -431,11 +452,17 @@ impl Routing {
             let (index, engine) = (replica as usize, &mut engines[replica as usize]);
             match what {
                 ChangeKind::Up => {
+                    self.payroll.stages[index] = Stage::Serving;
                     self.load(index).is_up = true;
                     self.plan_outage(now, replica, ChangeKind::Fail);
                 }
                 ChangeKind::Drain => self.load(index).is_up = false,
+                // Nothing runs that could fail; perhaps later.
+                ChangeKind::Fail if matches!(self.payroll.stages[index], Stage::Off | Stage::Starting) => {
+                    self.plan_outage(now, replica, ChangeKind::Fail);
+                }
                 ChangeKind::Fail => {
+                    self.payroll.stages[index] = Stage::Failed;
                     self.load(index).is_up = false;
                     settle(engine, now, observer);
                     engine.fail(now, observer, ended);
@@ -449,43 +476,10 @@ impl Routing {
                 lane.hear_reports(engines, now, observer);
             }
         }
-    }
-}
-
-impl Lane {
-    fn new(spec: &ClusterSpec, lane: usize, group: &Group, block_sizes: &[u32], seed: u64) -> Lane {
-        let members: Vec<usize> = group.members.iter().map(|&member| member as usize).collect();
-        let sizes: Vec<u32> = members.iter().map(|&member| block_sizes[member]).collect();
-        // The first router has had the stream 0 since before there were several.
-        let entity = if lane == 0 { 0 } else { OUTAGE_STREAM + lane as u64 };
-        let router = group.policy.router(&sizes, seed, entity);
-        let load = |&member: &u32| {
-            let mut changes = spec.changes.iter();
-            let first = changes.find(|change| change.replica == member);
-            Load {
-                is_up: first.is_none_or(|change| change.kind != ChangeKind::Up),
-                ..Load::default()
+        for index in 0..self.scalers.len() {
+            if self.scalers[index].next <= now {
+                self.scale(engines, index, now, observer);
             }
-        };
-        Lane {
-            next_report: router.reports_every(),
-            router,
-            loads: group.members.iter().map(load).collect(),
-            members,
         }
-    }
-
-    /// Every member says how full it is.
-    fn hear_reports<O: Observer>(&mut self, engines: &mut [Engine], now: Picos, observer: &mut O) {
-        for (&member, load) in self.members.iter().zip(&mut self.loads) {
-            let engine = &mut engines[member];
-            settle(engine, now, observer);
-            load.reported = engine.reported_state();
-            load.sent_since_report = 0;
-        }
-        self.next_report = self
-            .router
-            .reports_every()
-            .and_then(|every| now.checked_add(every));
     }
 }

@@ -1,11 +1,12 @@
 //! Replicas and what is between them.
 
+use super::autoscale;
 use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter, RawScenario};
 use crate::cluster::router::{CacheAware, KvEvents, Policy};
-use crate::cluster::{Change, ChangeKind, ClusterSpec, Group, Outages};
+use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 use crate::model::{LayerGroup, Mlp, ModelShape};
 
 /// More replicas than anybody routes between.
@@ -13,6 +14,7 @@ pub(super) const REPLICAS_MAX: u64 = 4096;
 
 /// Resolves replicas, routers and events.
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> ClusterSpec {
+    let mut scalers = Vec::new();
     let groups = match &mut *pools {
         [pool] if raw.cluster.pools.is_empty() => {
             let balancer = pool.draft.flags.data_parallel_balancer();
@@ -21,65 +23,96 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
                 None => replicas(judge, &raw.cluster, balancer),
             };
             pool.replicas = replicas;
+            scalers.extend(autoscaled(judge, raw, pool, 0));
+            let replicas = pool.replicas;
             vec![Group {
                 policy,
                 members: (0..replicas).collect(),
+                serves: Serves::default(),
             }]
         }
-        pools => groups(judge, raw, pools),
+        pools => groups(judge, raw, pools, &mut scalers),
     };
     refuse_foreign_options(judge, &raw.cluster, &groups);
     let replicas = pools.iter().map(|pool| pool.replicas).sum();
+    autoscale::check_events(judge, &raw.cluster.events, &scalers);
     ClusterSpec {
         replicas,
         groups,
+        scalers,
         changes: changes(judge, &raw.cluster.events, replicas),
         outages: outages(judge, &raw.cluster),
     }
 }
 
-/// Pools that serve the same requests share one router.
-fn groups(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> Vec<Group> {
+/// The pool's autoscaler, if it has one: the pool then has as many replicas as there may ever be.
+fn autoscaled(judge: &mut Judge, raw: &RawScenario, pool: &mut PoolDraft, first: u32) -> Option<Autoscale> {
+    let replicas = pool.replicas;
+    let scaler = pool.judge(judge, raw, |judge, raw, _| {
+        let raw = raw.cluster.autoscale.as_ref()?;
+        Some(autoscale::resolve(judge, raw, first, replicas))
+    })?;
+    pool.replicas = scaler.members.len() as u32;
+    Some(scaler)
+}
+
+/// Pools that serve the same requests, of one model and one range of prompts, share one router.
+fn groups(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    pools: &mut [PoolDraft],
+    scalers: &mut Vec<Autoscale>,
+) -> Vec<Group> {
     let all: u64 = pools.iter().map(|pool| u64::from(pool.replicas)).sum();
     if all > REPLICAS_MAX {
         let label = format!("together they have {all}");
         judge.wrong("cluster.pools", "must have at most 4096 replicas", label);
     }
-    let mut groups: Vec<(Group, String, String)> = Vec::new();
-    let mut first = 0;
-    for (index, pool) in pools.iter_mut().enumerate() {
-        let policy = pool.judge(judge, raw, |judge, raw, draft| {
+    let mut groups: Vec<Group> = Vec::new();
+    // The first pool of each group.
+    let mut firsts: Vec<usize> = Vec::new();
+    let mut next = 0;
+    for index in 0..pools.len() {
+        let policy = pools[index].judge(judge, raw, |judge, raw, draft| {
             policy(judge, &raw.cluster, draft.flags.data_parallel_balancer())
         });
-        let members = first..first + pool.replicas;
-        first = members.end;
-        let Some(model) = pool.draft.model.as_ref().map(|model| model.name.clone()) else {
-            continue;
+        scalers.extend(autoscaled(judge, raw, &mut pools[index], next));
+        let members = next..next + pools[index].replicas;
+        next = members.end;
+        let serves = |pool: &PoolDraft| {
+            (
+                pool.draft.model.as_ref().map(|model| model.name.clone()),
+                pool.prompts,
+            )
         };
-        match groups.first_mut() {
-            None => {
-                let group = Group {
-                    policy,
-                    members: members.collect(),
-                };
-                groups.push((group, pool.name.clone(), model));
+        let known = firsts
+            .iter()
+            .position(|&first| serves(&pools[first]) == serves(&pools[index]));
+        pools[index].group = known.unwrap_or(groups.len());
+        if let Some(known) = known {
+            if groups[known].policy != policy {
+                let other = &pools[firsts[known]].name;
+                let label = format!("pool {other} serves the same requests behind another router");
+                let help = "give both the same router, or write it under [cluster] alone";
+                let key = format!("cluster.pools.{index}.router");
+                judge.wrong_help(&key, "must be that of the other pool", label, help);
             }
-            Some((group, other, served)) => {
-                let key = |name: &str| format!("cluster.pools.{index}.{name}");
-                if model != *served {
-                    let label = format!("pool {other} serves {served}");
-                    let problem = "is another model than the pool's before";
-                    judge.wrong(&key("model.name"), problem, label);
-                } else if group.policy != policy {
-                    let label = format!("pool {other} serves the same requests behind another router");
-                    let help = "give both the same router, or write it under [cluster] alone";
-                    judge.wrong_help(&key("router"), "must be that of the other pool", label, help);
-                }
-                group.members.extend(members);
-            }
+            groups[known].members.extend(members);
+        } else {
+            let (least_prompt, most_prompt) = pools[index].prompts;
+            firsts.push(index);
+            groups.push(Group {
+                policy,
+                members: members.collect(),
+                serves: Serves {
+                    classes: None,
+                    least_prompt,
+                    most_prompt,
+                },
+            });
         }
     }
-    groups.into_iter().map(|(group, ..)| group).collect()
+    groups
 }
 
 /// The tensor-parallel size; refuses layouts that are not modelled.

@@ -127,7 +127,9 @@ impl Document {
     pub(super) fn of_pool(&self, index: usize) -> Document {
         let mut own = self.clone();
         own.remove("cluster.pools");
-        own.remove("cluster.events");
+        for whole in ["events", "admission", "rate_limits", "retries"] {
+            own.remove(&format!("cluster.{whole}"));
+        }
         let root = pool_root(index);
         let Some(pool) = self.get(&root).and_then(Value::as_table) else {
             return own;
@@ -140,12 +142,23 @@ impl Document {
                         self.override_in(&mut own, (&from, &to), value);
                     }
                 }
-                ("name" | "role", _) => {}
+                ("name" | "role" | "min_prompt_tokens" | "max_prompt_tokens", _) => {}
                 _ => {
                     let (from, to) = (format!("{root}.{key}"), format!("cluster.{key}"));
                     self.override_in(&mut own, (&from, &to), value);
                 }
             }
+        }
+        own
+    }
+
+    /// The input of one class of requests as if it were a whole workload's: its lengths in place of the workload's.
+    pub(super) fn of_class(&self, index: usize) -> Document {
+        let mut own = self.clone();
+        own.remove("workload.classes");
+        let from = format!("workload.classes.{index}.lengths");
+        if let Some(lengths) = self.get(&from) {
+            self.override_in(&mut own, (&from, "workload.lengths"), lengths);
         }
         own
     }
@@ -177,12 +190,6 @@ impl Document {
         {
             self.put(key, value.clone(), origin.clone());
         }
-    }
-
-    /// Where a key of a pool's own input stands in this one; `None` if the pool has it from the scenario.
-    pub(super) fn key_in_pool(&self, index: usize, key: &str) -> Option<String> {
-        let own = pool_key(index, key);
-        self.get(&own).is_some().then_some(own)
     }
 
     fn put(&mut self, key: &str, value: Value, origin: Origin) {

@@ -41,6 +41,9 @@ shipped!(
     "prefix-lpm",
     "dp-router",
     "failover",
+    "gateway",
+    "load-shaping",
+    "load-shaping-mixed",
     "workloads/azure-conv-2023",
 );
 

@@ -5,9 +5,11 @@
 //! runs on. What it returns is valid; what it refuses it refuses with a place and a remedy, all problems at once.
 //! Nothing is clamped, ignored or substituted in silence: each assumed value is listed with its reason.
 
+mod admission;
 pub mod argv;
 mod assemble;
 mod assumed;
+mod autoscale;
 pub mod axes;
 mod capacity;
 mod cluster;
@@ -17,6 +19,7 @@ mod engine;
 pub mod files;
 pub mod flags;
 mod formats;
+mod gate;
 mod jitter;
 mod judge;
 mod machine;

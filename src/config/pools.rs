@@ -4,11 +4,12 @@
 //! handed to the scenario's: problems once, assumed values into the pool's own table, so that the spelt-out input
 //! reproduces the run.
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::Diagnostic;
 use super::document::{Source, pool_key};
 use super::files::Files;
 use super::judge::Judge;
 use super::raw::{RawPool, RawRole, RawScenario};
+use super::scalar::Count;
 use super::server::{self, Draft, Server};
 use crate::sim::{Pool, Role};
 
@@ -17,6 +18,10 @@ pub(super) struct PoolDraft {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) replicas: u32,
+    /// Fewest and most prompt tokens of a request that it gets.
+    pub(super) prompts: (u32, u32),
+    /// Which of the cluster's groups it is in.
+    pub(super) group: usize,
     pub(super) draft: Draft,
     /// The pool's own input; `None` where the scenario itself is the pool.
     own: Option<Own>,
@@ -36,6 +41,8 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
             name: String::new(),
             role: Role::Both,
             replicas: 1,
+            prompts: (0, u32::MAX),
+            group: 0,
             draft: server::draft(judge, raw, files),
             own: None,
         }];
@@ -54,6 +61,8 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
             name,
             role,
             replicas,
+            prompts: prompts(judge, index, pool),
+            group: 0,
             draft,
             own: Some(Own {
                 index,
@@ -122,6 +131,22 @@ fn replicas(judge: &mut Judge, index: usize, pool: &RawPool) -> u32 {
     judge.count(&key, pool.replicas, (1, super::cluster::REPLICAS_MAX), 1, source)
 }
 
+/// The prompts that the pool gets.
+fn prompts(judge: &mut Judge, index: usize, pool: &RawPool) -> (u32, u32) {
+    let key = |name: &str| format!("cluster.pools.{index}.{name}");
+    let mut tokens = |name: &str, given: Option<Count>, default: u32| match given {
+        Some(count) => judge.required(&key(name), count, (1, 1 << 28)),
+        None => default,
+    };
+    let least = tokens("min_prompt_tokens", pool.min_prompt_tokens, 0);
+    let most = tokens("max_prompt_tokens", pool.max_prompt_tokens, u32::MAX);
+    if least > most {
+        let label = format!("no prompt has at least {least} tokens and at most {most}");
+        judge.wrong(&key("min_prompt_tokens"), "is above max_prompt_tokens", label);
+    }
+    (least, most)
+}
+
 impl PoolDraft {
     /// Judges something about the pool on its own input.
     pub(super) fn judge<R>(
@@ -181,29 +206,10 @@ impl PoolDraft {
 impl Own {
     /// Gives everything that the pool's judge has found to the scenario's.
     fn hand_over(&mut self, name: &str, judge: &mut Judge) {
-        for mut problem in self.judge.problems.drain(..) {
-            if problem.place == Place::Nowhere {
-                problem.place = judge.place(&format!("cluster.pools.{}", self.index));
-            }
-            if !judge.problems.contains(&problem) {
-                judge.problems.push(problem);
-            }
-        }
-        for mut value in self.judge.provenance.drain(..) {
-            if value.is_assumed() {
-                let key = pool_key(self.index, &value.key);
-                judge.document.adopt(&key, &self.judge.document, &value.key);
-                value.key = key;
-            } else if let Some(key) = judge.document.key_in_pool(self.index, &value.key) {
-                value.key = key;
-            }
-            if judge.provenance.iter().all(|known| known.key != value.key) {
-                judge.provenance.push(value);
-            }
-        }
-        let notes = self.judge.notes.drain(..);
-        judge
-            .notes
-            .extend(notes.map(|note| format!("pool {name}: {note}")));
+        let index = self.index;
+        let root = format!("cluster.pools.{index}");
+        judge.hear(&mut self.judge, &root, &format!("pool {name}"), |key| {
+            pool_key(index, key)
+        });
     }
 }

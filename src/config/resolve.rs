@@ -1,16 +1,18 @@
 //! From an input to a run: the one door through which user input becomes a scenario.
 
+use super::admission;
 use super::assumed;
 use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::files::{self, Files};
+use super::gate;
 use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::pools;
 use super::raw::RawScenario;
 use super::report::{self, Report};
-use super::server::Server;
+use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
@@ -89,30 +91,35 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     judge.notes = notes;
     let seed = seed(&mut judge, &raw);
     let mut pools = pools::draft(&mut judge, &raw, files);
-    let cluster = cluster::resolve(&mut judge, &raw, &mut pools);
+    let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
+    let spec = traffic.as_ref().map(|(spec, _)| spec);
+    let admission = admission::resolve(&mut judge, &raw.cluster, spec);
     if let Some((spec, _)) = &traffic {
+        gate::resolve(&mut judge, &pools, spec, &mut cluster);
         for pool in &mut pools {
+            let served = &cluster.groups[pool.group].serves;
             pool.judge(&mut judge, &raw, |judge, _, draft| {
-                draft.check_context(judge, spec);
+                draft.check_context(judge, spec, served);
             });
         }
     }
     let Some((spec, length)) = traffic else {
         return Err(Diagnostics(judge.problems));
     };
-    let context = workload::typical_context(&spec);
     judge.notes.extend(sessions_note(&spec.prefix));
     if !judge.problems.is_empty() {
         // Memory formulas need valid flags.
         return Err(Diagnostics(judge.problems));
     }
-    let built = pools
-        .into_iter()
-        .map(|pool| pool.build(&mut judge, &raw, (context, seed), files));
+    let built = pools.into_iter().map(|pool| {
+        let served = &cluster.groups[pool.group].serves;
+        let context = workload::typical_context(&spec, |class| serves_class(served, Some(class)));
+        pool.build(&mut judge, &raw, (context, seed), files)
+    });
     let built: Vec<Option<(Pool, Server)>> = built.collect();
     let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
         return Err(Diagnostics(judge.problems));
@@ -131,6 +138,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let scenario = Scenario {
         pools,
         cluster,
+        admission,
         jitter,
         workload: spec,
         seed,

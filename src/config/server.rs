@@ -11,6 +11,7 @@ use super::raw::RawScenario;
 use super::serving::Flags;
 use super::workload;
 use super::{cluster, formats, machine, serving};
+use crate::cluster::Serves;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::Placement;
@@ -49,6 +50,12 @@ pub(super) struct Draft {
     pub(super) flags: Flags,
 }
 
+/// Whether a group gets requests of a class; the only kind there is has no number.
+pub(super) fn serves_class(served: &Serves, class: Option<usize>) -> bool {
+    let is_among = |classes: &Vec<u32>| class.is_none_or(|class| classes.contains(&(class as u32)));
+    served.classes.as_ref().is_none_or(is_among)
+}
+
 /// Model, GPU, layout and flags.
 pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> Draft {
     let mut model = machine::model(judge, &raw.model, files);
@@ -68,12 +75,19 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
 
 impl Draft {
     /// Whether requests of the traffic are within the server's context.
-    pub(super) fn check_context(&self, judge: &mut Judge, spec: &WorkloadSpec) {
+    /// `served` are the group's, beside the prompts that the pool gets.
+    pub(super) fn check_context(&self, judge: &mut Judge, spec: &WorkloadSpec, served: &Serves) {
         let key = self.flags.context_key();
-        if !judge.is_wrong(&[key]) {
-            let context = (key, self.flags.max_model_len());
-            let model_len = self.model.as_ref().map(|model| model.max_position);
-            workload::check_context(judge, spec, context, model_len);
+        if judge.is_wrong(&[key]) {
+            return;
+        }
+        let context = (key, self.flags.max_model_len());
+        let model_len = self.model.as_ref().map(|model| model.max_position);
+        for (class, alone) in workload::by_class(spec) {
+            if serves_class(served, class) {
+                let of = (class, served.most_prompt);
+                workload::check_context(judge, &alone, context, model_len, of);
+            }
         }
     }
 

@@ -81,6 +81,10 @@ impl Gaps {
             Fact::Gap { now, id, gap } => self.gap(id, now, gap),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
             Fact::Preempted { .. } | Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
+            // Its answer begins anew.
+            Fact::Returned(part) => {
+                self.sequences.remove(&part.id);
+            }
         }
     }
 

@@ -16,8 +16,10 @@ use super::distribution::Distribution;
 use super::in_flight::{InFlight, Place};
 use super::leap::Ends;
 use super::observation::{Observation, Sending};
+use super::options::SloLimits;
 use super::options::{RecorderOptions, Records};
 use super::packed::Packed;
+use super::parts::{Latencies, Parts};
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
@@ -26,6 +28,9 @@ use super::summary::SeriesPoint;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
+use crate::workload::Request;
+
+mod returned;
 
 /// Collects a run.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub struct Recorder {
     detail: Option<Detail>,
     /// Of several replicas.
     by_replica: Option<ByReplica>,
+    /// Of several classes or pools.
+    parts: Option<Box<Parts>>,
 }
 
 impl Recorder {
@@ -72,8 +79,16 @@ impl Recorder {
                 Records::WithItls => Some(Detail::new(true)),
             },
             by_replica: (options.fleet.replicas() > 1).then(|| ByReplica::new(options.fleet.replicas())),
+            parts: Parts::new(Vec::new(), &options.fleet.pools),
             options,
         }
+    }
+
+    /// Tells classes apart, each with limits of its own. The classes of requests are numbers below that of the limits.
+    #[must_use]
+    pub fn with_classes(mut self, slos: Vec<SloLimits>) -> Self {
+        self.parts = Parts::new(slos, &self.options.fleet.pools);
+        self
     }
 
     /// The batches closed so far, for those who decide whether to go on.
@@ -122,7 +137,9 @@ impl Recorder {
         let fleet = self.options.fleet.clone();
         let inside = self.in_flight.iter().count() as u64;
         let joined = Stretch::joined(&stretches).expect("the rest is always there");
-        let mut whole = joined.summary(&fleet, inside, second_peak, self.options.slo.any());
+        let counts_good =
+            self.options.slo.any() || self.parts.as_ref().is_some_and(|parts| parts.any_limit());
+        let mut whole = joined.summary(&fleet, inside, second_peak, counts_good);
         whole.duration_s = end.seconds();
         let little = self.audit.little(&joined, end, &self.in_flight);
         let mut violations = self.audit.conclude(&whole, &little);
@@ -131,17 +148,26 @@ impl Recorder {
             violations.extend(broken);
             by_replica
         });
+        if let Some(parts) = &self.parts {
+            violations.extend(parts.violations(whole.sent, whole.completed));
+        }
+        let (by_class, by_pool) = self
+            .parts
+            .map_or_else(Default::default, |parts| (parts.classes, parts.pools));
         let kv_units = fleet.all_units();
         Observation {
             stretches,
             whole_batches,
             fleet,
             slo: self.options.slo,
+            counts_good,
             sending: self.sending.unwrap_or_default(),
             end,
             whole,
             little,
             by_replica,
+            by_class,
+            by_pool,
             violations,
             series: self.series.points(end, kv_units),
             sampled_steps: self.samples.into_kept(),
@@ -160,9 +186,13 @@ impl Recorder {
         self.series.shift(now, change);
     }
 
-    fn arrived(&mut self, id: RequestId, now: Picos, client_queue_time: Picos) {
-        if !self.in_flight.enter(id, now) {
+    fn arrived(&mut self, request: &Request) {
+        let (id, now, client_queue_time) = (request.id, request.arrival, request.client_queue_time);
+        if !self.in_flight.enter(id, now, request.class) {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
+        }
+        if let Some(parts) = &mut self.parts {
+            parts.sent(request.class);
         }
         self.open.counts.sent += 1;
         let wished = now.saturating_sub(client_queue_time);
@@ -225,7 +255,11 @@ impl Recorder {
                 .note(|| format!("request {} was rejected while not inside", id.0));
         };
         self.open.counts.rejected += 1;
+        if let Some(parts) = &mut self.parts {
+            parts.rejected(live.class);
+        }
         self.audit.system += i128::from(now.0) - i128::from(live.arrival.0);
+        self.audit.ran += i128::from(live.ran.0);
         self.audit.waited += i128::from(now.0) - i128::from(live.since.0);
         self.shift(now, [-1, -1, 0]);
         self.close_full_batch();
@@ -247,16 +281,29 @@ impl Recorder {
             Place::Running => self.shift(completion.end, [-1, 0, -1]),
             _ => self.shift(completion.end, [-1, -1, 0]),
         }
-        match completion.outcome {
-            Outcome::Completed => self.completed(completion),
-            Outcome::TimedOut => self.open.counts.timed_out += 1,
-            Outcome::Failed => self.open.counts.failed += 1,
-            Outcome::Rejected => self.open.counts.rejected += 1,
+        let answered = match completion.outcome {
+            Outcome::Completed => Some(self.completed(completion, live.class)),
+            Outcome::TimedOut => {
+                self.open.counts.timed_out += 1;
+                None
+            }
+            Outcome::Failed => {
+                self.open.counts.failed += 1;
+                None
+            }
+            Outcome::Rejected => {
+                self.open.counts.rejected += 1;
+                None
+            }
+        };
+        if let Some(parts) = &mut self.parts {
+            parts.ended(live.class, completion, answered);
         }
         self.close_full_batch();
     }
 
-    fn completed(&mut self, completion: &Completion) {
+    #[inline]
+    fn completed(&mut self, completion: &Completion, class: u32) -> (Latencies, bool) {
         let first_token = completion.first_token.unwrap_or(completion.end);
         let ttft = first_token.saturating_sub(completion.arrival);
         let e2el = completion.end.saturating_sub(completion.arrival);
@@ -282,7 +329,16 @@ impl Recorder {
         counts.completed += 1;
         counts.input_tokens += u64::from(completion.prompt_tokens);
         counts.output_tokens += u64::from(completion.output_tokens);
-        counts.good += u64::from(self.options.slo.hold(ttft, tpot, e2el));
+        let slo = self.parts.as_ref().and_then(|parts| parts.slo(class));
+        let is_good = slo.unwrap_or(self.options.slo).hold(ttft, tpot, e2el);
+        counts.good += u64::from(is_good);
+        let latencies = Latencies {
+            ttft,
+            tpot: (later_tokens > 0).then_some(tpot),
+            e2el,
+            queued,
+        };
+        (latencies, is_good)
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {
@@ -382,7 +438,7 @@ impl Observer for Recorder {
             replicas.observe(fact);
         }
         match *fact {
-            Fact::Arrived { request } => self.arrived(request.id, request.arrival, request.client_queue_time),
+            Fact::Arrived { request } => self.arrived(request),
             Fact::Rejected { now, request } => self.rejected(request.id, now),
             Fact::Admitted {
                 now,
@@ -411,6 +467,7 @@ impl Observer for Recorder {
                 self.open.latencies[Metric::Itl as usize].record(gap, 1);
                 self.token(now);
             }
+            Fact::Returned(part) => self.returned(part),
             Fact::Ended(completion) => self.ended(completion),
         }
     }

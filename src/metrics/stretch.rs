@@ -73,6 +73,8 @@ impl Room {
 pub struct Fleet {
     /// One for each replica.
     pub rooms: Vec<Room>,
+    /// The pool of each replica, from 0.
+    pub pools: Vec<u32>,
 }
 
 impl Fleet {
@@ -85,6 +87,7 @@ impl Fleet {
         };
         Fleet {
             rooms: vec![room; replicas as usize],
+            pools: vec![0; replicas as usize],
         }
     }
 

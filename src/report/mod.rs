@@ -19,6 +19,7 @@ pub(crate) mod tables;
 pub mod text;
 mod text_knee;
 mod text_latency;
+mod text_parts;
 mod text_replicas;
 mod text_sizing;
 pub mod validated;
@@ -31,8 +32,8 @@ pub use knee_view::KneeContext;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta, Sizing, Style,
-    Utilisation, trust_mark, trust_word, verdict_word,
+    Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta, ScalingMeta,
+    Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
 };
 
 #[cfg(test)]

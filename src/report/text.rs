@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
-use super::text_replicas;
-use super::views::{PoolMeta, ResultMeta, Style, trust_mark, trust_word};
+use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
+use super::{text_parts, text_replicas};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
@@ -38,6 +38,11 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     text.push('\n');
     text.push_str(&latencies(result, shown, meta));
     text.push('\n');
+    let parts = text_parts::parts(result, meta);
+    if !parts.is_empty() {
+        text.push_str(&parts);
+        text.push('\n');
+    }
     facts(&mut text, result, shown, meta);
     text
 }
@@ -277,6 +282,9 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
     if let Some(replicas) = text_replicas::replicas(result) {
         fact(text, "replicas", &replicas);
     }
+    if let Some(scaling) = &meta.scaling {
+        fact(text, "scaling", &scaled(scaling));
+    }
     cache(text, shown);
     if let Some(machine) = machine(shown, meta) {
         fact(text, "machine", &machine);
@@ -287,6 +295,21 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
         let pools: Vec<String> = meta.pools.iter().map(pool).collect();
         listed(text, "pools", &pools);
     }
+}
+
+/// `12.3 replica-hours (4.10 on average), $22 · 5 started, 4 drained`.
+fn scaled(scaling: &ScalingMeta) -> String {
+    let usd = scaling
+        .usd
+        .map_or(String::new(), |usd| format!(", ${}", significant(usd)));
+    format!(
+        "{} replica-hours ({} replicas on average), {} GPU-hours{usd} · {} started · {} drained",
+        significant(scaling.replica_hours),
+        significant(scaling.replicas_mean),
+        significant(scaling.gpu_hours),
+        count(scaling.started),
+        count(scaling.drained),
+    )
 }
 
 /// `chat: Llama-3.1-8B on 4 × A100 (2 replicas of 2), vllm@0.33, calibration a100`.
@@ -352,7 +375,11 @@ fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
             "{} req/s, {} of requests ({})",
             significant(per_second(good, shown.duration_s)),
             percent(share),
-            limits.join(", ")
+            if limits.is_empty() {
+                "each class's own limits".into()
+            } else {
+                limits.join(", ")
+            }
         ),
     );
 }

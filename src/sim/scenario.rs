@@ -1,6 +1,6 @@
 //! What a run is a pure function of, together with its seed.
 
-use super::Frontend;
+use super::{Admission, Frontend};
 use crate::cluster::ClusterSpec;
 use crate::cost::StepCost;
 use crate::cost::jitter::JitterLaw;
@@ -15,6 +15,8 @@ pub struct Scenario {
     pub pools: Vec<Pool>,
     /// Who routes between the replicas, and when they come and go.
     pub cluster: ClusterSpec,
+    /// What stands before the routers.
+    pub admission: Admission,
     /// How steps scatter around their cost; not at all as a rule.
     pub jitter: Option<JitterLaw>,
     /// The traffic.

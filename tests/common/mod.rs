@@ -54,6 +54,7 @@ pub(crate) fn plain(arrivals: Arrivals, input_len: u32, output_len: u32, request
         num_prompts: Some(requests),
         duration: None,
         endings: None,
+        classes: Vec::new(),
     }
 }
 
@@ -70,6 +71,7 @@ pub(crate) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens
         prompt: Prompt::Unique,
         output_segment: SegmentId(id),
         session: None,
+        class: 0,
         ignore_eos: true,
         deadline: None,
     }

@@ -65,7 +65,7 @@ impl Observer for Told {
             } => self.story.push(('P', *now, *id, *lost_tokens)),
             Fact::FirstToken { now, id, .. } => self.story.push(('T', *now, *id, 0)),
             Fact::Ended(completion) => self.completions.push((*completion).clone()),
-            Fact::Arrived { .. } | Fact::Rejected { .. } => {}
+            Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Returned(_) => {}
         }
     }
 }
@@ -169,6 +169,7 @@ pub(crate) fn requests(wishes: Vec<Wish>) -> Vec<Request> {
             prompt: Prompt::Pieces(pieces.into()),
             output_segment: SegmentId(10_000 + id),
             session: None,
+            class: 0,
             ignore_eos,
             deadline: patience.map(|patience| micros(now + patience)),
         }

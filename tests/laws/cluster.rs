@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy};
-use plimsoll::cluster::{Change, ChangeKind, ClusterSpec, Outages};
+use plimsoll::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Outages, Signal};
 use plimsoll::cost::StepCost;
 use plimsoll::engine::EngineSpec;
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::ids::{ReplicaId, RequestId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use plimsoll::sim::{Completion, Fact, Observer, Outcome, Pause, Server, Simulation, Until};
+use plimsoll::sim::{
+    Admission, Bucket, Completion, Fact, Observer, Outcome, Pause, RateLimit, Retries, Server, Simulation,
+    Until,
+};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Generator, Request, Traffic};
 use proptest::prelude::*;
@@ -241,6 +244,99 @@ proptest! {
                 prop_assert_eq!(&together.ended[&request.id.0], &expected);
             }
         }
+    }
+
+    /// Limits, a queue, retries, an autoscaler and failures: every request still ends once, and the books balance.
+    #[test]
+    fn nothing_is_lost_before_the_routers(
+        seed in any::<u64>(), policy in policies(),
+        (rate, burst, most, queue, timeout_ms) in
+            (prop::option::of(1u32..200), 1u32..5, prop::option::of(1u32..8), 0u32..6, prop::option::of(0u64..300)),
+        (retries, backoff_ms, on_failure, on_refusal) in (0u32..4, 0u64..100, any::<bool>(), any::<bool>()),
+        (is_random, is_scaled, is_sglang, signal) in (any::<bool>(), any::<bool>(), any::<bool>(), 0usize..3),
+        fails in prop::collection::vec((0u64..1500, 0u32..4, any::<bool>()), 0..6),
+    ) {
+        let experiment = Experiment::draw(seed);
+        let ms = |ms: u64| Picos(ms * 1_000_000_000);
+        let kind = |fails: bool| if fails || is_scaled { ChangeKind::Fail } else { ChangeKind::Up };
+        let mut changes: Vec<Change> = fails
+            .into_iter()
+            .map(|(at, replica, fails)| Change { at: ms(at), replica, kind: kind(fails) })
+            .collect();
+        changes.sort_by_key(|change| change.at);
+        let signals = [Signal::InFlight, Signal::Waiting, Signal::KvUsage];
+        let scaler = Autoscale {
+            members: (0..4).collect(),
+            at_first: 1,
+            least: 1,
+            signal: signals[signal],
+            target: 0.7,
+            interval: ms(20),
+            startup: ms(30),
+            scale_in_delay: ms(40),
+        };
+        let spec = ClusterSpec {
+            changes,
+            outages: is_random.then_some(Outages { mean_up_s: 0.3, mean_down_s: 0.1 }),
+            scalers: is_scaled.then_some(scaler).into_iter().collect(),
+            ..ClusterSpec::of(4, policy)
+        };
+        let bucket = |per_second: u32, times: f64| Bucket {
+            per_second: f64::from(per_second) * times,
+            burst: f64::from(burst) * times,
+        };
+        let admission = Admission {
+            rates: rate
+                .map(|rate| RateLimit {
+                    class: None,
+                    requests: Some(bucket(rate, 1.0)),
+                    tokens: Some(bucket(rate, 100.0)),
+                })
+                .into_iter()
+                .collect(),
+            max_in_flight: most,
+            max_queue: queue,
+            queue_timeout: timeout_ms.map(ms),
+            retries: (retries > 0).then_some(Retries {
+                most: retries,
+                backoff: ms(backoff_ms),
+                on_failure,
+                on_refusal,
+            }),
+        };
+        let engine = match is_sglang {
+            true => sglang(&experiment, seed),
+            false => experiment.engine.clone().into(),
+        };
+        let simulation = || Simulation::of_cluster(
+            &engine, costs(&experiment, 4), &spec, seed, experiment.frontend,
+            Generator::new(&experiment.spec, experiment.seed),
+        ).admitting(&admission);
+        let mut stories = Stories::default();
+        let mut told = simulation();
+        if told.advance(Until::DRAINED, &mut stories) != Pause::Drained {
+            return Ok(());
+        }
+        let counts = told.counts();
+        prop_assert_eq!(counts.sent, counts.ended);
+        prop_assert_eq!(stories.ended.len() as u64, counts.sent);
+        prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
+        let rejected = stories.ended.values().filter(|ends| ends[0].outcome == Outcome::Rejected).count() as u64;
+        let reasons = counts.prompt_too_long + counts.never_fit + counts.queue_full + counts.no_replica
+            + counts.rate_limited + counts.gate_full + counts.gate_timeout;
+        prop_assert_eq!(rejected, reasons);
+        let (paid, ..) = told.payroll();
+        prop_assert!(paid.iter().all(|paid| *paid <= told.now().max(stories.last)));
+        let mut recorder = Recorder::new(RecorderOptions {
+            fleet: Fleet::alike(4, told.total_blocks().next().unwrap(), engine.block_size()),
+            slo: SloLimits::default(),
+            records: Records::WithItls,
+        });
+        let mut recorded = simulation();
+        recorded.advance(Until::DRAINED, &mut recorder);
+        let seen = recorder.finish(recorded.now());
+        prop_assert_eq!(seen.violations, Vec::<String>::new());
+        prop_assert_eq!(seen.whole.ended(), counts.sent);
     }
 
     /// Replicas fail, drain and come back; every request still ends once, and the books balance.

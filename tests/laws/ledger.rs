@@ -188,7 +188,7 @@ impl Observer for Ledger {
             Fact::Arrived { request } => request.arrival,
             // Steps are told when their run is over, perhaps after arrivals; they have a time of their own.
             Fact::Steps(_) => self.now,
-            Fact::Ended(story) => story.end,
+            Fact::Ended(story) | Fact::Returned(story) => story.end,
             Fact::Rejected { now, .. }
             | Fact::Admitted { now, .. }
             | Fact::Preempted { now, .. }
@@ -244,6 +244,7 @@ impl Observer for Ledger {
             Fact::Steps(steps) => self.steps(steps),
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
             Fact::Ended(story) => self.ended(story),
+            Fact::Returned(_) => panic!("nobody is sent again here"),
             Fact::Rejected { .. } => {}
         }
     }

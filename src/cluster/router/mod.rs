@@ -114,6 +114,23 @@ pub trait Router: Send {
 }
 
 impl Policy {
+    /// The name, as a scenario spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::RoundRobin => "round_robin",
+            Policy::Random => "random",
+            Policy::LeastRequests => "least_requests",
+            Policy::LeastTokens => "least_tokens",
+            Policy::PowerOfTwo => "power_of_two",
+            Policy::SessionAffinity => "session_affinity",
+            Policy::PrefixHash => "prefix_hash",
+            Policy::CacheAware(_) => "cache_aware",
+            Policy::KvEvents(_) => "kv_events",
+            Policy::VllmDataParallel(_) => "vllm_data_parallel",
+        }
+    }
+
     /// A router of this policy for replicas with KV blocks of these sizes. Routers of one run draw from streams of
     /// their own, which `entity` tells apart.
     #[must_use]

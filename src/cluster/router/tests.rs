@@ -26,6 +26,7 @@ fn request(id: u64, pieces: &[(u64, u32)]) -> Request {
         prompt: Prompt::Pieces(pieces.into()),
         output_segment: SegmentId(u64::MAX),
         session: None,
+        class: 0,
         ignore_eos: true,
         deadline: None,
     }

@@ -22,14 +22,17 @@ pub use arrivals::{
     RawArrivals, RawClosed, RawGamma, RawMmpp, RawMmppState, RawPoisson, RawProfile, RawRamp,
     RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
 };
-pub use cluster::{RawCluster, RawPool, RawReplicaChange, RawReplicaEvent, RawRole, RawRouter};
+pub use cluster::{
+    RawAdmission, RawAutoscale, RawCluster, RawPool, RawRateLimit, RawReplicaChange, RawReplicaEvent,
+    RawRetries, RawRole, RawRouter, RawSignal,
+};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
 pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
 pub use sglang::{RawQueuePolicy, RawSglang};
-pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
+pub use workload::{RawClass, RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

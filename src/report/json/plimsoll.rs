@@ -1,6 +1,7 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
-use super::super::views::{PoolMeta, ResultMeta, trust_word, verdict_word};
+use super::super::views::{ResultMeta, ScalingMeta, trust_word, verdict_word};
+use super::parts;
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use crate::analysis::{Estimate, RunResult};
@@ -42,6 +43,20 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
             result.by_replica.iter().map(replica).collect::<Vec<Value>>(),
         );
     }
+    if !result.by_class.is_empty() {
+        object.put("classes", parts::classes(result, meta));
+    }
+    if !meta.pools.is_empty() {
+        object.put("pools", parts::pools(result, meta));
+    }
+    if !meta.gate.is_empty() {
+        let reasons = meta.gate.iter();
+        let reasons = reasons.map(|(reason, number)| (reason.as_str(), (*number).into()));
+        object.put("requests_by_fate", named(reasons));
+    }
+    if let Some(scaling) = &meta.scaling {
+        object.put("scaling", scaled(scaling));
+    }
     object.put("utilisation", utilisation(meta));
     object.put(
         "trust",
@@ -65,6 +80,18 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         ),
     );
     object.put("scenario", scenario(meta));
+    object
+}
+
+/// Replicas that came and went.
+fn scaled(scaling: &ScalingMeta) -> Object {
+    let mut object = Object::default();
+    object.put("replica_hours", scaling.replica_hours);
+    object.put("gpu_hours", scaling.gpu_hours);
+    object.put("usd", scaling.usd);
+    object.put("replicas_mean", scaling.replicas_mean);
+    object.put("started", scaling.started);
+    object.put("drained", scaling.drained);
     object
 }
 
@@ -119,27 +146,13 @@ fn replica(replica: &ReplicaSummary) -> Value {
     object.into()
 }
 
-fn pool(pool: &PoolMeta) -> Value {
-    let mut object = Object::default();
-    object.put("name", pool.name.as_str());
-    object.put("replicas", pool.replicas);
-    object.put("gpus_per_replica", pool.gpus_per_replica);
-    object.put("gpu", pool.gpu.as_str());
-    object.put("model_id", pool.model_id.as_str());
-    object.put("engine", pool.engine.as_str());
-    object.put("calibration", pool.calibration.as_str());
-    object.into()
-}
-
 /// What was simulated.
 fn scenario(meta: &ResultMeta) -> Object {
     let mut object = Object::default();
     object.put("gpu", meta.gpu.as_str());
     object.put("gpus_per_replica", meta.gpus_per_replica);
     object.put("replicas", meta.replicas);
-    if !meta.pools.is_empty() {
-        object.put("pools", meta.pools.iter().map(pool).collect::<Vec<Value>>());
-    }
+    object.put("router", meta.router.clone());
     object.put("engine", meta.engine.as_str());
     object.put("calibration", meta.calibration.clone());
     object.put("seed", meta.seed);
