@@ -25,6 +25,7 @@ fn poisson() -> WorkloadSpec {
         num_prompts: Some(REQUESTS),
         duration: None,
         endings: None,
+        classes: Vec::new(),
     }
 }
 

@@ -102,6 +102,9 @@ pub enum Fact<'a> {
         /// How many more.
         tokens: u32,
     },
+    /// The replica that a request was on failed, and it will be sent again: it waits, as it did before it was taken in.
+    /// The completion is that replica's part of its story.
+    Returned(&'a Completion),
     /// A request left the system.
     Ended(&'a Completion),
     /// What a replica has moved to and from its tiers of KV since the start; told again with larger figures.

@@ -3,10 +3,10 @@
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
-use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use crate::sim::{Counts, Pause, Scenario, Simulation, Until};
+use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
+use crate::sim::{Counts, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
-use crate::workload::Generator;
+use crate::workload::{Class, Generator, Promise};
 
 /// How to observe a run, and how long to let it go on.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub struct Outcome {
     pub result: RunResult,
     /// Requests by how far they got, refused ones by reason.
     pub counts: Counts,
+    /// Where replicas come and go with the load, what that came to.
+    pub scaling: Option<Scaling>,
     /// The caller asked to stop: the result covers only what was simulated until then.
     pub is_interrupted: bool,
     /// Sequences preempted each other for ever, and the run was ended there.
@@ -49,31 +51,47 @@ pub struct Outcome {
     pub clock_ended: bool,
 }
 
+/// Replicas that came and went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Seconds that the replicas of each pool were paid for.
+    pub replica_s: Vec<f64>,
+    /// How often a replica was started.
+    pub started: u64,
+    /// How often one was drained.
+    pub drained: u64,
+}
+
 /// Requests between two questions to the caller.
 const STRIDE: u64 = 1 << 16;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
     let traffic = Generator::new(&scenario.workload, scenario.seed);
-    let cluster = &scenario.cluster;
-    let costs = (0..cluster.replicas).map(|_| (scenario.cost)()).collect();
-    let (engine, frontend) = (&scenario.engine, scenario.frontend);
-    let mut simulation = Simulation::of_cluster(engine, costs, cluster, scenario.seed, frontend, traffic);
+    let servers = servers(scenario);
+    let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
+    let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic)
+        .admitting(&scenario.admission);
     if let Some(tiers) = &scenario.tiers {
         simulation = simulation.with_tiers(tiers);
     }
     if let Some(law) = scenario.jitter {
         simulation = simulation.disturbed(law, scenario.seed);
     }
+    let rooms = simulation.total_blocks().zip(block_sizes);
+    let room = |(kv_blocks, block_size)| Room {
+        kv_blocks,
+        block_size,
+    };
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
-            replicas: cluster.replicas,
-            kv_blocks: simulation.total_blocks(),
-            block_size: scenario.engine.block_size(),
+            rooms: rooms.map(room).collect(),
+            pools: pool_of(scenario),
         },
         slo: experiment.slo,
         records: experiment.records,
-    });
+    })
+    .with_classes(class_limits(scenario, experiment));
     let kind = LoadKind::of_scenario(scenario);
     let end = advance(&mut simulation, &mut recorder, experiment, kind, go_on);
     let load = load(kind, &simulation);
@@ -83,10 +101,58 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     Outcome {
         result,
         counts: simulation.counts(),
+        scaling: scaling(scenario, &simulation),
         is_interrupted: end == End::Interrupted,
         is_livelocked: end == End::Livelocked,
         clock_ended: simulation.traffic().clock_exhausted(),
     }
+}
+
+/// The replicas of all pools, numbered through.
+fn servers(scenario: &Scenario) -> Vec<Server> {
+    let server = |pool: &Pool| Server {
+        engine: pool.engine.clone(),
+        cost: (pool.cost)(),
+        frontend: pool.frontend,
+    };
+    let pools = scenario.pools.iter();
+    pools
+        .flat_map(|pool| (0..pool.replicas).map(move |_| server(pool)))
+        .collect()
+}
+
+/// What came of the autoscalers, if there are any.
+fn scaling(scenario: &Scenario, simulation: &Simulation<Generator>) -> Option<Scaling> {
+    if scenario.cluster.scalers.is_empty() {
+        return None;
+    }
+    let (paid, started, drained) = simulation.payroll();
+    let mut replica_s = vec![0.0; scenario.pools.len()];
+    for (pool, paid) in pool_of(scenario).into_iter().zip(paid) {
+        replica_s[pool as usize] += paid.seconds();
+    }
+    Some(Scaling {
+        replica_s,
+        started,
+        drained,
+    })
+}
+
+/// The pool of each replica.
+fn pool_of(scenario: &Scenario) -> Vec<u32> {
+    let pools = (0..).zip(&scenario.pools);
+    pools
+        .flat_map(|(index, pool)| (0..pool.replicas).map(move |_| index))
+        .collect()
+}
+
+/// What is promised to each class: limits of its own, or those of all.
+fn class_limits(scenario: &Scenario, experiment: &Experiment) -> Vec<SloLimits> {
+    let limits = |class: &Class| match class.promise {
+        promise if promise == Promise::default() => experiment.slo,
+        Promise { ttft, tpot, e2el } => SloLimits { ttft, tpot, e2el },
+    };
+    scenario.workload.classes.iter().map(limits).collect()
 }
 
 /// Why a run came to its end.

@@ -245,6 +245,8 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         little: seen.little,
         by_replica: seen.by_replica,
         tiers: seen.tiers,
+        by_class: seen.by_class,
+        by_pool: seen.by_pool,
         violations: seen.violations,
         series: seen.series,
         sampled_steps: seen.sampled_steps,
@@ -292,11 +294,7 @@ mod tests {
     use crate::units::Picos;
 
     fn recorder() -> Recorder {
-        let fleet = Fleet {
-            replicas: 1,
-            kv_blocks: 100,
-            block_size: 16,
-        };
+        let fleet = Fleet::alike(1, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(8.0)),
             ..SloLimits::default()

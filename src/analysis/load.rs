@@ -23,7 +23,11 @@ impl LoadKind {
     #[must_use]
     pub fn of_scenario(scenario: &Scenario) -> LoadKind {
         match LoadKind::of(&scenario.workload) {
-            LoadKind::Open if !scenario.cluster.changes.is_empty() => LoadKind::Varying,
+            LoadKind::Open
+                if !scenario.cluster.changes.is_empty() || !scenario.cluster.scalers.is_empty() =>
+            {
+                LoadKind::Varying
+            }
             kind => kind,
         }
     }

@@ -13,7 +13,7 @@ mod steady;
 mod verdict;
 
 pub use break_even::{BreakEven, TierBreakEven, break_even};
-pub use experiment::{Experiment, Outcome, simulate};
+pub use experiment::{Experiment, Outcome, Scaling, simulate};
 pub use growth::Growth;
 pub use judge::{Precision, judge};
 pub use length::{Decision, decide};

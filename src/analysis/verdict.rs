@@ -1,6 +1,8 @@
 //! Whether a run's figures describe the system or only the run.
 
-use crate::metrics::{LittleAudit, ReplicaSummary, RequestRecord, SeriesPoint, Summary, TierSummary};
+use crate::metrics::{
+    LittleAudit, PartSummary, ReplicaSummary, RequestRecord, SeriesPoint, Summary, TierSummary,
+};
 
 /// What a run is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,10 @@ pub struct RunResult {
     pub by_replica: Vec<ReplicaSummary>,
     /// What tiers of KV did, where there are any.
     pub tiers: Option<TierSummary>,
+    /// What became of each class of requests over the whole run, where there are several.
+    pub by_class: Vec<PartSummary>,
+    /// What each pool answered over the whole run, where there are several.
+    pub by_pool: Vec<PartSummary>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
     /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).

@@ -137,12 +137,13 @@ impl Run {
         } = &self.resolved;
         let cost = RooflineCost::maker(device, model, calibration, placement).ok()?;
         let mut scenario = self.resolved.scenario.clone();
-        scenario.cost = std::sync::Arc::new(cost);
+        let pool = scenario.first_pool_mut();
+        pool.cost = std::sync::Arc::new(cost);
         if self.is_offline {
-            scenario.frontend = Frontend::default();
+            pool.frontend = Frontend::default();
         } else if let Some(host) = calibration.host.get(&placement.engine) {
-            scenario.frontend = Frontend {
-                servers: scenario.frontend.servers,
+            pool.frontend = Frontend {
+                servers: pool.frontend.servers,
                 ..Frontend::of(host)
             };
         }

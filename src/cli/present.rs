@@ -1,12 +1,13 @@
 //! From a valid run and its outcome to what the printers take.
 
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
-use crate::analysis::{Experiment, Precision, RunResult};
+use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
 use crate::config::{Metric, Resolved, RunLength, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
-use crate::report::{Limit, Promise, RampUp, ResultMeta, Utilisation, counted};
+use crate::report::{Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted};
+use crate::sim::Counts;
 use crate::units::Seconds;
 use crate::workload::Arrivals;
 
@@ -92,6 +93,14 @@ pub(super) fn promises(slo: &Slo) -> Vec<Promise> {
 
 /// `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
 pub(super) fn subject(resolved: &Resolved) -> String {
+    if resolved.servers.len() > 1 {
+        let pools = resolved.scenario.pools.iter();
+        let pools = pools.map(|pool| {
+            let gpus = pool.replicas * pool.gpus;
+            format!("{} ({gpus} × {})", pool.name, pool.device)
+        });
+        return pools.collect::<Vec<_>>().join(" and ");
+    }
     let model = resolved
         .model
         .name
@@ -106,7 +115,7 @@ pub(super) fn subject(resolved: &Resolved) -> String {
 }
 
 /// Everything that a result says about its own making.
-pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
+fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     let workload = &resolved.scenario.workload;
     let (burstiness, ramp_up) = match workload.arrivals {
         Arrivals::Gamma { burstiness, .. } | Arrivals::Profile { burstiness, .. } => (burstiness, None),
@@ -126,13 +135,18 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     };
     ResultMeta {
         date: super::clock::now(),
-        backend: resolved.scenario.engine.name().to_owned(),
+        backend: resolved.scenario.first_pool().engine.name().to_owned(),
         label: resolved.report.label.clone(),
-        model_id: resolved.model.name.clone(),
+        model_id: models(resolved),
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
-        engine: resolved.scenario.engine.profile().to_owned(),
+        pools: pools(resolved),
+        classes: workload.classes.iter().map(|class| class.name.clone()).collect(),
+        router: router(resolved),
+        gate: Vec::new(),
+        scaling: None,
+        engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
@@ -168,15 +182,112 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     }
 }
 
+/// The model that is served, or all of them.
+fn models(resolved: &Resolved) -> String {
+    let mut models: Vec<&str> = Vec::new();
+    for server in &resolved.servers {
+        if !models.contains(&server.model.name.as_str()) {
+            models.push(&server.model.name);
+        }
+    }
+    models.join(" + ")
+}
+
+/// The same of a run with all that came of it: who was turned away and why, and what replicas that came and went cost.
+pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
+    ResultMeta {
+        gate: gate(&outcome.counts),
+        scaling: outcome
+            .scaling
+            .as_ref()
+            .map(|scaling| scaled(resolved, scaling, outcome)),
+        ..meta(resolved, &outcome.result)
+    }
+}
+
+/// Requests by what turned them away, as far as any were.
+fn gate(counts: &Counts) -> Vec<(String, u64)> {
+    let fates = [
+        ("rate_limited", counts.rate_limited),
+        ("gateway_full", counts.gate_full),
+        ("gateway_timeout", counts.gate_timeout),
+        ("no_replica", counts.no_replica),
+        ("queue_full", counts.queue_full),
+        ("prompt_too_long", counts.prompt_too_long),
+        ("never_fits", counts.never_fit),
+        ("sent_again", counts.sent_again),
+    ];
+    let told = fates.into_iter().filter(|(_, number)| *number > 0);
+    told.map(|(fate, number)| (fate.to_owned(), number)).collect()
+}
+
+fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome) -> ScalingMeta {
+    let pools = resolved.scenario.pools.iter().zip(&scaling.replica_s);
+    let (mut replica_s, mut gpu_s, mut usd) = (0.0, 0.0, Some(0.0));
+    for (pool, seconds) in pools {
+        let gpus = seconds * f64::from(pool.gpus);
+        replica_s += seconds;
+        gpu_s += gpus;
+        let price = pool
+            .price
+            .as_ref()
+            .map(|price| price.usd_per_hour * gpus / 3600.0);
+        usd = usd.zip(price).map(|(sum, price)| sum + price);
+    }
+    ScalingMeta {
+        replica_hours: replica_s / 3600.0,
+        gpu_hours: gpu_s / 3600.0,
+        usd,
+        started: scaling.started,
+        drained: scaling.drained,
+        replicas_mean: replica_s / outcome.result.whole.duration_s.max(f64::MIN_POSITIVE),
+    }
+}
+
+/// The router as the scenario spells it, of several those of all groups.
+fn router(resolved: &Resolved) -> Option<String> {
+    let cluster = &resolved.scenario.cluster;
+    if cluster.replicas == 1 {
+        return None;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for group in &cluster.groups {
+        let name = group.policy.name();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names.join(" + "))
+}
+
+/// The pools that the scenario names.
+fn pools(resolved: &Resolved) -> Vec<PoolMeta> {
+    let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
+    let named = pools.filter(|(pool, _)| !pool.name.is_empty());
+    let pool = named.map(|(pool, server)| PoolMeta {
+        name: pool.name.clone(),
+        replicas: pool.replicas,
+        gpus_per_replica: pool.gpus,
+        gpu: pool.device.clone(),
+        model_id: pool.model.clone(),
+        engine: pool.engine.profile().to_owned(),
+        calibration: server.calibration.name.clone(),
+    });
+    pool.collect()
+}
+
 /// Values that nobody gave, as `key = value (source)`.
 pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
-    resolved
-        .assumptions()
-        .map(|assumed| {
-            let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
-            format!("{key} = {}", assumed.value)
-        })
-        .collect()
+    let mut told: Vec<String> = Vec::new();
+    for assumed in resolved.assumptions() {
+        let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
+        let sentence = format!("{key} = {}", assumed.value);
+        // What is assumed alike of several pools is said once.
+        if !told.contains(&sentence) || !assumed.key.starts_with("cluster.pools.") {
+            told.push(sentence);
+        }
+    }
+    told
 }
 
 /// The parts of the step time that people know by name, each with its worst trust.
@@ -192,7 +303,7 @@ pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
         sampled_rows: 2,
     };
     let mut parts: Vec<(String, Trust)> = Vec::new();
-    for part in (resolved.scenario.cost)().breakdown(&load).parts {
+    for part in (resolved.scenario.first_pool().cost)().breakdown(&load).parts {
         let name = component(&part.operator);
         match parts.iter_mut().find(|(known, _)| known == name) {
             Some((_, worst)) => *worst = (*worst).max(part.trust),
@@ -227,10 +338,10 @@ fn sums(work: &WorkCounters) -> WorkSums {
     }
 }
 
-/// Work done against what the device offers while steps run; `None` where no step ran.
+/// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
 fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     let work = &summary.work;
-    if work.steps == 0 || work.busy_s <= 0.0 {
+    if resolved.servers.len() > 1 || work.steps == 0 || work.busy_s <= 0.0 {
         return None;
     }
     let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
@@ -250,7 +361,7 @@ fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressure> {
     let summary = result.quotable()?;
     let used = utilisation(resolved, summary)?;
-    let engine = &resolved.scenario.engine;
+    let engine = &resolved.scenario.first_pool().engine;
     let limits = EngineLimits {
         replicas: resolved.scenario.cluster.replicas,
         max_num_seqs: engine.max_num_seqs(),
@@ -268,7 +379,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
 
 /// Share of the sampled steps' time that the host adds.
 fn host_share(resolved: &Resolved, result: &RunResult) -> f64 {
-    let cost = (resolved.scenario.cost)();
+    let cost = (resolved.scenario.first_pool().cost)();
     let (mut host, mut all) = (0.0, 0.0);
     for (load, seconds, count) in &result.sampled_steps {
         let Breakdown { parts } = cost.breakdown(load);

@@ -122,8 +122,11 @@ fn execute(
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
     let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
     drop(progress);
-    terminal.notes(&remarks(&outcome, EngineWords::of(&resolved.scenario.engine)));
-    let caveat = streaming(&resolved.scenario.frontend, &outcome.result.whole);
+    terminal.notes(&remarks(
+        &outcome,
+        EngineWords::of(&resolved.scenario.first_pool().engine),
+    ));
+    let caveat = streaming(&resolved.scenario.first_pool().frontend, &outcome.result.whole);
     terminal.notes(caveat.as_slice());
     let result = &outcome.result;
     let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
@@ -133,7 +136,7 @@ fn execute(
             asked: resolved.scenario.workload.num_prompts,
         }),
         model_interval: is_whole.then(|| model_interval(resolved)),
-        ..present::meta(resolved, result)
+        ..present::meta_of(resolved, &outcome)
     };
     let style = terminal.style(outputs.file.as_deref());
     let mut text = print(result, &meta, outputs.format, style);
@@ -160,6 +163,11 @@ fn remarks(outcome: &Outcome, words: EngineWords) -> Vec<String> {
         prompt_too_long,
         never_fit,
         queue_full,
+        no_replica,
+        rate_limited,
+        gate_full,
+        gate_timeout,
+        sent_again,
         ..
     } = outcome.counts;
     let refused =
@@ -180,6 +188,14 @@ fn remarks(outcome: &Outcome, words: EngineWords) -> Vec<String> {
             ),
         ),
         refused(queue_full, "the server was full (503)"),
+        refused(no_replica, "no replica was up (503)"),
+        refused(rate_limited, "above a rate limit (429)"),
+        refused(
+            gate_full,
+            "as many in flight and waiting before them as the gateway allows (503)",
+        ),
+        refused(gate_timeout, "no place came free at the gateway in time (503)"),
+        (sent_again > 0).then(|| format!("sent again: {}", counted(sent_again, "time"))),
     ]
     .into_iter()
     .flatten()
@@ -254,21 +270,29 @@ pub(super) fn save(
 fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture)> {
     let subject = present::subject(resolved);
     let summary = result.steady.as_ref().unwrap_or(&result.whole);
-    let cost = (resolved.scenario.cost)();
+    let mut pictures = vec![
+        ("latency", chart::latency_distribution(summary, &subject)),
+        ("timeline", chart::timeline(result, &subject)),
+        ("little", chart::little(result, &subject)),
+    ];
+    // The steps of unlike servers have no roofline in common.
+    if resolved.servers.len() == 1 {
+        pictures.push(("roofline", roofline(resolved, result, subject)));
+    }
+    pictures
+}
+
+fn roofline(resolved: &Resolved, result: &RunResult, subject: String) -> Picture {
+    let cost = (resolved.scenario.first_pool().cost)();
     let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
     let view = RooflineView {
-        subject: subject.clone(),
+        subject,
         peak_flops_per_s: rates.peak.0,
         format: number_format(resolved),
         memory_bytes_per_s: rates.bandwidth.0,
         steps: chart::roofline_steps(&result.sampled_steps, cost.as_ref()),
     };
-    vec![
-        ("latency", chart::latency_distribution(summary, &subject)),
-        ("timeline", chart::timeline(result, &subject)),
-        ("little", chart::little(result, &subject)),
-        ("roofline", chart::roofline(&view)),
-    ]
+    chart::roofline(&view)
 }
 
 /// The number format that the linear layers multiply in.

@@ -347,7 +347,7 @@ fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError
         return Err(CellError::Interrupted);
     }
     let result = &outcome.result;
-    let meta = present::meta(&cell.resolved, result);
+    let meta = present::meta_of(&cell.resolved, &outcome);
     if outputs.save_result {
         let name = file_name(cell.index, outputs, &report::json::file_name(&meta));
         save(&cell.resolved, result, &meta, outputs, &name).map_err(CellError::Unsaved)?;

@@ -1,4 +1,4 @@
-//! The replicas of a run and their router, as one thing that requests are sent to.
+//! The replicas of a run and their routers, as one thing that requests are sent to.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,9 @@ use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, Exp};
 use rustc_hash::FxHashMap;
 
-use super::router::{Load, Router, View};
+use super::autoscale::{Payroll, Scaler, Stage};
+use super::lane::{Lane, settle};
+use super::router::{Load, View};
 use super::spec::{ChangeKind, ClusterSpec, Outages};
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
@@ -20,8 +22,10 @@ use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 use crate::workload::Request;
 
+mod scaling;
+
 /// Stream of the outages, beside that of the routers' draws.
-const OUTAGE_STREAM: u64 = 1;
+pub(super) const OUTAGE_STREAM: u64 = 1;
 
 /// A request's place in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,15 +43,17 @@ pub(crate) struct Cluster {
 
 /// What several engines need.
 struct Routing {
-    router: Box<dyn Router>,
-    loads: Vec<Load>,
+    lanes: Vec<Lane>,
+    /// The lane of each replica, and its index there.
+    places: Vec<(usize, usize)>,
     wakes: Wakes,
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
     sent: FxHashMap<RequestId, (usize, u64)>,
     /// What will happen to replicas.
     changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind)>>,
     outages: Option<(Outages, ChaCha8Rng)>,
-    next_report: Option<Picos>,
+    scalers: Vec<Scaler>,
+    payroll: Payroll,
     first_tokens: Vec<RequestId>,
 }
 
@@ -76,19 +82,17 @@ impl Cluster {
     }
 
     /// The engines of `spec`, all of them up at first but those whose first change is to come up.
-    pub(crate) fn new(engines: Vec<Engine>, spec: &ClusterSpec, block_size: u32, seed: u64) -> Cluster {
+    pub(crate) fn new(engines: Vec<Engine>, spec: &ClusterSpec, block_sizes: &[u32], seed: u64) -> Cluster {
         assert!(
             engines.len() == spec.replicas as usize && !engines.is_empty(),
             "a cluster has the engines it says"
         );
-        let is_simple = engines.len() == 1 && spec.changes.is_empty() && spec.outages.is_none();
-        let routing = (!is_simple).then(|| Routing::new(spec, block_size, seed));
+        let is_simple = engines.len() == 1
+            && spec.changes.is_empty()
+            && spec.outages.is_none()
+            && spec.scalers.is_empty();
+        let routing = (!is_simple).then(|| Routing::new(spec, block_sizes, seed));
         Cluster { engines, routing }
-    }
-
-    /// How many replicas, up or not.
-    pub(crate) fn replicas(&self) -> usize {
-        self.engines.len()
     }
 
     /// Who gets a request that is sent at `now`; `None` if no replica is up.
@@ -211,9 +215,20 @@ impl Cluster {
         }
     }
 
-    /// Usable KV blocks of a replica.
-    pub(crate) fn total_blocks(&self) -> u32 {
-        self.engines[0].total_blocks()
+    /// Usable KV blocks of each replica.
+    pub(crate) fn total_blocks(&self) -> impl Iterator<Item = u32> {
+        self.engines.iter().map(Engine::total_blocks)
+    }
+
+    /// How long each replica has been paid for by `now`, how often one was started, and how often one was drained.
+    pub(crate) fn payroll(&self, now: Picos) -> (Vec<Picos>, u64, u64) {
+        match &self.routing {
+            None => (vec![now; self.engines.len()], 0, 0),
+            Some(routing) => {
+                let payroll = &routing.payroll;
+                (payroll.paid(now), payroll.started, payroll.drained)
+            }
+        }
     }
 
     /// Gives every engine tiers of KV beside its GPUs.
@@ -249,30 +264,25 @@ impl Cluster {
     }
 }
 
-/// Takes an engine on to `now`, before which nothing happens that others notice.
-fn settle<O: Observer>(engine: &mut Engine, now: Picos, observer: &mut O) {
-    let mut ended = Vec::new();
-    engine.run(now, observer, &mut ended);
-    assert!(ended.is_empty(), "an engine wakes up for every end");
-}
-
 impl Routing {
-    fn new(spec: &ClusterSpec, block_size: u32, seed: u64) -> Routing {
+    fn new(spec: &ClusterSpec, block_sizes: &[u32], seed: u64) -> Routing {
         let replicas = spec.replicas as usize;
-        let router = spec.policy.router(replicas, block_size, seed);
-        let mut loads = vec![Load::default(); replicas];
-        for (index, load) in loads.iter_mut().enumerate() {
-            let first = spec
-                .changes
-                .iter()
-                .find(|change| change.replica as usize == index);
-            load.is_up = first.is_none_or(|change| change.kind != ChangeKind::Up);
+        let mut places = vec![(usize::MAX, 0); replicas];
+        for (lane, group) in spec.groups.iter().enumerate() {
+            for (index, &member) in group.members.iter().enumerate() {
+                places[member as usize] = (lane, index);
+            }
         }
+        assert!(
+            places.iter().all(|&(lane, _)| lane < spec.groups.len()),
+            "every replica is in a group"
+        );
+        let lanes = spec.groups.iter().enumerate();
+        let lanes = lanes.map(|(lane, group)| Lane::new(spec, lane, group, block_sizes, seed));
         let changes = spec.changes.iter();
         let mut routing = Routing {
-            next_report: router.reports_every(),
-            router,
-            loads,
+            lanes: lanes.collect(),
+            places,
             wakes: Wakes::new(replicas),
             sent: FxHashMap::default(),
             changes: changes
@@ -281,8 +291,15 @@ impl Routing {
             outages: spec
                 .outages
                 .map(|outages| (outages, stream(seed, Purpose::Routing, OUTAGE_STREAM))),
+            scalers: spec.scalers.iter().cloned().map(Scaler::new).collect(),
+            payroll: Payroll::new(spec.replicas, &spec.scalers),
             first_tokens: Vec::new(),
         };
+        for replica in 0..replicas {
+            if routing.payroll.stages[replica] == Stage::Off {
+                routing.load(replica).is_up = false;
+            }
+        }
         (0..spec.replicas).for_each(|replica| routing.plan_outage(Picos::ZERO, replica, ChangeKind::Fail));
         routing
     }
@@ -304,13 +321,27 @@ impl Routing {
     }
 
     fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
-        let view = View {
-            loads: &self.loads,
-            cached_tokens: &|index| engines[index].cached_tokens(request),
+        let lane = match self.lanes.as_mut_slice() {
+            [lane] => lane,
+            lanes => lanes
+                .iter_mut()
+                .find(|lane| lane.serves.takes(request))
+                .expect("every request belongs to a group"),
         };
-        let replica = self.router.route(request, now, &view)?;
-        assert!(self.loads[replica].is_up, "a router chooses among those up");
-        Some(replica)
+        let members = &lane.members;
+        let view = View {
+            loads: &lane.loads,
+            cached_tokens: &|index| engines[members[index]].cached_tokens(request),
+        };
+        let index = lane.router.route(request, now, &view)?;
+        assert!(lane.loads[index].is_up, "a router chooses among those up");
+        Some(members[index])
+    }
+
+    #[inline]
+    fn load(&mut self, replica: usize) -> &mut Load {
+        let (lane, index) = self.places[replica];
+        &mut self.lanes[lane].loads[index]
     }
 
     fn offer(
@@ -326,7 +357,7 @@ impl Routing {
         );
         let handle = engine.offer(entry, request)?;
         self.sent.insert(id, (replica, tokens));
-        let load = &mut self.loads[replica];
+        let load = self.load(replica);
         load.requests += 1;
         load.tokens += tokens;
         load.sent_since_report += 1;
@@ -337,9 +368,14 @@ impl Routing {
     fn answered(&mut self, completion: &Completion) {
         // A refused request was never sent.
         if let Some((replica, tokens)) = self.sent.remove(&completion.id) {
-            self.loads[replica].requests -= 1;
-            self.loads[replica].tokens -= tokens;
-            self.router.answered(replica, completion);
+            let (lane, index) = self.places[replica];
+            let lane = &mut self.lanes[lane];
+            lane.loads[index].requests -= 1;
+            lane.loads[index].tokens -= tokens;
+            lane.router.answered(index, completion);
+            if self.payroll.stages[replica] == Stage::Draining && lane.loads[index].requests == 0 {
+                self.payroll.give_back(replica, completion.end);
+            }
         }
     }
 
@@ -372,7 +408,7 @@ impl Routing {
                 now = now.max(engine.run(alone_until, &mut tap, ended));
             }
             self.wakes.set(replica, engine.wake());
-            self.hear_first_tokens();
+            self.hear_first_tokens(replica);
             if !ended.is_empty() {
                 return now;
             }
@@ -380,10 +416,11 @@ impl Routing {
         now
     }
 
-    fn hear_first_tokens(&mut self) {
-        if self.router.follows_first_tokens() {
+    fn hear_first_tokens(&mut self, replica: usize) {
+        let router = &mut self.lanes[self.places[replica].0].router;
+        if router.follows_first_tokens() {
             for id in self.first_tokens.drain(..) {
-                self.router.first_token(id);
+                router.first_token(id);
             }
         }
         self.first_tokens.clear();
@@ -407,10 +444,9 @@ impl Routing {
 
     fn next_change(&self) -> Option<Picos> {
         let change = self.changes.peek().map(|&Reverse((at, ..))| at);
-        match (change, self.next_report) {
-            (Some(change), Some(report)) => Some(change.min(report)),
-            (change, report) => change.or(report),
-        }
+        let reports = self.lanes.iter().filter_map(|lane| lane.next_report);
+        let looks = self.scalers.iter().map(|scaler| scaler.next);
+        reports.chain(change).chain(looks).min()
     }
 
     fn change<O: Observer>(
@@ -427,12 +463,18 @@ impl Routing {
             let (index, engine) = (replica as usize, &mut engines[replica as usize]);
             match what {
                 ChangeKind::Up => {
-                    self.loads[index].is_up = true;
+                    self.payroll.stages[index] = Stage::Serving;
+                    self.load(index).is_up = true;
                     self.plan_outage(now, replica, ChangeKind::Fail);
                 }
-                ChangeKind::Drain => self.loads[index].is_up = false,
+                ChangeKind::Drain => self.load(index).is_up = false,
+                // Nothing runs that could fail; perhaps later.
+                ChangeKind::Fail if matches!(self.payroll.stages[index], Stage::Off | Stage::Starting) => {
+                    self.plan_outage(now, replica, ChangeKind::Fail);
+                }
                 ChangeKind::Fail => {
-                    self.loads[index].is_up = false;
+                    self.payroll.stages[index] = Stage::Failed;
+                    self.load(index).is_up = false;
                     settle(engine, now, observer);
                     engine.fail(now, observer, ended);
                     self.wakes.set(index, engine.wake());
@@ -440,16 +482,15 @@ impl Routing {
                 }
             }
         }
-        if self.next_report.is_some_and(|due| due <= now) {
-            for (engine, load) in engines.iter_mut().zip(&mut self.loads) {
-                settle(engine, now, observer);
-                load.reported = engine.reported_state();
-                load.sent_since_report = 0;
+        for lane in &mut self.lanes {
+            if lane.next_report.is_some_and(|due| due <= now) {
+                lane.hear_reports(engines, now, observer);
             }
-            self.next_report = self
-                .router
-                .reports_every()
-                .and_then(|every| now.checked_add(every));
+        }
+        for index in 0..self.scalers.len() {
+            if self.scalers[index].next <= now {
+                self.scale(engines, index, now, observer);
+            }
         }
     }
 }

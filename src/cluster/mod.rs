@@ -1,14 +1,17 @@
-//! Several replicas behind a router: who gets a request, who is up.
+//! Several replicas behind routers: who gets a request, who is up, and how many there are.
 //!
 //! A replica computes as if it were alone. It is visited when something that others may notice happens on it
 //! (`engine::Wake`) or a request is sent to it, and leaps in between, so a fleet costs what its events cost,
 //! not replicas times events. One replica alone, always up, needs no router and takes a path without any of this.
 
+mod autoscale;
 mod fleet;
+mod lane;
 pub mod router;
 mod spec;
 mod wakes;
 
-pub use spec::{Change, ChangeKind, ClusterSpec, Outages};
+pub use autoscale::{Autoscale, Signal};
+pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 
 pub(crate) use fleet::{Cluster, Ticket};

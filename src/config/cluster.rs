@@ -1,33 +1,118 @@
 //! Replicas and what is between them.
 
+use super::autoscale;
 use super::document::Source;
 use super::judge::Judge;
-use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
+use super::pools::PoolDraft;
+use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter, RawScenario};
 use crate::cluster::router::{CacheAware, KvEvents, Policy};
-use crate::cluster::{Change, ChangeKind, ClusterSpec, Outages};
+use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 use crate::model::{LayerGroup, Mlp, ModelShape};
 
 /// More replicas than anybody routes between.
-const REPLICAS_MAX: u64 = 4096;
+pub(super) const REPLICAS_MAX: u64 = 4096;
 
-/// Resolves replicas, router and events.
-pub(super) fn resolve(
-    judge: &mut Judge,
-    raw: &RawCluster,
-    model: Option<&ModelShape>,
-    balancer: Policy,
-) -> ClusterSpec {
-    let (replicas, policy) = match data_parallel(judge, raw, model) {
-        Some(engines) => (engines, balancer),
-        None => replicas(judge, raw, balancer),
+/// Resolves replicas, routers and events.
+pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> ClusterSpec {
+    let mut scalers = Vec::new();
+    let groups = match &mut *pools {
+        [pool] if raw.cluster.pools.is_empty() => {
+            let balancer = pool.draft.flags.data_parallel_balancer();
+            let (replicas, policy) = match data_parallel(judge, &raw.cluster, pool.draft.model.as_ref()) {
+                Some(engines) => (engines, balancer),
+                None => replicas(judge, &raw.cluster, balancer),
+            };
+            pool.replicas = replicas;
+            scalers.extend(autoscaled(judge, raw, pool, 0));
+            let replicas = pool.replicas;
+            vec![Group {
+                policy,
+                members: (0..replicas).collect(),
+                serves: Serves::default(),
+            }]
+        }
+        pools => groups(judge, raw, pools, &mut scalers),
     };
-    refuse_foreign_options(judge, raw, policy);
+    refuse_foreign_options(judge, &raw.cluster, &groups);
+    let replicas = pools.iter().map(|pool| pool.replicas).sum();
+    autoscale::check_events(judge, &raw.cluster.events, &scalers);
     ClusterSpec {
         replicas,
-        policy,
-        changes: changes(judge, &raw.events, replicas),
-        outages: outages(judge, raw),
+        groups,
+        scalers,
+        changes: changes(judge, &raw.cluster.events, replicas),
+        outages: outages(judge, &raw.cluster),
     }
+}
+
+/// The pool's autoscaler, if it has one: the pool then has as many replicas as there may ever be.
+fn autoscaled(judge: &mut Judge, raw: &RawScenario, pool: &mut PoolDraft, first: u32) -> Option<Autoscale> {
+    let replicas = pool.replicas;
+    let scaler = pool.judge(judge, raw, |judge, raw, _| {
+        let raw = raw.cluster.autoscale.as_ref()?;
+        Some(autoscale::resolve(judge, raw, first, replicas))
+    })?;
+    pool.replicas = scaler.members.len() as u32;
+    Some(scaler)
+}
+
+/// Pools that serve the same requests, of one model and one range of prompts, share one router.
+fn groups(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    pools: &mut [PoolDraft],
+    scalers: &mut Vec<Autoscale>,
+) -> Vec<Group> {
+    let all: u64 = pools.iter().map(|pool| u64::from(pool.replicas)).sum();
+    if all > REPLICAS_MAX {
+        let label = format!("together they have {all}");
+        judge.wrong("cluster.pools", "must have at most 4096 replicas", label);
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    // The first pool of each group.
+    let mut firsts: Vec<usize> = Vec::new();
+    let mut next = 0;
+    for index in 0..pools.len() {
+        let policy = pools[index].judge(judge, raw, |judge, raw, draft| {
+            policy(judge, &raw.cluster, draft.flags.data_parallel_balancer())
+        });
+        scalers.extend(autoscaled(judge, raw, &mut pools[index], next));
+        let members = next..next + pools[index].replicas;
+        next = members.end;
+        let serves = |pool: &PoolDraft| {
+            (
+                pool.draft.model.as_ref().map(|model| model.name.clone()),
+                pool.prompts,
+            )
+        };
+        let known = firsts
+            .iter()
+            .position(|&first| serves(&pools[first]) == serves(&pools[index]));
+        pools[index].group = known.unwrap_or(groups.len());
+        if let Some(known) = known {
+            if groups[known].policy != policy {
+                let other = &pools[firsts[known]].name;
+                let label = format!("pool {other} serves the same requests behind another router");
+                let help = "give both the same router, or write it under [cluster] alone";
+                let key = format!("cluster.pools.{index}.router");
+                judge.wrong_help(&key, "must be that of the other pool", label, help);
+            }
+            groups[known].members.extend(members);
+        } else {
+            let (least_prompt, most_prompt) = pools[index].prompts;
+            firsts.push(index);
+            groups.push(Group {
+                policy,
+                members: members.collect(),
+                serves: Serves {
+                    classes: None,
+                    least_prompt,
+                    most_prompt,
+                },
+            });
+        }
+    }
+    groups
 }
 
 /// The tensor-parallel size; refuses layouts that are not modelled.
@@ -94,7 +179,23 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Poli
         }
         return (replicas, Policy::RoundRobin);
     };
-    let policy = match router {
+    (replicas, routed(judge, raw, router, balancer))
+}
+
+/// The router of a pool: its own, the scenario's, or none in particular.
+fn policy(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> Policy {
+    match raw.router {
+        Some(router) => routed(judge, raw, router, balancer),
+        None => {
+            let source = Source::Assumption("what most load balancers do".to_string());
+            judge.assume("cluster.router", "round_robin".to_string(), source);
+            Policy::RoundRobin
+        }
+    }
+}
+
+fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, balancer: Policy) -> Policy {
+    match router {
         RawRouter::RoundRobin => Policy::RoundRobin,
         RawRouter::Random => Policy::Random,
         RawRouter::LeastRequests => Policy::LeastRequests,
@@ -116,8 +217,7 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Poli
             }
             balancer
         }
-    };
-    (replicas, policy)
+    }
 }
 
 fn cache_aware(judge: &mut Judge, raw: &RawCluster) -> Policy {
@@ -168,8 +268,9 @@ fn kv_events(judge: &mut Judge, raw: &RawCluster) -> Policy {
 }
 
 /// An option of a router that is not the one in use would be ignored.
-fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, policy: Policy) {
-    let is_cache_aware = matches!(policy, Policy::CacheAware(_));
+fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups: &[Group]) {
+    let any = |is: fn(&Policy) -> bool| groups.iter().any(|group| is(&group.policy));
+    let is_cache_aware = any(|policy| matches!(policy, Policy::CacheAware(_)));
     let options = [
         (
             "cache_threshold",
@@ -193,7 +294,7 @@ fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, policy: Policy) {
             "overlap_weight",
             raw.overlap_weight.is_some(),
             "kv_events",
-            matches!(policy, Policy::KvEvents(_)),
+            any(|policy| matches!(policy, Policy::KvEvents(_))),
         ),
     ];
     for (name, is_given, owner, is_in_use) in options {

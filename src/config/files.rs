@@ -47,6 +47,9 @@ shipped!(
     "lmcache-cold",
     "lmcache-warm",
     "lmcache-restart",
+    "gateway",
+    "load-shaping",
+    "load-shaping-mixed",
     "workloads/azure-conv-2023",
 );
 

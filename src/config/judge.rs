@@ -105,6 +105,39 @@ impl Judge {
         }
     }
 
+    /// Takes over what the judge of a part of the input has found: a problem once, and pointing at `root` where it has no
+    /// place; values under the part's own keys, assumed ones into the part's own table; notes with the part's name.
+    pub(super) fn hear(
+        &mut self,
+        part: &mut Judge,
+        root: &str,
+        name: &str,
+        own_key: impl Fn(&str) -> String,
+    ) {
+        for mut problem in part.problems.drain(..) {
+            if problem.place == Place::Nowhere {
+                problem.place = self.place(root);
+            }
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        for mut value in part.provenance.drain(..) {
+            let key = own_key(&value.key);
+            if value.is_assumed() {
+                self.document.adopt(&key, &part.document, &value.key);
+                value.key = key;
+            } else if self.document.get(&key).is_some() {
+                value.key = key;
+            }
+            if self.provenance.iter().all(|known| known.key != value.key) {
+                self.provenance.push(value);
+            }
+        }
+        let notes = part.notes.drain(..);
+        self.notes.extend(notes.map(|note| format!("{name}: {note}")));
+    }
+
     pub(super) fn report(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
         self.problems.push(diagnostic);
         self.problems.last_mut().expect("one was just pushed")

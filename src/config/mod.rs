@@ -5,9 +5,11 @@
 //! runs on. What it returns is valid; what it refuses it refuses with a place and a remedy, all problems at once.
 //! Nothing is clamped, ignored or substituted in silence: each assumed value is listed with its reason.
 
+mod admission;
 pub mod argv;
 mod assemble;
 mod assumed;
+mod autoscale;
 pub mod axes;
 mod capacity;
 mod cluster;
@@ -17,12 +19,14 @@ mod engine;
 pub mod files;
 pub mod flags;
 mod formats;
+mod gate;
 mod jitter;
 mod judge;
 mod lmcache;
 mod machine;
 mod overlooked;
 pub mod pasted;
+mod pools;
 pub mod profile;
 mod ranks;
 pub mod raw;
@@ -32,6 +36,7 @@ mod resolve;
 pub mod scalar;
 mod scheduled;
 mod schema;
+mod server;
 mod serving;
 mod sglang;
 pub mod slo;
@@ -46,10 +51,13 @@ pub use judge::Provenance;
 pub use report::{Report, apply_report};
 pub use resolve::{Resolved, resolve, resolved_toml};
 pub use schema::scenario_schema;
+pub use server::Server;
 pub use slo::{Metric, PercentileLimit, Slo};
 pub use workload::RunLength;
 
 #[cfg(test)]
 mod commands_tests;
+#[cfg(test)]
+mod pools_tests;
 #[cfg(test)]
 mod tests;

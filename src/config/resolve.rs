@@ -1,27 +1,29 @@
 //! From an input to a run: the one door through which user input becomes a scenario.
 
+use super::admission;
 use super::assumed;
 use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::files::{self, Files};
-use super::formats;
+use super::gate;
 use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::lmcache;
-use super::machine;
+use super::pools;
 use super::raw::RawScenario;
 use super::report::{self, Report};
-use super::serving;
+use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::Placement;
+use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
-use crate::sim::Scenario;
+use crate::sim::{Pool, Scenario};
 use crate::workload::Prefix;
 
 /// A valid run and everything that must be said about it.
@@ -43,6 +45,8 @@ pub struct Resolved {
     pub parameters: Calibration,
     /// The worst of its parts.
     pub trust: Trust,
+    /// What each pool of the scenario runs on; the first one's parts stand above, too.
+    pub servers: Vec<Server>,
     /// What is promised.
     pub slo: Slo,
     /// How long the run lasts.
@@ -88,86 +92,75 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
     let seed = seed(&mut judge, &raw);
-    let mut model = machine::model(&mut judge, &raw.model, files);
-    let device = machine::device(&mut judge, &raw.cluster, files);
-    if let (Some(model), Some(device)) = (&mut model, &device) {
-        formats::check(&mut judge, &raw.model, model, device);
-    }
-    let tensor_parallel = cluster::tensor_parallel(&mut judge, &raw.cluster);
-    let model_len = model.as_ref().map(|model| model.max_position);
-    let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
-    let balancer = flags.data_parallel_balancer();
-    let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), balancer);
+    let mut pools = pools::draft(&mut judge, &raw, files);
+    let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
-    if let Some((spec, _)) = &traffic
-        && !judge.is_wrong(&[flags.context_key()])
-    {
-        let context = (flags.context_key(), flags.max_model_len());
-        workload::check_context(&mut judge, spec, context, model_len);
+    let spec = traffic.as_ref().map(|(spec, _)| spec);
+    let admission = admission::resolve(&mut judge, &raw.cluster, spec);
+    if let Some((spec, _)) = &traffic {
+        gate::resolve(&mut judge, &pools, spec, &mut cluster);
+        for pool in &mut pools {
+            let served = &cluster.groups[pool.group].serves;
+            pool.judge(&mut judge, &raw, |judge, _, draft| {
+                draft.check_context(judge, spec, served);
+            });
+        }
     }
-    let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
+    let Some((spec, length)) = traffic else {
         return Err(Diagnostics(judge.problems));
     };
-    let context = workload::typical_context(&spec);
     judge.notes.extend(sessions_note(&spec.prefix));
-    let machine = machine::build(
-        &mut judge,
-        &raw,
-        &model,
-        &device,
-        tensor_parallel,
-        flags,
-        (context, seed),
-        files,
-    );
-    let kv_dtype = machine.as_ref().map(|machine| machine.placement.kv_dtype);
-    let serves_vllm = machine
-        .as_ref()
-        .is_none_or(|machine| machine.engine.vllm().is_some());
-    let tiers = lmcache::resolve(
-        &mut judge,
-        &raw,
-        &model,
-        kv_dtype.unwrap_or(model.dtype),
-        tensor_parallel,
-        serves_vllm,
-    );
-    if let Some(machine) = &machine {
-        let shortest = (machine.cost)().decode(1).at(1, 1);
+    if !judge.problems.is_empty() {
+        // Memory formulas need valid flags.
+        return Err(Diagnostics(judge.problems));
+    }
+    let built = pools.into_iter().map(|pool| {
+        let served = &cluster.groups[pool.group].serves;
+        let context = workload::typical_context(&spec, |class| serves_class(served, Some(class)));
+        pool.build(&mut judge, &raw, (context, seed), files)
+    });
+    let built: Vec<Option<(Pool, Server)>> = built.collect();
+    let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
+        return Err(Diagnostics(judge.problems));
+    };
+    let steps = pools.iter().map(|pool| (pool.cost)().decode(1).at(1, 1));
+    if let Some(shortest) = steps.min() {
         workload::check_closed_clock(&mut judge, &spec, shortest);
     }
     let jitter = jitter
-        .zip(machine.as_ref())
-        .and_then(|(asked, machine)| asked.law(&mut judge, &machine.calibration, &machine.placement.engine));
-    let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
+        .zip(servers.first())
+        .and_then(|(asked, server)| asked.law(&mut judge, &server.calibration, &server.placement.engine));
+    let tiers = tiers(&mut judge, &raw, &pools, &servers);
+    if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
-    };
+    }
     assumed::restore(&mut judge, &raw.assumed);
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }
     let scenario = Scenario {
-        engine: machine.engine,
+        pools,
         cluster,
-        cost: machine.cost,
-        frontend: machine.frontend,
         tiers,
+        admission,
         jitter,
         workload: spec,
         seed,
     };
+    let first = servers[0].clone();
     Ok(Resolved {
         scenario,
-        model,
-        device,
-        placement: machine.placement,
-        memory: machine.memory,
-        calibration: machine.calibration.name.clone(),
-        parameters: machine.calibration,
-        trust: machine.trust,
+        model: first.model,
+        device: first.device,
+        placement: first.placement,
+        memory: first.memory,
+        calibration: first.calibration.name.clone(),
+        parameters: first.calibration,
+        trust: first.trust,
+        servers,
         slo,
         length,
         report,
@@ -189,6 +182,29 @@ fn seed(judge: &mut Judge, raw: &RawScenario) -> u64 {
             0
         }
     }
+}
+
+/// Tiers of KV beside the one pool there is.
+fn tiers(judge: &mut Judge, raw: &RawScenario, pools: &[Pool], servers: &[Server]) -> Option<LmcacheConfig> {
+    let (pool, server) = (pools.first()?, servers.first()?);
+    let placement = &server.placement;
+    let tiers = lmcache::resolve(
+        judge,
+        raw,
+        &server.model,
+        placement.kv_dtype,
+        placement.tensor_parallel,
+        pool.engine.vllm().is_some(),
+    )?;
+    if pools.len() > 1 {
+        judge.wrong_help(
+            "lmcache",
+            "does not go with several pools",
+            "whose tiers these are is not said",
+            "describe one pool, or leave it out",
+        );
+    }
+    Some(tiers)
 }
 
 /// With sessions, a rate is of conversations.
@@ -257,14 +273,20 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         env!("CARGO_PKG_VERSION")
     );
     let scenario = &resolved.scenario;
-    text += &format!(
-        "# {} on {}: {} KV blocks of {} tokens; step time by {}\n",
-        resolved.model.name,
-        resolved.device.id,
-        scenario.engine.num_gpu_blocks(),
-        scenario.engine.block_size(),
-        resolved.calibration
-    );
+    for (pool, server) in scenario.pools.iter().zip(&resolved.servers) {
+        let name = match pool.name.as_str() {
+            "" => String::new(),
+            name => format!("{name}: "),
+        };
+        text += &format!(
+            "# {name}{} on {}: {} KV blocks of {} tokens; step time by {}\n",
+            server.model.name,
+            server.device.id,
+            pool.engine.num_gpu_blocks(),
+            pool.engine.block_size(),
+            server.calibration.name
+        );
+    }
     text.push('\n');
     text += &assumed::written(resolved.assumptions());
     text += &toml::to_string(resolved.document.table())

@@ -2,8 +2,10 @@
 
 use super::document::Source;
 use super::judge::Judge;
-use super::raw::RawSlo;
+use super::raw::{RawGoodput, RawSlo};
+use super::scalar::Duration;
 use crate::units::Picos;
+use crate::workload::Promise;
 
 /// A latency that a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +106,19 @@ pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, Metric)> {
 
 /// Share of good requests that is asked for when only goodput limits are given.
 const ATTAINMENT: f64 = 0.99;
+
+/// The limits of a class of requests, whose table is `key`.
+pub(super) fn promise(judge: &mut Judge, raw: &RawGoodput, key: &str) -> Promise {
+    let mut limit = |name: &str, limit: &Option<Duration>| {
+        let limit = limit.as_ref()?;
+        judge.duration(&format!("{key}.{name}"), limit, false)
+    };
+    Promise {
+        ttft: limit("ttft", &raw.ttft),
+        tpot: limit("tpot", &raw.tpot),
+        e2el: limit("e2el", &raw.e2el),
+    }
+}
 
 pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
     let mut goodput = Vec::new();

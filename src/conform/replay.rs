@@ -126,6 +126,7 @@ pub(super) fn named_request(
         prompt: Prompt::Pieces(pieces.into()),
         output_segment: GENERATED,
         session: None,
+        class: 0,
         ignore_eos: true,
         deadline: None,
     }

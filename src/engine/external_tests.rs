@@ -104,6 +104,7 @@ pub(super) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens
         output_tokens,
         max_tokens: output_tokens,
         priority: 0,
+        class: 0,
         prompt: Prompt::Unique,
         output_segment: SegmentId(1000 + id),
         session: None,

@@ -22,7 +22,7 @@ pub(super) struct Audit {
     /// Σ of finished sojourns in the system, of finished waits, and of runs of those who left, in picoseconds.
     pub(super) system: i128,
     pub(super) waited: i128,
-    ran: i128,
+    pub(super) ran: i128,
     /// Tokens told one by one, and tokens in the gaps of steps.
     pub(super) tokens: u64,
     ended_tokens: u64,
@@ -67,7 +67,9 @@ impl Audit {
     pub(super) fn left(&mut self, completion: &Completion, live: &Live) {
         let sojourn = i128::from(completion.end.0) - i128::from(completion.arrival.0);
         self.system += sojourn;
-        if live.place == Place::Running {
+        if live.place == Place::Running && live.is_again {
+            self.ran += i128::from(live.ran.0) + i128::from(completion.end.0) - i128::from(live.since.0);
+        } else if live.place == Place::Running {
             self.ran += sojourn - i128::from(completion.waiting_time.0);
         } else {
             self.ran += i128::from(live.ran.0);
@@ -79,6 +81,13 @@ impl Audit {
         if completion.arrival != live.arrival || first < completion.arrival || completion.end < first {
             self.note(|| format!("request {} tells a story that runs back in time", completion.id.0));
         }
+    }
+
+    /// A request came back from a replica that failed; if it waited there, for how long.
+    pub(super) fn returned(&mut self, waited: Option<Picos>) {
+        self.waits += 1;
+        self.waited += waited.map_or(0, |waited| i128::from(waited.0));
+        self.truncated = true;
     }
 
     /// Little's law for the system, the waiting queue and the running batch, over `0..end`.

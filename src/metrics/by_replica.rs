@@ -108,7 +108,10 @@ impl ByReplica {
         if live.place == Place::Running {
             tally.shift(completion.end, -1);
             let sojourn = i128::from(completion.end.0) - i128::from(completion.arrival.0);
-            tally.ran += sojourn - i128::from(completion.waiting_time.0) - i128::from(live.ran.0);
+            tally.ran += match live.is_again {
+                false => sojourn - i128::from(completion.waiting_time.0) - i128::from(live.ran.0),
+                true => i128::from(completion.end.0) - i128::from(live.since.0),
+            };
         }
     }
 

@@ -89,6 +89,10 @@ impl Gaps {
             | Fact::Arrived { .. }
             | Fact::Rejected { .. }
             | Fact::Ended(_) => {}
+            // Its answer begins anew.
+            Fact::Returned(part) => {
+                self.sequences.remove(&part.id);
+            }
         }
     }
 

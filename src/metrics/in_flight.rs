@@ -25,6 +25,9 @@ pub(super) struct Live {
     /// Time spent running in visits that preemptions ended.
     pub(super) ran: Picos,
     pub(super) place: Place,
+    pub(super) class: u32,
+    /// It was sent again after its replica failed: no single server tells all of its story.
+    pub(super) is_again: bool,
 }
 
 const GONE: Live = Live {
@@ -32,6 +35,8 @@ const GONE: Live = Live {
     since: Picos::ZERO,
     ran: Picos::ZERO,
     place: Place::Gone,
+    class: 0,
+    is_again: false,
 };
 
 /// The unfinished requests.
@@ -43,7 +48,7 @@ pub(super) struct InFlight {
 
 impl InFlight {
     /// A request arrives and waits; `false` if it is inside already.
-    pub(super) fn enter(&mut self, id: RequestId, arrival: Picos) -> bool {
+    pub(super) fn enter(&mut self, id: RequestId, arrival: Picos, class: u32) -> bool {
         if self.ring.is_empty() {
             self.base = id.0;
         }
@@ -61,6 +66,8 @@ impl InFlight {
             since: arrival,
             ran: Picos::ZERO,
             place: Place::Waiting,
+            class,
+            is_again: false,
         };
         fresh
     }
@@ -95,9 +102,9 @@ mod tests {
     fn requests_enter_in_any_order_and_leave_once() {
         let mut inside = InFlight::default();
         for id in [5, 7, 4] {
-            assert!(inside.enter(RequestId(id), Picos(id)));
+            assert!(inside.enter(RequestId(id), Picos(id), 0));
         }
-        assert!(!inside.enter(RequestId(7), Picos(7)));
+        assert!(!inside.enter(RequestId(7), Picos(7), 0));
         assert_eq!(
             inside.leave(RequestId(4)).map(|live| live.arrival),
             Some(Picos(4))
@@ -106,6 +113,6 @@ mod tests {
         assert!(inside.leave(RequestId(6)).is_none());
         assert_eq!(inside.iter().count(), 2);
         assert!(inside.leave(RequestId(5)).is_some() && inside.leave(RequestId(7)).is_some());
-        assert!(inside.enter(RequestId(1), Picos(1)));
+        assert!(inside.enter(RequestId(1), Picos(1), 0));
     }
 }

@@ -3,6 +3,7 @@
 use super::LittleAudit;
 use super::by_replica::ReplicaSummary;
 use super::options::SloLimits;
+use super::parts::PartSummary;
 use super::stretch::{Fleet, Stretch};
 use super::summary::{RequestRecord, SeriesPoint, Summary};
 use super::tiers::TierSummary;
@@ -31,6 +32,8 @@ pub struct Observation {
     pub fleet: Fleet,
     /// Goodput limits.
     pub slo: SloLimits,
+    /// Whether good requests were counted: there are limits, of all requests or of a class.
+    pub counts_good: bool,
     /// When requests were sent: what follows is drain.
     pub sending: Sending,
     /// The end of the run: the last answer if it drained.
@@ -43,6 +46,10 @@ pub struct Observation {
     pub by_replica: Vec<ReplicaSummary>,
     /// What tiers of KV did, where there are any.
     pub tiers: Option<TierSummary>,
+    /// What became of each class of requests, where there are several.
+    pub by_class: Vec<PartSummary>,
+    /// What each pool answered, where there are several.
+    pub by_pool: Vec<PartSummary>,
     /// Broken conservation laws.
     pub violations: Vec<String>,
     /// State over time.
@@ -66,7 +73,7 @@ impl Observation {
             &self.fleet,
             inside,
             self.whole.max_output_tokens_per_s as u64,
-            self.slo.any(),
+            self.counts_good,
         ))
     }
 }

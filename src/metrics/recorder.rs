@@ -16,17 +16,22 @@ use super::distribution::Distribution;
 use super::in_flight::{InFlight, Place};
 use super::leap::Ends;
 use super::observation::{Observation, Sending};
+use super::options::SloLimits;
 use super::options::{RecorderOptions, Records};
 use super::packed::Packed;
+use super::parts::{Latencies, Parts};
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
-use super::stretch::{Counts, Metric, Peaks, Stretch, Tally, Work};
+use super::stretch::{Counts, Filled, Metric, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
 use super::tiers::Tiers;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
+use crate::workload::Request;
+
+mod returned;
 
 /// Collects a run.
 #[derive(Clone, Debug)]
@@ -50,6 +55,8 @@ pub struct Recorder {
     by_replica: Option<ByReplica>,
     /// Of replicas that are given KV from outside.
     tiers: Option<Box<Tiers>>,
+    /// Of several classes or pools.
+    parts: Option<Box<Parts>>,
 }
 
 impl Recorder {
@@ -57,7 +64,6 @@ impl Recorder {
     #[must_use]
     pub fn new(options: RecorderOptions) -> Self {
         Recorder {
-            options,
             in_flight: InFlight::default(),
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
@@ -75,9 +81,18 @@ impl Recorder {
                 Records::Requests => Some(Detail::new(false)),
                 Records::WithItls => Some(Detail::new(true)),
             },
-            by_replica: (options.fleet.replicas > 1).then(|| ByReplica::new(options.fleet.replicas)),
+            by_replica: (options.fleet.replicas() > 1).then(|| ByReplica::new(options.fleet.replicas())),
             tiers: None,
+            parts: Parts::new(Vec::new(), &options.fleet.pools),
+            options,
         }
+    }
+
+    /// Tells classes apart, each with limits of its own. The classes of requests are numbers below that of the limits.
+    #[must_use]
+    pub fn with_classes(mut self, slos: Vec<SloLimits>) -> Self {
+        self.parts = Parts::new(slos, &self.options.fleet.pools);
+        self
     }
 
     /// The batches closed so far, for those who decide whether to go on.
@@ -123,10 +138,12 @@ impl Recorder {
         let mut stretches = self.batches.into_closed();
         let whole_batches = stretches.len();
         stretches.push(rest);
-        let fleet = self.options.fleet;
+        let fleet = self.options.fleet.clone();
         let inside = self.in_flight.iter().count() as u64;
         let joined = Stretch::joined(&stretches).expect("the rest is always there");
-        let mut whole = joined.summary(&fleet, inside, second_peak, self.options.slo.any());
+        let counts_good =
+            self.options.slo.any() || self.parts.as_ref().is_some_and(|parts| parts.any_limit());
+        let mut whole = joined.summary(&fleet, inside, second_peak, counts_good);
         whole.duration_s = end.seconds();
         let little = self.audit.little(&joined, end, &self.in_flight);
         let mut violations = self.audit.conclude(&whole, &little);
@@ -135,18 +152,27 @@ impl Recorder {
             violations.extend(broken);
             by_replica
         });
-        let kv_units = fleet.kv_units_per_replica() as f64 * f64::from(fleet.replicas);
+        if let Some(parts) = &self.parts {
+            violations.extend(parts.violations(whole.sent, whole.completed));
+        }
+        let (by_class, by_pool) = self
+            .parts
+            .map_or_else(Default::default, |parts| (parts.classes, parts.pools));
+        let kv_units = fleet.all_units();
         Observation {
             stretches,
             whole_batches,
             fleet,
             slo: self.options.slo,
+            counts_good,
             sending: self.sending.unwrap_or_default(),
             end,
             whole,
             little,
             by_replica,
             tiers: self.tiers.and_then(|tiers| tiers.conclude()),
+            by_class,
+            by_pool,
             violations,
             series: self.series.points(end, kv_units),
             sampled_steps: self.samples.into_kept(),
@@ -165,9 +191,13 @@ impl Recorder {
         self.series.shift(now, change);
     }
 
-    fn arrived(&mut self, id: RequestId, now: Picos, client_queue_time: Picos) {
-        if !self.in_flight.enter(id, now) {
+    fn arrived(&mut self, request: &Request) {
+        let (id, now, client_queue_time) = (request.id, request.arrival, request.client_queue_time);
+        if !self.in_flight.enter(id, now, request.class) {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
+        }
+        if let Some(parts) = &mut self.parts {
+            parts.sent(request.class);
         }
         self.open.counts.sent += 1;
         let wished = now.saturating_sub(client_queue_time);
@@ -230,7 +260,11 @@ impl Recorder {
                 .note(|| format!("request {} was rejected while not inside", id.0));
         };
         self.open.counts.rejected += 1;
+        if let Some(parts) = &mut self.parts {
+            parts.rejected(live.class);
+        }
         self.audit.system += i128::from(now.0) - i128::from(live.arrival.0);
+        self.audit.ran += i128::from(live.ran.0);
         self.audit.waited += i128::from(now.0) - i128::from(live.since.0);
         self.shift(now, [-1, -1, 0]);
         self.close_full_batch();
@@ -257,16 +291,29 @@ impl Recorder {
         {
             tiers.lost(completion.id);
         }
-        match completion.outcome {
-            Outcome::Completed => self.completed(completion),
-            Outcome::TimedOut => self.open.counts.timed_out += 1,
-            Outcome::Failed => self.open.counts.failed += 1,
-            Outcome::Rejected => self.open.counts.rejected += 1,
+        let answered = match completion.outcome {
+            Outcome::Completed => Some(self.completed(completion, live.class)),
+            Outcome::TimedOut => {
+                self.open.counts.timed_out += 1;
+                None
+            }
+            Outcome::Failed => {
+                self.open.counts.failed += 1;
+                None
+            }
+            Outcome::Rejected => {
+                self.open.counts.rejected += 1;
+                None
+            }
+        };
+        if let Some(parts) = &mut self.parts {
+            parts.ended(live.class, completion, answered);
         }
         self.close_full_batch();
     }
 
-    fn completed(&mut self, completion: &Completion) {
+    #[inline]
+    fn completed(&mut self, completion: &Completion, class: u32) -> (Latencies, bool) {
         let first_token = completion.first_token.unwrap_or(completion.end);
         let ttft = first_token.saturating_sub(completion.arrival);
         let e2el = completion.end.saturating_sub(completion.arrival);
@@ -295,7 +342,16 @@ impl Recorder {
         counts.completed += 1;
         counts.input_tokens += u64::from(completion.prompt_tokens);
         counts.output_tokens += u64::from(completion.output_tokens);
-        counts.good += u64::from(self.options.slo.hold(ttft, tpot, e2el));
+        let slo = self.parts.as_ref().and_then(|parts| parts.slo(class));
+        let is_good = slo.unwrap_or(self.options.slo).hold(ttft, tpot, e2el);
+        counts.good += u64::from(is_good);
+        let latencies = Latencies {
+            ttft,
+            tpot: (later_tokens > 0).then_some(tpot),
+            e2el,
+            queued,
+        };
+        (latencies, is_good)
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {
@@ -322,19 +378,23 @@ impl Recorder {
 
     #[inline]
     fn hold_kv(&mut self, steps: &Steps<'_>) {
-        let fleet = &self.options.fleet;
+        let room = self.options.fleet.rooms[steps.replica.0 as usize];
         let seqs = u64::from(steps.load.decode_seqs);
         let used =
-            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
+            u64::from(room.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(room.block_size) * 2;
         // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
-        let units = fleet.kv_units_per_replica();
+        let units = room.units();
         let later = seqs * (steps.count - 1);
         let mean = (used + later).min(units);
         let busy = steps.end.saturating_sub(steps.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);
         self.series.hold(steps.begin, steps.end, mean);
         let largest = (used + 2 * later).min(units);
-        self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
+        let filled = Filled {
+            units: largest,
+            of: units,
+        };
+        self.open.peaks.kv = self.open.peaks.kv.fuller(filled);
     }
 
     #[inline]
@@ -372,7 +432,7 @@ impl Recorder {
             in_system,
             waiting,
             running,
-            kv_units: 0,
+            kv: Filled::default(),
         };
         self.level_at_begin = self.level;
         self.moment = [0; 3];
@@ -391,7 +451,7 @@ impl Observer for Recorder {
             replicas.observe(fact);
         }
         match *fact {
-            Fact::Arrived { request } => self.arrived(request.id, request.arrival, request.client_queue_time),
+            Fact::Arrived { request } => self.arrived(request),
             Fact::Rejected { now, request } => self.rejected(request.id, now),
             Fact::Admitted {
                 now,
@@ -421,6 +481,7 @@ impl Observer for Recorder {
                 self.tokens_at(now, 1);
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
+            Fact::Returned(part) => self.returned(part),
             Fact::Ended(completion) => self.ended(completion),
             Fact::Loaded { id, tokens, .. } => self.tiers.get_or_insert_default().loaded(id, tokens),
             Fact::Tiers { replica, account } => {
@@ -461,11 +522,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn recorder(records: Records) -> Recorder {
-        let fleet = Fleet {
-            replicas: 1,
-            kv_blocks: 100,
-            block_size: 16,
-        };
+        let fleet = Fleet::alike(1, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(5.0)),
             ..SloLimits::default()

@@ -64,6 +64,7 @@ pub(crate) fn request(id: u64, arrival: Picos) -> Request {
         prompt: Prompt::Unique,
         output_segment: SegmentId(id),
         session: None,
+        class: 0,
         ignore_eos: true,
         deadline: None,
     }

@@ -381,7 +381,7 @@ mod tests {
         let document = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nprofile = \"sglang\"\n\
                         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";
         let resolved = resolve(Document::parse("test.toml", document).unwrap(), &NoFiles).unwrap();
-        let sglang = EngineWords::of(&resolved.scenario.engine);
+        let sglang = EngineWords::of(&resolved.scenario.first_pool().engine);
         let binding = Binding {
             metric: Metric::Ttft,
             statistic: Statistic::Quantile(0.99),

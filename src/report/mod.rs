@@ -21,6 +21,7 @@ pub(crate) mod tables;
 pub mod text;
 mod text_knee;
 mod text_latency;
+mod text_parts;
 mod text_replicas;
 mod text_sizing;
 mod text_tiers;
@@ -36,8 +37,8 @@ pub(crate) use page::wrapped;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    Interrupted, KneePoint, KneeView, Limit, Promise, Quantiles, RampUp, ResultMeta, Sizing, Style,
-    Utilisation, trust_mark, trust_word, verdict_word,
+    Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta, ScalingMeta,
+    Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
 };
 pub use words::EngineWords;
 

@@ -78,11 +78,18 @@ impl SweepRow<'_> {
                     .pointer(&format!("/plimsoll/whole/{key}"))
                     .and_then(Value::as_f64)
             };
-            let fate = if whole("timed_out") > whole("rejected") {
-                "given up"
-            } else {
-                "refused"
-            };
+            let fates = [
+                ("rejected", "refused"),
+                ("timed_out", "given up"),
+                ("failed", "failed"),
+            ];
+            let mut fate = fates[0];
+            for other in &fates[1..] {
+                if whole(other.0) > whole(fate.0) {
+                    fate = *other;
+                }
+            }
+            let fate = fate.1;
             format!("{verdict}, {} {fate}", percent(share))
         } else {
             verdict

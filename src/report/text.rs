@@ -8,9 +8,8 @@ use std::fmt::Write;
 use super::figures::{count, counted, percent, signed_percent, significant, time};
 use super::page::Page;
 use super::text_latency::{interval, latencies};
-use super::text_replicas;
-use super::text_tiers;
-use super::views::{ResultMeta, Style, trust_mark, trust_word};
+use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
+use super::{text_parts, text_replicas, text_tiers};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
@@ -39,6 +38,11 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     page.line("");
     latencies(&mut page, result, shown, meta);
     page.line("");
+    let parts = text_parts::parts(result, meta);
+    if !parts.is_empty() {
+        page.block(&parts);
+        page.line("");
+    }
     facts(&mut page, result, shown, meta);
     page.into_text()
 }
@@ -263,11 +267,50 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     for (name, sentence) in text_tiers::lines(result) {
         page.fact(name, &sentence);
     }
+    if let Some(scaling) = &meta.scaling {
+        page.fact("scaling", &scaled(scaling));
+    }
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
     }
     little(page, result);
     page.fact("simulated", &subject(meta));
+    if !meta.pools.is_empty() {
+        let pools: Vec<String> = meta.pools.iter().map(pool).collect();
+        page.listed("pools", &pools);
+    }
+}
+
+/// `12.3 replica-hours (4.10 on average), $22 · 5 started, 4 drained`.
+fn scaled(scaling: &ScalingMeta) -> String {
+    let usd = scaling
+        .usd
+        .map_or(String::new(), |usd| format!(", ${}", significant(usd)));
+    format!(
+        "{} replica-hours ({} replicas on average), {} GPU-hours{usd} · {} started · {} drained",
+        significant(scaling.replica_hours),
+        significant(scaling.replicas_mean),
+        significant(scaling.gpu_hours),
+        count(scaling.started),
+        count(scaling.drained),
+    )
+}
+
+/// `chat: Llama-3.1-8B on 4 × A100 (2 replicas of 2), vllm@0.33, calibration a100`.
+fn pool(pool: &PoolMeta) -> String {
+    let split = match pool.gpus_per_replica {
+        1 => String::new(),
+        each => format!(" ({} of {each})", counted(u64::from(pool.replicas), "replica")),
+    };
+    format!(
+        "{}: {} on {} × {}{split}, {}, calibration {}",
+        pool.name,
+        pool.model_id,
+        pool.replicas * pool.gpus_per_replica,
+        pool.gpu,
+        pool.engine,
+        pool.calibration
+    )
 }
 
 fn requests(page: &mut Page, whole: &Summary) {
@@ -314,7 +357,11 @@ fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
             "{} req/s, {} of requests ({})",
             significant(per_second(good, shown.duration_s)),
             percent(share),
-            limits.join(", ")
+            if limits.is_empty() {
+                "each class's own limits".into()
+            } else {
+                limits.join(", ")
+            }
         ),
     );
 }
@@ -361,8 +408,16 @@ fn little(page: &mut Page, result: &RunResult) {
     page.fact("L = λW", &checks.join(" · "));
 }
 
-/// What was simulated: model, machines, engine, calibration, seed.
+/// What was simulated: model, machines, engine, calibration, seed; of several pools one line each.
 fn subject(meta: &ResultMeta) -> String {
+    if !meta.pools.is_empty() {
+        let gpus = meta
+            .pools
+            .iter()
+            .map(|pool| pool.replicas * pool.gpus_per_replica);
+        let (gpus, pools) = (gpus.sum::<u32>(), meta.pools.len());
+        return format!("{gpus} GPUs in {pools} pools, seed {}", meta.seed);
+    }
     let split = if meta.gpus_per_replica > 1 {
         let replicas = super::figures::counted(u64::from(meta.replicas), "replica");
         format!(" ({replicas} of {})", meta.gpus_per_replica)

@@ -35,6 +35,16 @@ pub struct ResultMeta {
     pub gpus_per_replica: u32,
     /// Engine instances.
     pub replicas: u32,
+    /// The pools that a scenario names, in its order; what stands beside this describes the first. Empty without any.
+    pub pools: Vec<PoolMeta>,
+    /// Names of the classes of requests. Empty without any.
+    pub classes: Vec<String>,
+    /// Requests that were turned away, by reason, and how often one was sent again; those that are not 0.
+    pub gate: Vec<(String, u64)>,
+    /// What replicas that came and went amounted to.
+    pub scaling: Option<ScalingMeta>,
+    /// The router between replicas, as a scenario spells it; `None` for one replica.
+    pub router: Option<String>,
     /// `vllm@0.33`.
     pub engine: String,
     /// Name of the calibration; `None` is datasheet ceilings alone.
@@ -75,6 +85,42 @@ pub struct ResultMeta {
     pub ignored: Vec<String>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
+}
+
+/// What replicas that came and went amounted to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalingMeta {
+    /// Hours that replicas were paid for.
+    pub replica_hours: f64,
+    /// Hours that their GPUs were.
+    pub gpu_hours: f64,
+    /// Their list price; `None` where a GPU has none.
+    pub usd: Option<f64>,
+    /// How often a replica was started.
+    pub started: u64,
+    /// How often one was drained.
+    pub drained: u64,
+    /// Replicas that were paid for on average.
+    pub replicas_mean: f64,
+}
+
+/// What a pool is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolMeta {
+    /// What the scenario calls it.
+    pub name: String,
+    /// Engine instances.
+    pub replicas: u32,
+    /// GPUs that one replica uses.
+    pub gpus_per_replica: u32,
+    /// `H100-SXM-80GB`.
+    pub gpu: String,
+    /// `meta-llama/Llama-3.1-8B-Instruct`.
+    pub model_id: String,
+    /// `vllm@0.33`.
+    pub engine: String,
+    /// Name of the calibration.
+    pub calibration: String,
 }
 
 /// `--ramp-up-strategy` and its ends.

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::admission::Gate;
 use super::frontend::Entrance;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{Cluster, ClusterSpec, Ticket};
@@ -23,18 +24,30 @@ use crate::workload::{Request, Traffic};
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
     traffic: T,
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     /// The front end of each replica.
     entrances: Vec<Entrance>,
-    now: Picos,
+    /// What stands before the routers, if anything does.
+    pub(super) gate: Option<Box<Gate>>,
+    pub(super) now: Picos,
     /// The traffic's next arrival, as it said after the last send or answer.
     arrival: Option<Picos>,
-    /// When clients give up.
-    deadlines: BinaryHeap<Reverse<(Picos, RequestId, Ticket)>>,
+    /// When clients give up; without a ticket a request that is before the routers.
+    pub(super) deadlines: BinaryHeap<Reverse<(Picos, RequestId, Option<Ticket>)>>,
     /// Answers on their way to the client.
     outbox: VecDeque<Completion>,
     buffer: Vec<Completion>,
-    counts: Counts,
+    pub(super) counts: Counts,
+}
+
+/// What one replica is made of.
+pub struct Server {
+    /// The engine's resolved flags.
+    pub engine: EngineSpec,
+    /// How long its steps take.
+    pub cost: Box<dyn StepCost>,
+    /// What the front end adds around it.
+    pub frontend: Frontend,
 }
 
 /// Requests by how far they got.
@@ -52,6 +65,14 @@ pub struct Counts {
     pub queue_full: u64,
     /// Refused with 503: no replica was up.
     pub no_replica: u64,
+    /// Refused with 429: above a rate limit.
+    pub rate_limited: u64,
+    /// Refused with 503: as many requests in flight, and in the queue before them, as are allowed.
+    pub gate_full: u64,
+    /// Refused with 503: no place came free in time.
+    pub gate_timeout: u64,
+    /// How often a request was sent again.
+    pub sent_again: u64,
 }
 
 /// Why [`Simulation::advance`] came back.
@@ -86,10 +107,16 @@ impl Until {
 
 /// What comes from outside, in the order in which equal instants are taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub(super) enum Event {
     Delivery,
+    /// A place behind the gate is free for somebody who waits.
+    Entry,
+    /// Somebody is sent again.
+    SentAgain,
     Arrival,
     Deadline,
+    /// Somebody has waited long enough before the gate.
+    QueueTimeout,
     /// Something happens to a replica, or engines report.
     Change,
 }
@@ -104,7 +131,7 @@ impl<T: Traffic> Simulation<T> {
         traffic: T,
     ) -> Simulation<T> {
         let replica = Engine::new(ReplicaId(0), engine.into(), cost, false);
-        Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
+        Simulation::with_cluster(Cluster::single(replica), vec![frontend], traffic)
     }
 
     /// An empty cluster of alike replicas, each with its own of the cost models, and its traffic.
@@ -117,10 +144,25 @@ impl<T: Traffic> Simulation<T> {
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        let replica = |(index, cost)| Engine::new(ReplicaId(index), engine.clone(), cost, false);
-        let engines = (0..).zip(costs).map(replica).collect();
-        let cluster = Cluster::new(engines, cluster, engine.block_size(), seed);
-        Simulation::with_cluster(cluster, frontend, traffic)
+        let server = |cost| Server {
+            engine: engine.clone(),
+            cost,
+            frontend,
+        };
+        let servers = costs.into_iter().map(server).collect();
+        Simulation::of_servers(servers, cluster, seed, traffic)
+    }
+
+    /// An empty cluster of one replica for each of `servers`, and its traffic.
+    #[must_use]
+    pub fn of_servers(servers: Vec<Server>, cluster: &ClusterSpec, seed: u64, traffic: T) -> Simulation<T> {
+        let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
+        let frontends = servers.iter().map(|server| server.frontend).collect();
+        let replica =
+            |(index, server): (u32, Server)| Engine::new(ReplicaId(index), server.engine, server.cost, false);
+        let engines = (0..).zip(servers).map(replica).collect();
+        let cluster = Cluster::new(engines, cluster, &block_sizes, seed);
+        Simulation::with_cluster(cluster, frontends, traffic)
     }
 
     /// The same for traffic whose generated tokens may be equal between requests while they run: every sequence is
@@ -133,15 +175,16 @@ impl<T: Traffic> Simulation<T> {
         traffic: T,
     ) -> Simulation<T> {
         let replica = Engine::new(ReplicaId(0), engine.into(), cost, true);
-        Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
+        Simulation::with_cluster(Cluster::single(replica), vec![frontend], traffic)
     }
 
-    fn with_cluster(cluster: Cluster, frontend: Frontend, mut traffic: T) -> Simulation<T> {
+    fn with_cluster(cluster: Cluster, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
         Simulation {
-            entrances: (0..cluster.replicas()).map(|_| Entrance::new(frontend)).collect(),
+            entrances: frontends.into_iter().map(Entrance::new).collect(),
             arrival: traffic.next_arrival(),
             traffic,
             cluster,
+            gate: None,
             now: Picos::ZERO,
             deadlines: BinaryHeap::new(),
             outbox: VecDeque::new(),
@@ -207,10 +250,15 @@ impl<T: Traffic> Simulation<T> {
         &self.traffic
     }
 
-    /// Usable KV blocks.
-    #[must_use]
-    pub fn total_blocks(&self) -> u32 {
+    /// Usable KV blocks of each replica.
+    pub fn total_blocks(&self) -> impl Iterator<Item = u32> {
         self.cluster.total_blocks()
+    }
+
+    /// How long each replica has been paid for until now, how often one was started, and how often one was drained.
+    #[must_use]
+    pub fn payroll(&self) -> (Vec<Picos>, u64, u64) {
+        self.cluster.payroll(self.now)
     }
 
     /// Goes on until one of the limits, or until nothing is left to happen.
@@ -272,7 +320,7 @@ impl<T: Traffic> Simulation<T> {
     fn next_from_outside(&self) -> Option<(Picos, Event)> {
         let arrival = self.arrival.map(|at| (at.max(self.now), Event::Arrival));
         let change = self.next_change();
-        if self.outbox.is_empty() && self.deadlines.is_empty() && change.is_none() {
+        if self.outbox.is_empty() && self.deadlines.is_empty() && change.is_none() && self.gate.is_none() {
             return arrival;
         }
         let delivery = self.outbox.front().map(|answer| (answer.end, Event::Delivery));
@@ -280,7 +328,11 @@ impl<T: Traffic> Simulation<T> {
             .deadlines
             .peek()
             .map(|&Reverse((at, ..))| (at, Event::Deadline));
-        [delivery, arrival, deadline, change].into_iter().flatten().min()
+        let gate = self.next_at_gate();
+        [delivery, arrival, deadline, change, gate]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next change of a replica, while anybody is left who could notice.
@@ -303,11 +355,12 @@ impl<T: Traffic> Simulation<T> {
             }
             Event::Arrival => self.arrive(observer),
             Event::Deadline => {
-                let Reverse((.., ticket)) = self.deadlines.pop().expect("a deadline is in the heap");
-                if let Some(completion) = self.cluster.abort(ticket, self.now, observer) {
-                    self.end(&completion, observer);
-                }
+                let Reverse((_, id, ticket)) = self.deadlines.pop().expect("a deadline is in the heap");
+                self.expire(id, ticket, observer);
             }
+            Event::Entry => self.enter_next(observer),
+            Event::SentAgain => self.send_again(observer),
+            Event::QueueTimeout => self.end_wait(observer),
         }
     }
 
@@ -317,63 +370,52 @@ impl<T: Traffic> Simulation<T> {
         self.arrival = self.traffic.next_arrival();
         self.counts.sent += 1;
         observer.observe(&Fact::Arrived { request: &request });
+        self.meet_gate(request, observer);
+    }
+
+    /// A client gives up.
+    fn expire<O: Observer>(&mut self, id: RequestId, ticket: Option<Ticket>, observer: &mut O) {
+        match ticket {
+            None => self.give_up(id, observer),
+            Some(ticket) => {
+                if let Some(mut completion) = self.cluster.abort(ticket, self.now, observer) {
+                    self.leave_gate(&mut completion);
+                    self.end(&completion, observer);
+                }
+            }
+        }
+    }
+
+    /// The routers send a request to a server.
+    pub(super) fn dispatch<O: Observer>(&mut self, request: Request, observer: &mut O) {
         let Some(replica) = self.cluster.route(self.now, &request) else {
-            return self.refuse(Refusal::NoReplica, &request, observer);
+            return self.refuse(Refusal::NoReplica, request, observer);
         };
         let entry = self.entrances[replica].pass(self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, entry, request) {
             Ok(ticket) => {
                 if let Some(deadline) = deadline {
-                    self.deadlines.push(Reverse((deadline, id, ticket)));
+                    self.deadlines.push(Reverse((deadline, id, Some(ticket))));
                 }
             }
-            Err((refusal, request)) => self.refuse(refusal, &request, observer),
+            Err((refusal, request)) => self.refuse(refusal, request, observer),
         }
-    }
-
-    fn refuse<O: Observer>(&mut self, refusal: Refusal, request: &Request, observer: &mut O) {
-        match refusal {
-            Refusal::QueueFull => self.counts.queue_full += 1,
-            Refusal::NoReplica => self.counts.no_replica += 1,
-            Refusal::PromptTooLong => self.counts.prompt_too_long += 1,
-            Refusal::PromptAboveBudget | Refusal::NeverFits => self.counts.never_fit += 1,
-        }
-        self.cluster.tell(self.now, observer);
-        observer.observe(&Fact::Rejected {
-            now: self.now,
-            request,
-        });
-        self.end(
-            &Completion {
-                id: request.id,
-                replica: ReplicaId(0),
-                outcome: Outcome::Rejected,
-                arrival: request.arrival,
-                client_queue_time: request.client_queue_time,
-                first_scheduled: request.arrival,
-                first_token: None,
-                end: self.now,
-                prompt_tokens: request.prompt_tokens,
-                output_tokens: 0,
-                cached_tokens: 0,
-                preemptions: 0,
-                waiting_time: Picos::ZERO,
-            },
-            observer,
-        );
     }
 
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
-        ended
-            .iter_mut()
-            .for_each(|completion| self.answer(completion, observer));
+        for completion in ended.iter_mut() {
+            if !self.is_sent_again(completion, observer) {
+                self.answer(completion, observer);
+            }
+        }
         ended.clear();
     }
 
     /// An answer leaves the engine; the client has it a response delay later.
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
         let delay = self.entrances[completion.replica.0 as usize].response_delay();
+        self.leave_gate(completion);
         if delay == Picos::ZERO {
             return self.end(completion, observer);
         }
@@ -382,7 +424,7 @@ impl<T: Traffic> Simulation<T> {
         self.outbox.push_back(completion.clone());
     }
 
-    fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
+    pub(super) fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
         self.counts.ended += 1;
         self.cluster.answered(completion);
         observer.observe(&Fact::Ended(completion));
@@ -393,5 +435,24 @@ impl<T: Traffic> Simulation<T> {
             }
         }
         self.arrival = self.traffic.next_arrival();
+    }
+}
+
+/// The story of a request that leaves at `now` without being at a server.
+pub(super) fn refused(request: &Request, now: Picos, outcome: Outcome) -> Completion {
+    Completion {
+        id: request.id,
+        replica: ReplicaId(0),
+        outcome,
+        arrival: request.arrival,
+        client_queue_time: request.client_queue_time,
+        first_scheduled: request.arrival,
+        first_token: None,
+        end: now,
+        prompt_tokens: request.prompt_tokens,
+        output_tokens: 0,
+        cached_tokens: 0,
+        preemptions: 0,
+        waiting_time: now - request.arrival,
     }
 }

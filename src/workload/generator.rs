@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::arrivals::Instants;
+use super::classes::Classes;
 use super::client::{Places, Priorities, Users};
 use super::endings::EndingSampler;
 use super::groups::GroupSampler;
@@ -68,6 +69,7 @@ enum Starts {
 #[derive(Debug)]
 struct Contents {
     texts: Texts,
+    classes: Option<Classes>,
     endings: Option<EndingSampler>,
 }
 
@@ -116,6 +118,10 @@ impl Generator {
             "sending everything at once needs num_prompts or max_concurrency"
         );
         let sharing = Sharing::new(spec, seed);
+        assert!(
+            spec.classes.is_empty() || matches!(sharing, Sharing::None | Sharing::Groups { .. }),
+            "classes are of requests that stand alone"
+        );
         let is_answered =
             matches!(sharing, Sharing::Sessions(_)) || matches!(spec.arrivals, Arrivals::Users { .. });
         Generator {
@@ -342,6 +348,7 @@ impl Contents {
         };
         Contents {
             texts,
+            classes: Classes::new(&spec.classes, seed),
             endings: spec.endings.map(|endings| EndingSampler::new(endings, seed)),
         }
     }
@@ -371,8 +378,18 @@ impl Contents {
             request.output_tokens = self.end(request.max_tokens).unwrap_or(request.output_tokens);
             return request;
         }
-        let (prompt_tokens, output_tokens, max_tokens) = self.draw();
-        request(id, prompt_tokens, output_tokens, max_tokens)
+        let Some(classes) = &mut self.classes else {
+            let (prompt_tokens, output_tokens, max_tokens) = self.draw();
+            return request(id, prompt_tokens, output_tokens, max_tokens);
+        };
+        let (class, priority) = classes.draw();
+        let (prompt_tokens, max_tokens) = classes.lengths(class);
+        let output_tokens = self.end(max_tokens).unwrap_or(max_tokens);
+        Request {
+            class,
+            priority,
+            ..request(id, prompt_tokens, output_tokens, max_tokens)
+        }
     }
 }
 
@@ -388,6 +405,7 @@ fn request(id: RequestId, prompt_tokens: u32, output_tokens: u32, max_tokens: u3
         prompt: Prompt::Unique,
         output_segment: segments::output(id),
         session: None,
+        class: 0,
         ignore_eos: true,
         deadline: None,
     }

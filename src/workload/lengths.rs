@@ -46,6 +46,11 @@ enum Law {
 
 impl LengthSampler {
     pub(super) fn new(lengths: &Lengths, seed: u64) -> LengthSampler {
+        LengthSampler::of_class(lengths, seed, 0)
+    }
+
+    /// The law of one class of requests, which draws from a stream of its own.
+    pub(super) fn of_class(lengths: &Lengths, seed: u64, class: u64) -> LengthSampler {
         let law = match lengths {
             Lengths::Fixed {
                 input_len,
@@ -107,7 +112,7 @@ impl LengthSampler {
         };
         LengthSampler {
             law,
-            rng: stream(seed, Purpose::Lengths, 0),
+            rng: stream(seed, Purpose::Lengths, class),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What arrives: arrivals, lengths, shared prefixes, sessions, clients and traces.
 
 mod arrivals;
+mod classes;
 mod client;
 mod endings;
 mod generator;
@@ -19,7 +20,9 @@ pub use generator::Generator;
 pub use load::{TrafficKind, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use reuse::ReuseLaw;
-pub use spec::{Arrivals, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, WorkloadSpec};
+pub use spec::{
+    Arrivals, Class, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Promise, WorkloadSpec,
+};
 
 use crate::ids::RequestId;
 use crate::units::Picos;

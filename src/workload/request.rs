@@ -21,6 +21,8 @@ pub struct Request {
     pub max_tokens: u32,
     /// Smaller is served first under the priority policy.
     pub priority: i64,
+    /// Its class, from 0; 0 where there are none.
+    pub class: u32,
     /// What the prompt's tokens are, as far as sharing goes.
     pub prompt: Prompt,
     /// Identity of the generated tokens: token `j` is `(output_segment, prompt_tokens + j)`.

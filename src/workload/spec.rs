@@ -22,6 +22,36 @@ pub struct WorkloadSpec {
     pub duration: Option<Picos>,
     /// Outputs that end by an end-of-sequence token before `max_tokens`; `None` ends every output by length.
     pub endings: Option<Endings>,
+    /// Classes of requests, each with lengths of its own in place of `lengths`; none where all are of one kind.
+    pub classes: Vec<Class>,
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// What results call it.
+    pub name: String,
+    /// Its share of the requests, relative to the sum of all shares.
+    pub share: f64,
+    /// How long its prompts and outputs are.
+    pub lengths: Lengths,
+    /// Smaller is served first under the priority policy.
+    pub priority: i64,
+    /// The model that it asks for; `None` where only one is served.
+    pub model: Option<String>,
+    /// Limits of its own that a good request meets all of; empty where those of the scenario hold.
+    pub promise: Promise,
+}
+
+/// Limits that a good request meets all of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promise {
+    /// Most time to first token.
+    pub ttft: Option<Picos>,
+    /// Most mean time per output token after the first.
+    pub tpot: Option<Picos>,
+    /// Most time from send to last token.
+    pub e2el: Option<Picos>,
 }
 
 /// When requests are sent.

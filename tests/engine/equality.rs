@@ -259,6 +259,7 @@ impl Fixed {
                 ),
                 output_segment: SegmentId(request.output_segment),
                 session: None,
+                class: 0,
                 ignore_eos: true,
                 deadline: request.abort_at.map(Picos),
             })

@@ -51,6 +51,7 @@ fn request(name: char, at: u64, prompt: u32, outputs: u32, max_new: u32) -> Requ
         prompt: Prompt::Unique,
         output_segment: SegmentId(100 + id),
         session: None,
+        class: 0,
         ignore_eos: false,
         deadline: None,
     }
@@ -171,6 +172,7 @@ fn s1_a_prompt_is_chunked_and_decodes_wait() {
 fn s2_lengths_that_are_certain_admit_one_after_the_other() {
     let certain = |name, prompt| Request {
         session: None,
+        class: 0,
         ignore_eos: true,
         ..request(name, 0, prompt, 20, 20)
     };
@@ -194,6 +196,7 @@ fn s2_lengths_that_are_certain_admit_one_after_the_other() {
         .into_iter()
         .map(|request| Request {
             session: None,
+            class: 0,
             ignore_eos: false,
             ..request
         })

@@ -68,7 +68,11 @@ impl Observer for Told {
             Fact::FirstToken { now, id, .. } => self.story.push(('T', *now, *id, 0)),
             Fact::Burst { tokens, .. } => self.at_once += u64::from(*tokens),
             Fact::Ended(completion) => self.completions.push((*completion).clone()),
-            Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Loaded { .. } | Fact::Tiers { .. } => {}
+            Fact::Arrived { .. }
+            | Fact::Rejected { .. }
+            | Fact::Loaded { .. }
+            | Fact::Tiers { .. }
+            | Fact::Returned(_) => {}
         }
     }
 }
@@ -172,6 +176,7 @@ pub(crate) fn requests(wishes: Vec<Wish>) -> Vec<Request> {
             prompt: Prompt::Pieces(pieces.into()),
             output_segment: SegmentId(10_000 + id),
             session: None,
+            class: 0,
             ignore_eos,
             deadline: patience.map(|patience| micros(now + patience)),
         }

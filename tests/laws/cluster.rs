@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy};
-use plimsoll::cluster::{Change, ChangeKind, ClusterSpec, Outages};
+use plimsoll::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Outages, Signal};
 use plimsoll::cost::StepCost;
 use plimsoll::engine::EngineSpec;
 use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
@@ -11,7 +11,10 @@ use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::ids::{ReplicaId, RequestId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use plimsoll::sim::{Completion, Fact, Observer, Outcome, Pause, Simulation, Until};
+use plimsoll::sim::{
+    Admission, Bucket, Completion, Fact, Observer, Outcome, Pause, RateLimit, Retries, Server, Simulation,
+    Until,
+};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Generator, Request, Traffic};
 use proptest::prelude::*;
@@ -244,6 +247,149 @@ proptest! {
         }
     }
 
+    /// So it is where every replica has an engine, a KV block, a step time and a front end of its own.
+    #[test]
+    fn unlike_replicas_are_each_as_if_alone(seed in any::<u64>(), replicas in 2u32..6, policy in policies()) {
+        let experiment = Experiment::draw(seed);
+        let server = |replica: u32| {
+            let mut own = Experiment::draw(seed.wrapping_add(u64::from(replica)));
+            own.engine.policy = plimsoll::engine::Policy::Fcfs;
+            Server {
+                engine: engine(&own, seed, ((seed >> (2 * replica)) % 3) as u8),
+                cost: Box::new(own.cost),
+                frontend: own.frontend,
+            }
+        };
+        let simulate = |kinds: Vec<u32>, requests: &[Request]| {
+            let mut stories = Stories::default();
+            let spec = ClusterSpec::of(kinds.len() as u32, policy);
+            let servers = kinds.into_iter().map(server).collect();
+            let mut cluster = Simulation::of_servers(servers, &spec, seed, Given(requests.to_vec().into()));
+            let pause = cluster.advance(Until::DRAINED, &mut stories);
+            (stories, pause)
+        };
+        let mut requests = requests(&experiment);
+        for replica in 0..replicas {
+            let (probe, _) = simulate(vec![replica], &requests);
+            requests.retain(|request| {
+                let ends = probe.ended.get(&request.id.0);
+                ends.is_none_or(|ends| ends[0].outcome != Outcome::Rejected)
+            });
+        }
+        let (together, pause) = simulate((0..replicas).collect(), &requests);
+        if pause != Pause::Drained {
+            return Ok(());
+        }
+        prop_assert_eq!(together.ended.len(), requests.len());
+        for replica in 0..replicas {
+            let is_mine = |id: u64| together.ended[&id][0].replica == ReplicaId(replica);
+            let own: Vec<Request> =
+                requests.iter().filter(|request| is_mine(request.id.0)).cloned().collect();
+            let (alone, _) = simulate(vec![replica], &own);
+            let admitted: Vec<_> =
+                together.admitted.iter().copied().filter(|&(id, _)| is_mine(id)).collect();
+            prop_assert_eq!(&alone.admitted, &admitted);
+            for request in &own {
+                let mut expected = alone.ended[&request.id.0].clone();
+                expected.iter_mut().for_each(|story| story.replica = ReplicaId(replica));
+                prop_assert_eq!(&together.ended[&request.id.0], &expected);
+            }
+        }
+    }
+
+    /// Limits, a queue, retries, an autoscaler and failures: every request still ends once, and the books balance.
+    #[test]
+    fn nothing_is_lost_before_the_routers(
+        seed in any::<u64>(), policy in policies(),
+        (rate, burst, most, queue, timeout_ms) in
+            (prop::option::of(1u32..200), 1u32..5, prop::option::of(1u32..8), 0u32..6, prop::option::of(0u64..300)),
+        (retries, backoff_ms, on_failure, on_refusal) in (0u32..4, 0u64..100, any::<bool>(), any::<bool>()),
+        (is_random, is_scaled, is_sglang, signal) in (any::<bool>(), any::<bool>(), any::<bool>(), 0usize..3),
+        fails in prop::collection::vec((0u64..1500, 0u32..4, any::<bool>()), 0..6),
+    ) {
+        let experiment = Experiment::draw(seed);
+        let ms = |ms: u64| Picos(ms * 1_000_000_000);
+        let kind = |fails: bool| if fails || is_scaled { ChangeKind::Fail } else { ChangeKind::Up };
+        let mut changes: Vec<Change> = fails
+            .into_iter()
+            .map(|(at, replica, fails)| Change { at: ms(at), replica, kind: kind(fails) })
+            .collect();
+        changes.sort_by_key(|change| change.at);
+        let signals = [Signal::InFlight, Signal::Waiting, Signal::KvUsage];
+        let scaler = Autoscale {
+            members: (0..4).collect(),
+            at_first: 1,
+            least: 1,
+            signal: signals[signal],
+            target: 0.7,
+            interval: ms(20),
+            startup: ms(30),
+            scale_in_delay: ms(40),
+        };
+        let spec = ClusterSpec {
+            changes,
+            outages: is_random.then_some(Outages { mean_up_s: 0.3, mean_down_s: 0.1 }),
+            scalers: is_scaled.then_some(scaler).into_iter().collect(),
+            ..ClusterSpec::of(4, policy)
+        };
+        let bucket = |per_second: u32, times: f64| Bucket {
+            per_second: f64::from(per_second) * times,
+            burst: f64::from(burst) * times,
+        };
+        let admission = Admission {
+            rates: rate
+                .map(|rate| RateLimit {
+                    class: None,
+                    requests: Some(bucket(rate, 1.0)),
+                    tokens: Some(bucket(rate, 100.0)),
+                })
+                .into_iter()
+                .collect(),
+            max_in_flight: most,
+            max_queue: queue,
+            queue_timeout: timeout_ms.map(ms),
+            retries: (retries > 0).then_some(Retries {
+                most: retries,
+                backoff: ms(backoff_ms),
+                on_failure,
+                on_refusal,
+            }),
+        };
+        let engine = match is_sglang {
+            true => sglang(&experiment, seed),
+            false => experiment.engine.clone().into(),
+        };
+        let simulation = || Simulation::of_cluster(
+            &engine, costs(&experiment, 4), &spec, seed, experiment.frontend,
+            Generator::new(&experiment.spec, experiment.seed),
+        ).admitting(&admission);
+        let mut stories = Stories::default();
+        let mut told = simulation();
+        if told.advance(Until::DRAINED, &mut stories) != Pause::Drained {
+            return Ok(());
+        }
+        let counts = told.counts();
+        prop_assert_eq!(counts.sent, counts.ended);
+        prop_assert_eq!(stories.ended.len() as u64, counts.sent);
+        prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
+        let rejected = stories.ended.values().filter(|ends| ends[0].outcome == Outcome::Rejected).count() as u64;
+        let reasons = counts.prompt_too_long + counts.never_fit + counts.queue_full + counts.no_replica
+            + counts.rate_limited + counts.gate_full + counts.gate_timeout;
+        prop_assert_eq!(rejected, reasons);
+        let (paid, ..) = told.payroll();
+        prop_assert!(paid.iter().all(|paid| *paid <= told.now().max(stories.last)));
+        let mut recorder = Recorder::new(RecorderOptions {
+            fleet: Fleet::alike(4, told.total_blocks().next().unwrap(), engine.block_size()),
+            slo: SloLimits::default(),
+            records: Records::WithItls,
+        });
+        let mut recorded = simulation();
+        recorded.advance(Until::DRAINED, &mut recorder);
+        let seen = recorder.finish(recorded.now());
+        prop_assert_eq!(seen.violations, Vec::<String>::new());
+        prop_assert_eq!(seen.whole.ended(), counts.sent);
+    }
+
     /// Replicas fail, drain and come back; every request still ends once, and the books balance.
     #[test]
     fn nothing_is_lost_when_replicas_fail(
@@ -284,11 +430,7 @@ proptest! {
         prop_assert_eq!(stories.ended.len() as u64, counts.sent);
         prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
         let mut recorder = Recorder::new(RecorderOptions {
-            fleet: Fleet {
-                replicas,
-                kv_blocks: told.total_blocks(),
-                block_size: engine.block_size(),
-            },
+            fleet: Fleet::alike(replicas, told.total_blocks().next().unwrap(), engine.block_size()),
             slo: SloLimits::default(),
             records: Records::None,
         });

@@ -40,6 +40,7 @@ impl Traffic for AndOneMore<'_> {
         self.last_sent.set(Some(arrival));
         Request {
             output_segment: SegmentId(u64::MAX),
+            class: 0,
             ignore_eos: true,
             ..request(self.sent - 1, arrival, 1, 1)
         }

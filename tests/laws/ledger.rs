@@ -188,7 +188,7 @@ impl Observer for Ledger {
             Fact::Arrived { request } => request.arrival,
             // Steps are told when their run is over, perhaps after arrivals; they have a time of their own.
             Fact::Steps(_) | Fact::Tiers { .. } => self.now,
-            Fact::Ended(story) => story.end,
+            Fact::Ended(story) | Fact::Returned(story) => story.end,
             Fact::Rejected { now, .. }
             | Fact::Admitted { now, .. }
             | Fact::Loaded { now, .. }
@@ -248,6 +248,7 @@ impl Observer for Ledger {
             Fact::Burst { tokens, .. } => self.tokens += u64::from(tokens),
             Fact::Ended(story) => self.ended(story),
             Fact::Loaded { tokens, .. } => self.cached += u64::from(tokens),
+            Fact::Returned(_) => panic!("nobody is sent again here"),
             Fact::Rejected { .. } | Fact::Tiers { .. } => {}
         }
     }

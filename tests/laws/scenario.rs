@@ -176,6 +176,7 @@ impl Dice {
                 Some(Endings::Share { early: 0.5 }),
             ]),
             arrivals,
+            classes: Vec::new(),
         }
     }
 

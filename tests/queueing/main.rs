@@ -12,6 +12,7 @@ mod alarms;
 mod closed;
 mod cluster;
 mod decode;
+mod gateway;
 mod many_servers;
 mod sharing;
 mod single_server;

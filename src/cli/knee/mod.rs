@@ -346,7 +346,7 @@ fn view(
         metadata: resolved.report.metadata.clone(),
         sizing: asked.sizing.clone(),
         load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
-        words: EngineWords::of(&resolved.scenario.engine),
+        words: EngineWords::of(&resolved.scenario.first_pool().engine),
     };
     KneeView::new(knee, context)
 }

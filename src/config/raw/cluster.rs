@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{RawEngine, RawModel, RawSglang};
 use crate::config::scalar::{Count, Duration};
 
 /// What it is served on.
@@ -73,6 +74,150 @@ pub struct RawCluster {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<RawReplicaEvent>,
+    /// Pools of unlike replicas; each is a server of its own, and what it leaves out is that of the scenario.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<RawPool>,
+    /// Most requests behind the gateway at once, and how they wait for a place.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "RawAdmission::is_default")]
+    pub admission: RawAdmission,
+    /// Limits on the rate of all requests or of a class; what is above them is refused (429).
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rate_limits: Vec<RawRateLimit>,
+    /// Requests that are sent again; default none is.
+    #[arg(skip)]
+    pub retries: Option<RawRetries>,
+    /// Replicas that come and go with the load; of pools each by itself. Default all are there all the time.
+    #[arg(skip)]
+    pub autoscale: Option<RawAutoscale>,
+}
+
+/// Replicas that come and go with the load; `replicas` are there at first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAutoscale {
+    /// Fewest replicas; default 1.
+    pub min_replicas: Option<Count>,
+    /// Most replicas.
+    pub max_replicas: Option<Count>,
+    /// What is looked at; default in_flight.
+    pub signal: Option<RawSignal>,
+    /// The signal's value for each replica that is aimed at.
+    pub target: Option<f64>,
+    /// Time between two looks; default 15 s.
+    pub interval: Option<Duration>,
+    /// From the start of a replica until it serves; default 60 s.
+    pub startup_delay: Option<Duration>,
+    /// How long fewer must be enough before any is drained; default 300 s.
+    pub scale_in_delay: Option<Duration>,
+}
+
+/// What an autoscaler looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RawSignal {
+    /// Requests in flight.
+    InFlight,
+    /// Requests that wait in the engines.
+    Waiting,
+    /// Shares of KV blocks in use, between 0 and 1.
+    KvUsage,
+}
+
+/// Most requests behind the gateway at once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAdmission {
+    /// Most requests in flight on all servers; default no limit.
+    pub max_in_flight: Option<Count>,
+    /// Requests that wait for a place, first come, first served; what is beyond is refused (503). Default none waits.
+    pub max_queue: Option<Count>,
+    /// Longest wait; then it is refused (503). Default for ever.
+    pub queue_timeout: Option<Duration>,
+}
+
+impl RawAdmission {
+    fn is_default(&self) -> bool {
+        *self == RawAdmission::default()
+    }
+}
+
+/// A token bucket for requests, one for tokens, or both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawRateLimit {
+    /// Name of the class that it limits; default all requests together.
+    pub class: Option<String>,
+    /// Requests per second.
+    pub requests_per_second: Option<f64>,
+    /// Requests that may come at once; default those of a second.
+    pub burst: Option<f64>,
+    /// Tokens per second: prompt and max_tokens of each request, taken when it comes.
+    pub tokens_per_second: Option<f64>,
+    /// Tokens that may come at once; default those of a second.
+    pub token_burst: Option<f64>,
+}
+
+/// Requests that are sent again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawRetries {
+    /// Most times that one request is sent again.
+    pub max_retries: Option<Count>,
+    /// Wait before the first time; each further one waits twice as long. Default 100 ms.
+    pub backoff: Option<Duration>,
+    /// After the replica that it was on failed; default true.
+    pub on_failure: Option<bool>,
+    /// After a server's 503, or while no replica is up; default true.
+    pub on_refusal: Option<bool>,
+}
+
+/// Replicas that are alike: a server's tables, of which those given here replace the scenario's own key by key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawPool {
+    /// What results call it.
+    pub name: Option<String>,
+    /// Engine instances; default 1.
+    pub replicas: Option<Count>,
+    /// What its replicas do of a request; default both.
+    pub role: Option<RawRole>,
+    /// GPU id, or the path of a hardware profile.
+    pub gpu: Option<String>,
+    /// Calibration of the step time: the name of a shipped one, or a path.
+    pub calibration: Option<String>,
+    /// GPUs that share every layer of one replica.
+    pub tensor_parallel_size: Option<Count>,
+    /// Stages that a replica's layers are split into.
+    pub pipeline_parallel_size: Option<Count>,
+    /// Who gets a request of this pool's.
+    pub router: Option<RawRouter>,
+    /// It gets prompts of at least so many tokens; default any.
+    pub min_prompt_tokens: Option<Count>,
+    /// It gets prompts of at most so many tokens; default any.
+    pub max_prompt_tokens: Option<Count>,
+    /// Replicas that come and go with the load of this pool.
+    pub autoscale: Option<RawAutoscale>,
+    /// What is served.
+    pub model: RawModel,
+    /// Which engine serves, and how vLLM is configured.
+    pub engine: RawEngine,
+    /// How SGLang is configured.
+    pub sglang: RawSglang,
+}
+
+/// What a replica does of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RawRole {
+    /// Prompt and answer.
+    Both,
+    /// Prompts only.
+    Prefill,
+    /// Answers only.
+    Decode,
 }
 
 /// Who gets a request.

@@ -25,7 +25,10 @@ pub use arrivals::{
     RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
 };
 pub use batching::{RawBatching, RawCbScheduler, RawPreemptionMode};
-pub use cluster::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
+pub use cluster::{
+    RawAdmission, RawAutoscale, RawCluster, RawPool, RawRateLimit, RawReplicaChange, RawReplicaEvent,
+    RawRetries, RawRole, RawRouter, RawSignal,
+};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
@@ -33,7 +36,7 @@ pub use lengths::{
 pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
 pub use sglang::{RawQueuePolicy, RawSglang};
-pub use workload::{RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
+pub use workload::{RawClass, RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RawArrivals, RawLengths, RawPrefix};
+use super::{RawArrivals, RawGoodput, RawLengths, RawPrefix};
 use crate::config::scalar::{Count, Duration};
 
 /// What arrives, how long it is, what it shares, who sends it and for how long.
@@ -30,6 +30,27 @@ pub struct RawWorkload {
     pub client: RawClient,
     /// Outputs that end before `output_len` by an end-of-sequence token; default none does (`ignore_eos`).
     pub endings: Option<RawEndings>,
+    /// Kinds of requests, each a share of them with lengths, a model and a promise of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<RawClass>,
+}
+
+/// A kind of requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawClass {
+    /// What results call it.
+    pub name: Option<String>,
+    /// Its share of the requests, or its rate: shares are relative to their sum.
+    pub share: Option<f64>,
+    /// How long its prompts and outputs are; default those of the workload.
+    pub lengths: Option<RawLengths>,
+    /// Smaller is served first by an engine that schedules by priority; default 0.
+    pub priority: Option<i64>,
+    /// The model that it asks for, as a pool names it; needed where pools serve several.
+    pub model: Option<String>,
+    /// Limits that a good request of this class meets all of; default those of [slo.goodput].
+    pub goodput: RawGoodput,
 }
 
 /// How the client behaves.

@@ -361,7 +361,7 @@ mod tests {
 
     fn resolved(engine: &str) -> (ScheduledConfig, Resolved) {
         let run = resolve(document(engine), &NoFiles).unwrap_or_else(|problems| panic!("{problems:?}"));
-        match run.scenario.engine.clone() {
+        match run.scenario.first_pool().engine.clone() {
             EngineSpec::Scheduled(config) => (config, run),
             other => panic!("{} is not of these engines", other.profile()),
         }

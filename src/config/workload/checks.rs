@@ -185,8 +185,15 @@ pub(in crate::config) fn check_context(
     spec: &WorkloadSpec,
     (context_key, context): (&str, u32),
     model_len: Option<u32>,
+    (class, most_prompt): (Option<usize>, u32),
 ) {
     let (prompt, output, key) = longest(spec);
+    let prompt = prompt.min(u64::from(most_prompt));
+    let key = match class {
+        None => key.to_string(),
+        Some(index) => key.replacen("workload.", &format!("workload.classes.{index}."), 1),
+    };
+    let key = key.as_str();
     let context = u64::from(context);
     let name = context_key.rsplit('.').next().unwrap_or(context_key);
     if prompt >= context {

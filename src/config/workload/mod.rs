@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod checks;
+mod classes;
 mod lengths;
 mod replay;
 mod sizes;
@@ -15,7 +16,7 @@ use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Lengths, WorkloadSpec};
 
 pub(super) use checks::{check_closed_clock, check_context};
-pub(super) use sizes::{mean_rate, typical_context};
+pub(super) use sizes::{by_class, mean_rate, typical_context};
 
 /// How long a run lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +62,10 @@ pub(super) fn resolve(
     };
     let duration = duration.or_else(|| arrivals::one_pass(judge, raw, &arrivals));
     let is_replay = matches!(arrivals, Arrivals::Replay { .. });
+    let unread = Lengths::Fixed {
+        input_len: 1,
+        output_len: 1,
+    };
     let lengths = match (&raw.lengths, is_replay) {
         (Some(_), true) => {
             judge.wrong_help(
@@ -73,10 +78,9 @@ pub(super) fn resolve(
         }
         (Some(lengths), false) => lengths::lengths(judge, lengths, files)?,
         // Not read for a replay; any valid value does.
-        (None, true) => Lengths::Fixed {
-            input_len: 1,
-            output_len: 1,
-        },
+        (None, true) => unread,
+        // Every class has its own, or was reported.
+        (None, false) if !raw.classes.is_empty() => unread,
         (None, false) => {
             judge.missing(
                 "no lengths are given: how long are prompts and outputs?",
@@ -98,7 +102,9 @@ pub(super) fn resolve(
         num_prompts,
         duration,
         endings,
+        classes: classes::classes(judge, raw, files),
     };
+    classes::check(judge, raw, &spec);
     let length = run_length(judge, raw, &spec);
     if judge.problems.len() == before {
         checks::check_combinations(judge, &spec);

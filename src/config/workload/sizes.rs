@@ -93,9 +93,45 @@ pub(super) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
     (input + shared, output, key)
 }
 
-/// The context that a sequence has on average over its decode steps, for kernels that depend on it.
+/// The workload of each class by itself, with its number; the whole workload where there are none.
+pub(in crate::config) fn by_class(spec: &WorkloadSpec) -> Vec<(Option<usize>, WorkloadSpec)> {
+    if spec.classes.is_empty() {
+        return vec![(None, spec.clone())];
+    }
+    let classes = spec.classes.iter().enumerate();
+    let alone = classes.map(|(index, class)| {
+        let alone = WorkloadSpec {
+            lengths: class.lengths.clone(),
+            classes: Vec::new(),
+            ..spec.clone()
+        };
+        (Some(index), alone)
+    });
+    alone.collect()
+}
+
+/// The context that a sequence has on average over its decode steps, for kernels that depend on it; of the classes that
+/// `is_served` picks, by their shares.
 #[must_use]
-pub(in crate::config) fn typical_context(spec: &WorkloadSpec) -> u32 {
+pub(in crate::config) fn typical_context(spec: &WorkloadSpec, is_served: impl Fn(usize) -> bool) -> u32 {
+    let (mut sum, mut shares) = (0.0, 0.0);
+    for (class, alone) in by_class(spec) {
+        let share = match class {
+            None => 1.0,
+            Some(index) if is_served(index) => spec.classes[index].share,
+            Some(_) => continue,
+        };
+        sum += share * f64::from(context_of(&alone));
+        shares += share;
+    }
+    if shares > 0.0 {
+        (sum / shares).round() as u32
+    } else {
+        1
+    }
+}
+
+fn context_of(spec: &WorkloadSpec) -> u32 {
     let mean = |values: &mut dyn Iterator<Item = u32>| {
         let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| {
             (sum + f64::from(value), count + 1)

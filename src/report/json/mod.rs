@@ -5,6 +5,7 @@
 //! figures are 0, as its own are. Leaves out: keys that need a server's counters (speculation) or audio.
 
 mod knee;
+mod parts;
 mod plimsoll;
 mod tiers;
 mod value;

@@ -1,9 +1,9 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
-use super::super::views::{ResultMeta, trust_word, verdict_word};
-use super::tiers;
+use super::super::views::{ResultMeta, ScalingMeta, trust_word, verdict_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
+use super::{parts, tiers};
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{LittleCheck, Occupancy, ReplicaSummary, Summary};
@@ -49,6 +49,20 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(told) = &result.tiers {
         object.put("kv_tiers", tiers::object(told, &PERCENTILES));
     }
+    if !result.by_class.is_empty() {
+        object.put("classes", parts::classes(result, meta));
+    }
+    if !meta.pools.is_empty() {
+        object.put("pools", parts::pools(result, meta));
+    }
+    if !meta.gate.is_empty() {
+        let reasons = meta.gate.iter();
+        let reasons = reasons.map(|(reason, number)| (reason.as_str(), (*number).into()));
+        object.put("requests_by_fate", named(reasons));
+    }
+    if let Some(scaling) = &meta.scaling {
+        object.put("scaling", scaled(scaling));
+    }
     object.put("utilisation", utilisation(meta));
     object.put(
         "trust",
@@ -72,6 +86,18 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         ),
     );
     object.put("scenario", scenario(meta));
+    object
+}
+
+/// Replicas that came and went.
+fn scaled(scaling: &ScalingMeta) -> Object {
+    let mut object = Object::default();
+    object.put("replica_hours", scaling.replica_hours);
+    object.put("gpu_hours", scaling.gpu_hours);
+    object.put("usd", scaling.usd);
+    object.put("replicas_mean", scaling.replicas_mean);
+    object.put("started", scaling.started);
+    object.put("drained", scaling.drained);
     object
 }
 
@@ -140,6 +166,7 @@ fn scenario(meta: &ResultMeta) -> Object {
     object.put("gpu", meta.gpu.as_str());
     object.put("gpus_per_replica", meta.gpus_per_replica);
     object.put("replicas", meta.replicas);
+    object.put("router", meta.router.clone());
     object.put("engine", meta.engine.as_str());
     object.put("calibration", meta.calibration.clone());
     object.put("seed", meta.seed);

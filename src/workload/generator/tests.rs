@@ -26,6 +26,7 @@ pub(crate) fn spec(arrivals: Arrivals) -> WorkloadSpec {
         num_prompts: Some(1000),
         duration: None,
         endings: None,
+        classes: Vec::new(),
     }
 }
 
@@ -535,7 +536,7 @@ prop_compose! {
         ],
     ) -> WorkloadSpec {
         let client = Client { max_concurrency, rescale_arrivals, timeout, priorities };
-        WorkloadSpec { arrivals, lengths, prefix, client, num_prompts: Some(num_prompts), duration, endings }
+        WorkloadSpec { arrivals, lengths, prefix, client, num_prompts: Some(num_prompts), duration, endings, classes: Vec::new() }
     }
 }
 

@@ -143,6 +143,7 @@ impl FittedWorkload {
             num_prompts: None,
             duration: None,
             endings: None,
+            classes: Vec::new(),
         }
     }
 

@@ -336,6 +336,7 @@ impl<'a> Rows<'a> {
                     prompt,
                     output_segment: SegmentId(OUTPUT_SEGMENTS | index as u64),
                     session: None,
+                    class: 0,
                     ignore_eos: true,
                     deadline: None,
                 }

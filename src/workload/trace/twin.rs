@@ -99,6 +99,7 @@ pub(super) fn requests(
         }),
         output_segment: SegmentId(OUTPUT_SEGMENTS | index),
         session: None,
+        class: 0,
         ignore_eos: true,
         deadline: None,
     };

@@ -1,0 +1,110 @@
+//! Classes of requests: each a share of the traffic with lengths, a priority, a model and a promise of its own.
+
+use super::super::document::Document;
+use super::super::files::Files;
+use super::super::judge::Judge;
+use super::super::raw::{RawClass, RawWorkload};
+use super::super::slo;
+use super::lengths;
+use crate::workload::{Arrivals, Class, Prefix, WorkloadSpec};
+
+/// Resolves the classes; those that have a problem are left out, which was reported.
+pub(super) fn classes(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -> Vec<Class> {
+    let mut classes = Vec::new();
+    for (index, class) in raw.classes.iter().enumerate() {
+        classes.extend(resolve(judge, raw, index, class, files));
+    }
+    classes
+}
+
+fn resolve(
+    judge: &mut Judge,
+    all: &RawWorkload,
+    index: usize,
+    raw: &RawClass,
+    files: &dyn Files,
+) -> Option<Class> {
+    let key = |name: &str| format!("workload.classes.{index}.{name}");
+    let Some(name) = raw.name.clone().filter(|name| !name.is_empty()) else {
+        let help = "write name = \"chat\" in it";
+        judge.wrong_help(
+            &format!("workload.classes.{index}"),
+            "has no name",
+            "a class",
+            help,
+        );
+        return None;
+    };
+    let mut before = all.classes[..index].iter();
+    if before.any(|other| other.name.as_ref() == Some(&name)) {
+        judge.wrong(&key("name"), "is taken", "another class has it, too");
+    }
+    let Some(share) = raw.share else {
+        let help = "write share = 0.5, or its requests per second: shares are relative to their sum";
+        judge.wrong_help(&format!("workload.classes.{index}"), "has no share", name, help);
+        return None;
+    };
+    judge.given(&key("share"), share);
+    judge.number(&key("share"), share, |share| share > 0.0, "must be above 0");
+    let lengths = own_lengths(judge, index, &name, files)?;
+    Some(Class {
+        name,
+        share,
+        lengths,
+        priority: raw.priority.unwrap_or(0),
+        model: raw.model.clone(),
+        promise: slo::promise(judge, &raw.goodput, &key("goodput")),
+    })
+}
+
+/// The lengths of a class are judged as those of a workload are: its own, or else the workload's.
+fn own_lengths(
+    judge: &mut Judge,
+    index: usize,
+    name: &str,
+    files: &dyn Files,
+) -> Option<crate::workload::Lengths> {
+    let document: Document = judge.document.of_class(index);
+    let (mut own, raw) = Judge::new(document);
+    // What has no right shape was found in the scenario, which holds the same tables.
+    own.problems.clear();
+    let root = format!("workload.classes.{index}");
+    let Some(raw) = &raw.workload.lengths else {
+        let help = "give [workload.classes.lengths.fixed] below it, or [workload.lengths] for all classes";
+        judge.wrong_help(&root, "has no lengths", format!("class {name}"), help);
+        return None;
+    };
+    let lengths = lengths::lengths(&mut own, raw, files);
+    judge.hear(&mut own, &root, &format!("class {name}"), |key| {
+        key.replacen("workload.", &format!("{root}."), 1)
+    });
+    lengths
+}
+
+/// Classes go with requests that stand alone and have no other say on their lengths or priority.
+pub(super) fn check(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) {
+    if spec.classes.is_empty() {
+        return;
+    }
+    let mut refuse = |why: &str, help: &str| {
+        judge.wrong_help("workload.classes", "cannot be told apart here", why, help);
+    };
+    if matches!(spec.arrivals, Arrivals::Replay { .. }) {
+        refuse(
+            "a trace brings its own requests",
+            "leave the classes or the trace out",
+        );
+    }
+    if matches!(spec.prefix, Prefix::Sessions { .. } | Prefix::Reuse(_)) {
+        refuse(
+            "conversations and reused prompts are of one kind",
+            "leave [workload.prefix] out",
+        );
+    }
+    if raw.client.priorities.is_some() {
+        refuse(
+            "client.priorities draws priorities, too",
+            "write a priority in each class",
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! What became of each class of requests, and what each pool is and answered, over the whole run.
+
+use super::super::views::{PoolMeta, ResultMeta};
+use super::distribution_ms;
+use super::value::{Object, Value};
+use crate::analysis::RunResult;
+use crate::metrics::PartSummary;
+
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+
+/// One object a class, in the order of the scenario.
+pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
+    let parts = meta.classes.iter().zip(&result.by_class);
+    let object = |(name, part): (&String, &PartSummary)| {
+        let mut object = Object::default();
+        object.put("name", name.as_str());
+        figures(&mut object, part, result);
+        object.into()
+    };
+    parts.map(object).collect()
+}
+
+/// One object a pool, in the order of the scenario.
+pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
+    let mut first = 0;
+    let object = |(index, pool): (usize, &PoolMeta)| {
+        let mut object = Object::default();
+        object.put("name", pool.name.as_str());
+        object.put("replicas", pool.replicas);
+        object.put("gpus_per_replica", pool.gpus_per_replica);
+        object.put("gpu", pool.gpu.as_str());
+        object.put("model_id", pool.model_id.as_str());
+        object.put("engine", pool.engine.as_str());
+        object.put("calibration", pool.calibration.as_str());
+        let last = first + pool.replicas as usize;
+        if let Some(replicas) = result.by_replica.get(first..last) {
+            object.put("busy", super::super::text_parts::busy(replicas, result));
+        }
+        first = last;
+        if let Some(part) = result.by_pool.get(index) {
+            figures(&mut object, part, result);
+        }
+        object.into()
+    };
+    meta.pools.iter().enumerate().map(object).collect()
+}
+
+fn figures(object: &mut Object, part: &PartSummary, result: &RunResult) {
+    for (key, number) in [
+        ("sent", part.sent),
+        ("completed", part.completed),
+        ("rejected", part.rejected),
+        ("timed_out", part.timed_out),
+        ("failed", part.failed),
+        ("input_tokens", part.input_tokens),
+        ("output_tokens", part.output_tokens),
+    ] {
+        object.put(key, number);
+    }
+    let seconds = result.whole.duration_s;
+    let per_second = |number: u64| {
+        if seconds > 0.0 {
+            number as f64 / seconds
+        } else {
+            0.0
+        }
+    };
+    object.put("request_throughput", per_second(part.completed));
+    let good = result.whole.good.map(|_| per_second(part.good));
+    object.put("request_goodput", good);
+    object.put("output_throughput", per_second(part.output_tokens));
+    for (name, of) in [
+        ("ttft", &part.ttft),
+        ("tpot", &part.tpot),
+        ("e2el", &part.e2el),
+        ("queue_time", &part.queue_time),
+    ] {
+        distribution_ms(object, name, of, &PERCENTILES, None);
+    }
+}

@@ -1,0 +1,76 @@
+//! What became of each class of requests, and what each pool answered: one row each, over the whole run.
+
+use super::figures::{count, percent, significant, time};
+use super::tables::{Column, table};
+use super::views::ResultMeta;
+use crate::analysis::RunResult;
+use crate::metrics::{Distribution, PartSummary, ReplicaSummary};
+
+/// The tables; empty where a scenario has neither classes nor several pools.
+pub(super) fn parts(result: &RunResult, meta: &ResultMeta) -> String {
+    let mut text = String::new();
+    if !result.by_class.is_empty() {
+        let names = meta.classes.iter().map(String::as_str);
+        let rows: Vec<_> = names
+            .zip(&result.by_class)
+            .map(|(name, part)| row(name, part, result))
+            .collect();
+        text += &table(&columns("class", "sent"), &rows);
+    }
+    if !result.by_pool.is_empty() {
+        let mut columns = columns("pool", "ended");
+        columns.push(Column::right("busy"));
+        let mut first = 0;
+        let mut rows = Vec::new();
+        for (pool, part) in meta.pools.iter().zip(&result.by_pool) {
+            let last = first + pool.replicas as usize;
+            let busy = busy(result.by_replica.get(first..last).unwrap_or_default(), result);
+            first = last;
+            let mut row = row(&pool.name, part, result);
+            row.push(percent(busy));
+            rows.push(row);
+        }
+        text += &table(&columns, &rows);
+    }
+    text
+}
+
+fn columns(of: &str, requests: &str) -> Vec<Column> {
+    let mut columns = vec![Column::left(of)];
+    let heads = [
+        requests, "lost", "tok/s", "TTFT p50", "p95", "p99", "TPOT p50", "p95", "p99", "good",
+    ];
+    columns.extend(heads.map(Column::right));
+    columns
+}
+
+fn row(name: &str, part: &PartSummary, result: &RunResult) -> Vec<String> {
+    let seconds = result.whole.duration_s.max(f64::MIN_POSITIVE);
+    let lost = part.ended_requests() - part.completed;
+    let mut row = vec![
+        name.to_owned(),
+        count(part.sent),
+        if lost > 0 { count(lost) } else { "–".into() },
+        significant(part.output_tokens as f64 / seconds),
+    ];
+    let quantile = |of: &Distribution, p: f64| of.quantile_s(p).map_or("–".into(), time);
+    for of in [&part.ttft, &part.tpot] {
+        row.extend([0.5, 0.95, 0.99].map(|p| quantile(of, p)));
+    }
+    row.push(match (result.whole.good, part.ended_requests()) {
+        (None, _) | (_, 0) => "–".into(),
+        (Some(_), ended) => percent(part.good as f64 / ended as f64),
+    });
+    row
+}
+
+/// Share of the time in which a step ran, on average over a pool's replicas.
+pub(super) fn busy(replicas: &[ReplicaSummary], result: &RunResult) -> f64 {
+    let span_s = result.whole.duration_s * replicas.len() as f64;
+    let busy_s: f64 = replicas.iter().map(|replica| replica.busy_s).sum();
+    if span_s > 0.0 {
+        (busy_s / span_s).min(1.0)
+    } else {
+        0.0
+    }
+}

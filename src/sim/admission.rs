@@ -1,0 +1,414 @@
+//! What stands before the routers: limits of rates, a limit of requests in flight with a queue, and sending again.
+//!
+//! A rate limit is a token bucket: it holds at most `burst`, fills at `per_second`, and a request that finds too
+//! little in it is refused (429). It is kept as the instant at which the bucket would be full again (the generic
+//! cell rate algorithm, ITU-T I.371), in integer picoseconds, so no float orders anything. A request pays its prompt
+//! and `max_tokens`, which is all that is known when it comes. It pays every limit that holds for it, or none.
+//!
+//! Left out: waiting for a rate limit to fill (gateways refuse), and fair sharing between tenants in the queue, which
+//! is first in, first out.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rustc_hash::FxHashMap;
+
+use super::{Completion, Outcome};
+use crate::ids::RequestId;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// What stands before the routers; nothing does by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Admission {
+    /// Limits of rates; a request must pass all that hold for it.
+    pub rates: Vec<RateLimit>,
+    /// Most requests behind this point at once.
+    pub max_in_flight: Option<u32>,
+    /// Requests that may wait for a place there; beyond it they are refused (503).
+    pub max_queue: u32,
+    /// How long one waits at most; then it is refused (503).
+    pub queue_timeout: Option<Picos>,
+    /// Sending again.
+    pub retries: Option<Retries>,
+}
+
+impl Admission {
+    /// Whether nothing stands before the routers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Admission::default()
+    }
+}
+
+/// A limit on what arrives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateLimit {
+    /// Of which class; `None` is all requests together.
+    pub class: Option<u32>,
+    /// Requests.
+    pub requests: Option<Bucket>,
+    /// Tokens: prompt plus `max_tokens` of each request.
+    pub tokens: Option<Bucket>,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// What it is filled with.
+    pub per_second: f64,
+    /// What it holds at most.
+    pub burst: f64,
+}
+
+/// Who sends a request again, how often and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Most times that one request is sent again.
+    pub most: u32,
+    /// Wait before the first; each further one waits twice as long.
+    pub backoff: Picos,
+    /// After its replica failed.
+    pub on_failure: bool,
+    /// After a server's 503, or where no replica is up.
+    pub on_refusal: bool,
+}
+
+/// A bucket at work: O(1) a request.
+#[derive(Clone, Debug)]
+struct Level {
+    /// Time in which one unit flows in.
+    per_unit: u64,
+    /// Time in which an empty bucket becomes full.
+    capacity: u64,
+    /// When it will be full.
+    full_at: u64,
+}
+
+impl Level {
+    fn new(bucket: Bucket) -> Level {
+        let per_unit = Picos::from_seconds(1.0 / bucket.per_second).0;
+        Level {
+            per_unit,
+            capacity: Picos::from_seconds(bucket.burst / bucket.per_second).0,
+            full_at: 0,
+        }
+    }
+
+    /// When it will be full if `units` are taken at `now`; `None` if it does not hold so many.
+    fn after(&self, now: Picos, units: u64) -> Option<u64> {
+        let full_at = self.full_at.max(now.0);
+        let after = full_at.checked_add(units.checked_mul(self.per_unit)?)?;
+        (after - now.0 <= self.capacity).then_some(after)
+    }
+}
+
+/// What becomes of a request that comes to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It goes on.
+    Pass,
+    /// It waits for a place.
+    Wait,
+    /// A rate limit refuses it: 429.
+    RateLimited,
+    /// Everything is full: 503.
+    Full,
+}
+
+/// The gate at work.
+pub(super) struct Gate {
+    spec: Admission,
+    levels: Vec<(Option<u32>, Option<Level>, Option<Level>)>,
+    in_flight: u32,
+    /// Who waits for a place, and since when. Those who gave up are still in it.
+    queue: VecDeque<(Picos, RequestId)>,
+    /// Who will be sent again, and when. Those who gave up are still in it.
+    again: BinaryHeap<Reverse<(Picos, RequestId)>>,
+    /// Requests that are before the routers.
+    held: FxHashMap<RequestId, Request>,
+    waiting: u32,
+    /// What is known of requests behind the gate, where they may come back.
+    lives: FxHashMap<RequestId, Life>,
+}
+
+/// A request's story up to the server that it is on.
+#[derive(Clone, Debug)]
+struct Life {
+    /// As it is sent to a server.
+    request: Request,
+    /// When the client sent it first.
+    arrival: Picos,
+    times_sent_again: u32,
+    first_scheduled: Option<Picos>,
+    waited: Picos,
+    preemptions: u32,
+}
+
+impl Gate {
+    pub(super) fn new(spec: Admission) -> Gate {
+        let level = |bucket: Option<Bucket>| bucket.map(Level::new);
+        let levels = spec.rates.iter();
+        let levels = levels.map(|limit| (limit.class, level(limit.requests), level(limit.tokens)));
+        Gate {
+            levels: levels.collect(),
+            spec,
+            in_flight: 0,
+            queue: VecDeque::new(),
+            again: BinaryHeap::new(),
+            held: FxHashMap::default(),
+            waiting: 0,
+            lives: FxHashMap::default(),
+        }
+    }
+
+    /// Judges a request that has just come.
+    pub(super) fn enter(&mut self, now: Picos, request: &Request) -> Entry {
+        if !self.pays(now, request) {
+            return Entry::RateLimited;
+        }
+        if self.has_place() && self.waiting == 0 {
+            return Entry::Pass;
+        }
+        if self.waiting < self.spec.max_queue {
+            Entry::Wait
+        } else {
+            Entry::Full
+        }
+    }
+
+    fn pays(&mut self, now: Picos, request: &Request) -> bool {
+        let tokens = u64::from(request.prompt_tokens) + u64::from(request.max_tokens);
+        let holds = |class: Option<u32>| class.is_none_or(|class| class == request.class);
+        let is_payable = self.levels.iter().all(|(class, requests, sizes)| {
+            let can = |level: &Option<Level>, units| {
+                level
+                    .as_ref()
+                    .is_none_or(|level| level.after(now, units).is_some())
+            };
+            !holds(*class) || (can(requests, 1) && can(sizes, tokens))
+        });
+        if is_payable {
+            for (class, requests, sizes) in &mut self.levels {
+                if holds(*class) {
+                    for (level, units) in [(requests, 1), (sizes, tokens)] {
+                        if let Some(level) = level {
+                            level.full_at = level.after(now, units).expect("it was payable above");
+                        }
+                    }
+                }
+            }
+        }
+        is_payable
+    }
+
+    fn has_place(&self) -> bool {
+        self.spec.max_in_flight.is_none_or(|most| self.in_flight < most)
+    }
+
+    /// A request waits for a place.
+    pub(super) fn wait(&mut self, now: Picos, request: Request) {
+        self.queue.push_back((now, request.id));
+        self.held.insert(request.id, request);
+        self.waiting += 1;
+    }
+
+    /// A request goes on to the routers, and takes a place.
+    pub(super) fn passes(&mut self, request: &Request) {
+        self.in_flight += 1;
+        if self.spec.retries.is_some() {
+            self.lives.insert(
+                request.id,
+                Life {
+                    request: request.clone(),
+                    arrival: request.arrival,
+                    times_sent_again: 0,
+                    first_scheduled: None,
+                    waited: Picos::ZERO,
+                    preemptions: 0,
+                },
+            );
+        }
+    }
+
+    /// A request that had passed has left for good.
+    pub(super) fn left(&mut self, id: RequestId) {
+        self.in_flight -= 1;
+        self.lives.remove(&id);
+    }
+
+    /// Who goes on from the queue now; `None` if nobody waits, or there is no place.
+    pub(super) fn next_in(&mut self) -> Option<Request> {
+        if !self.has_place() {
+            return None;
+        }
+        while let Some((_, id)) = self.queue.pop_front() {
+            if let Some(request) = self.held.remove(&id) {
+                self.waiting -= 1;
+                return Some(request);
+            }
+        }
+        None
+    }
+
+    /// Whether [`Gate::next_in`] has somebody.
+    pub(super) fn has_next(&self) -> bool {
+        self.waiting > 0 && self.has_place()
+    }
+
+    /// When somebody has waited long enough; perhaps for one who gave up before.
+    pub(super) fn next_timeout(&self) -> Option<Picos> {
+        let &(since, _) = self.queue.front()?;
+        since.checked_add(self.spec.queue_timeout?)
+    }
+
+    /// Who has waited long enough.
+    pub(super) fn timed_out(&mut self) -> Option<Request> {
+        let (_, id) = self.queue.pop_front()?;
+        let request = self.held.remove(&id)?;
+        self.waiting -= 1;
+        Some(request)
+    }
+
+    /// When somebody is sent again; perhaps one who gave up before.
+    pub(super) fn next_again(&self) -> Option<Picos> {
+        self.again.peek().map(|&Reverse((at, _))| at)
+    }
+
+    /// Who is sent again.
+    pub(super) fn sent_again(&mut self) -> Option<Request> {
+        let Reverse((_, id)) = self.again.pop()?;
+        self.held.remove(&id)
+    }
+
+    /// The client gives up a request that is before the routers; `None` if it is behind them. The other part says
+    /// whether it had passed the gate before.
+    pub(super) fn gives_up(&mut self, id: RequestId) -> Option<(Request, bool)> {
+        let request = self.held.remove(&id)?;
+        let has_passed = self.lives.contains_key(&id);
+        if !has_passed {
+            self.waiting -= 1;
+        }
+        Some((request, has_passed))
+    }
+
+    /// Plans to send a request again that a server refused at `now`; the request back if it is not.
+    pub(super) fn refused(&mut self, now: Picos, request: Request) -> Option<Request> {
+        match self.plan(now, request.id, |retries| retries.on_refusal) {
+            true => {
+                self.held.insert(request.id, request);
+                None
+            }
+            false => Some(request),
+        }
+    }
+
+    /// Plans to send a request again whose replica failed; `false` if it is not.
+    pub(super) fn failed(&mut self, completion: &Completion) -> bool {
+        let is_failure = completion.outcome == Outcome::Failed;
+        if !is_failure || !self.plan(completion.end, completion.id, |retries| retries.on_failure) {
+            return false;
+        }
+        let life = self.lives.get_mut(&completion.id).expect("it was planned above");
+        life.add(completion);
+        // To the next server it comes when the last one failed: its wait there is a wait of its own.
+        life.request.arrival = completion.end;
+        self.held.insert(completion.id, life.request.clone());
+        true
+    }
+
+    /// When the client of a request that is sent again gives up.
+    pub(super) fn deadline(&self, completion: &Completion) -> Option<Picos> {
+        self.lives.get(&completion.id)?.request.deadline
+    }
+
+    fn plan(&mut self, now: Picos, id: RequestId, applies: impl Fn(&Retries) -> bool) -> bool {
+        let Some(retries) = self.spec.retries.filter(applies) else {
+            return false;
+        };
+        let life = self.lives.get_mut(&id).expect("whoever passed has a life");
+        if life.times_sent_again >= retries.most {
+            return false;
+        }
+        let doublings = life.times_sent_again.min(32);
+        let wait = retries.backoff.0.checked_mul(1 << doublings);
+        let Some(at) = wait.and_then(|wait| now.checked_add(Picos(wait))) else {
+            return false;
+        };
+        life.times_sent_again += 1;
+        self.again.push(Reverse((at, id)));
+        true
+    }
+
+    /// The whole story of a request, of which a server knows the last part.
+    pub(super) fn whole_story(&self, completion: &mut Completion) {
+        let Some(life) = self.lives.get(&completion.id) else {
+            return;
+        };
+        if life.arrival == life.request.arrival {
+            return;
+        }
+        let mut whole = life.clone();
+        whole.add(completion);
+        completion.arrival = life.arrival;
+        completion.first_scheduled = whole.first_scheduled.unwrap_or(life.arrival);
+        completion.waiting_time = whole.waited;
+        completion.preemptions = whole.preemptions;
+    }
+}
+
+impl Life {
+    /// Adds what a server tells of its part.
+    fn add(&mut self, part: &Completion) {
+        let has_run = part.first_scheduled > part.arrival || part.first_token.is_some();
+        if has_run && self.first_scheduled.is_none() {
+            self.first_scheduled = Some(part.first_scheduled);
+        }
+        // A server does not count the wait that an end cuts short; where it is the only one, it is the whole part.
+        self.waited += if has_run {
+            part.waiting_time
+        } else {
+            part.end.saturating_sub(part.arrival)
+        };
+        self.preemptions += part.preemptions;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The bucket against its arithmetic: what has flowed in since it was last full, less what was taken.
+        #[test]
+        fn a_bucket_is_its_arithmetic(
+            per_second in 1u64..50, burst in 1u64..20, takes in prop::collection::vec((0u64..2_000, 1u64..5), 1..60),
+        ) {
+            let mut level = Level::new(Bucket { per_second: per_second as f64, burst: burst as f64 });
+            // In units of a thousandth of a millisecond's worth: an integer for every rate and instant.
+            let (scale, full) = (1000, burst * 1000);
+            let (mut held, mut before, mut now) = (full, 0, 0);
+            for (gap_ms, units) in takes {
+                now += gap_ms;
+                held = (held + (now - before) * per_second).min(full);
+                before = now;
+                // An interval that is no whole number of picoseconds rounds by less than this.
+                let is_close = held.abs_diff(units * scale) == 0;
+                let taken = level.after(Picos(now * 1_000_000_000), units);
+                if let Some(after) = taken {
+                    level.full_at = after;
+                }
+                if is_close {
+                    // At the border both answers are right by less than a picosecond a unit: follow it.
+                    if taken.is_some() { held -= units * scale; }
+                    continue;
+                }
+                prop_assert_eq!(taken.is_some(), held >= units * scale);
+                if taken.is_some() {
+                    held -= units * scale;
+                }
+            }
+        }
+    }
+}

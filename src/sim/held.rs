@@ -1,0 +1,172 @@
+//! The loop's part in what stands before the routers: who waits there, who is sent again, who is refused.
+//!
+//! A request that passed the gate keeps its place until it leaves for good, while it waits to be sent again, too. Its
+//! client's clock and its deadline run on.
+
+use std::cmp::Reverse;
+
+use super::admission::{Admission, Entry, Gate};
+use super::simulation::{Event, Simulation, refused};
+use super::{Completion, Fact, Observer, Outcome};
+use crate::engine::Refusal;
+use crate::units::Picos;
+use crate::workload::{Request, Traffic};
+
+impl<T: Traffic> Simulation<T> {
+    /// Puts limits and retries before the routers.
+    #[must_use]
+    pub fn admitting(mut self, admission: &Admission) -> Simulation<T> {
+        self.gate = (!admission.is_empty()).then(|| Box::new(Gate::new(admission.clone())));
+        self
+    }
+
+    /// The gate's next event.
+    pub(super) fn next_at_gate(&self) -> Option<(Picos, Event)> {
+        let gate = self.gate.as_ref()?;
+        let entry = gate.has_next().then_some((self.now, Event::Entry));
+        let late = |at: Picos| at.max(self.now);
+        let again = gate.next_again().map(|at| (late(at), Event::SentAgain));
+        let timeout = gate.next_timeout().map(|at| (late(at), Event::QueueTimeout));
+        [entry, again, timeout].into_iter().flatten().min()
+    }
+
+    /// A request that the client has just sent meets the gate.
+    pub(super) fn meet_gate<O: Observer>(&mut self, request: Request, observer: &mut O) {
+        let Some(gate) = &mut self.gate else {
+            return self.dispatch(request, observer);
+        };
+        match gate.enter(self.now, &request) {
+            Entry::Pass => {
+                gate.passes(&request);
+                self.dispatch(request, observer);
+            }
+            Entry::Wait => {
+                if let Some(deadline) = request.deadline {
+                    self.deadlines.push(Reverse((deadline, request.id, None)));
+                }
+                gate.wait(self.now, request);
+            }
+            Entry::RateLimited => {
+                self.counts.rate_limited += 1;
+                self.turn_away(&request, observer);
+            }
+            Entry::Full => {
+                self.counts.gate_full += 1;
+                self.turn_away(&request, observer);
+            }
+        }
+    }
+
+    /// The first in the queue finds a place.
+    pub(super) fn enter_next<O: Observer>(&mut self, observer: &mut O) {
+        if let Some(gate) = &mut self.gate
+            && let Some(request) = gate.next_in()
+        {
+            gate.passes(&request);
+            self.dispatch(request, observer);
+        }
+    }
+
+    /// The first in the queue has waited long enough.
+    pub(super) fn end_wait<O: Observer>(&mut self, observer: &mut O) {
+        if let Some(gate) = &mut self.gate
+            && let Some(request) = gate.timed_out()
+        {
+            self.counts.gate_timeout += 1;
+            self.turn_away(&request, observer);
+        }
+    }
+
+    /// A request is sent again.
+    pub(super) fn send_again<O: Observer>(&mut self, observer: &mut O) {
+        if let Some(gate) = &mut self.gate
+            && let Some(request) = gate.sent_again()
+        {
+            self.counts.sent_again += 1;
+            self.dispatch(request, observer);
+        }
+    }
+
+    /// A server or the routers refuse a request: it is sent again later, or turned away.
+    pub(super) fn refuse<O: Observer>(&mut self, refusal: Refusal, request: Request, observer: &mut O) {
+        let may_change = matches!(refusal, Refusal::QueueFull | Refusal::NoReplica);
+        let request = match &mut self.gate {
+            Some(gate) if may_change => {
+                let (id, deadline) = (request.id, request.deadline);
+                match gate.refused(self.now, request) {
+                    Some(request) => request,
+                    None => {
+                        if let Some(deadline) = deadline {
+                            self.deadlines.push(Reverse((deadline, id, None)));
+                        }
+                        return;
+                    }
+                }
+            }
+            _ => request,
+        };
+        match refusal {
+            Refusal::QueueFull => self.counts.queue_full += 1,
+            Refusal::NoReplica => self.counts.no_replica += 1,
+            Refusal::PromptTooLong => self.counts.prompt_too_long += 1,
+            Refusal::PromptAboveBudget | Refusal::NeverFits => self.counts.never_fit += 1,
+        }
+        let id = request.id;
+        let mut completion = refused(&request, self.now, Outcome::Rejected);
+        if let Some(gate) = &mut self.gate {
+            gate.whole_story(&mut completion);
+            gate.left(id);
+        }
+        self.tell_refused(&request, &completion, observer);
+    }
+
+    /// The gate refuses a request that it never let pass.
+    fn turn_away<O: Observer>(&mut self, request: &Request, observer: &mut O) {
+        let completion = refused(request, self.now, Outcome::Rejected);
+        self.tell_refused(request, &completion, observer);
+    }
+
+    fn tell_refused<O: Observer>(&mut self, request: &Request, completion: &Completion, observer: &mut O) {
+        self.cluster.tell(self.now, observer);
+        let now = self.now;
+        observer.observe(&Fact::Rejected { now, request });
+        self.end(completion, observer);
+    }
+
+    /// Whether a request whose replica failed is sent again; then it has not left.
+    pub(super) fn is_sent_again<O: Observer>(&mut self, completion: &Completion, observer: &mut O) -> bool {
+        let Some(gate) = &mut self.gate else {
+            return false;
+        };
+        if !gate.failed(completion) {
+            return false;
+        }
+        self.cluster.answered(completion);
+        observer.observe(&Fact::Returned(completion));
+        if let Some(deadline) = gate.deadline(completion) {
+            self.deadlines.push(Reverse((deadline, completion.id, None)));
+        }
+        true
+    }
+
+    /// Puts the parts of a story together that were told by several servers, and gives its place back.
+    pub(super) fn leave_gate(&mut self, completion: &mut Completion) {
+        if let Some(gate) = &mut self.gate {
+            gate.whole_story(completion);
+            gate.left(completion.id);
+        }
+    }
+
+    /// The client gives up a request that is before the routers, if it still is.
+    pub(super) fn give_up<O: Observer>(&mut self, id: crate::ids::RequestId, observer: &mut O) {
+        let Some(gate) = &mut self.gate else { return };
+        let Some((request, has_passed)) = gate.gives_up(id) else {
+            return;
+        };
+        let mut completion = refused(&request, self.now, Outcome::TimedOut);
+        if has_passed {
+            self.leave_gate(&mut completion);
+        }
+        self.end(&completion, observer);
+    }
+}
