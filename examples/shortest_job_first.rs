@@ -71,13 +71,15 @@ impl Observer for Latencies {
 pub fn latency(shortest_first: bool) -> (f64, f64) {
     let document = Document::parse("example.toml", SCENARIO).expect("it is TOML");
     let resolved = resolve(document, &NoFiles).unwrap_or_else(|problems| panic!("{problems:?}"));
-    let (scenario, blocks) = (&resolved.scenario, resolved.scenario.engine.num_gpu_blocks());
+    let scenario = &resolved.scenario;
+    let server = scenario.first_pool();
+    let blocks = server.engine.num_gpu_blocks();
     let engine = ScheduledConfig::own("seats", blocks, 8192, move || Seats {
         seats: 16,
         shortest_first,
     });
     let traffic = Generator::new(&scenario.workload, scenario.seed);
-    let mut simulation = Simulation::new(engine, (scenario.cost)(), scenario.frontend, traffic);
+    let mut simulation = Simulation::new(engine, (server.cost)(), server.frontend, traffic);
     let mut latencies = Latencies::default();
     simulation.advance(Until::DRAINED, &mut latencies);
     let Latencies(mut all) = latencies;

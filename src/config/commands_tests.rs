@@ -654,7 +654,10 @@ fn keys_of_a_scenario_for_the_other_engine_say_what_replaces_them() {
         "{spelt}"
     );
     let again = resolve(Document::parse("again.toml", &spelt).unwrap(), &FILES).unwrap();
-    assert_eq!(again.scenario.first_pool().engine, replaced.scenario.first_pool().engine);
+    assert_eq!(
+        again.scenario.first_pool().engine,
+        replaced.scenario.first_pool().engine
+    );
 }
 
 #[test]
