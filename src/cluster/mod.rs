@@ -5,10 +5,12 @@
 //! not replicas times events. One replica alone, always up, needs no router and takes a path without any of this.
 
 mod fleet;
+mod links;
 pub mod router;
 mod spec;
 mod wakes;
 
+pub use links::{LinkRate, LinkTally};
 pub use spec::{Change, ChangeKind, ClusterSpec, Outages};
 
 pub(crate) use fleet::{Cluster, Ticket};
