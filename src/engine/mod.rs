@@ -17,6 +17,7 @@ mod replica;
 mod schedule;
 mod sequence;
 pub mod sglang;
+mod signal;
 mod step;
 mod telling;
 mod waiting;
@@ -29,6 +30,7 @@ pub use step::ScheduleRecord;
 pub(crate) use any::Engine;
 pub(crate) use replica::Replica;
 pub(crate) use sequence::Handle;
+pub(crate) use signal::{Signal, Told};
 pub use wake::State;
 pub(crate) use wake::Wake;
 

@@ -10,6 +10,7 @@ mod adder;
 mod batch;
 mod config;
 mod decode;
+mod disaggregated;
 mod leap;
 mod memory;
 mod policy;
@@ -21,6 +22,7 @@ mod sequence;
 mod wake;
 
 pub use batch::{BatchMode, SglangRecord};
+pub use disaggregated::DecodeOptions;
 pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
 
 pub(crate) use replica::SglangReplica;
