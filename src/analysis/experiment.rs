@@ -3,8 +3,8 @@
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
-use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use crate::sim::{Counts, Pause, Scenario, Simulation, Until};
+use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
+use crate::sim::{Counts, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::Generator;
 
@@ -42,18 +42,20 @@ const STRIDE: u64 = 1 << 16;
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
     let traffic = Generator::new(&scenario.workload, scenario.seed);
-    let cluster = &scenario.cluster;
-    let costs = (0..cluster.replicas).map(|_| (scenario.cost)()).collect();
-    let (engine, frontend) = (&scenario.engine, scenario.frontend);
-    let mut simulation = Simulation::of_cluster(engine, costs, cluster, scenario.seed, frontend, traffic);
+    let servers = servers(scenario);
+    let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
+    let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic);
     if let Some(law) = scenario.jitter {
         simulation = simulation.disturbed(law, scenario.seed);
     }
+    let rooms = simulation.total_blocks().zip(block_sizes);
+    let room = |(kv_blocks, block_size)| Room {
+        kv_blocks,
+        block_size,
+    };
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
-            replicas: cluster.replicas,
-            kv_blocks: simulation.total_blocks(),
-            block_size: scenario.engine.block_size(),
+            rooms: rooms.map(room).collect(),
         },
         slo: experiment.slo,
         records: experiment.records,
@@ -71,6 +73,19 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
         is_livelocked: end == End::Livelocked,
         clock_ended: simulation.traffic().clock_exhausted(),
     }
+}
+
+/// The replicas of all pools, numbered through.
+fn servers(scenario: &Scenario) -> Vec<Server> {
+    let server = |pool: &Pool| Server {
+        engine: pool.engine.clone(),
+        cost: (pool.cost)(),
+        frontend: pool.frontend,
+    };
+    let pools = scenario.pools.iter();
+    pools
+        .flat_map(|pool| (0..pool.replicas).map(move |_| server(pool)))
+        .collect()
 }
 
 /// Why a run came to its end.

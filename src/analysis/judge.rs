@@ -291,11 +291,7 @@ mod tests {
     use crate::units::Picos;
 
     fn recorder() -> Recorder {
-        let fleet = Fleet {
-            replicas: 1,
-            kv_blocks: 100,
-            block_size: 16,
-        };
+        let fleet = Fleet::alike(1, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(8.0)),
             ..SloLimits::default()

@@ -9,13 +9,13 @@
 use rayon::prelude::*;
 
 use crate::analysis::{Experiment, Precision, simulate};
-use crate::config::Resolved;
+use crate::config::{Resolved, Server};
 use crate::cost::StepCost;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::RooflineCost;
 use crate::cost::uncertainty::Component;
 use crate::metrics::{Records, SloLimits, Summary};
-use crate::sim::{Frontend, Scenario};
+use crate::sim::{Frontend, Pool, Scenario};
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,22 +105,17 @@ pub fn knee_interval(
     knee: f64,
     meets: &(dyn Fn(&Scenario, f64) -> bool + Sync),
 ) -> FigureInterval {
-    let sigmas = resolved
-        .parameters
-        .sigmas(&resolved.device, &resolved.model, &resolved.placement);
+    let sigmas = sigmas(resolved);
     let moved = |&(component, sigma): &(Component, f64)| {
         let at = |factor: f64| {
-            let calibration = resolved.parameters.scaled(component, factor);
-            let scenario = under(resolved, calibration);
+            let scenario = under(resolved, Some((component, factor)));
             highest(knee, |rate| meets(&scenario, rate))
         };
         (component, ends(sigma).map(at))
     };
     let moved: Vec<(Component, [f64; 2])> = sigmas.par_iter().map(moved).collect();
     // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty.
-    let here = highest(knee, |rate| {
-        meets(&under(resolved, resolved.parameters.clone()), rate)
-    });
+    let here = highest(knee, |rate| meets(&under(resolved, None), rate));
     let moved: Vec<(Component, [f64; 2])> = moved
         .into_iter()
         .map(|(component, rates)| (component, rates.map(|rate| (rate / here).ln())))
@@ -156,15 +151,13 @@ const SPAN: f64 = 16.0;
 /// The model interval of a run: two short simulations for each component of its step, and one as predicted.
 #[must_use]
 pub fn model_interval(resolved: &Resolved) -> ModelInterval {
-    let sigmas = resolved
-        .parameters
-        .sigmas(&resolved.device, &resolved.model, &resolved.placement);
-    let cases: Vec<Calibration> = std::iter::once(resolved.parameters.clone())
-        .chain(sigmas.iter().flat_map(|&(component, sigma)| {
-            ends(sigma).map(|factor| resolved.parameters.scaled(component, factor))
-        }))
+    let sigmas = sigmas(resolved);
+    let ends = |&(component, sigma): &(Component, f64)| ends(sigma).map(|factor| Some((component, factor)));
+    let cases: Vec<Option<(Component, f64)>> = std::iter::once(None)
+        .chain(sigmas.iter().flat_map(ends))
         .collect();
-    let simulated: Vec<[f64; FIGURES.len()]> = cases.par_iter().map(|one| simulated(resolved, one)).collect();
+    let simulated: Vec<[f64; FIGURES.len()]> =
+        cases.par_iter().map(|one| simulated(resolved, *one)).collect();
     let (predicted, moved) = simulated
         .split_first()
         .expect("the run as predicted is the first case");
@@ -185,31 +178,58 @@ pub fn model_interval(resolved: &Resolved) -> ModelInterval {
     }
 }
 
-/// The scenario of a run under another calibration: its steps and its front end.
-fn under(resolved: &Resolved, calibration: Calibration) -> Scenario {
-    let parts = (
-        resolved.device.clone(),
-        resolved.model.clone(),
-        calibration,
-        resolved.placement.clone(),
-    );
+/// The components of every pool's steps; where pools differ, the one that is known least.
+fn sigmas(resolved: &Resolved) -> Vec<(Component, f64)> {
+    let mut all: Vec<(Component, f64)> = Vec::new();
+    for server in &resolved.servers {
+        let sigmas = server
+            .calibration
+            .sigmas(&server.device, &server.model, &server.placement);
+        for (component, sigma) in sigmas {
+            match all.iter_mut().find(|(known, _)| *known == component) {
+                Some((_, largest)) => *largest = largest.max(sigma),
+                None => all.push((component, sigma)),
+            }
+        }
+    }
+    all
+}
+
+/// The scenario of a run with one component of every pool slower, or faster: its steps and its front ends.
+fn under(resolved: &Resolved, moved: Option<(Component, f64)>) -> Scenario {
     let mut scenario = resolved.scenario.clone();
+    for (pool, server) in scenario.pools.iter_mut().zip(&resolved.servers) {
+        let calibration = match moved {
+            Some((component, factor)) => server.calibration.scaled(component, factor),
+            None => server.calibration.clone(),
+        };
+        recalibrate(pool, server, calibration);
+    }
+    scenario
+}
+
+fn recalibrate(pool: &mut Pool, server: &Server, calibration: Calibration) {
+    let parts = (
+        server.device.clone(),
+        server.model.clone(),
+        calibration,
+        server.placement.clone(),
+    );
     if let Some(host) = parts.2.host.get(&parts.3.engine) {
-        scenario.frontend = Frontend {
-            servers: scenario.frontend.servers,
+        pool.frontend = Frontend {
+            servers: pool.frontend.servers,
             ..Frontend::of(host)
         };
     }
-    scenario.cost = std::sync::Arc::new(move || {
+    pool.cost = std::sync::Arc::new(move || {
         let (device, model, calibration, placement) = &parts;
         let cost = RooflineCost::new(device, model, calibration, placement);
         Box::new(cost.expect("a scaled calibration has the blocks of its original")) as Box<dyn StepCost>
     });
-    scenario
 }
 
-fn simulated(resolved: &Resolved, calibration: &Calibration) -> [f64; FIGURES.len()] {
-    let mut scenario = under(resolved, calibration.clone());
+fn simulated(resolved: &Resolved, moved: Option<(Component, f64)>) -> [f64; FIGURES.len()] {
+    let mut scenario = under(resolved, moved);
     scenario.workload.num_prompts = Some(
         scenario
             .workload
@@ -312,7 +332,7 @@ mod tests {
     fn the_knees_interval_is_what_its_steps_are_uncertain_by() {
         let resolved = resolved(2.0);
         let step_s = |scenario: &Scenario| {
-            let mut cost = (scenario.cost)();
+            let mut cost = (scenario.first_pool().cost)();
             cost.decode(32).at(32 * 232, 232).seconds()
         };
         let here = step_s(&resolved.scenario);
@@ -323,10 +343,7 @@ mod tests {
             .sigmas(&resolved.device, &resolved.model, &resolved.placement)
             .iter()
             .map(|(component, sigma)| {
-                let slow = under(
-                    &resolved,
-                    resolved.parameters.scaled(*component, (Z_90 * sigma).exp()),
-                );
+                let slow = under(&resolved, Some((*component, (Z_90 * sigma).exp())));
                 (step_s(&slow) / here).ln().powi(2)
             })
             .sum();

@@ -112,16 +112,17 @@ impl Run {
             placement.clone(),
         );
         let mut scenario = self.resolved.scenario.clone();
-        scenario.cost = std::sync::Arc::new(move || {
+        let pool = scenario.first_pool_mut();
+        pool.cost = std::sync::Arc::new(move || {
             let (device, model, calibration, placement) = &parts;
             let cost = RooflineCost::new(device, model, calibration, placement);
             Box::new(cost.expect("it was built from the same parts before")) as Box<dyn StepCost>
         });
         if self.is_offline {
-            scenario.frontend = Frontend::default();
+            pool.frontend = Frontend::default();
         } else if let Some(host) = calibration.host.get(&placement.engine) {
-            scenario.frontend = Frontend {
-                servers: scenario.frontend.servers,
+            pool.frontend = Frontend {
+                servers: pool.frontend.servers,
                 ..Frontend::of(host)
             };
         }

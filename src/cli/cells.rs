@@ -31,8 +31,14 @@ pub(super) fn describe(planned: &[Planned], width: usize) -> Option<String> {
             .iter()
             .filter_map(|key| Some(format!("{key} = {}", keys.get(*key)?)))
             .collect();
-        let blocks = cell.resolved.scenario.engine.num_gpu_blocks();
-        parts.push(format!("{} KV blocks", grouped(u64::from(blocks))));
+        for pool in &cell.resolved.scenario.pools {
+            let blocks = grouped(u64::from(pool.engine.num_gpu_blocks()));
+            let of = match pool.name.as_str() {
+                "" => String::new(),
+                name => format!(" in {name}"),
+            };
+            parts.push(format!("{blocks} KV blocks{of}"));
+        }
         text += &wrapped(&parts, width);
     }
     Some(text)

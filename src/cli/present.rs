@@ -6,7 +6,7 @@ use crate::config::{Metric, Resolved, RunLength, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
-use crate::report::{Limit, Promise, RampUp, ResultMeta, Utilisation, counted};
+use crate::report::{Limit, PoolMeta, Promise, RampUp, ResultMeta, Utilisation, counted};
 use crate::units::Seconds;
 use crate::workload::Arrivals;
 
@@ -92,6 +92,14 @@ pub(super) fn promises(slo: &Slo) -> Vec<Promise> {
 
 /// `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
 pub(super) fn subject(resolved: &Resolved) -> String {
+    if resolved.servers.len() > 1 {
+        let pools = resolved.scenario.pools.iter();
+        let pools = pools.map(|pool| {
+            let gpus = pool.replicas * pool.gpus;
+            format!("{} ({gpus} × {})", pool.name, pool.device)
+        });
+        return pools.collect::<Vec<_>>().join(" and ");
+    }
     let model = resolved
         .model
         .name
@@ -128,11 +136,12 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         date: super::clock::now(),
         backend: "vllm".to_owned(),
         label: resolved.report.label.clone(),
-        model_id: resolved.model.name.clone(),
+        model_id: models(resolved),
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
-        engine: resolved.scenario.engine.profile().to_owned(),
+        pools: pools(resolved),
+        engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
@@ -168,6 +177,33 @@ pub(super) fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     }
 }
 
+/// The model that is served, or all of them.
+fn models(resolved: &Resolved) -> String {
+    let mut models: Vec<&str> = Vec::new();
+    for server in &resolved.servers {
+        if !models.contains(&server.model.name.as_str()) {
+            models.push(&server.model.name);
+        }
+    }
+    models.join(" + ")
+}
+
+/// The pools that the scenario names.
+fn pools(resolved: &Resolved) -> Vec<PoolMeta> {
+    let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
+    let named = pools.filter(|(pool, _)| !pool.name.is_empty());
+    let pool = named.map(|(pool, server)| PoolMeta {
+        name: pool.name.clone(),
+        replicas: pool.replicas,
+        gpus_per_replica: pool.gpus,
+        gpu: pool.device.clone(),
+        model_id: pool.model.clone(),
+        engine: pool.engine.profile().to_owned(),
+        calibration: server.calibration.name.clone(),
+    });
+    pool.collect()
+}
+
 /// Values that nobody gave, as `key = value (source)`.
 pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
     resolved
@@ -192,7 +228,7 @@ pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
         sampled_rows: 2,
     };
     let mut parts: Vec<(String, Trust)> = Vec::new();
-    for part in (resolved.scenario.cost)().breakdown(&load).parts {
+    for part in (resolved.scenario.first_pool().cost)().breakdown(&load).parts {
         let name = component(&part.operator);
         match parts.iter_mut().find(|(known, _)| known == name) {
             Some((_, worst)) => *worst = (*worst).max(part.trust),
@@ -227,10 +263,10 @@ fn sums(work: &WorkCounters) -> WorkSums {
     }
 }
 
-/// Work done against what the device offers while steps run; `None` where no step ran.
+/// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
 fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     let work = &summary.work;
-    if work.steps == 0 || work.busy_s <= 0.0 {
+    if resolved.servers.len() > 1 || work.steps == 0 || work.busy_s <= 0.0 {
         return None;
     }
     let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
@@ -250,7 +286,7 @@ fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressure> {
     let summary = result.quotable()?;
     let used = utilisation(resolved, summary)?;
-    let engine = &resolved.scenario.engine;
+    let engine = &resolved.scenario.first_pool().engine;
     let limits = EngineLimits {
         replicas: resolved.scenario.cluster.replicas,
         max_num_seqs: engine.max_num_seqs(),
@@ -268,7 +304,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
 
 /// Share of the sampled steps' time that the host adds.
 fn host_share(resolved: &Resolved, result: &RunResult) -> f64 {
-    let cost = (resolved.scenario.cost)();
+    let cost = (resolved.scenario.first_pool().cost)();
     let (mut host, mut all) = (0.0, 0.0);
     for (load, seconds, count) in &result.sampled_steps {
         let Breakdown { parts } = cost.breakdown(load);

@@ -123,7 +123,7 @@ fn execute(
     let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
     drop(progress);
     terminal.notes(&remarks(&outcome));
-    let caveat = streaming(&resolved.scenario.frontend, &outcome.result.whole);
+    let caveat = streaming(&resolved.scenario.first_pool().frontend, &outcome.result.whole);
     terminal.notes(caveat.as_slice());
     let result = &outcome.result;
     let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
@@ -246,21 +246,29 @@ pub(super) fn save(
 fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture)> {
     let subject = present::subject(resolved);
     let summary = result.steady.as_ref().unwrap_or(&result.whole);
-    let cost = (resolved.scenario.cost)();
+    let mut pictures = vec![
+        ("latency", chart::latency_distribution(summary, &subject)),
+        ("timeline", chart::timeline(result, &subject)),
+        ("little", chart::little(result, &subject)),
+    ];
+    // The steps of unlike servers have no roofline in common.
+    if resolved.servers.len() == 1 {
+        pictures.push(("roofline", roofline(resolved, result, subject)));
+    }
+    pictures
+}
+
+fn roofline(resolved: &Resolved, result: &RunResult, subject: String) -> Picture {
+    let cost = (resolved.scenario.first_pool().cost)();
     let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
     let view = RooflineView {
-        subject: subject.clone(),
+        subject,
         peak_flops_per_s: rates.peak.0,
         format: number_format(resolved),
         memory_bytes_per_s: rates.bandwidth.0,
         steps: chart::roofline_steps(&result.sampled_steps, cost.as_ref()),
     };
-    vec![
-        ("latency", chart::latency_distribution(summary, &subject)),
-        ("timeline", chart::timeline(result, &subject)),
-        ("little", chart::little(result, &subject)),
-        ("roofline", chart::roofline(&view)),
-    ]
+    chart::roofline(&view)
 }
 
 /// The number format that the linear layers multiply in.

@@ -23,33 +23,41 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
         chunks: Vec::new(),
         sampled_rows: batch,
     };
-    let budget = resolved.scenario.engine.prompt_tokens_per_step();
+    let budget = resolved.scenario.first_pool().engine.prompt_tokens_per_step();
     let prefill = StepLoad {
         chunks: vec![Chunk {
             computed: 0,
-            new: budget.min(resolved.scenario.engine.max_model_len()),
+            new: budget.min(resolved.scenario.first_pool().engine.max_model_len()),
         }],
         sampled_rows: 1,
         ..StepLoad::default()
     };
+    if resolved.servers.len() > 1 {
+        let why = "of the first pool, with the averages of all:";
+        return format!("\n{why}{}", sections(resolved, batch, context, &decode, &prefill));
+    }
+    sections(resolved, batch, context, &decode, &prefill)
+}
+
+fn sections(resolved: &Resolved, batch: u32, context: u32, decode: &StepLoad, prefill: &StepLoad) -> String {
     let mut text = section(
         resolved,
         &format!(
             "a decode step of {} at context {context}",
             counted(u64::from(batch), "sequence")
         ),
-        &decode,
+        decode,
     );
     text += &section(
         resolved,
         &format!("a prefill step of {}", counted(prefill.tokens(), "token")),
-        &prefill,
+        prefill,
     );
     text
 }
 
 fn section(resolved: &Resolved, title: &str, load: &StepLoad) -> String {
-    let breakdown = (resolved.scenario.cost)().breakdown(load);
+    let breakdown = (resolved.scenario.first_pool().cost)().breakdown(load);
     let total: f64 = breakdown.parts.iter().map(|part| part.seconds).sum();
     let mut text = format!("\nwhere the time goes in {title}: {}\n", time(total));
     for part in breakdown.parts.iter().filter(|part| part.seconds > 0.0) {

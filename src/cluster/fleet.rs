@@ -1,4 +1,4 @@
-//! The replicas of a run and their router, as one thing that requests are sent to.
+//! The replicas of a run and their routers, as one thing that requests are sent to.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use rand_distr::{Distribution, Exp};
 use rustc_hash::FxHashMap;
 
 use super::router::{Load, Router, View};
-use super::spec::{ChangeKind, ClusterSpec, Outages};
+use super::spec::{ChangeKind, ClusterSpec, Group, Outages};
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::sglang::SglangRecord;
@@ -38,16 +38,25 @@ pub(crate) struct Cluster {
 
 /// What several engines need.
 struct Routing {
-    router: Box<dyn Router>,
-    loads: Vec<Load>,
+    lanes: Vec<Lane>,
+    /// The lane of each replica, and its index there.
+    places: Vec<(usize, usize)>,
     wakes: Wakes,
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
     sent: FxHashMap<RequestId, (usize, u64)>,
     /// What will happen to replicas.
     changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind)>>,
     outages: Option<(Outages, ChaCha8Rng)>,
-    next_report: Option<Picos>,
     first_tokens: Vec<RequestId>,
+}
+
+/// A router and the replicas that it knows.
+struct Lane {
+    router: Box<dyn Router>,
+    members: Vec<usize>,
+    /// One for each member.
+    loads: Vec<Load>,
+    next_report: Option<Picos>,
 }
 
 /// Hears first tokens on their way to the observer.
@@ -75,19 +84,14 @@ impl Cluster {
     }
 
     /// The engines of `spec`, all of them up at first but those whose first change is to come up.
-    pub(crate) fn new(engines: Vec<Engine>, spec: &ClusterSpec, block_size: u32, seed: u64) -> Cluster {
+    pub(crate) fn new(engines: Vec<Engine>, spec: &ClusterSpec, block_sizes: &[u32], seed: u64) -> Cluster {
         assert!(
             engines.len() == spec.replicas as usize && !engines.is_empty(),
             "a cluster has the engines it says"
         );
         let is_simple = engines.len() == 1 && spec.changes.is_empty() && spec.outages.is_none();
-        let routing = (!is_simple).then(|| Routing::new(spec, block_size, seed));
+        let routing = (!is_simple).then(|| Routing::new(spec, block_sizes, seed));
         Cluster { engines, routing }
-    }
-
-    /// How many replicas, up or not.
-    pub(crate) fn replicas(&self) -> usize {
-        self.engines.len()
     }
 
     /// Who gets a request that is sent at `now`; `None` if no replica is up.
@@ -205,9 +209,9 @@ impl Cluster {
         }
     }
 
-    /// Usable KV blocks of a replica.
-    pub(crate) fn total_blocks(&self) -> u32 {
-        self.engines[0].total_blocks()
+    /// Usable KV blocks of each replica.
+    pub(crate) fn total_blocks(&self) -> impl Iterator<Item = u32> {
+        self.engines.iter().map(Engine::total_blocks)
     }
 
     /// Makes the steps of every engine scatter.
@@ -246,22 +250,24 @@ fn settle<O: Observer>(engine: &mut Engine, now: Picos, observer: &mut O) {
 }
 
 impl Routing {
-    fn new(spec: &ClusterSpec, block_size: u32, seed: u64) -> Routing {
+    fn new(spec: &ClusterSpec, block_sizes: &[u32], seed: u64) -> Routing {
         let replicas = spec.replicas as usize;
-        let router = spec.policy.router(replicas, block_size, seed);
-        let mut loads = vec![Load::default(); replicas];
-        for (index, load) in loads.iter_mut().enumerate() {
-            let first = spec
-                .changes
-                .iter()
-                .find(|change| change.replica as usize == index);
-            load.is_up = first.is_none_or(|change| change.kind != ChangeKind::Up);
+        let mut places = vec![(usize::MAX, 0); replicas];
+        for (lane, group) in spec.groups.iter().enumerate() {
+            for (index, &member) in group.members.iter().enumerate() {
+                places[member as usize] = (lane, index);
+            }
         }
+        assert!(
+            places.iter().all(|&(lane, _)| lane < spec.groups.len()),
+            "every replica is in a group"
+        );
+        let lanes = spec.groups.iter().enumerate();
+        let lanes = lanes.map(|(lane, group)| Lane::new(spec, lane, group, block_sizes, seed));
         let changes = spec.changes.iter();
         let mut routing = Routing {
-            next_report: router.reports_every(),
-            router,
-            loads,
+            lanes: lanes.collect(),
+            places,
             wakes: Wakes::new(replicas),
             sent: FxHashMap::default(),
             changes: changes
@@ -293,13 +299,21 @@ impl Routing {
     }
 
     fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
+        let lane = &mut self.lanes[0];
+        let members = &lane.members;
         let view = View {
-            loads: &self.loads,
-            cached_tokens: &|index| engines[index].cached_tokens(request),
+            loads: &lane.loads,
+            cached_tokens: &|index| engines[members[index]].cached_tokens(request),
         };
-        let replica = self.router.route(request, now, &view)?;
-        assert!(self.loads[replica].is_up, "a router chooses among those up");
-        Some(replica)
+        let index = lane.router.route(request, now, &view)?;
+        assert!(lane.loads[index].is_up, "a router chooses among those up");
+        Some(members[index])
+    }
+
+    #[inline]
+    fn load(&mut self, replica: usize) -> &mut Load {
+        let (lane, index) = self.places[replica];
+        &mut self.lanes[lane].loads[index]
     }
 
     fn offer(
@@ -315,7 +329,7 @@ impl Routing {
         );
         let handle = engine.offer(entry, request)?;
         self.sent.insert(id, (replica, tokens));
-        let load = &mut self.loads[replica];
+        let load = self.load(replica);
         load.requests += 1;
         load.tokens += tokens;
         load.sent_since_report += 1;
@@ -326,9 +340,11 @@ impl Routing {
     fn answered(&mut self, completion: &Completion) {
         // A refused request was never sent.
         if let Some((replica, tokens)) = self.sent.remove(&completion.id) {
-            self.loads[replica].requests -= 1;
-            self.loads[replica].tokens -= tokens;
-            self.router.answered(replica, completion);
+            let (lane, index) = self.places[replica];
+            let lane = &mut self.lanes[lane];
+            lane.loads[index].requests -= 1;
+            lane.loads[index].tokens -= tokens;
+            lane.router.answered(index, completion);
         }
     }
 
@@ -361,7 +377,7 @@ impl Routing {
                 now = now.max(engine.run(alone_until, &mut tap, ended));
             }
             self.wakes.set(replica, engine.wake());
-            self.hear_first_tokens();
+            self.hear_first_tokens(replica);
             if !ended.is_empty() {
                 return now;
             }
@@ -369,10 +385,11 @@ impl Routing {
         now
     }
 
-    fn hear_first_tokens(&mut self) {
-        if self.router.follows_first_tokens() {
+    fn hear_first_tokens(&mut self, replica: usize) {
+        let router = &mut self.lanes[self.places[replica].0].router;
+        if router.follows_first_tokens() {
             for id in self.first_tokens.drain(..) {
-                self.router.first_token(id);
+                router.first_token(id);
             }
         }
         self.first_tokens.clear();
@@ -396,10 +413,8 @@ impl Routing {
 
     fn next_change(&self) -> Option<Picos> {
         let change = self.changes.peek().map(|&Reverse((at, ..))| at);
-        match (change, self.next_report) {
-            (Some(change), Some(report)) => Some(change.min(report)),
-            (change, report) => change.or(report),
-        }
+        let reports = self.lanes.iter().filter_map(|lane| lane.next_report);
+        reports.chain(change).min()
     }
 
     fn change<O: Observer>(
@@ -416,12 +431,12 @@ impl Routing {
             let (index, engine) = (replica as usize, &mut engines[replica as usize]);
             match what {
                 ChangeKind::Up => {
-                    self.loads[index].is_up = true;
+                    self.load(index).is_up = true;
                     self.plan_outage(now, replica, ChangeKind::Fail);
                 }
-                ChangeKind::Drain => self.loads[index].is_up = false,
+                ChangeKind::Drain => self.load(index).is_up = false,
                 ChangeKind::Fail => {
-                    self.loads[index].is_up = false;
+                    self.load(index).is_up = false;
                     settle(engine, now, observer);
                     engine.fail(now, observer, ended);
                     self.wakes.set(index, engine.wake());
@@ -429,16 +444,48 @@ impl Routing {
                 }
             }
         }
-        if self.next_report.is_some_and(|due| due <= now) {
-            for (engine, load) in engines.iter_mut().zip(&mut self.loads) {
-                settle(engine, now, observer);
-                load.reported = engine.reported_state();
-                load.sent_since_report = 0;
+        for lane in &mut self.lanes {
+            if lane.next_report.is_some_and(|due| due <= now) {
+                lane.hear_reports(engines, now, observer);
             }
-            self.next_report = self
-                .router
-                .reports_every()
-                .and_then(|every| now.checked_add(every));
         }
+    }
+}
+
+impl Lane {
+    fn new(spec: &ClusterSpec, lane: usize, group: &Group, block_sizes: &[u32], seed: u64) -> Lane {
+        let members: Vec<usize> = group.members.iter().map(|&member| member as usize).collect();
+        let sizes: Vec<u32> = members.iter().map(|&member| block_sizes[member]).collect();
+        // The first router has had the stream 0 since before there were several.
+        let entity = if lane == 0 { 0 } else { OUTAGE_STREAM + lane as u64 };
+        let router = group.policy.router(&sizes, seed, entity);
+        let load = |&member: &u32| {
+            let mut changes = spec.changes.iter();
+            let first = changes.find(|change| change.replica == member);
+            Load {
+                is_up: first.is_none_or(|change| change.kind != ChangeKind::Up),
+                ..Load::default()
+            }
+        };
+        Lane {
+            next_report: router.reports_every(),
+            router,
+            loads: group.members.iter().map(load).collect(),
+            members,
+        }
+    }
+
+    /// Every member says how full it is.
+    fn hear_reports<O: Observer>(&mut self, engines: &mut [Engine], now: Picos, observer: &mut O) {
+        for (&member, load) in self.members.iter().zip(&mut self.loads) {
+            let engine = &mut engines[member];
+            settle(engine, now, observer);
+            load.reported = engine.reported_state();
+            load.sent_since_report = 0;
+        }
+        self.next_report = self
+            .router
+            .reports_every()
+            .and_then(|every| now.checked_add(every));
     }
 }

@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 
 use slab::Slab;
 
+use crate::facts::LinkTally;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Bytes per second of a replica's link, each way.
@@ -36,21 +37,6 @@ pub(crate) struct Moved<T> {
     pub(crate) bytes: u64,
     /// When it was asked for, latency included in what follows.
     pub(crate) asked: Picos,
-}
-
-/// What one direction of one link did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkTally {
-    /// Bytes of the transfers that are over.
-    pub bytes: u64,
-    /// How many those were.
-    pub transfers: u64,
-    /// Time in which at least one transfer flowed.
-    pub busy: Picos,
-    /// Σ of the times that the transfers flowed, in picoseconds: `λW` of Little's law.
-    pub flowed: u128,
-    /// ∫ number of flowing transfers, in picoseconds, from the instants of its changes: `L`.
-    pub area: i128,
 }
 
 /// All links, and what flows through them.

@@ -4,13 +4,21 @@
 //! (`engine::Wake`) or a request is sent to it, and leaps in between, so a fleet costs what its events cost,
 //! not replicas times events. One replica alone, always up, needs no router and takes a path without any of this.
 
+mod disaggregated;
 mod fleet;
+mod frontend;
 mod links;
 pub mod router;
+mod serving;
 mod spec;
 mod wakes;
 
-pub use links::{LinkRate, LinkTally};
-pub use spec::{Change, ChangeKind, ClusterSpec, Outages};
+pub use disaggregated::{Disaggregation, Flow};
+pub use frontend::Frontend;
+pub use links::LinkRate;
+pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages};
 
-pub(crate) use fleet::{Cluster, Ticket};
+pub(crate) use disaggregated::Disaggregated;
+pub(crate) use fleet::Cluster;
+pub(crate) use frontend::Entrance;
+pub(crate) use serving::{Serving, Ticket};

@@ -1,19 +1,22 @@
 //! What a cluster is made of, beside its engines.
 
+use super::disaggregated::Disaggregation;
 use super::router::Policy;
 use crate::units::Picos;
 
 /// Replicas, who routes between them, and when they come and go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
-    /// Engine instances, all alike.
+    /// Engine instances.
     pub replicas: u32,
-    /// Who gets a request.
-    pub policy: Policy,
+    /// Who shares requests out between which of them: every replica is in one group.
+    pub groups: Vec<Group>,
     /// What happens to replicas at given times, in order of time.
     pub changes: Vec<Change>,
     /// Failures at random times.
     pub outages: Option<Outages>,
+    /// Prefill and decode on different replicas; groups are then not looked at.
+    pub disaggregation: Option<Disaggregation>,
 }
 
 impl ClusterSpec {
@@ -28,11 +31,24 @@ impl ClusterSpec {
     pub fn of(replicas: u32, policy: Policy) -> ClusterSpec {
         ClusterSpec {
             replicas,
-            policy,
+            groups: vec![Group {
+                policy,
+                members: (0..replicas).collect(),
+            }],
             changes: Vec::new(),
             outages: None,
+            disaggregation: None,
         }
     }
+}
+
+/// Replicas that serve the same requests, and the router in front of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Who gets a request.
+    pub policy: Policy,
+    /// Replicas, from 0, in ascending order.
+    pub members: Vec<u32>,
 }
 
 /// Something happens to a replica.

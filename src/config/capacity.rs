@@ -35,7 +35,16 @@ pub struct Capacity {
 /// Every problem that could be found.
 pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, Diagnostics> {
     document.remove("sweep");
+    let pools = document.get("cluster.pools").and_then(toml::Value::as_array);
+    let pools = pools.map_or(0, Vec::len);
+    if pools > 0 {
+        document = document.of_pool(0);
+    }
     let (mut judge, raw) = Judge::new(document);
+    if pools > 1 {
+        let note = format!("the first of the {pools} pools is counted: each is a server of its own");
+        judge.notes.push(note);
+    }
     let mut model = machine::model(&mut judge, &raw.model, files);
     let device = machine::device(&mut judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {

@@ -2,32 +2,85 @@
 
 use super::document::Source;
 use super::judge::Judge;
-use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
+use super::pools::PoolDraft;
+use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter, RawScenario};
 use crate::cluster::router::{CacheAware, KvEvents, Policy};
-use crate::cluster::{Change, ChangeKind, ClusterSpec, Outages};
+use crate::cluster::{Change, ChangeKind, ClusterSpec, Group, Outages};
 use crate::model::{LayerGroup, Mlp, ModelShape};
 
 /// More replicas than anybody routes between.
-const REPLICAS_MAX: u64 = 4096;
+pub(super) const REPLICAS_MAX: u64 = 4096;
 
-/// Resolves replicas, router and events.
-pub(super) fn resolve(
-    judge: &mut Judge,
-    raw: &RawCluster,
-    model: Option<&ModelShape>,
-    balancer: Policy,
-) -> ClusterSpec {
-    let (replicas, policy) = match data_parallel(judge, raw, model) {
-        Some(engines) => (engines, balancer),
-        None => replicas(judge, raw, balancer),
+/// Resolves replicas, routers and events.
+pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> ClusterSpec {
+    let groups = match &mut *pools {
+        [pool] if raw.cluster.pools.is_empty() => {
+            let balancer = pool.draft.flags.data_parallel_balancer();
+            let (replicas, policy) = match data_parallel(judge, &raw.cluster, pool.draft.model.as_ref()) {
+                Some(engines) => (engines, balancer),
+                None => replicas(judge, &raw.cluster, balancer),
+            };
+            pool.replicas = replicas;
+            vec![Group {
+                policy,
+                members: (0..replicas).collect(),
+            }]
+        }
+        pools => groups(judge, raw, pools),
     };
-    refuse_foreign_options(judge, raw, policy);
+    refuse_foreign_options(judge, &raw.cluster, &groups);
+    let replicas = pools.iter().map(|pool| pool.replicas).sum();
     ClusterSpec {
         replicas,
-        policy,
-        changes: changes(judge, &raw.events, replicas),
-        outages: outages(judge, raw),
+        groups,
+        changes: changes(judge, &raw.cluster.events, replicas),
+        outages: outages(judge, &raw.cluster),
+        disaggregation: None,
     }
+}
+
+/// Pools that serve the same requests share one router.
+fn groups(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> Vec<Group> {
+    let all: u64 = pools.iter().map(|pool| u64::from(pool.replicas)).sum();
+    if all > REPLICAS_MAX {
+        let label = format!("together they have {all}");
+        judge.wrong("cluster.pools", "must have at most 4096 replicas", label);
+    }
+    let mut groups: Vec<(Group, String, String)> = Vec::new();
+    let mut first = 0;
+    for (index, pool) in pools.iter_mut().enumerate() {
+        let policy = pool.judge(judge, raw, |judge, raw, draft| {
+            policy(judge, &raw.cluster, draft.flags.data_parallel_balancer())
+        });
+        let members = first..first + pool.replicas;
+        first = members.end;
+        let Some(model) = pool.draft.model.as_ref().map(|model| model.name.clone()) else {
+            continue;
+        };
+        match groups.first_mut() {
+            None => {
+                let group = Group {
+                    policy,
+                    members: members.collect(),
+                };
+                groups.push((group, pool.name.clone(), model));
+            }
+            Some((group, other, served)) => {
+                let key = |name: &str| format!("cluster.pools.{index}.{name}");
+                if model != *served {
+                    let label = format!("pool {other} serves {served}");
+                    let problem = "is another model than the pool's before";
+                    judge.wrong(&key("model.name"), problem, label);
+                } else if group.policy != policy {
+                    let label = format!("pool {other} serves the same requests behind another router");
+                    let help = "give both the same router, or write it under [cluster] alone";
+                    judge.wrong_help(&key("router"), "must be that of the other pool", label, help);
+                }
+                group.members.extend(members);
+            }
+        }
+    }
+    groups.into_iter().map(|(group, ..)| group).collect()
 }
 
 /// The tensor-parallel size; refuses layouts that are not modelled.
@@ -94,7 +147,23 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Poli
         }
         return (replicas, Policy::RoundRobin);
     };
-    let policy = match router {
+    (replicas, routed(judge, raw, router, balancer))
+}
+
+/// The router of a pool: its own, the scenario's, or none in particular.
+fn policy(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> Policy {
+    match raw.router {
+        Some(router) => routed(judge, raw, router, balancer),
+        None => {
+            let source = Source::Assumption("what most load balancers do".to_string());
+            judge.assume("cluster.router", "round_robin".to_string(), source);
+            Policy::RoundRobin
+        }
+    }
+}
+
+fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, balancer: Policy) -> Policy {
+    match router {
         RawRouter::RoundRobin => Policy::RoundRobin,
         RawRouter::Random => Policy::Random,
         RawRouter::LeastRequests => Policy::LeastRequests,
@@ -116,8 +185,7 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Poli
             }
             balancer
         }
-    };
-    (replicas, policy)
+    }
 }
 
 fn cache_aware(judge: &mut Judge, raw: &RawCluster) -> Policy {
@@ -168,8 +236,9 @@ fn kv_events(judge: &mut Judge, raw: &RawCluster) -> Policy {
 }
 
 /// An option of a router that is not the one in use would be ignored.
-fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, policy: Policy) {
-    let is_cache_aware = matches!(policy, Policy::CacheAware(_));
+fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups: &[Group]) {
+    let any = |is: fn(&Policy) -> bool| groups.iter().any(|group| is(&group.policy));
+    let is_cache_aware = any(|policy| matches!(policy, Policy::CacheAware(_)));
     let options = [
         (
             "cache_threshold",
@@ -193,7 +262,7 @@ fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, policy: Policy) {
             "overlap_weight",
             raw.overlap_weight.is_some(),
             "kv_events",
-            matches!(policy, Policy::KvEvents(_)),
+            any(|policy| matches!(policy, Policy::KvEvents(_))),
         ),
     ];
     for (name, is_given, owner, is_in_use) in options {

@@ -186,6 +186,7 @@ fn flags_win_over_pasted_commands_and_those_over_the_file() {
         resolve_line(&format!("matrix-a {flags}"))
             .unwrap_or_else(|problems| panic!("{problems}"))
             .scenario
+            .first_pool()
             .engine
             .vllm()
             .unwrap()
@@ -212,7 +213,13 @@ fn pasted_commands_are_understood_with_their_clients_defaults() {
     let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
     let spec = &resolved.scenario.workload;
     assert_eq!(
-        resolved.scenario.engine.vllm().unwrap().max_num_batched_tokens,
+        resolved
+            .scenario
+            .first_pool()
+            .engine
+            .vllm()
+            .unwrap()
+            .max_num_batched_tokens,
         4096
     );
     assert_eq!(
@@ -343,6 +350,7 @@ fn the_budget_of_a_step_is_what_each_version_derives() {
         resolve_line(&line)
             .unwrap()
             .scenario
+            .first_pool()
             .engine
             .vllm()
             .unwrap()
@@ -354,7 +362,15 @@ fn the_budget_of_a_step_is_what_each_version_derives() {
     let overruled = resolved(&format!(
         "{TRAFFIC} --gpu h100-sxm --model meta-llama/Llama-3.1-8B-Instruct --engine vllm@0.11 {short}"
     ));
-    assert!(overruled.scenario.engine.vllm().unwrap().enable_chunked_prefill);
+    assert!(
+        overruled
+            .scenario
+            .first_pool()
+            .engine
+            .vllm()
+            .unwrap()
+            .enable_chunked_prefill
+    );
     assert!(overruled.notes.iter().any(|note| note.contains("has no effect")));
     let few = "--max-model-len 4096 --max-num-seqs 1";
     assert_eq!(budget(&format!("--engine vllm@0.33 {few}")), 4096);
@@ -415,6 +431,7 @@ fn a_switch_may_be_followed_by_its_value() {
         !resolve_line(&line)
             .unwrap()
             .scenario
+            .first_pool()
             .engine
             .vllm()
             .unwrap()
@@ -482,7 +499,12 @@ fn two_names_for_the_model_or_a_length_are_told_apart_and_refused() {
 /// SGLang on a machine of its own, with these flags.
 fn sglang(flags: &str) -> Result<crate::engine::sglang::SglangConfig, Diagnostics> {
     let machine = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
-    match resolve_line(&format!("{machine} {flags}"))?.scenario.engine {
+    match resolve_line(&format!("{machine} {flags}"))?
+        .scenario
+        .first_pool()
+        .engine
+        .clone()
+    {
         crate::engine::EngineSpec::Sglang(config) => Ok(config),
         crate::engine::EngineSpec::Vllm(_) => panic!("SGLang was asked for"),
     }
@@ -599,7 +621,7 @@ fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
     let line = "--gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --max-model-len 8192 --max_num_seqs=4 -tp 1 -tp 2' \
                 --bench-cmd 'vllm bench serve --request-rate 2 --goodput ttft:100 --num-prompts 50 --request-rate 3 --goodput tpot:50'";
     let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!(resolved.scenario.engine.max_num_seqs(), 4);
+    assert_eq!(resolved.scenario.first_pool().engine.max_num_seqs(), 4);
     assert_eq!(resolved.placement.tensor_parallel, 2);
     assert_eq!(resolved.request_rate(), 3.0);
     assert_eq!(resolved.slo.goodput.len(), 1, "argparse keeps the last list");

@@ -122,6 +122,69 @@ impl Document {
         self.forget(key);
     }
 
+    /// The input of one pool as if it were a server's own: its tables over those of the scenario. Every value keeps its
+    /// origin, so problems point into the pool's table. A flag holds for every pool.
+    pub(super) fn of_pool(&self, index: usize) -> Document {
+        let mut own = self.clone();
+        own.remove("cluster.pools");
+        own.remove("cluster.events");
+        let root = pool_root(index);
+        let Some(pool) = self.get(&root).and_then(Value::as_table) else {
+            return own;
+        };
+        for (key, value) in pool {
+            match (key.as_str(), value) {
+                (table @ ("model" | "engine" | "sglang"), Value::Table(values)) => {
+                    for (key, value) in values {
+                        let (from, to) = (format!("{root}.{table}.{key}"), format!("{table}.{key}"));
+                        self.override_in(&mut own, (&from, &to), value);
+                    }
+                }
+                ("name" | "role", _) => {}
+                _ => {
+                    let (from, to) = (format!("{root}.{key}"), format!("cluster.{key}"));
+                    self.override_in(&mut own, (&from, &to), value);
+                }
+            }
+        }
+        own
+    }
+
+    fn override_in(&self, own: &mut Document, (from, to): (&str, &str), value: &Value) {
+        let is_by_flag = own.get(to).is_some() && matches!(own.origin(to), Some(Origin::Flag(_)));
+        if is_by_flag {
+            return;
+        }
+        let origin = self.origin(from).cloned();
+        own.put(
+            to,
+            value.clone(),
+            origin.unwrap_or(Origin::Default(String::new())),
+        );
+        let inside = format!("{from}.");
+        let below = self.origins.range(inside.clone()..);
+        let below = below.take_while(|(key, _)| key.starts_with(&inside));
+        own.origins.extend(below.map(|(key, origin)| {
+            let key = format!("{to}.{}", key.strip_prefix(&inside).unwrap_or(key));
+            (key, origin.clone())
+        }));
+    }
+
+    /// Takes over a value of another input that nobody gave here.
+    pub(super) fn adopt(&mut self, key: &str, other: &Document, their_key: &str) {
+        if let (None, Some(value), Some(origin)) =
+            (self.get(key), other.get(their_key), other.origin(their_key))
+        {
+            self.put(key, value.clone(), origin.clone());
+        }
+    }
+
+    /// Where a key of a pool's own input stands in this one; `None` if the pool has it from the scenario.
+    pub(super) fn key_in_pool(&self, index: usize, key: &str) -> Option<String> {
+        let own = pool_key(index, key);
+        self.get(&own).is_some().then_some(own)
+    }
+
     fn put(&mut self, key: &str, value: Value, origin: Origin) {
         for choice in CHOICES {
             // Choosing anew: the keys of the choice before do not apply any more.
@@ -135,8 +198,17 @@ impl Document {
         }
         let (parent, last) = key.rsplit_once('.').unwrap_or(("", key));
         let mut table = &mut self.table;
-        for part in parent.split('.').filter(|part| !part.is_empty()) {
-            let entry = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        let mut parts = parent.split('.').filter(|part| !part.is_empty()).peekable();
+        while let Some(part) = parts.next() {
+            let mut entry = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
+            // An item of a list is a table, too.
+            let index = parts.peek().and_then(|part| part.parse::<usize>().ok());
+            if let Some(index) = index
+                && entry.as_array().is_some_and(|items| index < items.len())
+            {
+                parts.next();
+                entry = &mut entry.as_array_mut().expect("it was one above")[index];
+            }
             if !entry.is_table() {
                 *entry = Value::Table(Table::new());
             }
@@ -254,6 +326,19 @@ impl Document {
             _ => key.rsplit_once('.').map_or(key, |(_, last)| last).to_string(),
         }
     }
+}
+
+fn pool_root(index: usize) -> String {
+    format!("cluster.pools.{index}")
+}
+
+/// Where a pool's table has a key of a server's input.
+pub(super) fn pool_key(index: usize, key: &str) -> String {
+    format!(
+        "{}.{}",
+        pool_root(index),
+        key.strip_prefix("cluster.").unwrap_or(key)
+    )
 }
 
 type Spans = BTreeMap<String, Range<usize>>;

@@ -22,6 +22,7 @@ mod judge;
 mod machine;
 mod overlooked;
 pub mod pasted;
+mod pools;
 pub mod profile;
 mod ranks;
 pub mod raw;
@@ -30,6 +31,7 @@ mod report;
 mod resolve;
 pub mod scalar;
 mod schema;
+mod server;
 mod serving;
 mod sglang;
 pub mod slo;
@@ -44,10 +46,13 @@ pub use judge::Provenance;
 pub use report::{Report, apply_report};
 pub use resolve::{Resolved, resolve, resolved_toml};
 pub use schema::scenario_schema;
+pub use server::Server;
 pub use slo::{Metric, PercentileLimit, Slo};
 pub use workload::RunLength;
 
 #[cfg(test)]
 mod commands_tests;
+#[cfg(test)]
+mod pools_tests;
 #[cfg(test)]
 mod tests;

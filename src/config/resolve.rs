@@ -5,13 +5,12 @@ use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{Document, Source};
 use super::files::{self, Files};
-use super::formats;
 use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
-use super::machine;
+use super::pools;
 use super::raw::RawScenario;
 use super::report::{self, Report};
-use super::serving;
+use super::server::Server;
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
 use crate::cost::Trust;
@@ -20,7 +19,7 @@ use crate::cost::roofline::Placement;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
-use crate::sim::Scenario;
+use crate::sim::{Pool, Scenario};
 use crate::workload::Prefix;
 
 /// A valid run and everything that must be said about it.
@@ -42,6 +41,8 @@ pub struct Resolved {
     pub parameters: Calibration,
     /// The worst of its parts.
     pub trust: Trust,
+    /// What each pool of the scenario runs on; the first one's parts stand above, too.
+    pub servers: Vec<Server>,
     /// What is promised.
     pub slo: Slo,
     /// How long the run lasts.
@@ -87,70 +88,64 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
     let seed = seed(&mut judge, &raw);
-    let mut model = machine::model(&mut judge, &raw.model, files);
-    let device = machine::device(&mut judge, &raw.cluster, files);
-    if let (Some(model), Some(device)) = (&mut model, &device) {
-        formats::check(&mut judge, &raw.model, model, device);
-    }
-    let tensor_parallel = cluster::tensor_parallel(&mut judge, &raw.cluster);
-    let model_len = model.as_ref().map(|model| model.max_position);
-    let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
-    let balancer = flags.data_parallel_balancer();
-    let cluster = cluster::resolve(&mut judge, &raw.cluster, model.as_ref(), balancer);
+    let mut pools = pools::draft(&mut judge, &raw, files);
+    let cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
-    if let Some((spec, _)) = &traffic
-        && !judge.is_wrong(&[flags.context_key()])
-    {
-        let context = (flags.context_key(), flags.max_model_len());
-        workload::check_context(&mut judge, spec, context, model_len);
+    if let Some((spec, _)) = &traffic {
+        for pool in &mut pools {
+            pool.judge(&mut judge, &raw, |judge, _, draft| {
+                draft.check_context(judge, spec);
+            });
+        }
     }
-    let (Some(model), Some(device), Some((spec, length))) = (model, device, traffic) else {
+    let Some((spec, length)) = traffic else {
         return Err(Diagnostics(judge.problems));
     };
     let context = workload::typical_context(&spec);
     judge.notes.extend(sessions_note(&spec.prefix));
-    let machine = machine::build(
-        &mut judge,
-        &raw,
-        &model,
-        &device,
-        tensor_parallel,
-        flags,
-        (context, seed),
-        files,
-    );
-    if let Some(machine) = &machine {
-        let shortest = (machine.cost)().decode(1).at(1, 1);
-        workload::check_closed_clock(&mut judge, &spec, shortest);
+    if !judge.problems.is_empty() {
+        // Memory formulas need valid flags.
+        return Err(Diagnostics(judge.problems));
     }
-    let (Some(machine), true) = (machine, judge.problems.is_empty()) else {
+    let built = pools
+        .into_iter()
+        .map(|pool| pool.build(&mut judge, &raw, (context, seed), files));
+    let built: Vec<Option<(Pool, Server)>> = built.collect();
+    let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
         return Err(Diagnostics(judge.problems));
     };
+    let steps = pools.iter().map(|pool| (pool.cost)().decode(1).at(1, 1));
+    if let Some(shortest) = steps.min() {
+        workload::check_closed_clock(&mut judge, &spec, shortest);
+    }
+    if !judge.problems.is_empty() {
+        return Err(Diagnostics(judge.problems));
+    }
     assumed::restore(&mut judge, &raw.assumed);
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }
     let scenario = Scenario {
-        engine: machine.engine,
+        pools,
         cluster,
-        cost: machine.cost,
-        frontend: machine.frontend,
         jitter,
         workload: spec,
         seed,
     };
+    let first = servers[0].clone();
     Ok(Resolved {
         scenario,
-        model,
-        device,
-        placement: machine.placement,
-        memory: machine.memory,
-        calibration: machine.calibration.name.clone(),
-        parameters: machine.calibration,
-        trust: machine.trust,
+        model: first.model,
+        device: first.device,
+        placement: first.placement,
+        memory: first.memory,
+        calibration: first.calibration.name.clone(),
+        parameters: first.calibration,
+        trust: first.trust,
+        servers,
         slo,
         length,
         report,
@@ -240,14 +235,20 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         env!("CARGO_PKG_VERSION")
     );
     let scenario = &resolved.scenario;
-    text += &format!(
-        "# {} on {}: {} KV blocks of {} tokens; step time by {}\n",
-        resolved.model.name,
-        resolved.device.id,
-        scenario.engine.num_gpu_blocks(),
-        scenario.engine.block_size(),
-        resolved.calibration
-    );
+    for (pool, server) in scenario.pools.iter().zip(&resolved.servers) {
+        let name = match pool.name.as_str() {
+            "" => String::new(),
+            name => format!("{name}: "),
+        };
+        text += &format!(
+            "# {name}{} on {}: {} KV blocks of {} tokens; step time by {}\n",
+            server.model.name,
+            server.device.id,
+            pool.engine.num_gpu_blocks(),
+            pool.engine.block_size(),
+            server.calibration.name
+        );
+    }
     text.push('\n');
     text += &assumed::written(resolved.assumptions());
     text += &toml::to_string(resolved.document.table())

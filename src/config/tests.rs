@@ -104,9 +104,17 @@ fn every_shipped_scenario_resolves_and_so_does_its_spelt_out_form() {
             let spelt_out = resolved_toml(&first);
             let second =
                 resolve_text(&spelt_out).unwrap_or_else(|problems| panic!("{name}: {problems}\n{spelt_out}"));
-            assert_eq!(first.scenario.engine, second.scenario.engine, "{name}");
+            assert_eq!(
+                first.scenario.first_pool().engine,
+                second.scenario.first_pool().engine,
+                "{name}"
+            );
             assert_eq!(first.scenario.workload, second.scenario.workload, "{name}");
-            assert_eq!(first.scenario.frontend, second.scenario.frontend, "{name}");
+            assert_eq!(
+                first.scenario.first_pool().frontend,
+                second.scenario.first_pool().frontend,
+                "{name}"
+            );
             assert_eq!(first.scenario.seed, second.scenario.seed, "{name}");
             assert_eq!(
                 (&first.placement, first.length),
@@ -132,9 +140,21 @@ fn an_old_engine_spelt_out_is_accepted_again() {
     let text = BASE.replace("[engine]", "[engine]\nprofile = \"vllm@0.11\"");
     let first = resolve_text(&text).unwrap();
     let second = resolve_text(&resolved_toml(&first)).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!(first.scenario.engine, second.scenario.engine);
-    assert!(!first.scenario.engine.vllm().unwrap().switches.reserve_full_isl);
-    assert_eq!(first.scenario.engine.vllm().unwrap().queue_depth, 1);
+    assert_eq!(
+        first.scenario.first_pool().engine,
+        second.scenario.first_pool().engine
+    );
+    assert!(
+        !first
+            .scenario
+            .first_pool()
+            .engine
+            .vllm()
+            .unwrap()
+            .switches
+            .reserve_full_isl
+    );
+    assert_eq!(first.scenario.first_pool().engine.vllm().unwrap().queue_depth, 1);
 }
 
 #[test]

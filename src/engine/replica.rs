@@ -145,6 +145,11 @@ impl Replica {
         self.log.take().unwrap_or_default()
     }
 
+    /// Tokens of a KV block.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.config.block_size
+    }
+
     /// Usable KV blocks.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.pool.total()
@@ -172,7 +177,7 @@ impl Replica {
     }
 
     /// Why a request cannot be taken in, if so.
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         if self
             .config
             .max_num_queued_reqs

@@ -41,6 +41,8 @@ struct Sequence {
     from: Option<usize>,
     /// From the end of a step to the client.
     delivery: Picos,
+    /// It was prefilled on another replica.
+    is_relayed: bool,
 }
 
 impl Detail {
@@ -81,6 +83,13 @@ impl Gaps {
             Fact::Gap { now, id, gap } => self.gap(id, now, gap),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
             Fact::Preempted { .. } | Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
+            Fact::Relayed(relay) => {
+                self.sequences.entry(relay.id).or_default().is_relayed = true;
+            }
+            Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Links { .. } => {}
         }
     }
 
@@ -101,7 +110,11 @@ impl Gaps {
         if let Some(sequence) = self.sequences.get_mut(&id) {
             let log = &self.replicas[sequence.replica];
             sequence.from = Some(log.entries.len());
-            sequence.delivery = now.saturating_sub(log.last_end);
+            sequence.delivery = match sequence.is_relayed {
+                // Its first token is of another replica's step.
+                true => Picos::ZERO,
+                false => now.saturating_sub(log.last_end),
+            };
         }
     }
 

@@ -3,6 +3,7 @@
 use super::LittleAudit;
 use super::by_replica::ReplicaSummary;
 use super::options::SloLimits;
+use super::relays::RelaySummary;
 use super::stretch::{Fleet, Stretch};
 use super::summary::{RequestRecord, SeriesPoint, Summary};
 use crate::cost::StepLoad;
@@ -40,6 +41,8 @@ pub struct Observation {
     pub little: LittleAudit,
     /// What each replica did, where there are several.
     pub by_replica: Vec<ReplicaSummary>,
+    /// What happened between prefill and decode, where they are on different replicas.
+    pub relays: Option<RelaySummary>,
     /// Broken conservation laws.
     pub violations: Vec<String>,
     /// State over time.

@@ -42,7 +42,7 @@ pub enum Records {
 }
 
 /// What a [`super::Recorder`] needs to know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RecorderOptions {
     /// The machines.
     pub fleet: Fleet,

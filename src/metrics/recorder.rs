@@ -18,10 +18,11 @@ use super::leap::Ends;
 use super::observation::{Observation, Sending};
 use super::options::{RecorderOptions, Records};
 use super::packed::Packed;
+use super::relays::Relays;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
-use super::stretch::{Counts, Metric, Peaks, Stretch, Tally, Work};
+use super::stretch::{Counts, Filled, Metric, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
@@ -47,6 +48,8 @@ pub struct Recorder {
     detail: Option<Detail>,
     /// Of several replicas.
     by_replica: Option<ByReplica>,
+    /// Of pools with roles.
+    relays: Option<Box<Relays>>,
 }
 
 impl Recorder {
@@ -54,7 +57,6 @@ impl Recorder {
     #[must_use]
     pub fn new(options: RecorderOptions) -> Self {
         Recorder {
-            options,
             in_flight: InFlight::default(),
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
@@ -72,7 +74,9 @@ impl Recorder {
                 Records::Requests => Some(Detail::new(false)),
                 Records::WithItls => Some(Detail::new(true)),
             },
-            by_replica: (options.fleet.replicas > 1).then(|| ByReplica::new(options.fleet.replicas)),
+            relays: None,
+            by_replica: (options.fleet.replicas() > 1).then(|| ByReplica::new(options.fleet.replicas())),
+            options,
         }
     }
 
@@ -119,7 +123,7 @@ impl Recorder {
         let mut stretches = self.batches.into_closed();
         let whole_batches = stretches.len();
         stretches.push(rest);
-        let fleet = self.options.fleet;
+        let fleet = self.options.fleet.clone();
         let inside = self.in_flight.iter().count() as u64;
         let joined = Stretch::joined(&stretches).expect("the rest is always there");
         let mut whole = joined.summary(&fleet, inside, second_peak, self.options.slo.any());
@@ -131,7 +135,12 @@ impl Recorder {
             violations.extend(broken);
             by_replica
         });
-        let kv_units = fleet.kv_units_per_replica() as f64 * f64::from(fleet.replicas);
+        let relays = self.relays.map(|relays| {
+            let (relays, broken) = relays.conclude(end.max(now));
+            violations.extend(broken);
+            relays
+        });
+        let kv_units = fleet.all_units();
         Observation {
             stretches,
             whole_batches,
@@ -142,6 +151,7 @@ impl Recorder {
             whole,
             little,
             by_replica,
+            relays,
             violations,
             series: self.series.points(end, kv_units),
             sampled_steps: self.samples.into_kept(),
@@ -216,6 +226,53 @@ impl Recorder {
         self.open.counts.preemptions += 1;
         self.shift(now, [0, 1, -1]);
         self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
+    }
+
+    /// It ran on one replica and will run on another.
+    fn handed_over(&mut self, id: RequestId, now: Picos, running_since: Picos) {
+        match self.in_flight.get_mut(id) {
+            Some(live) if live.place == Place::Running => {
+                live.place = Place::Waiting;
+                live.ran += now.saturating_sub(running_since);
+                live.since = now;
+            }
+            _ => {
+                return self
+                    .audit
+                    .note(|| format!("request {} was handed over while not running", id.0));
+            }
+        }
+        self.audit.waits += 1;
+        self.shift(now, [0, 1, -1]);
+        self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
+    }
+
+    /// What happens between prefill and decode.
+    #[cold]
+    fn between_replicas(&mut self, fact: &Fact<'_>) {
+        let relays = self.relays.get_or_insert_default();
+        match *fact {
+            Fact::HandedOver {
+                now,
+                id,
+                running_since,
+                ..
+            } => self.handed_over(id, now, running_since),
+            Fact::Transferred {
+                now,
+                from,
+                to,
+                bytes,
+                asked,
+                ..
+            } => relays.transferred((from, to), bytes, now - asked),
+            Fact::Released {
+                now, since, blocks, ..
+            } => relays.released(blocks, now - since),
+            Fact::Relayed(relay) => relays.relayed(relay),
+            Fact::Links { uses, .. } => relays.links(uses),
+            _ => {}
+        }
     }
 
     fn rejected(&mut self, id: RequestId, now: Picos) {
@@ -309,19 +366,23 @@ impl Recorder {
 
     #[inline]
     fn hold_kv(&mut self, steps: &Steps<'_>) {
-        let fleet = &self.options.fleet;
+        let room = self.options.fleet.rooms[steps.replica.0 as usize];
         let seqs = u64::from(steps.load.decode_seqs);
         let used =
-            u64::from(fleet.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(fleet.block_size) * 2;
+            u64::from(room.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(room.block_size) * 2;
         // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
-        let units = fleet.kv_units_per_replica();
+        let units = room.units();
         let later = seqs * (steps.count - 1);
         let mean = (used + later).min(units);
         let busy = steps.end.saturating_sub(steps.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);
         self.series.hold(steps.begin, steps.end, mean);
         let largest = (used + 2 * later).min(units);
-        self.open.peaks.kv_units = self.open.peaks.kv_units.max(largest);
+        let filled = Filled {
+            units: largest,
+            of: units,
+        };
+        self.open.peaks.kv = self.open.peaks.kv.fuller(filled);
     }
 
     #[inline]
@@ -359,7 +420,7 @@ impl Recorder {
             in_system,
             waiting,
             running,
-            kv_units: 0,
+            kv: Filled::default(),
         };
         self.level_at_begin = self.level;
         self.moment = [0; 3];
@@ -408,6 +469,11 @@ impl Observer for Recorder {
                 self.token(now);
             }
             Fact::Ended(completion) => self.ended(completion),
+            Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Relayed(_)
+            | Fact::Links { .. } => self.between_replicas(fact),
         }
     }
 }
@@ -443,11 +509,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn recorder(records: Records) -> Recorder {
-        let fleet = Fleet {
-            replicas: 1,
-            kv_blocks: 100,
-            block_size: 16,
-        };
+        let fleet = Fleet::alike(1, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(5.0)),
             ..SloLimits::default()

@@ -52,21 +52,57 @@ impl Metric {
     }
 }
 
-/// The machines that levels are shares of.
+/// The KV pool of one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fleet {
-    /// Replicas.
-    pub replicas: u32,
-    /// KV blocks of one replica, the null block left out.
+pub struct Room {
+    /// KV blocks, the null block left out.
     pub kv_blocks: u32,
     /// Tokens of a KV block.
     pub block_size: u32,
 }
 
-impl Fleet {
+impl Room {
     /// KV is counted in units of half a token slot, so that the mean over a leap is an integer.
-    pub(super) fn kv_units_per_replica(&self) -> u64 {
+    pub(super) fn units(self) -> u64 {
         u64::from(self.kv_blocks) * u64::from(self.block_size) * 2
+    }
+}
+
+/// The machines that levels are shares of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fleet {
+    /// One for each replica.
+    pub rooms: Vec<Room>,
+}
+
+impl Fleet {
+    /// So many replicas alike, of so many KV blocks of so many tokens each.
+    #[must_use]
+    pub fn alike(replicas: u32, kv_blocks: u32, block_size: u32) -> Fleet {
+        let room = Room {
+            kv_blocks,
+            block_size,
+        };
+        Fleet {
+            rooms: vec![room; replicas as usize],
+        }
+    }
+
+    /// How many replicas.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.rooms.len() as u32
+    }
+
+    /// KV units of an average replica: sums over replicas are divided by this and by their number.
+    fn mean_units(&self) -> f64 {
+        let all: u64 = self.rooms.iter().map(|room| room.units()).sum();
+        all as f64 / f64::from(self.replicas().max(1))
+    }
+
+    /// KV units of all replicas.
+    pub(super) fn all_units(&self) -> f64 {
+        self.mean_units() * f64::from(self.replicas())
     }
 }
 
@@ -92,7 +128,32 @@ pub(super) struct Peaks {
     pub(super) in_system: u64,
     pub(super) waiting: u64,
     pub(super) running: u64,
-    pub(super) kv_units: u64,
+    /// Of the replica that was fullest.
+    pub(super) kv: Filled,
+}
+
+/// How full one replica's KV pool was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Filled {
+    pub(super) units: u64,
+    /// Units of its whole pool.
+    pub(super) of: u64,
+}
+
+impl Filled {
+    /// The fuller one of two, by their shares.
+    #[inline]
+    pub(super) fn fuller(self, other: Filled) -> Filled {
+        let is_fuller = if self.of == other.of {
+            other.units > self.units
+        } else {
+            // Nothing seen yet has a pool of 0, and gives way to anybody.
+            self.of == 0
+                || u128::from(other.units) * u128::from(self.of)
+                    > u128::from(self.units) * u128::from(other.of)
+        };
+        if is_fuller { other } else { self }
+    }
 }
 
 /// Sums of work; see [`WorkCounters`].
@@ -258,9 +319,9 @@ impl Stretch {
 
     fn occupancy(&self, fleet: &Fleet) -> Occupancy {
         let span = self.end.saturating_sub(self.tally.begin).0.max(1) as f64;
-        let units = fleet.kv_units_per_replica().max(1) as f64;
+        let units = fleet.mean_units().max(1.0);
         let peaks = &self.tally.peaks;
-        let replicas = f64::from(fleet.replicas.max(1));
+        let replicas = f64::from(fleet.replicas().max(1));
         let level = |which: usize| self.areas[which] as f64 / span;
         Occupancy {
             in_system: level(0),
@@ -268,7 +329,7 @@ impl Stretch {
             running: level(2),
             kv_usage: (self.tally.work.kv_area as f64 / span / units / replicas).min(1.0),
             busy: (self.tally.work.busy as f64 / span / replicas).min(1.0),
-            kv_usage_max: (peaks.kv_units as f64 / units).min(1.0),
+            kv_usage_max: (peaks.kv.units as f64 / peaks.kv.of.max(1) as f64).min(1.0),
             running_max: u32::try_from(peaks.running).unwrap_or(u32::MAX),
             waiting_max: u32::try_from(peaks.waiting).unwrap_or(u32::MAX),
         }
@@ -330,7 +391,7 @@ impl Peaks {
         self.in_system = self.in_system.max(other.in_system);
         self.waiting = self.waiting.max(other.waiting);
         self.running = self.running.max(other.running);
-        self.kv_units = self.kv_units.max(other.kv_units);
+        self.kv = self.kv.fuller(other.kv);
     }
 }
 

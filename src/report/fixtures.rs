@@ -421,6 +421,7 @@ pub(super) fn meta() -> ResultMeta {
         gpu: "H100-SXM-80GB".into(),
         gpus_per_replica: 1,
         replicas: 1,
+        pools: Vec::new(),
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,

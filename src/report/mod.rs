@@ -31,7 +31,7 @@ pub use knee_view::KneeContext;
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    Interrupted, KneePoint, KneeView, Limit, Promise, Quantiles, RampUp, ResultMeta, Sizing, Style,
+    Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta, Sizing, Style,
     Utilisation, trust_mark, trust_word, verdict_word,
 };
 

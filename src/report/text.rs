@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
 use super::text_replicas;
-use super::views::{ResultMeta, Style, trust_mark, trust_word};
+use super::views::{PoolMeta, ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
@@ -283,6 +283,27 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
     }
     little(text, result);
     fact(text, "simulated", &subject(meta));
+    if !meta.pools.is_empty() {
+        let pools: Vec<String> = meta.pools.iter().map(pool).collect();
+        listed(text, "pools", &pools);
+    }
+}
+
+/// `chat: Llama-3.1-8B on 4 × A100 (2 replicas of 2), vllm@0.33, calibration a100`.
+fn pool(pool: &PoolMeta) -> String {
+    let split = match pool.gpus_per_replica {
+        1 => String::new(),
+        each => format!(" ({} of {each})", counted(u64::from(pool.replicas), "replica")),
+    };
+    format!(
+        "{}: {} on {} × {}{split}, {}, calibration {}",
+        pool.name,
+        pool.model_id,
+        pool.replicas * pool.gpus_per_replica,
+        pool.gpu,
+        pool.engine,
+        pool.calibration
+    )
 }
 
 fn requests(text: &mut String, whole: &Summary) {
@@ -378,8 +399,16 @@ fn little(text: &mut String, result: &RunResult) {
     fact(text, "L = λW", &checks.join(" · "));
 }
 
-/// What was simulated: model, machines, engine, calibration, seed.
+/// What was simulated: model, machines, engine, calibration, seed; of several pools one line each.
 fn subject(meta: &ResultMeta) -> String {
+    if !meta.pools.is_empty() {
+        let gpus = meta
+            .pools
+            .iter()
+            .map(|pool| pool.replicas * pool.gpus_per_replica);
+        let (gpus, pools) = (gpus.sum::<u32>(), meta.pools.len());
+        return format!("{gpus} GPUs in {pools} pools, seed {}", meta.seed);
+    }
     let split = if meta.gpus_per_replica > 1 {
         let replicas = super::figures::counted(u64::from(meta.replicas), "replica");
         format!(" ({replicas} of {})", meta.gpus_per_replica)

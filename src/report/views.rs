@@ -35,6 +35,8 @@ pub struct ResultMeta {
     pub gpus_per_replica: u32,
     /// Engine instances.
     pub replicas: u32,
+    /// The pools that a scenario names, in its order; what stands beside this describes the first. Empty without any.
+    pub pools: Vec<PoolMeta>,
     /// `vllm@0.33`.
     pub engine: String,
     /// Name of the calibration; `None` is datasheet ceilings alone.
@@ -75,6 +77,25 @@ pub struct ResultMeta {
     pub ignored: Vec<String>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
+}
+
+/// What a pool is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolMeta {
+    /// What the scenario calls it.
+    pub name: String,
+    /// Engine instances.
+    pub replicas: u32,
+    /// GPUs that one replica uses.
+    pub gpus_per_replica: u32,
+    /// `H100-SXM-80GB`.
+    pub gpu: String,
+    /// `meta-llama/Llama-3.1-8B-Instruct`.
+    pub model_id: String,
+    /// `vllm@0.33`.
+    pub engine: String,
+    /// Name of the calibration.
+    pub calibration: String,
 }
 
 /// `--ramp-up-strategy` and its ends.

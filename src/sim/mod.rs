@@ -1,10 +1,9 @@
 //! The clock, the loop, and the facts it tells ([`crate::facts`], named here again for those who listen).
 
-mod frontend;
 mod scenario;
 mod simulation;
 
 pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
-pub use frontend::Frontend;
-pub use scenario::{CostFactory, Scenario};
-pub use simulation::{Counts, Pause, Simulation, Until};
+pub use crate::cluster::Frontend;
+pub use scenario::{CostFactory, Pool, Role, Scenario};
+pub use simulation::{Counts, Pause, Server, Simulation, Until};

@@ -5,25 +5,74 @@ use crate::cluster::ClusterSpec;
 use crate::cost::StepCost;
 use crate::cost::jitter::JitterLaw;
 use crate::engine::EngineSpec;
+use crate::hardware::Price;
 use crate::workload::WorkloadSpec;
 
-/// One simulated experiment: machines, engine, cost and traffic. Made by `config`, the only judge of user input.
+/// One simulated experiment: machines, engines, costs and traffic. Made by `config`, the only judge of user input.
 #[derive(Clone)]
 pub struct Scenario {
-    /// The engine's resolved flags, the same for every replica.
-    pub engine: EngineSpec,
-    /// Engine instances, who routes between them, and when they come and go.
+    /// What serves, at least one pool; replicas are numbered through over them.
+    pub pools: Vec<Pool>,
+    /// Who routes between the replicas, and when they come and go.
     pub cluster: ClusterSpec,
-    /// Makes the cost model of one replica.
-    pub cost: CostFactory,
-    /// What the front end adds around the engine.
-    pub frontend: Frontend,
     /// How steps scatter around their cost; not at all as a rule.
     pub jitter: Option<JitterLaw>,
     /// The traffic.
     pub workload: WorkloadSpec,
     /// Seed of every random stream.
     pub seed: u64,
+}
+
+impl Scenario {
+    /// The first pool, which is the only one unless the scenario names several.
+    #[must_use]
+    pub fn first_pool(&self) -> &Pool {
+        self.pools.first().expect("a scenario has at least one pool")
+    }
+
+    /// The first pool, to be changed.
+    pub fn first_pool_mut(&mut self) -> &mut Pool {
+        self.pools.first_mut().expect("a scenario has at least one pool")
+    }
+
+    /// Replicas of all pools.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.pools.iter().map(|pool| pool.replicas).sum()
+    }
+}
+
+/// Replicas that are alike.
+#[derive(Clone)]
+pub struct Pool {
+    /// What the scenario calls it; empty for the one pool of a scenario without any.
+    pub name: String,
+    /// What its replicas do of a request.
+    pub role: Role,
+    /// How many there are.
+    pub replicas: u32,
+    /// The engine's resolved flags.
+    pub engine: EngineSpec,
+    /// Makes the cost model of one replica.
+    pub cost: CostFactory,
+    /// What the front end of one replica adds around its engine.
+    pub frontend: Frontend,
+    /// The model that is served.
+    pub model: String,
+    /// The GPU.
+    pub device: String,
+    /// GPUs of one replica.
+    pub gpus: u32,
+    /// List price of one GPU, where the profile knows it.
+    pub price: Option<Price>,
+}
+
+/// What a replica does of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Prompt and answer.
+    #[default]
+    Both,
 }
 
 /// Makes a fresh cost model; shared between threads of a sweep.

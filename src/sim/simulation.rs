@@ -7,9 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::frontend::Entrance;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
-use crate::cluster::{Cluster, ClusterSpec, Ticket};
+use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, Serving, Ticket};
 use crate::cost::StepCost;
 use crate::cost::jitter::{Jitter, JitterLaw};
 use crate::engine::sglang::SglangRecord;
@@ -22,7 +21,7 @@ use crate::workload::{Request, Traffic};
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
     traffic: T,
-    cluster: Cluster,
+    cluster: Serving,
     /// The front end of each replica.
     entrances: Vec<Entrance>,
     now: Picos,
@@ -34,6 +33,16 @@ pub struct Simulation<T: Traffic> {
     outbox: VecDeque<Completion>,
     buffer: Vec<Completion>,
     counts: Counts,
+}
+
+/// What one replica is made of.
+pub struct Server {
+    /// The engine's resolved flags.
+    pub engine: EngineSpec,
+    /// How long its steps take.
+    pub cost: Box<dyn StepCost>,
+    /// What the front end adds around it.
+    pub frontend: Frontend,
 }
 
 /// Requests by how far they got.
@@ -103,7 +112,7 @@ impl<T: Traffic> Simulation<T> {
         traffic: T,
     ) -> Simulation<T> {
         let replica = Engine::new(ReplicaId(0), engine.into(), cost, false);
-        Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
+        Simulation::with_cluster(Serving::Fleet(Cluster::single(replica)), vec![frontend], traffic)
     }
 
     /// An empty cluster of alike replicas, each with its own of the cost models, and its traffic.
@@ -116,10 +125,31 @@ impl<T: Traffic> Simulation<T> {
         frontend: Frontend,
         traffic: T,
     ) -> Simulation<T> {
-        let replica = |(index, cost)| Engine::new(ReplicaId(index), engine.clone(), cost, false);
-        let engines = (0..).zip(costs).map(replica).collect();
-        let cluster = Cluster::new(engines, cluster, engine.block_size(), seed);
-        Simulation::with_cluster(cluster, frontend, traffic)
+        let server = |cost| Server {
+            engine: engine.clone(),
+            cost,
+            frontend,
+        };
+        let servers = costs.into_iter().map(server).collect();
+        Simulation::of_servers(servers, cluster, seed, traffic)
+    }
+
+    /// An empty cluster of one replica for each of `servers`, and its traffic.
+    #[must_use]
+    pub fn of_servers(servers: Vec<Server>, cluster: &ClusterSpec, seed: u64, traffic: T) -> Simulation<T> {
+        let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
+        let frontends: Vec<Frontend> = servers.iter().map(|server| server.frontend).collect();
+        let replica =
+            |(index, server): (u32, Server)| Engine::new(ReplicaId(index), server.engine, server.cost, false);
+        let engines = (0..).zip(servers).map(replica).collect();
+        let cluster = match &cluster.disaggregation {
+            None => Serving::Fleet(Cluster::new(engines, cluster, &block_sizes, seed)),
+            Some(spec) => {
+                let pools = Disaggregated::new(engines, &frontends, spec, &block_sizes, seed);
+                Serving::Disaggregated(Box::new(pools))
+            }
+        };
+        Simulation::with_cluster(cluster, frontends, traffic)
     }
 
     /// The same for traffic whose generated tokens may be equal between requests while they run: every sequence is
@@ -132,12 +162,12 @@ impl<T: Traffic> Simulation<T> {
         traffic: T,
     ) -> Simulation<T> {
         let replica = Engine::new(ReplicaId(0), engine.into(), cost, true);
-        Simulation::with_cluster(Cluster::single(replica), frontend, traffic)
+        Simulation::with_cluster(Serving::Fleet(Cluster::single(replica)), vec![frontend], traffic)
     }
 
-    fn with_cluster(cluster: Cluster, frontend: Frontend, mut traffic: T) -> Simulation<T> {
+    fn with_cluster(cluster: Serving, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
         Simulation {
-            entrances: (0..cluster.replicas()).map(|_| Entrance::new(frontend)).collect(),
+            entrances: frontends.into_iter().map(Entrance::new).collect(),
             arrival: traffic.next_arrival(),
             traffic,
             cluster,
@@ -199,10 +229,9 @@ impl<T: Traffic> Simulation<T> {
         &self.traffic
     }
 
-    /// Usable KV blocks.
-    #[must_use]
-    pub fn total_blocks(&self) -> u32 {
-        self.cluster.total_blocks()
+    /// Usable KV blocks of each replica.
+    pub fn total_blocks(&self) -> impl Iterator<Item = u32> {
+        self.cluster.total_blocks().into_iter()
     }
 
     /// Goes on until one of the limits, or until nothing is left to happen.
@@ -311,7 +340,7 @@ impl<T: Traffic> Simulation<T> {
         };
         let entry = self.entrances[replica].pass(self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
-        match self.cluster.offer(replica, entry, request) {
+        match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
                 if let Some(deadline) = deadline {
                     self.deadlines.push(Reverse((deadline, id, ticket)));

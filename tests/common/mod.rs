@@ -78,11 +78,7 @@ pub(crate) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens
 /// A recorder of one replica, without goodput limits.
 pub(crate) fn recorder(engine: &EngineConfig, records: Records) -> Recorder {
     Recorder::new(RecorderOptions {
-        fleet: Fleet {
-            replicas: 1,
-            kv_blocks: engine.num_gpu_blocks - 1,
-            block_size: engine.block_size,
-        },
+        fleet: Fleet::alike(1, engine.num_gpu_blocks - 1, engine.block_size),
         slo: SloLimits::default(),
         records,
     })

@@ -9,7 +9,7 @@ use plimsoll::engine::EngineSpec;
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::ids::{ReplicaId, RequestId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use plimsoll::sim::{Completion, Fact, Observer, Outcome, Pause, Simulation, Until};
+use plimsoll::sim::{Completion, Fact, Observer, Outcome, Pause, Server, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Generator, Request, Traffic};
 use proptest::prelude::*;
@@ -193,6 +193,56 @@ proptest! {
         }
     }
 
+    /// So it is where every replica has an engine, a KV block, a step time and a front end of its own.
+    #[test]
+    fn unlike_replicas_are_each_as_if_alone(seed in any::<u64>(), replicas in 2u32..6, policy in policies()) {
+        let experiment = Experiment::draw(seed);
+        let server = |replica: u32| {
+            let mut own = Experiment::draw(seed.wrapping_add(u64::from(replica)));
+            own.engine.policy = plimsoll::engine::Policy::Fcfs;
+            Server {
+                engine: engine(&own, seed, (seed >> replica) & 1 == 1),
+                cost: Box::new(own.cost),
+                frontend: own.frontend,
+            }
+        };
+        let simulate = |kinds: Vec<u32>, requests: &[Request]| {
+            let mut stories = Stories::default();
+            let spec = ClusterSpec::of(kinds.len() as u32, policy);
+            let servers = kinds.into_iter().map(server).collect();
+            let mut cluster = Simulation::of_servers(servers, &spec, seed, Given(requests.to_vec().into()));
+            let pause = cluster.advance(Until::DRAINED, &mut stories);
+            (stories, pause)
+        };
+        let mut requests = requests(&experiment);
+        for replica in 0..replicas {
+            let (probe, _) = simulate(vec![replica], &requests);
+            requests.retain(|request| {
+                let ends = probe.ended.get(&request.id.0);
+                ends.is_none_or(|ends| ends[0].outcome != Outcome::Rejected)
+            });
+        }
+        let (together, pause) = simulate((0..replicas).collect(), &requests);
+        if pause != Pause::Drained {
+            return Ok(());
+        }
+        prop_assert_eq!(together.ended.len(), requests.len());
+        for replica in 0..replicas {
+            let is_mine = |id: u64| together.ended[&id][0].replica == ReplicaId(replica);
+            let own: Vec<Request> =
+                requests.iter().filter(|request| is_mine(request.id.0)).cloned().collect();
+            let (alone, _) = simulate(vec![replica], &own);
+            let admitted: Vec<_> =
+                together.admitted.iter().copied().filter(|&(id, _)| is_mine(id)).collect();
+            prop_assert_eq!(&alone.admitted, &admitted);
+            for request in &own {
+                let mut expected = alone.ended[&request.id.0].clone();
+                expected.iter_mut().for_each(|story| story.replica = ReplicaId(replica));
+                prop_assert_eq!(&together.ended[&request.id.0], &expected);
+            }
+        }
+    }
+
     /// Replicas fail, drain and come back; every request still ends once, and the books balance.
     #[test]
     fn nothing_is_lost_when_replicas_fail(
@@ -233,11 +283,7 @@ proptest! {
         prop_assert_eq!(stories.ended.len() as u64, counts.sent);
         prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
         let mut recorder = Recorder::new(RecorderOptions {
-            fleet: Fleet {
-                replicas,
-                kv_blocks: told.total_blocks(),
-                block_size: engine.block_size(),
-            },
+            fleet: Fleet::alike(replicas, told.total_blocks().next().unwrap(), engine.block_size()),
             slo: SloLimits::default(),
             records: Records::None,
         });

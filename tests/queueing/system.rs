@@ -155,11 +155,7 @@ pub(crate) fn run_cluster(
     seed: u64,
 ) -> RunResult {
     let mut recorder = Recorder::new(RecorderOptions {
-        fleet: Fleet {
-            replicas: cluster.replicas,
-            kv_blocks: engine.num_gpu_blocks - 1,
-            block_size: engine.block_size,
-        },
+        fleet: Fleet::alike(cluster.replicas, engine.num_gpu_blocks - 1, engine.block_size),
         slo: SloLimits::default(),
         records: Records::None,
     });

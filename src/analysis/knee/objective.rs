@@ -167,11 +167,7 @@ mod tests {
     /// An M/M/1 queue in which a good request stays at most six service times: at ρ = ½ a share of 1 − e⁻³ = 0.950.
     fn queue(rate: f64, requests: u64) -> RunResult {
         let mut recorder = Recorder::new(RecorderOptions {
-            fleet: Fleet {
-                replicas: 1,
-                kv_blocks: 100,
-                block_size: 16,
-            },
+            fleet: Fleet::alike(1, 100, 16),
             slo: SloLimits {
                 e2el: Some(Picos::from_seconds(6.0)),
                 ..SloLimits::default()

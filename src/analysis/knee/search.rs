@@ -301,11 +301,7 @@ mod tests {
 
     /// M/M/1 with unit service, run as long as its precision asks.
     fn mm1(rate: f64, limit_s: f64, objective: &Objective) -> Point {
-        let fleet = Fleet {
-            replicas: 1,
-            kv_blocks: 100,
-            block_size: 16,
-        };
+        let fleet = Fleet::alike(1, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(limit_s)),
             ..SloLimits::default()
@@ -318,7 +314,7 @@ mod tests {
         let mut requests = 4_000;
         loop {
             let mut recorder = Recorder::new(RecorderOptions {
-                fleet,
+                fleet: fleet.clone(),
                 slo,
                 records: Records::None,
             });

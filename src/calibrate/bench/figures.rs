@@ -140,7 +140,7 @@ fn of_batch(row: &Measured, batch: u64, resolved: &Resolved) -> Found {
         .into_iter()
         .collect();
     let tokens = batch as f64 * row.setup.input_tokens.unwrap_or(0.0);
-    let budget = f64::from(resolved.scenario.engine.prompt_tokens_per_step());
+    let budget = f64::from(resolved.scenario.first_pool().engine.prompt_tokens_per_step());
     match row.ttft.median {
         Some(pass) if tokens <= budget => found.push((Figure::TtftP50, 1e3 * pass)),
         Some(_) => left.push(format!(

@@ -69,6 +69,12 @@ impl SizingFlags {
 /// that of a cluster would be counted, and paid, as one.
 fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagnostics> {
     let cluster = &resolved.scenario.cluster;
+    if resolved.servers.len() > 1 {
+        let what = "--for-rate counts replicas that are alike, and the scenario has pools";
+        let help =
+            "search the knee of all pools without --for-rate, or size each pool in a scenario of its own";
+        return Err(Diagnostic::new(what).help(help).into());
+    }
     if cluster.replicas > 1 && document.get("cluster.replicas").is_some() {
         let what = format!(
             "--for-rate counts replicas by the knee of one, and the scenario has {}",

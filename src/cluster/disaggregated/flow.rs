@@ -76,8 +76,7 @@ impl Disaggregated {
                 self.engines[decode].arrived(handle, now);
             }
         } else {
-            self.engines[prefill].release_held_back(id, now);
-            self.engines[decode].loaded(id, now);
+            // SEAM
         }
         self.wake(prefill);
         self.wake(decode);
@@ -221,7 +220,7 @@ impl Disaggregated {
     pub(super) fn let_go_of_prefill(&mut self, id: RequestId, now: Picos) {
         if self.spec.flow == Flow::Nixl {
             let replica = self.flights[&id].prefill;
-            self.engines[replica].release_held_back(id, now);
+            // SEAM2
             self.wake(replica);
         }
     }

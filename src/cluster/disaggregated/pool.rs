@@ -18,15 +18,16 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(first: usize, replicas: usize, policy: Policy, block_size: u32, seed: u64) -> Pool {
+    /// The replicas from `first` on with KV blocks of these sizes; `draws` names a seed and the router's stream of it.
+    pub(super) fn new(first: usize, policy: Policy, block_sizes: &[u32], draws: (u64, u64)) -> Pool {
         let load = Load {
             is_up: true,
             ..Load::default()
         };
         Pool {
             first,
-            router: policy.router(replicas, block_size, seed),
-            loads: vec![load; replicas],
+            router: policy.router(block_sizes, draws.0, draws.1),
+            loads: vec![load; block_sizes.len()],
             sent: FxHashMap::default(),
         }
     }

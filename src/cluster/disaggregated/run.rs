@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::tap::{DecodeTap, Flights, PrefillTap};
 use super::vllm::{self, Desk};
 use super::{Disaggregation, Flow};
-use crate::cluster::frontend::Entrance;
+use crate::cluster::frontend::{Entrance, Frontend};
 use crate::cluster::links::{LinkRate, Links, Moved};
 use crate::cluster::wakes::Wakes;
 use crate::cost::jitter::Jitter;
@@ -17,6 +17,10 @@ use crate::facts::{Completion, Fact, LinkUse, Observer, Outcome};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::Request;
+
+/// Streams of the two routers' draws.
+const PREFILL_STREAM: u64 = 2;
+const DECODE_STREAM: u64 = 3;
 
 /// Replicas that prefill and replicas that decode.
 pub(crate) struct Disaggregated {
@@ -34,7 +38,7 @@ pub(crate) struct Disaggregated {
     planned: u64,
     pub(super) flights: Flights,
     /// What vLLM's connectors are asked and told.
-    desk: Desk,
+    pub(super) desk: Desk,
     told: Vec<Told>,
     first_tokens: Vec<RequestId>,
     scratch: Vec<Completion>,
@@ -83,7 +87,7 @@ impl Disaggregated {
     /// The engines of `spec`, prefill before decode, and the front ends of all.
     pub(crate) fn new(
         mut engines: Vec<Engine>,
-        entrances: Vec<Entrance>,
+        frontends: &[Frontend],
         spec: &Disaggregation,
         block_sizes: &[u32],
         seed: u64,
@@ -98,9 +102,9 @@ impl Disaggregated {
             .map(|replica| if replica < x { spec.prefill_link } else { spec.decode_link })
             .collect();
         Disaggregated {
-            prefill: Pool::new(0, x, spec.prefill_policy, block_sizes[0], seed),
-            decode: Pool::new(x, y, spec.decode_policy, block_sizes[x], seed.wrapping_add(1)),
-            entrances,
+            prefill: Pool::new(0, spec.prefill_policy, &block_sizes[..x], (seed, PREFILL_STREAM)),
+            decode: Pool::new(x, spec.decode_policy, &block_sizes[x..], (seed, DECODE_STREAM)),
+            entrances: frontends.iter().copied().map(Entrance::new).collect(),
             wakes: Wakes::new(x + y),
             links: Links::new(&rates, spec.latency),
             agenda: BinaryHeap::new(),
@@ -354,6 +358,20 @@ impl Disaggregated {
         });
     }
 
+    /// Tells the pushes of P2P NCCL that are over by `now`.
+    pub(super) fn tell_pushes<O: Observer>(&self, now: Picos, observer: &mut O) {
+        for push in self.desk.take_pushes(now) {
+            observer.observe(&Fact::Transferred {
+                now: push.end,
+                from: ReplicaId(push.from as u32),
+                to: ReplicaId(push.to as u32),
+                id: push.id,
+                bytes: push.bytes,
+                asked: push.begin,
+            });
+        }
+    }
+
     /// The prefill is over, and the request waits for its decode replica.
     pub(super) fn tell_handover<O: Observer>(&mut self, id: RequestId, now: Picos, observer: &mut O) {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
@@ -408,7 +426,7 @@ impl Disaggregated {
     }
 
     /// Takes a replica on to `now`, before which nothing happens there that others notice.
-    fn settle<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) {
+    pub(super) fn settle<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) {
         let mut ended = Vec::new();
         self.visit(replica, Visit::Run(now), observer, &mut ended);
         assert!(ended.is_empty(), "an engine wakes up for every end");
@@ -467,9 +485,14 @@ impl Disaggregated {
         let uses: Vec<LinkUse> = (0..self.engines.len())
             .map(|replica| {
                 let rate = if replica < x { self.spec.prefill_link } else { self.spec.decode_link };
-                let [sent, received] = self.links.tallies(replica, now);
+                let [mut sent, mut received] = self.links.tallies(replica, now);
+                if self.spec.flow == Flow::P2pNccl {
+                    let pushed = self.desk.tally(replica);
+                    *(if replica < x { &mut sent } else { &mut received }) = pushed;
+                }
                 LinkUse {
                     replica: ReplicaId(replica as u32),
+                    prefills: replica < x,
                     send_bytes_per_s: rate.send,
                     receive_bytes_per_s: rate.receive,
                     sent,
@@ -507,10 +530,8 @@ impl Disaggregated {
         }
     }
 
-    /// Keeps a record of every step of the first engine.
-    pub(crate) fn keep_log(&mut self) {
-        self.engines[0].keep_log();
-    }
+    /// Records of steps are kept of a lone engine only.
+    pub(crate) fn keep_log(&mut self) {}
 }
 
 /// The story of a request that ends at `now` while it is on no replica, told by `replica`.

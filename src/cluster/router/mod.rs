@@ -12,8 +12,6 @@ mod text_tree;
 pub use cache_aware::CacheAware;
 pub use reports::{DataParallelScore, KvEvents};
 
-use rand::rngs::ChaCha8Rng;
-
 use crate::engine::State;
 use crate::facts::Completion;
 use crate::ids::RequestId;
@@ -116,26 +114,25 @@ pub trait Router: Send {
 }
 
 impl Policy {
-    /// A router of this policy for so many replicas.
+    /// A router of this policy for replicas with KV blocks of these sizes. Routers of one run draw from streams of
+    /// their own, which `entity` tells apart.
     #[must_use]
-    pub fn router(self, replicas: usize, block_size: u32, seed: u64) -> Box<dyn Router> {
+    pub fn router(self, block_sizes: &[u32], seed: u64, entity: u64) -> Box<dyn Router> {
+        let replicas = block_sizes.len();
+        let rng = || stream(seed, Purpose::Routing, entity);
         match self {
             Policy::RoundRobin => Box::new(balance::RoundRobin::default()),
-            Policy::Random => Box::new(balance::Random::new(rng(seed))),
+            Policy::Random => Box::new(balance::Random::new(rng())),
             Policy::LeastRequests => Box::new(balance::LeastRequests),
             Policy::LeastTokens => Box::new(balance::LeastTokens),
-            Policy::PowerOfTwo => Box::new(balance::PowerOfTwo::new(rng(seed))),
+            Policy::PowerOfTwo => Box::new(balance::PowerOfTwo::new(rng())),
             Policy::SessionAffinity => Box::new(hashing::SessionAffinity::default()),
             Policy::PrefixHash => Box::new(hashing::PrefixHash::new(replicas)),
             Policy::CacheAware(options) => Box::new(cache_aware::CacheAwareRouter::new(options, replicas)),
-            Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, replicas, block_size)),
+            Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, block_sizes)),
             Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score)),
         }
     }
-}
-
-fn rng(seed: u64) -> ChaCha8Rng {
-    stream(seed, Purpose::Routing, 0)
 }
 
 #[cfg(test)]

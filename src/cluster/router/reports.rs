@@ -100,7 +100,7 @@ struct Active {
 #[derive(Debug)]
 pub(super) struct KvEventRouter {
     options: KvEvents,
-    block_size: u32,
+    block_sizes: Vec<u32>,
     active: FxHashMap<RequestId, Active>,
     /// Of the active requests on each replica.
     prefill_tokens: Vec<u64>,
@@ -108,10 +108,11 @@ pub(super) struct KvEventRouter {
 }
 
 impl KvEventRouter {
-    pub(super) fn new(options: KvEvents, replicas: usize, block_size: u32) -> KvEventRouter {
+    pub(super) fn new(options: KvEvents, block_sizes: &[u32]) -> KvEventRouter {
+        let replicas = block_sizes.len();
         KvEventRouter {
             options,
-            block_size,
+            block_sizes: block_sizes.to_vec(),
             active: FxHashMap::default(),
             prefill_tokens: vec![0; replicas],
             blocks: vec![0; replicas],
@@ -121,12 +122,14 @@ impl KvEventRouter {
 
 impl Router for KvEventRouter {
     fn route(&mut self, request: &Request, _: Picos, view: &View<'_>) -> Option<usize> {
+        // Replicas with blocks of different sizes are compared in blocks of the first one's.
+        let unit = f64::from(self.block_sizes[0]);
         let mut best: Option<(f64, usize, u32)> = None;
         for (index, _) in view.up() {
             let cached = (view.cached_tokens)(index).min(request.prompt_tokens);
             let prefill = self.prefill_tokens[index] + u64::from(request.prompt_tokens - cached);
-            let logit = self.options.overlap_weight * prefill as f64 / f64::from(self.block_size)
-                + self.blocks[index] as f64;
+            let active = self.blocks[index] as f64 * (f64::from(self.block_sizes[index]) / unit);
+            let logit = self.options.overlap_weight * prefill as f64 / unit + active;
             if best.is_none_or(|(least, ..)| logit < least) {
                 best = Some((logit, index, cached));
             }
@@ -135,7 +138,7 @@ impl Router for KvEventRouter {
         let active = Active {
             replica,
             prefill_tokens: u64::from(request.prompt_tokens - cached),
-            blocks: u64::from(request.prompt_tokens.div_ceil(self.block_size)),
+            blocks: u64::from(request.prompt_tokens.div_ceil(self.block_sizes[replica])),
         };
         self.prefill_tokens[replica] += active.prefill_tokens;
         self.blocks[replica] += active.blocks;

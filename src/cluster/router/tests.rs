@@ -52,7 +52,7 @@ fn route(router: &mut dyn Router, request: &Request, loads: &[Load]) -> Option<u
 #[test]
 fn cache_aware_balances_where_both_thresholds_are_passed() {
     for (counts, expected) in [([65, 0], 1), ([280, 200], 0), ([64, 0], 0)] {
-        let mut router = Policy::CacheAware(CacheAware::default()).router(2, 16, 0);
+        let mut router = Policy::CacheAware(CacheAware::default()).router(&[16; 2], 0, 0);
         let long = request(0, &[(1, 1000)]);
         assert_eq!(route(&mut *router, &long, &loads(&[0, 0])), Some(0));
         assert_eq!(
@@ -66,7 +66,7 @@ fn cache_aware_balances_where_both_thresholds_are_passed() {
 /// Below the threshold the least loaded gets it, and owns the text from then on; a match takes the latest owner (RT-6).
 #[test]
 fn cache_aware_follows_the_longest_match() {
-    let mut router = Policy::CacheAware(CacheAware::default()).router(3, 16, 0);
+    let mut router = Policy::CacheAware(CacheAware::default()).router(&[16; 3], 0, 0);
     let at = |router: &mut dyn Router, pieces: &[(u64, u32)], counts: [u32; 3]| {
         route(router, &request(0, pieces), &loads(&counts))
     };
@@ -114,7 +114,7 @@ fn a_shorter_piece_of_a_text_matches_its_head() {
 /// V1-86, 0.33: in flight, unless the engines report more; waiting weighs more the fuller the cache is.
 #[test]
 fn a_data_parallel_server_ranks_by_what_it_sent_and_what_is_reported() {
-    let mut router = Policy::VllmDataParallel(DataParallelScore::InFlight).router(2, 16, 0);
+    let mut router = Policy::VllmDataParallel(DataParallelScore::InFlight).router(&[16; 2], 0, 0);
     let mut seen = loads(&[4, 3]);
     assert_eq!(route(&mut *router, &request(0, &[(1, 1)]), &seen), Some(1));
     seen[1].reported = State {
@@ -133,7 +133,7 @@ fn a_data_parallel_server_ranks_by_what_it_sent_and_what_is_reported() {
 /// V1-86, 0.11: what was sent since the last report counts as waiting, four times what runs.
 #[test]
 fn an_old_data_parallel_server_counts_what_it_sent_as_waiting() {
-    let mut router = Policy::VllmDataParallel(DataParallelScore::FourfoldWaiting).router(2, 16, 0);
+    let mut router = Policy::VllmDataParallel(DataParallelScore::FourfoldWaiting).router(&[16; 2], 0, 0);
     let mut seen = loads(&[9, 9]);
     seen[0].reported.running = 3;
     assert_eq!(route(&mut *router, &request(0, &[(1, 1)]), &seen), Some(1));
@@ -146,7 +146,7 @@ fn an_old_data_parallel_server_counts_what_it_sent_as_waiting() {
 /// RT-10: a warm replica is worth its tokens in blocks; a first token takes the prefill off the account.
 #[test]
 fn kv_events_weigh_prefill_against_blocks_in_use() {
-    let mut router = Policy::KvEvents(KvEvents::default()).router(2, 16, 0);
+    let mut router = Policy::KvEvents(KvEvents::default()).router(&[16; 2], 0, 0);
     let loads = loads(&[0, 0]);
     let at = |router: &mut dyn Router, id: u64, tokens: u32, cached: [u32; 2]| {
         let view = View {
@@ -183,7 +183,7 @@ fn kv_events_weigh_prefill_against_blocks_in_use() {
 /// Equal heads meet on one replica, also when others come and go.
 #[test]
 fn prefix_hash_keeps_equal_heads_together() {
-    let mut router = Policy::PrefixHash.router(8, 16, 0);
+    let mut router = Policy::PrefixHash.router(&[16; 8], 0, 0);
     let idle = loads(&[1; 8]);
     let mut homes = Vec::new();
     for text in 0..64 {

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{RawEngine, RawModel, RawSglang};
 use crate::config::scalar::{Count, Duration};
 
 /// What it is served on.
@@ -72,6 +73,50 @@ pub struct RawCluster {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<RawReplicaEvent>,
+    /// Pools of unlike replicas; each is a server of its own, and what it leaves out is that of the scenario.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<RawPool>,
+}
+
+/// Replicas that are alike: a server's tables, of which those given here replace the scenario's own key by key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawPool {
+    /// What results call it.
+    pub name: Option<String>,
+    /// Engine instances; default 1.
+    pub replicas: Option<Count>,
+    /// What its replicas do of a request; default both.
+    pub role: Option<RawRole>,
+    /// GPU id, or the path of a hardware profile.
+    pub gpu: Option<String>,
+    /// Calibration of the step time: the name of a shipped one, or a path.
+    pub calibration: Option<String>,
+    /// GPUs that share every layer of one replica.
+    pub tensor_parallel_size: Option<Count>,
+    /// Stages that a replica's layers are split into.
+    pub pipeline_parallel_size: Option<Count>,
+    /// Who gets a request of this pool's.
+    pub router: Option<RawRouter>,
+    /// What is served.
+    pub model: RawModel,
+    /// Which engine serves, and how vLLM is configured.
+    pub engine: RawEngine,
+    /// How SGLang is configured.
+    pub sglang: RawSglang,
+}
+
+/// What a replica does of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RawRole {
+    /// Prompt and answer.
+    Both,
+    /// Prompts only.
+    Prefill,
+    /// Answers only.
+    Decode,
 }
 
 /// Who gets a request.

@@ -22,7 +22,7 @@ pub use arrivals::{
     RawArrivals, RawClosed, RawGamma, RawMmpp, RawMmppState, RawPoisson, RawProfile, RawRamp,
     RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
 };
-pub use cluster::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter};
+pub use cluster::{RawCluster, RawPool, RawReplicaChange, RawReplicaEvent, RawRole, RawRouter};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,

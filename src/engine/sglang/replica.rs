@@ -161,6 +161,11 @@ impl SglangReplica {
         self.log.take().unwrap_or_default()
     }
 
+    /// Tokens of a page.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.config.page_size
+    }
+
     /// Pages of the pool.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.config.max_total_tokens / self.config.page_size
@@ -226,7 +231,7 @@ impl SglangReplica {
     }
 
     /// Why a request cannot be taken in, if so.
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         let queued = self.waiting.len() + self.inbox.len();
         if self
             .config

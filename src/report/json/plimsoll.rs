@@ -1,6 +1,6 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
-use super::super::views::{ResultMeta, trust_word, verdict_word};
+use super::super::views::{PoolMeta, ResultMeta, trust_word, verdict_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use crate::analysis::{Estimate, RunResult};
@@ -119,12 +119,27 @@ fn replica(replica: &ReplicaSummary) -> Value {
     object.into()
 }
 
+fn pool(pool: &PoolMeta) -> Value {
+    let mut object = Object::default();
+    object.put("name", pool.name.as_str());
+    object.put("replicas", pool.replicas);
+    object.put("gpus_per_replica", pool.gpus_per_replica);
+    object.put("gpu", pool.gpu.as_str());
+    object.put("model_id", pool.model_id.as_str());
+    object.put("engine", pool.engine.as_str());
+    object.put("calibration", pool.calibration.as_str());
+    object.into()
+}
+
 /// What was simulated.
 fn scenario(meta: &ResultMeta) -> Object {
     let mut object = Object::default();
     object.put("gpu", meta.gpu.as_str());
     object.put("gpus_per_replica", meta.gpus_per_replica);
     object.put("replicas", meta.replicas);
+    if !meta.pools.is_empty() {
+        object.put("pools", meta.pools.iter().map(pool).collect::<Vec<Value>>());
+    }
     object.put("engine", meta.engine.as_str());
     object.put("calibration", meta.calibration.clone());
     object.put("seed", meta.seed);

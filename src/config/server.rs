@@ -1,0 +1,113 @@
+//! One server: a model on GPUs under an engine's flags, judged in the two steps that every scenario's server takes.
+//!
+//! A pool of a cluster is such a server, whose input is its own tables over the scenario's ([`Document::of_pool`]): there
+//! is one path for the rules, whether there are pools or not.
+//!
+//! [`Document::of_pool`]: super::document::Document::of_pool
+
+use super::files::Files;
+use super::judge::Judge;
+use super::raw::RawScenario;
+use super::serving::Flags;
+use super::workload;
+use super::{cluster, formats, machine, serving};
+use crate::cost::Trust;
+use crate::cost::calibration::Calibration;
+use crate::cost::roofline::Placement;
+use crate::engine::EngineSpec;
+use crate::engine::memory::MemoryPlan;
+use crate::hardware::Device;
+use crate::model::ModelShape;
+use crate::sim::{CostFactory, Frontend};
+use crate::workload::WorkloadSpec;
+
+/// What one pool runs on, with all that decided it.
+#[derive(Clone)]
+pub struct Server {
+    /// The model.
+    pub model: ModelShape,
+    /// The GPU.
+    pub device: Device,
+    /// How the model lies on its GPUs.
+    pub placement: Placement,
+    /// Where the GPU's memory goes; `None` where the number of blocks was given.
+    pub memory: Option<MemoryPlan>,
+    /// Its parameters, every block filled, and the name.
+    pub calibration: Calibration,
+    /// The worst of its parts.
+    pub trust: Trust,
+    pub(super) engine: EngineSpec,
+    pub(super) cost: CostFactory,
+    pub(super) frontend: Frontend,
+}
+
+/// What is known of a server before its memory is planned and its steps are priced. A part that was reported is absent.
+pub(super) struct Draft {
+    pub(super) model: Option<ModelShape>,
+    pub(super) device: Option<Device>,
+    pub(super) tensor_parallel: u32,
+    pub(super) flags: Flags,
+}
+
+/// Model, GPU, layout and flags.
+pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> Draft {
+    let mut model = machine::model(judge, &raw.model, files);
+    let device = machine::device(judge, &raw.cluster, files);
+    if let (Some(model), Some(device)) = (&mut model, &device) {
+        formats::check(judge, &raw.model, model, device);
+    }
+    let tensor_parallel = cluster::tensor_parallel(judge, &raw.cluster);
+    let flags = serving::flags(judge, raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    Draft {
+        model,
+        device,
+        tensor_parallel,
+        flags,
+    }
+}
+
+impl Draft {
+    /// Whether requests of the traffic are within the server's context.
+    pub(super) fn check_context(&self, judge: &mut Judge, spec: &WorkloadSpec) {
+        let key = self.flags.context_key();
+        if !judge.is_wrong(&[key]) {
+            let context = (key, self.flags.max_model_len());
+            let model_len = self.model.as_ref().map(|model| model.max_position);
+            workload::check_context(judge, spec, context, model_len);
+        }
+    }
+
+    /// Plans memory and builds the step cost; `None` was reported.
+    pub(super) fn build(
+        self,
+        judge: &mut Judge,
+        raw: &RawScenario,
+        (context, seed): (u32, u64),
+        files: &dyn Files,
+    ) -> Option<Server> {
+        let (model, device) = (self.model?, self.device?);
+        let at = (context, seed);
+        let tensor_parallel = self.tensor_parallel;
+        let machine = machine::build(
+            judge,
+            raw,
+            &model,
+            &device,
+            tensor_parallel,
+            self.flags,
+            at,
+            files,
+        )?;
+        Some(Server {
+            model,
+            device,
+            placement: machine.placement,
+            memory: machine.memory,
+            calibration: machine.calibration,
+            trust: machine.trust,
+            engine: machine.engine,
+            cost: machine.cost,
+            frontend: machine.frontend,
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Prefill and decode on different replicas: the published timelines, laws, and twins of the flows.
+
+#[path = "../common/mod.rs"]
+#[allow(dead_code)]
+mod common;
+mod golden;
+mod setup;
