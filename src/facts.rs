@@ -47,6 +47,17 @@ pub enum Fact<'a> {
         /// It had been preempted before.
         resumed: bool,
     },
+    /// Told after [`Fact::Admitted`] of a sequence that was given KV from outside the replica.
+    Loaded {
+        /// When the step was scheduled; a load aside was complete before, another one is part of the step.
+        now: Picos,
+        /// Where.
+        replica: ReplicaId,
+        /// Which.
+        id: RequestId,
+        /// Tokens behind its prefix-cache hit that it need not compute.
+        tokens: u32,
+    },
     /// It lost its blocks and waits again.
     Preempted {
         /// When.

@@ -400,9 +400,18 @@ mod tests {
     fn what_one_link_cannot_use_goes_to_the_others() {
         // Sender 0 has 12 GB/s; receiver 1 takes only 2 of them, so the other gets 10, not 6.
         let rates = [
-            LinkRate { send: 12 * GB, receive: GB },
-            LinkRate { send: GB, receive: 2 * GB },
-            LinkRate { send: GB, receive: 50 * GB },
+            LinkRate {
+                send: 12 * GB,
+                receive: GB,
+            },
+            LinkRate {
+                send: GB,
+                receive: 2 * GB,
+            },
+            LinkRate {
+                send: GB,
+                receive: 50 * GB,
+            },
         ];
         let asked = [(0, 0, 1, 20_000_000), (0, 0, 2, 100_000_000)];
         assert_eq!(ends(&rates, 0, &asked), [10 * MS, 10 * MS]);

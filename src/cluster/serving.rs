@@ -1,7 +1,7 @@
 //! What the loop of [`crate::sim`] asks of whatever serves: a fleet whose replicas do everything, or pools with roles.
 
-use super::fleet::{self, Cluster};
 use super::Disaggregated;
+use super::fleet::{self, Cluster};
 use crate::cost::jitter::Jitter;
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Refusal, ScheduleRecord};

@@ -2,6 +2,7 @@
 //!
 //! The set of engines is closed, so this is an enum and not a trait; the loop's calls cost one predictable branch.
 
+use super::external::Connector;
 use super::sglang::{DecodeOptions, SglangConfig, SglangRecord, SglangReplica};
 use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
@@ -124,6 +125,14 @@ impl Engine {
         }
     }
 
+    /// The replica, if it is vLLM's: only there KV comes from outside (`engine/external.rs`).
+    pub(crate) fn vllm_mut(&mut self) -> Option<&mut Replica> {
+        match self {
+            Engine::Vllm(replica) => Some(replica),
+            Engine::Sglang(_) => None,
+        }
+    }
+
     /// Makes steps scatter around their cost, and takes them one by one.
     pub(crate) fn disturb(&mut self, jitter: Jitter) {
         each!(self, replica => replica.disturb(jitter));
@@ -181,6 +190,26 @@ impl Engine {
     /// Tokens of a KV block, or page.
     pub(crate) fn block_size(&self) -> u32 {
         each!(self, replica => replica.block_size())
+    }
+
+    /// Connects a vLLM replica to where its KV comes from or goes to.
+    pub(crate) fn connect(&mut self, connector: Box<dyn Connector>) {
+        let replica = self.vllm_mut().expect("vLLM's flows are between vLLM's servers");
+        replica.connect(connector);
+    }
+
+    /// The load for request `id` is complete at `now`.
+    pub(crate) fn loaded(&mut self, id: RequestId, now: Picos) {
+        if let Some(replica) = self.vllm_mut() {
+            replica.loaded(id, now);
+        }
+    }
+
+    /// Frees the blocks that were held back when request `id` completed.
+    pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) {
+        if let Some(replica) = self.vllm_mut() {
+            replica.release_held_back(id, now);
+        }
     }
 
     /// The engine, where only SGLang has what is asked of it.

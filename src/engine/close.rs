@@ -62,7 +62,7 @@ impl Replica {
         }
         step.discarded = self.overrunning;
         step.running = self.sequences.running;
-        step.waiting = self.waiting.len();
+        step.waiting = self.not_admitted();
         step.free_blocks = self.pool.free();
     }
 
@@ -80,6 +80,9 @@ impl Replica {
             step.duration = jitter.disturb(step.duration);
         }
         step.begin = step.scheduled.max(self.gpu_free);
+        if self.external.is_some() {
+            self.move_kv(step);
+        }
         self.gpu_free = step.end();
         self.scheduled_steps = step.number;
         if self.log.is_some() {

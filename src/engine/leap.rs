@@ -110,8 +110,8 @@ impl Replica {
         self.pack.advance(steps);
         self.scheduled_steps += steps;
         self.processed_steps += steps;
-        let waiting = self.waiting.len();
-        self.queue_undrained = waiting > 0;
+        let waiting = self.not_admitted();
+        self.queue_undrained = self.waiting.len() > 0;
         let kv_tokens = steps * u64::from(self.pack.members);
         let move_on = |step: &mut Step, begin: Picos, free_blocks: u32| {
             step.number += steps;
@@ -182,7 +182,7 @@ impl Replica {
                 preempted: Vec::new(),
                 free_blocks: free,
                 running: self.sequences.running,
-                waiting: self.waiting.len(),
+                waiting: self.not_admitted(),
             });
             ending += increment;
             scheduled += ending;

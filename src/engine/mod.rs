@@ -4,10 +4,18 @@
 //! a time. Rules are cited by their numbers in the behavioural specification (`V1-22`), with the vLLM function they
 //! were read from.
 
+mod admit;
 mod any;
 pub mod ceilings;
 mod close;
 mod config;
+#[expect(
+    dead_code,
+    reason = "connectors are given by tiers of KV and by disaggregation"
+)]
+pub(crate) mod external;
+#[cfg(test)]
+mod external_tests;
 mod leap;
 pub mod memory;
 mod pack;

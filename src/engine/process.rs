@@ -1,5 +1,6 @@
 //! The end of a step: tokens reach their requests, finished ones leave (`Scheduler.update_from_output`).
 
+use super::external::Leaving;
 use super::replica::Replica;
 use super::sequence::{Handle, Phase, Sequence};
 use super::step::Step;
@@ -96,23 +97,31 @@ impl Replica {
         match self.sequences[slot].phase {
             Phase::Packed => self.leave_pack(slot, Phase::Final),
             Phase::Single => self.singles.retain(|&other| other != slot),
-            Phase::Final => {}
+            Phase::Final | Phase::Loading => {}
             Phase::Waiting => {
                 let handle = self.sequences[slot].handle(slot);
                 self.waiting.remove(handle, &self.sequences[slot].request);
             }
         }
-        if self.sequences[slot].phase != Phase::Waiting {
+        let phase = self.sequences[slot].phase;
+        if !matches!(phase, Phase::Waiting | Phase::Loading) {
             self.sequences.unlink_running(slot);
         }
+        let holds_back = self.tell_connector(slot, now, Leaving::of(outcome));
         let unregistered = self.unregistered_tokens(slot);
         let mut sequence = self.sequences.remove(slot);
-        if sequence.phase != Phase::Waiting {
+        if phase == Phase::Loading {
+            self.abandon_load(&mut sequence);
+        } else if phase != Phase::Waiting {
             let known = sequence.request.prompt_tokens + sequence.output_tokens - 1;
             let registered = (sequence.computed - unregistered).min(known);
             let held = std::mem::take(&mut sequence.held);
-            self.pool
-                .release(held, &sequence.pieces, registered, sequence.computed);
+            let pieces = &sequence.pieces;
+            if holds_back {
+                self.hold_back(sequence.request.id, held, pieces, registered, sequence.computed);
+            } else {
+                self.pool.release(held, pieces, registered, sequence.computed);
+            }
         }
         let completion = self.completion(&sequence, now, outcome);
         self.sequences.recycle(sequence.pieces);
@@ -155,7 +164,7 @@ impl Replica {
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
         completion.output_tokens -= in_flight;
-        self.admission_closed = self.waiting.len() == 0;
+        self.admission_closed = self.nobody_waits();
         Some(completion)
     }
 

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use super::external::External;
 use super::pack::Pack;
 use super::sequence::{Handle, Sequences};
 use super::step::{InFlight, ScheduleRecord, Step};
@@ -51,9 +52,9 @@ pub(crate) struct Replica {
     pub(super) last_end: Picos,
     /// When the GPU is done with everything scheduled.
     pub(super) gpu_free: Picos,
-    next_pass: Option<Picos>,
+    pub(super) next_pass: Option<Picos>,
     /// The loop sleeps until then (V1-9).
-    awake: Picos,
+    pub(super) awake: Picos,
     /// The last pass scheduled nothing although requests remained (V1-9).
     idle_pass: bool,
     /// Members of the pack that have their last token in flight and are scheduled all the same.
@@ -73,6 +74,8 @@ pub(crate) struct Replica {
     pub(super) stepwise: bool,
     /// How steps scatter; without it steps of one batch are leapt over.
     pub(super) jitter: Option<Jitter>,
+    /// Where KV comes from besides computing it, and the sequences that wait for it.
+    pub(super) external: Option<Box<External>>,
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
@@ -120,6 +123,7 @@ impl Replica {
             queue_undrained: false,
             stepwise,
             jitter: None,
+            external: None,
             telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
@@ -165,11 +169,14 @@ impl Replica {
         if let Some(refusal) = self.refusal(&request) {
             return Err((refusal, request));
         }
+        let identified = self.pool.caches() || self.external.is_some();
         let handle = self
             .sequences
-            .insert(request, self.config.max_model_len, self.pool.caches());
+            .insert(request, self.config.max_model_len, identified);
         self.inbox.push_back((now, handle));
-        if self.in_flight.is_empty() {
+        if self.spins() {
+            self.pass_from(now);
+        } else if self.in_flight.is_empty() {
             let pass = self.next_pass.unwrap_or(now.max(self.awake));
             self.next_pass = Some(pass);
         }
@@ -222,6 +229,9 @@ impl Replica {
             config.enable_prefix_caching,
             config.switches.unhashed_to_head,
         );
+        if let Some(external) = &mut self.external {
+            external.restart(now);
+        }
         self.inbox.clear();
         self.in_flight = InFlight::default();
         (self.next_pass, self.awake, self.idle_pass) = (None, now, false);
@@ -249,6 +259,9 @@ impl Replica {
                 }
                 now = pass;
                 self.pass(pass, observer);
+                if self.is_to_be_heard() {
+                    return now;
+                }
             }
             let Some(step) = self.in_flight.front() else {
                 if self.next_pass.is_some() {
@@ -280,6 +293,8 @@ impl Replica {
     pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         if self.next_pass == Some(now) {
             self.pass(now, observer);
+            // Whoever takes a replica through one pass hears it then.
+            self.is_to_be_heard();
         }
     }
 
@@ -291,7 +306,7 @@ impl Replica {
             self.awake += self.config.idle_pass_sleep;
             self.idle_pass = false;
         }
-        if self.sequences.len() > 0 || !self.in_flight.is_empty() {
+        if self.sequences.len() > 0 || !self.in_flight.is_empty() || self.not_admitted() > 0 {
             self.next_pass = Some(self.awake);
         }
         now
@@ -302,7 +317,7 @@ impl Replica {
         self.next_pass = None;
         loop {
             self.drain(now);
-            if self.waiting.len() == 0 && self.sequences.running == 0 {
+            if self.sequences.running == 0 && self.not_admitted() == 0 {
                 break;
             }
             match self.schedule(now, observer) {
@@ -316,15 +331,17 @@ impl Replica {
                 None if self.in_flight.is_empty() && !self.preempted.is_empty() => {}
                 None => {
                     assert!(
-                        !self.in_flight.is_empty(),
+                        !self.in_flight.is_empty() || self.external.is_some(),
                         "an engine with requests always has something to run"
                     );
-                    self.idle_pass = true;
+                    self.idle_pass = !self.in_flight.is_empty();
                     break;
                 }
             }
         }
-        if self.in_flight.is_empty()
+        if self.spins() {
+            self.spin(now);
+        } else if self.in_flight.is_empty()
             && let Some(&(arrival, _)) = self.inbox.front()
         {
             self.next_pass = Some(arrival.max(now));
@@ -377,11 +394,18 @@ impl Replica {
             && self.pack_can_go_on()
     }
 
-    /// The horizon, or before it the time at which the next request reaches the engine.
+    /// The horizon, or before it the time at which the next request reaches the engine, or KV from outside does.
     pub(super) fn horizon_inside(&self, horizon: Picos) -> Picos {
-        self.inbox
-            .front()
-            .map_or(horizon, |&(arrival, _)| horizon.min(arrival))
+        let horizon = self.next_input().map_or(horizon, |at| horizon.min(at));
+        match &self.external {
+            None => horizon,
+            Some(external) => external.next_due().map_or(horizon, |at| horizon.min(at)),
+        }
+    }
+
+    /// When the next request reaches the engine.
+    pub(super) fn next_input(&self) -> Option<Picos> {
+        self.inbox.front().map(|&(arrival, _)| arrival)
     }
 
     /// The oldest step ends and a plain one is scheduled at its end, whatever is in flight between the two.

@@ -1,25 +1,25 @@
 //! What a step computes: `schedule()` of vLLM V1 (`v1/core/sched/scheduler.py`, `Scheduler.schedule`).
 //!
-//! Part A serves the running sequences in order of admission, part B admits waiting ones with what is left of the
-//! token budget. Where the budget and the free blocks suffice for everybody running, order decides nothing and the
+//! Part A serves the running sequences in order of admission, part B (`admit.rs`) admits waiting ones with what is left
+//! of the token budget. Where the budget and the free blocks suffice for everybody running, order decides nothing and the
 //! pack is served as a whole; else part A walks `running` as the engine does.
 
 use super::Policy;
+use super::external::Leaving;
 use super::replica::Replica;
-use super::sequence::{Handle, Phase};
+use super::sequence::Phase;
 use super::step::Step;
 use crate::cost::Chunk;
 use crate::facts::{Fact, Observer};
-use crate::kv::{Held, Match};
 use crate::units::Picos;
 
 /// What is left of a step's budget, and whether prefill work is held back in it.
-struct Budget {
-    tokens: u32,
+pub(super) struct Budget {
+    pub(super) tokens: u32,
     /// Most tokens of one prefill; `u32::MAX` without a threshold.
-    threshold: u32,
+    pub(super) threshold: u32,
     /// V1-16.
-    hold_prefill: bool,
+    pub(super) hold_prefill: bool,
 }
 
 impl Replica {
@@ -27,7 +27,10 @@ impl Replica {
     pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
         self.open(&mut step, now);
-        if self.singles.is_empty() && self.waiting.len() == 0 && self.pack_can_go_on() {
+        if self.external.is_some() {
+            self.notice_loads(now);
+        }
+        if self.singles.is_empty() && self.nobody_waits() && self.pack_can_go_on() {
             self.admission_closed = true;
             self.close_with_pack(&mut step);
             return Some(step);
@@ -149,7 +152,9 @@ impl Replica {
                 Phase::Packed => 1,
                 Phase::Single => self.demand(slot, budget).min(budget.tokens),
                 Phase::Final => 0,
-                Phase::Waiting => unreachable!("a waiting sequence is not in running"),
+                Phase::Waiting | Phase::Loading => {
+                    unreachable!("a waiting sequence is not in running")
+                }
             };
             if tokens == 0 {
                 at = self.sequences[slot].next;
@@ -266,7 +271,7 @@ impl Replica {
         match self.sequences[slot].phase {
             Phase::Packed => self.leave_pack(slot, Phase::Waiting),
             Phase::Single => self.singles.retain(|&other| other != slot),
-            Phase::Final | Phase::Waiting => {}
+            Phase::Final | Phase::Waiting | Phase::Loading => {}
         }
         let decodes = self.sequences[slot].missing_tokens() <= 1;
         let unknown = if tokens == 1 && decodes {
@@ -298,6 +303,7 @@ impl Replica {
         self.preempted.push(sequence.request.id);
         let handle = sequence.handle(slot);
         self.waiting.push_front(handle, &self.sequences[slot].request);
+        self.tell_connector(slot, now, Leaving::Preempted);
     }
 
     /// Tokens at the end of a sequence's computed ones whose content was not known when they were scheduled, and whose
@@ -318,7 +324,7 @@ impl Replica {
     }
 
     /// Gives a sequence outside the pack `tokens` tokens of the step; its blocks are taken already.
-    fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
+    pub(super) fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
         let unknown_input = step.overlapped && self.sampled_in_newest(slot);
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
@@ -333,6 +339,9 @@ impl Replica {
             });
         }
         step.carries_prefill |= !sequence.sampled_last;
+        if self.external.is_some() {
+            step.shares.push((slot, before, before + tokens));
+        }
         sequence.computed += tokens;
         sequence.last_share = tokens;
         sequence.placeholder = u32::from(missing == 1 && unknown_input);
@@ -382,92 +391,6 @@ impl Replica {
         let sequence = &self.sequences[slot];
         let cut = sequence.request.prompt_tokens + sequence.output_tokens >= self.config.max_model_len;
         cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())
-    }
-
-    /// Part B (V1-17 to V1-21).
-    fn admit<O: Observer>(&mut self, step: &mut Step, budget: &mut Budget, now: Picos, observer: &mut O) {
-        self.admission_closed = self.waiting.len() == 0;
-        if !self.preempted.is_empty() || budget.hold_prefill {
-            return;
-        }
-        let mut set_aside: Vec<Handle> = Vec::new();
-        while let Some(handle) = self.waiting.head()
-            && budget.tokens > 0
-        {
-            if self.sequences.running >= self.config.max_num_seqs {
-                self.admission_closed = true;
-                break;
-            }
-            let slot = handle.slot;
-            let known = self.sequences[slot].known_tokens();
-            let found = self.pool.look_up(&self.sequences[slot].pieces, known);
-            let hit = found.blocks * self.config.block_size;
-            let mut tokens = (known - hit).min(budget.threshold);
-            if !self.config.enable_chunked_prefill && tokens > budget.tokens {
-                if self.config.switches.oversize_prompt_stops {
-                    break;
-                }
-                set_aside.extend(self.waiting.pop());
-                continue;
-            }
-            tokens = tokens.min(budget.tokens);
-            let Some(new_blocks) = self.blocks_to_admit(known, hit + tokens, found) else {
-                self.admission_closed = set_aside.is_empty();
-                break;
-            };
-            self.waiting.pop();
-            let held = self.pool.admit(found, new_blocks);
-            budget.tokens -= tokens;
-            self.start(slot, held, hit, now, observer);
-            self.share_out(slot, tokens, step);
-        }
-        self.admission_closed |= self.waiting.len() == 0 && set_aside.is_empty();
-        for handle in set_aside.into_iter().rev() {
-            self.waiting
-                .push_front(handle, &self.sequences[handle.slot].request);
-        }
-    }
-
-    /// Blocks that an admission takes beside its hit, if they are there (V1-30 to V1-32).
-    fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Option<u32> {
-        let watermark = if self.sequences.running > 0 {
-            self.config.watermark_blocks
-        } else {
-            0
-        };
-        let new = self.pool.blocks_for(scheduled) - found.blocks;
-        let mut need = new;
-        if self.config.switches.reserve_full_isl {
-            need = need.max(self.pool.blocks_for(known.min(self.config.max_model_len)) - found.blocks);
-        }
-        (need + found.unreferenced + watermark <= self.pool.free()).then_some(new)
-    }
-
-    /// waiting → running.
-    fn start<O: Observer>(&mut self, slot: usize, held: Held, hit: u32, now: Picos, observer: &mut O) {
-        self.sequences.append_running(slot);
-        let sequence = &mut self.sequences[slot];
-        let resumed = sequence.first_scheduled.is_some();
-        observer.observe(&Fact::Admitted {
-            now,
-            replica: self.id,
-            id: sequence.request.id,
-            waiting_since: sequence.waiting_since,
-            known_tokens: sequence.known_tokens(),
-            cached_tokens: hit,
-            resumed,
-        });
-        sequence.held = held;
-        sequence.computed = hit;
-        sequence.sampled_last = false;
-        sequence.waited += now - sequence.waiting_since;
-        sequence.running_since = now;
-        sequence.phase = Phase::Single;
-        if !resumed {
-            sequence.first_scheduled = Some(now);
-            sequence.cached_tokens = hit;
-        }
-        self.singles.push(slot);
     }
 
     /// Remembers what V1-16 asks about.

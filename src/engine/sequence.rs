@@ -18,6 +18,8 @@ pub(crate) struct Handle {
 pub(crate) enum Phase {
     /// In the waiting queue, new or preempted.
     Waiting,
+    /// Neither waiting nor running: its KV is loaded from outside, or has come and it is not admitted yet.
+    Loading,
     /// In `running`, visited one by one: its prompt is not computed, or the budget passed it over.
     Single,
     /// In `running`, decoding one token in every step with all the others in the pack.

@@ -22,6 +22,8 @@ pub(crate) struct Step {
     pub(crate) discarded: u32,
     /// It was decided while the step before it was still running.
     pub(crate) overlapped: bool,
+    /// Shares outside the pack: (slot, tokens computed before, and after). Kept only for a connector.
+    pub(crate) shares: Vec<(usize, u32, u32)>,
     /// Sequences outside the pack that sample a token, in scheduled order.
     pub(crate) samples: Vec<Handle>,
     /// Sequences whose last token this step samples: (place in `running`, who).
@@ -72,6 +74,7 @@ impl Step {
         load.chunks.clear();
         self.recomputed_tokens = 0;
         self.carries_prefill = false;
+        self.shares.clear();
         self.samples.clear();
         self.finishing.clear();
         self.left_pack.clear();

@@ -33,6 +33,15 @@ impl Rank {
             id: request.id.0.to_string(),
         }
     }
+
+    /// The rank of the `nth` where nothing but the order counts.
+    pub(crate) fn nth(nth: u64) -> Rank {
+        Rank {
+            priority: 0,
+            arrival: Picos(nth),
+            id: String::new(),
+        }
+    }
 }
 
 impl Waiting {

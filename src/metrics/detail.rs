@@ -82,7 +82,11 @@ impl Gaps {
             Fact::FirstToken { now, id, .. } => self.first_token(id, now),
             Fact::Gap { now, id, gap } => self.gap(id, now, gap),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
-            Fact::Preempted { .. } | Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Ended(_) => {}
+            Fact::Loaded { .. }
+            | Fact::Preempted { .. }
+            | Fact::Arrived { .. }
+            | Fact::Rejected { .. }
+            | Fact::Ended(_) => {}
             Fact::Relayed(relay) => {
                 self.sequences.entry(relay.id).or_default().is_relayed = true;
             }

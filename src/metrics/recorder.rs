@@ -474,6 +474,7 @@ impl Observer for Recorder {
             | Fact::Released { .. }
             | Fact::Relayed(_)
             | Fact::Links { .. } => self.between_replicas(fact),
+            Fact::Loaded { .. } => {}
         }
     }
 }

@@ -206,11 +206,18 @@ impl Relays {
         for link in &self.links {
             let ways = [(link.sent, "sent"), (link.received, "received")];
             for (at, (tally, way)) in ways.into_iter().enumerate() {
-                let told = self.told.get(2 * link.replica.0 as usize + at).copied().unwrap_or(0);
-                let is_broken = tally.area < 0 || tally.area.unsigned_abs() != tally.flowed || tally.bytes != told;
+                let told = self
+                    .told
+                    .get(2 * link.replica.0 as usize + at)
+                    .copied()
+                    .unwrap_or(0);
+                let is_broken =
+                    tally.area < 0 || tally.area.unsigned_abs() != tally.flowed || tally.bytes != told;
                 if is_broken || tally.busy > end {
                     let replica = link.replica.0;
-                    broken.push(format!("the link of replica {replica} has {way} other than it was given"));
+                    broken.push(format!(
+                        "the link of replica {replica} has {way} other than it was given"
+                    ));
                 }
             }
         }

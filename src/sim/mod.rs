@@ -3,7 +3,7 @@
 mod scenario;
 mod simulation;
 
-pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 pub use crate::cluster::Frontend;
+pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 pub use scenario::{CostFactory, Pool, Role, Scenario};
 pub use simulation::{Counts, Pause, Server, Simulation, Until};

@@ -35,7 +35,8 @@ impl StepCost for PlainCost {
     fn step(&mut self, load: &StepLoad) -> Picos {
         let new: u64 = load.chunks.iter().map(|chunk| u64::from(chunk.new)).sum();
         let decode = if load.decode_seqs > 0 {
-            self.decode(load.decode_seqs).at(load.decode_kv_tokens, load.decode_longest)
+            self.decode(load.decode_seqs)
+                .at(load.decode_kv_tokens, load.decode_longest)
         } else {
             Picos::ZERO
         };
@@ -161,7 +162,9 @@ pub(crate) fn run(
     stepwise: bool,
 ) -> Told {
     let [prefill, decode] = engines;
-    let roles = (0..spec.prefill).map(|_| &prefill).chain((0..spec.decode).map(|_| &decode));
+    let roles = (0..spec.prefill)
+        .map(|_| &prefill)
+        .chain((0..spec.decode).map(|_| &decode));
     let servers: Vec<Server> = roles
         .map(|engine| Server {
             engine: engine.clone(),
@@ -180,7 +183,10 @@ pub(crate) fn run(
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
             rooms: rooms
-                .map(|(kv_blocks, block_size)| Room { kv_blocks, block_size })
+                .map(|(kv_blocks, block_size)| Room {
+                    kv_blocks,
+                    block_size,
+                })
                 .collect(),
         },
         slo: SloLimits::default(),

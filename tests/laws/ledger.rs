@@ -191,6 +191,7 @@ impl Observer for Ledger {
             Fact::Ended(story) => story.end,
             Fact::Rejected { now, .. }
             | Fact::Admitted { now, .. }
+            | Fact::Loaded { now, .. }
             | Fact::Preempted { now, .. }
             | Fact::FirstToken { now, .. }
             | Fact::Gap { now, .. } => *now,
@@ -244,6 +245,7 @@ impl Observer for Ledger {
             Fact::Steps(steps) => self.steps(steps),
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
             Fact::Ended(story) => self.ended(story),
+            Fact::Loaded { tokens, .. } => self.cached += u64::from(tokens),
             Fact::Rejected { .. } => {}
         }
     }

@@ -25,8 +25,7 @@ impl Account {
         completion.waiting_time += self.waited;
         if was_running {
             // The decode replica counts from the arrival, when the request waited for its prefill or ran there.
-            completion.waiting_time =
-                Picos(completion.waiting_time.0 - (handover - request.arrival).0);
+            completion.waiting_time = Picos(completion.waiting_time.0 - (handover - request.arrival).0);
         }
         completion.first_scheduled = self.first_scheduled.unwrap_or(request.arrival);
         completion.cached_tokens = self.cached_tokens;

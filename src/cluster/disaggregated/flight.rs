@@ -78,6 +78,7 @@ impl Flight {
 
     /// The decode replica, which is chosen.
     pub(super) fn decode(&self) -> usize {
-        self.decode.expect("a decode replica is chosen before it is asked for")
+        self.decode
+            .expect("a decode replica is chosen before it is asked for")
     }
 }

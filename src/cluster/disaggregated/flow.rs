@@ -25,7 +25,8 @@ impl Disaggregated {
                 let block = self.engines[flight.decode()].block_size();
                 let prompt = flight.request.prompt_tokens;
                 let local = prompt.saturating_sub(tokens) / block;
-                let bytes = u64::from((prompt.div_ceil(block) - local) * block) * self.spec.kv_bytes_per_token;
+                let bytes =
+                    u64::from((prompt.div_ceil(block) - local) * block) * self.spec.kv_bytes_per_token;
                 flight.cargo.is_whole = true;
                 self.send(id, at, bytes);
             }
@@ -76,7 +77,8 @@ impl Disaggregated {
                 self.engines[decode].arrived(handle, now);
             }
         } else {
-            // SEAM
+            self.engines[prefill].release_held_back(id, now);
+            self.engines[decode].loaded(id, now);
         }
         self.wake(prefill);
         self.wake(decode);
@@ -129,7 +131,10 @@ impl Disaggregated {
     /// Lets a request out of the bootstrap queue once both sides are ready (PD-23).
     fn let_prefill(&mut self, id: RequestId, now: Picos) {
         let flight = &self.flights[&id];
-        let heard = flight.times.reserved.is_some_and(|at| at + self.spec.latency <= now);
+        let heard = flight
+            .times
+            .reserved
+            .is_some_and(|at| at + self.spec.latency <= now);
         let (Some(handle), true, true) = (flight.at_prefill, flight.cargo.is_known_to_prefill, heard) else {
             return;
         };
@@ -175,10 +180,17 @@ impl Disaggregated {
     /// A request in flight is given up at `now` by its client; its story so far.
     pub(super) fn give_up<O: Observer>(&mut self, id: RequestId, now: Picos, observer: &mut O) -> Completion {
         let flight = &self.flights[&id];
-        let (is_prefilled, is_read) = (flight.account.prefilled.is_some(), flight.times.reserved.is_some());
+        let (is_prefilled, is_read) = (
+            flight.account.prefilled.is_some(),
+            flight.times.reserved.is_some(),
+        );
         let is_prefilling = flight.account.first_scheduled.is_some();
         let is_arrived = flight.times.arrived.is_some();
-        let told_by = if is_prefilled { flight.decode() } else { flight.prefill };
+        let told_by = if is_prefilled {
+            flight.decode()
+        } else {
+            flight.prefill
+        };
         let mut story = nowhere(flight, told_by, now, Outcome::TimedOut);
         let is_under_way = match self.spec.flow {
             Flow::Sglang => is_prefilling && !is_arrived,
@@ -220,7 +232,7 @@ impl Disaggregated {
     pub(super) fn let_go_of_prefill(&mut self, id: RequestId, now: Picos) {
         if self.spec.flow == Flow::Nixl {
             let replica = self.flights[&id].prefill;
-            // SEAM2
+            self.engines[replica].release_held_back(id, now);
             self.wake(replica);
         }
     }

@@ -99,7 +99,13 @@ impl Disaggregated {
         );
         let desk = vllm::assign_roles(&mut engines, spec, block_sizes);
         let rates: Vec<LinkRate> = (0..x + y)
-            .map(|replica| if replica < x { spec.prefill_link } else { spec.decode_link })
+            .map(|replica| {
+                if replica < x {
+                    spec.prefill_link
+                } else {
+                    spec.decode_link
+                }
+            })
             .collect();
         Disaggregated {
             prefill: Pool::new(0, spec.prefill_policy, &block_sizes[..x], (seed, PREFILL_STREAM)),
@@ -407,12 +413,19 @@ impl Disaggregated {
     fn land(&mut self, mut completion: Completion) -> Option<Completion> {
         let flight = self.flights.remove(&completion.id)?;
         let was_running = flight.times.joined.is_some();
-        flight.account.complete(&flight.request, &mut completion, was_running);
+        flight
+            .account
+            .complete(&flight.request, &mut completion, was_running);
         Some(completion)
     }
 
     /// The client of a request gave up.
-    pub(crate) fn abort<O: Observer>(&mut self, id: RequestId, now: Picos, observer: &mut O) -> Option<Completion> {
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        id: RequestId,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Completion> {
         let flight = self.flights.get(&id).filter(|flight| !flight.is_abandoned)?;
         let (prefill, decode) = (flight.prefill, flight.decode);
         for replica in [Some(prefill), decode].into_iter().flatten() {
@@ -484,7 +497,11 @@ impl Disaggregated {
         let x = self.spec.prefill as usize;
         let uses: Vec<LinkUse> = (0..self.engines.len())
             .map(|replica| {
-                let rate = if replica < x { self.spec.prefill_link } else { self.spec.decode_link };
+                let rate = if replica < x {
+                    self.spec.prefill_link
+                } else {
+                    self.spec.decode_link
+                };
                 let [mut sent, mut received] = self.links.tallies(replica, now);
                 if self.spec.flow == Flow::P2pNccl {
                     let pushed = self.desk.tally(replica);

@@ -105,7 +105,7 @@ impl<O: Observer> Observer for DecodeTap<'_, O> {
                 self.observer.observe(&Fact::Relayed(&relay));
                 self.observer.observe(fact);
             }
-            Fact::Preempted { id, .. } | Fact::Gap { id, .. } => {
+            Fact::Preempted { id, .. } | Fact::Gap { id, .. } | Fact::Loaded { id, .. } => {
                 if live(self.flights, id).is_some() {
                     self.observer.observe(fact);
                 }

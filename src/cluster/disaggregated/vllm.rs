@@ -16,8 +16,9 @@ use rustc_hash::FxHashMap;
 
 use super::flight::Flight;
 use super::{Disaggregation, Flow};
+use crate::engine::external::{Asked, Connector, Leaving, Offer, Share};
 use crate::engine::sglang::DecodeOptions;
-use crate::engine::{Engine, Told};
+use crate::engine::{Engine, Signal, Told};
 use crate::facts::LinkTally;
 use crate::ids::RequestId;
 use crate::units::{PICOS_PER_SECOND, Picos};
@@ -39,7 +40,18 @@ pub(super) fn assign_roles(engines: &mut [Engine], spec: &Disaggregation, block_
                     host_copy_per_token: Picos::from_seconds(spec.kv_bytes_per_token as f64 * host),
                 });
             }
-            _ => unreachable!(),
+            (Flow::Nixl, true) => engine.connect(Box::new(Keeper)),
+            (Flow::Nixl, false) => engine.connect(Box::new(Reader(shared()))),
+            (Flow::P2pNccl, true) => engine.connect(Box::new(Pusher {
+                desk: shared(),
+                replica,
+                block_size: block_sizes[replica],
+            })),
+            (Flow::P2pNccl, false) => engine.connect(Box::new(Receiver {
+                desk: shared(),
+                replica,
+                loading: Vec::new(),
+            })),
         }
     }
     desk
@@ -193,3 +205,149 @@ fn at_rate(bytes: u64, bytes_per_s: u64) -> Picos {
     Picos(u64::try_from(picos).expect("a transfer ends within the clock"))
 }
 
+/// NIXL in a prefill replica.
+struct Keeper;
+
+impl Connector for Keeper {
+    fn look_up(&mut self, _: Picos, _: &Asked<'_>) -> Offer {
+        Offer::Nothing
+    }
+
+    fn load(&mut self, _: Picos, _: &Asked<'_>, _: u32) -> Option<Picos> {
+        None
+    }
+
+    fn step(&mut self, _: Picos, compute: Picos, _: &[Share<'_>]) -> Picos {
+        compute
+    }
+
+    fn leaves(&mut self, _: Picos, _: &Request, why: Leaving) -> bool {
+        why == Leaving::Completed
+    }
+
+    fn restart(&mut self, _: Picos) {}
+}
+
+/// NIXL in a decode replica.
+struct Reader(Rc<RefCell<Counter>>);
+
+impl Connector for Reader {
+    fn look_up(&mut self, _: Picos, asked: &Asked<'_>) -> Offer {
+        // What was read before a preemption is lost, and so is the prefill replica's copy (PD-17).
+        if asked.resumed {
+            return Offer::Nothing;
+        }
+        match asked.request.prompt_tokens.saturating_sub(asked.local_tokens) {
+            0 => Offer::Nothing,
+            rest => Offer::Aside(rest),
+        }
+    }
+
+    fn load(&mut self, now: Picos, asked: &Asked<'_>, tokens: u32) -> Option<Picos> {
+        self.0.borrow_mut().told.push(Told {
+            at: now,
+            id: asked.request.id,
+            what: Signal::Reads { tokens },
+        });
+        None
+    }
+
+    fn step(&mut self, _: Picos, compute: Picos, _: &[Share<'_>]) -> Picos {
+        compute
+    }
+
+    fn leaves(&mut self, _: Picos, _: &Request, _: Leaving) -> bool {
+        false
+    }
+
+    fn restart(&mut self, _: Picos) {}
+}
+
+/// P2P NCCL in a prefill replica.
+struct Pusher {
+    desk: Rc<RefCell<Counter>>,
+    replica: usize,
+    block_size: u32,
+}
+
+impl Connector for Pusher {
+    fn look_up(&mut self, _: Picos, _: &Asked<'_>) -> Offer {
+        Offer::Nothing
+    }
+
+    fn load(&mut self, _: Picos, _: &Asked<'_>, _: u32) -> Option<Picos> {
+        None
+    }
+
+    fn step(&mut self, begin: Picos, compute: Picos, shares: &[Share<'_>]) -> Picos {
+        let mut counter = self.desk.borrow_mut();
+        let mut end = begin + compute;
+        for share in shares
+            .iter()
+            .filter(|share| share.to == share.request.prompt_tokens)
+        {
+            let tokens = share.to.next_multiple_of(self.block_size);
+            let bytes = u64::from(tokens) * counter.spec.kv_bytes_per_token;
+            end = end.max(counter.push(self.replica, share.request.id, bytes, begin, compute));
+        }
+        end - begin
+    }
+
+    fn leaves(&mut self, _: Picos, request: &Request, why: Leaving) -> bool {
+        if why == Leaving::GivenUp {
+            self.desk.borrow_mut().forget(request.id);
+        }
+        false
+    }
+
+    fn restart(&mut self, _: Picos) {}
+}
+
+/// P2P NCCL in a decode replica.
+struct Receiver {
+    desk: Rc<RefCell<Counter>>,
+    replica: usize,
+    /// Requests that are admitted with the step that is being decided.
+    loading: Vec<RequestId>,
+}
+
+impl Connector for Receiver {
+    fn look_up(&mut self, _: Picos, asked: &Asked<'_>) -> Offer {
+        if asked.resumed {
+            return Offer::Nothing;
+        }
+        match (asked.request.prompt_tokens - 1).saturating_sub(asked.local_tokens) {
+            0 => Offer::Nothing,
+            rest => Offer::WithStep(rest),
+        }
+    }
+
+    fn load(&mut self, _: Picos, asked: &Asked<'_>, _: u32) -> Option<Picos> {
+        self.loading.push(asked.request.id);
+        None
+    }
+
+    fn step(&mut self, _: Picos, compute: Picos, _: &[Share<'_>]) -> Picos {
+        let mut counter = self.desk.borrow_mut();
+        let mut copied = 0;
+        for id in self.loading.drain(..) {
+            debug_assert_eq!(
+                counter.decode_of.get(&id).copied().unwrap_or(self.replica),
+                self.replica
+            );
+            if let Some(stored) = counter.forget(id)
+                && stored.is_in_host
+            {
+                copied += stored.bytes;
+            }
+        }
+        compute + at_rate(copied, counter.spec.host_bytes_per_s)
+    }
+
+    fn leaves(&mut self, _: Picos, request: &Request, _: Leaving) -> bool {
+        self.desk.borrow_mut().forget(request.id);
+        false
+    }
+
+    fn restart(&mut self, _: Picos) {}
+}

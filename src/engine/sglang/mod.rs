@@ -22,7 +22,7 @@ mod sequence;
 mod wake;
 
 pub use batch::{BatchMode, SglangRecord};
-pub use disaggregated::DecodeOptions;
 pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
+pub use disaggregated::DecodeOptions;
 
 pub(crate) use replica::SglangReplica;

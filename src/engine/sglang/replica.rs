@@ -242,8 +242,8 @@ impl SglangReplica {
         }
         let max_new = clipped_max_new(request, &self.config);
         if max_new > 0 {
-            let fits = self.fits_exactly(request, max_new)
-                && self.reserves_alone(request.prompt_tokens, max_new);
+            let fits =
+                self.fits_exactly(request, max_new) && self.reserves_alone(request.prompt_tokens, max_new);
             return (!fits).then_some(Refusal::NeverFits);
         }
         let fits_context = request.prompt_tokens + 3 <= self.config.context_length;

@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 
 use super::Role;
 use crate::engine::Handle;
-use crate::engine::signal::{Signal, Told};
 use crate::engine::sglang::replica::SglangReplica;
 use crate::engine::sglang::sequence::{CLIP_MAX_NEW_TOKENS, Phase};
+use crate::engine::signal::{Signal, Told};
 use crate::facts::{Completion, Fact, Observer, Outcome};
 use crate::units::Picos;
 

@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 
 use super::Role;
 use crate::engine::Handle;
-use crate::engine::signal::{Signal, Told};
 use crate::engine::sglang::replica::SglangReplica;
 use crate::engine::sglang::sequence::Phase;
+use crate::engine::signal::{Signal, Told};
 use crate::units::Picos;
 
 /// State beside that of any server.

@@ -1,0 +1,271 @@
+//! Part B of `schedule()`: whoever waits is admitted, the head of the line first (V1-17 to V1-21).
+//!
+//! Sequences whose KV has come from outside go before the waiting queue (V1-3); under the priority policy the one of
+//! the two heads that ranks first.
+
+use super::external::{Arrived, Offer};
+use super::replica::Replica;
+use super::schedule::Budget;
+use super::sequence::{Handle, Phase};
+use super::step::Step;
+use super::waiting::Rank;
+use super::{EngineConfig, Policy};
+use crate::facts::{Fact, Observer};
+use crate::kv::Match;
+use crate::units::Picos;
+
+/// What became of the head of the line.
+enum Turn {
+    /// It was admitted, or began to load.
+    Done,
+    /// It is passed over in this step.
+    SetAside,
+    /// Nobody behind it is looked at; `true` if that stays so until something is freed.
+    Stop(bool),
+}
+
+impl Replica {
+    /// Admits who waits with what is left of the budget.
+    pub(super) fn admit<O: Observer>(
+        &mut self,
+        step: &mut Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) {
+        self.admission_closed = self.nobody_waits();
+        if !self.preempted.is_empty() || budget.hold_prefill {
+            return;
+        }
+        let mut set_aside: Vec<Handle> = Vec::new();
+        let mut arrived_aside: Vec<(Rank, Arrived)> = Vec::new();
+        while budget.tokens > 0 {
+            let (ready, waiting) = self.heads();
+            if ready.is_none() && waiting.is_none() {
+                break;
+            }
+            if self.sequences.running >= self.config.max_num_seqs {
+                self.admission_closed = true;
+                break;
+            }
+            let turn = match (ready, waiting) {
+                (Some(arrived), _) => self.admit_arrived(arrived, step, budget, now, observer),
+                (None, Some(handle)) => self.admit_head(handle, step, budget, now, observer),
+                (None, None) => break,
+            };
+            match turn {
+                Turn::Done => {}
+                Turn::SetAside if ready.is_some() => arrived_aside.extend(self.take_arrived()),
+                Turn::SetAside => set_aside.extend(self.waiting.pop()),
+                Turn::Stop(closed) => {
+                    self.admission_closed = closed && set_aside.is_empty() && arrived_aside.is_empty();
+                    break;
+                }
+            }
+        }
+        let nobody_aside = set_aside.is_empty() && arrived_aside.is_empty();
+        self.admission_closed |= self.nobody_waits() && nobody_aside;
+        self.put_back_arrived(arrived_aside);
+        for handle in set_aside.into_iter().rev() {
+            self.waiting
+                .push_front(handle, &self.sequences[handle.slot].request);
+        }
+    }
+
+    /// Whose turn it is: somebody whose KV has come, or else the head of the waiting queue.
+    #[inline]
+    fn heads(&self) -> (Option<Arrived>, Option<Handle>) {
+        let waiting = self.waiting.head();
+        let Some(external) = &self.external else {
+            return (None, waiting);
+        };
+        let Some((rank, &arrived)) = external.first_ready() else {
+            return (None, waiting);
+        };
+        match waiting {
+            Some(handle)
+                if self.config.policy == Policy::Priority
+                    && Rank::of(&self.sequences[handle.slot].request) < *rank =>
+            {
+                (None, waiting)
+            }
+            _ => (Some(arrived), None),
+        }
+    }
+
+    /// The head of the waiting queue is admitted, or begins to load, if there is room.
+    #[inline]
+    fn admit_head<O: Observer>(
+        &mut self,
+        handle: Handle,
+        step: &mut Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) -> Turn {
+        let slot = handle.slot;
+        let known = self.sequences[slot].known_tokens();
+        let found = self.pool.look_up(&self.sequences[slot].pieces, known);
+        let hit = found.blocks * self.config.block_size;
+        let external = match self.offer_from_outside(now, slot, hit) {
+            Offer::Nothing => 0,
+            Offer::WithStep(tokens) => tokens,
+            Offer::Aside(tokens) => return self.admit_aside(slot, found, tokens, now),
+        };
+        assert!(hit + external < known, "a token is left to be computed");
+        let tokens = match share_of(&self.config, known - hit - external, budget) {
+            Ok(tokens) => tokens,
+            Err(turn) => return turn,
+        };
+        let Some(new_blocks) = self.blocks_to_admit(known, hit + external + tokens, found) else {
+            return Turn::Stop(true);
+        };
+        self.waiting.pop();
+        let held = self.pool.admit(found, new_blocks);
+        budget.tokens -= tokens;
+        if external > 0 {
+            self.ask_to_load(now, slot, hit, external);
+        }
+        let sequence = &mut self.sequences[slot];
+        sequence.held = held;
+        sequence.computed = hit + external;
+        self.start(slot, hit, external, now, observer);
+        self.share_out(slot, tokens, step);
+        Turn::Done
+    }
+
+    /// Takes blocks for tokens that are loaded aside. Those that prefills under way still lack are left to them
+    /// (V1-30).
+    fn admit_aside(&mut self, slot: usize, found: Match, external: u32, now: Picos) -> Turn {
+        let known = self.sequences[slot].known_tokens();
+        let hit = found.blocks * self.config.block_size;
+        assert!(external > 0 && hit + external <= known, "known tokens are loaded");
+        let reserved = self.reserved_blocks();
+        let new = self.blocks_to_admit(known, hit + external, found);
+        let Some(new) =
+            new.filter(|new| new + found.unreferenced + self.watermark() + reserved <= self.pool.free())
+        else {
+            return Turn::Stop(true);
+        };
+        self.waiting.pop();
+        let held = self.pool.admit(found, new);
+        self.begin_load(now, slot, held, hit, external);
+        Turn::Done
+    }
+
+    /// Blocks that prefills under way lack until their known tokens have them, loads included; 0.33's
+    /// `_inflight_prefill_reserved_blocks`, which came with [`super::VersionSwitches::reserve_full_isl`].
+    fn reserved_blocks(&self) -> u32 {
+        if !self.config.switches.reserve_full_isl {
+            return 0;
+        }
+        let lacking = self.singles.iter().map(|&slot| {
+            let sequence = &self.sequences[slot];
+            let known = sequence.known_tokens().min(self.config.max_model_len);
+            let is_prefill = !sequence.sampled_last && sequence.phase == Phase::Single;
+            u32::from(is_prefill) * (self.pool.blocks_for(known) - self.pool.blocks_for(sequence.computed))
+        });
+        let loading = self.external.as_ref().map_or(0, |external| external.lacking());
+        lacking.sum::<u32>() + loading
+    }
+
+    /// Somebody whose KV has come computes the rest.
+    fn admit_arrived<O: Observer>(
+        &mut self,
+        arrived: Arrived,
+        step: &mut Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) -> Turn {
+        let slot = arrived.handle.slot;
+        let (known, computed) = (self.sequences[slot].known_tokens(), self.sequences[slot].computed);
+        let tokens = match share_of(&self.config, known - computed, budget) {
+            Ok(tokens) => tokens,
+            Err(turn) => return turn,
+        };
+        let more = |tokens: u32| self.pool.blocks_for(tokens).saturating_sub(arrived.blocks);
+        let new = more(computed + tokens);
+        let need = if self.config.switches.reserve_full_isl {
+            new.max(more(known.min(self.config.max_model_len)))
+        } else {
+            new
+        };
+        if need + self.watermark() > self.pool.free() {
+            return Turn::Stop(true);
+        }
+        self.take_arrived();
+        self.pool.take(new);
+        budget.tokens -= tokens;
+        self.start(slot, arrived.local, arrived.loaded, now, observer);
+        self.share_out(slot, tokens, step);
+        Turn::Done
+    }
+
+    /// Blocks kept free when admitting beside running sequences (V1-32).
+    fn watermark(&self) -> u32 {
+        if self.sequences.running > 0 {
+            self.config.watermark_blocks
+        } else {
+            0
+        }
+    }
+
+    /// Blocks that an admission takes beside its hit, if they are there (V1-30 to V1-32).
+    fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Option<u32> {
+        let new = self.pool.blocks_for(scheduled) - found.blocks;
+        let mut need = new;
+        if self.config.switches.reserve_full_isl {
+            need = need.max(self.pool.blocks_for(known.min(self.config.max_model_len)) - found.blocks);
+        }
+        (need + found.unreferenced + self.watermark() <= self.pool.free()).then_some(new)
+    }
+
+    /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here and `external` came from
+    /// outside.
+    fn start<O: Observer>(&mut self, slot: usize, hit: u32, external: u32, now: Picos, observer: &mut O) {
+        self.sequences.append_running(slot);
+        let sequence = &mut self.sequences[slot];
+        let resumed = sequence.first_scheduled.is_some();
+        let id = sequence.request.id;
+        observer.observe(&Fact::Admitted {
+            now,
+            replica: self.id,
+            id,
+            waiting_since: sequence.waiting_since,
+            known_tokens: sequence.known_tokens(),
+            cached_tokens: hit,
+            resumed,
+        });
+        if external > 0 {
+            observer.observe(&Fact::Loaded {
+                now,
+                replica: self.id,
+                id,
+                tokens: sequence.computed - hit,
+            });
+        }
+        sequence.sampled_last = false;
+        sequence.waited += now - sequence.waiting_since;
+        sequence.running_since = now;
+        sequence.phase = Phase::Single;
+        if !resumed {
+            sequence.first_scheduled = Some(now);
+            sequence.cached_tokens = hit;
+        }
+        self.singles.push(slot);
+    }
+}
+
+/// Tokens that an admitted sequence gets of the `missing` ones, or what happens to it if they are too many.
+fn share_of(config: &EngineConfig, missing: u32, budget: &Budget) -> Result<u32, Turn> {
+    let tokens = missing.min(budget.threshold);
+    if !config.enable_chunked_prefill && tokens > budget.tokens {
+        return Err(if config.switches.oversize_prompt_stops {
+            Turn::Stop(false)
+        } else {
+            Turn::SetAside
+        });
+    }
+    Ok(tokens.min(budget.tokens))
+}
