@@ -244,6 +244,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         whole: seen.whole,
         little: seen.little,
         by_replica: seen.by_replica,
+        relays: seen.relays,
         violations: seen.violations,
         series: seen.series,
         sampled_steps: seen.sampled_steps,

@@ -1,6 +1,6 @@
 //! Whether a run's figures describe the system or only the run.
 
-use crate::metrics::{LittleAudit, ReplicaSummary, RequestRecord, SeriesPoint, Summary};
+use crate::metrics::{LittleAudit, RelaySummary, ReplicaSummary, RequestRecord, SeriesPoint, Summary};
 
 /// What a run is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct RunResult {
     pub violations: Vec<String>,
     /// What each replica did over the whole run, where there are several.
     pub by_replica: Vec<ReplicaSummary>,
+    /// What happened between prefill and decode, where they are on different replicas.
+    pub relays: Option<RelaySummary>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
     /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).

@@ -1,5 +1,6 @@
 //! Replicas and what is between them.
 
+use super::disaggregation;
 use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
@@ -7,12 +8,17 @@ use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter, RawSc
 use crate::cluster::router::{CacheAware, KvEvents, Policy};
 use crate::cluster::{Change, ChangeKind, ClusterSpec, Group, Outages};
 use crate::model::{LayerGroup, Mlp, ModelShape};
+use crate::sim::Role;
 
 /// More replicas than anybody routes between.
 pub(super) const REPLICAS_MAX: u64 = 4096;
 
 /// Resolves replicas, routers and events.
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> ClusterSpec {
+    // Replicas that prefill come first.
+    pools.sort_by_key(|pool| pool.role == Role::Decode);
+    let roles: Vec<Role> = pools.iter().map(|pool| pool.role).collect();
+    let have_roles = disaggregation::check_roles(judge, raw, &roles);
     let groups = match &mut *pools {
         [pool] if raw.cluster.pools.is_empty() => {
             let balancer = pool.draft.flags.data_parallel_balancer();
@@ -30,13 +36,17 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
     };
     refuse_foreign_options(judge, &raw.cluster, &groups);
     let replicas = pools.iter().map(|pool| pool.replicas).sum();
-    ClusterSpec {
+    let cluster = ClusterSpec {
         replicas,
         groups,
         changes: changes(judge, &raw.cluster.events, replicas),
         outages: outages(judge, &raw.cluster),
         disaggregation: None,
+    };
+    if have_roles {
+        disaggregation::check_cluster(judge, &cluster);
     }
+    cluster
 }
 
 /// Pools that serve the same requests share one router.
@@ -46,7 +56,7 @@ fn groups(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> Vec<
         let label = format!("together they have {all}");
         judge.wrong("cluster.pools", "must have at most 4096 replicas", label);
     }
-    let mut groups: Vec<(Group, String, String)> = Vec::new();
+    let mut groups: Vec<(Group, String, String, Role)> = Vec::new();
     let mut first = 0;
     for (index, pool) in pools.iter_mut().enumerate() {
         let policy = pool.judge(judge, raw, |judge, raw, draft| {
@@ -57,15 +67,19 @@ fn groups(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> Vec<
         let Some(model) = pool.draft.model.as_ref().map(|model| model.name.clone()) else {
             continue;
         };
+        // Replicas of one role serve the same requests.
+        let is_first_of_role = groups.iter().all(|&(.., role)| role != pool.role);
+        if is_first_of_role && groups.iter().all(|(_, _, served, _)| *served == model) {
+            let group = Group {
+                policy,
+                members: members.collect(),
+            };
+            groups.push((group, pool.name.clone(), model, pool.role));
+            continue;
+        }
         match groups.first_mut() {
-            None => {
-                let group = Group {
-                    policy,
-                    members: members.collect(),
-                };
-                groups.push((group, pool.name.clone(), model));
-            }
-            Some((group, other, served)) => {
+            None => {}
+            Some((group, other, served, _)) => {
                 let key = |name: &str| format!("cluster.pools.{index}.{name}");
                 if model != *served {
                     let label = format!("pool {other} serves {served}");

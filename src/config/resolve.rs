@@ -3,6 +3,7 @@
 use super::assumed;
 use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
+use super::disaggregation;
 use super::document::{Document, Source};
 use super::files::{self, Files};
 use super::jitter::step_jitter;
@@ -85,11 +86,12 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(problem.into());
     }
     document.remove("sweep");
+    document.roles_become_pools()?;
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
     let seed = seed(&mut judge, &raw);
     let mut pools = pools::draft(&mut judge, &raw, files);
-    let cluster = cluster::resolve(&mut judge, &raw, &mut pools);
+    let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
@@ -114,9 +116,13 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         .into_iter()
         .map(|pool| pool.build(&mut judge, &raw, (context, seed), files));
     let built: Vec<Option<(Pool, Server)>> = built.collect();
-    let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
+    let Some((mut pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
         return Err(Diagnostics(judge.problems));
     };
+    cluster.disaggregation = disaggregation::resolve(&mut judge, &raw, &mut pools, &servers, &cluster);
+    if cluster.disaggregation.is_none() {
+        disaggregation::refuse_connector(&mut judge, &raw);
+    }
     let steps = pools.iter().map(|pool| (pool.cost)().decode(1).at(1, 1));
     if let Some(shortest) = steps.min() {
         workload::check_closed_clock(&mut judge, &spec, shortest);

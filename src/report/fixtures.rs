@@ -196,6 +196,7 @@ pub(super) fn stable_run() -> RunResult {
         },
         violations: vec![],
         by_replica: vec![],
+        relays: None,
         series: series(),
         sampled_steps: vec![],
         records: None,

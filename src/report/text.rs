@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
-use super::text_replicas;
 use super::views::{PoolMeta, ResultMeta, Style, trust_mark, trust_word};
+use super::{text_relays, text_replicas};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
@@ -276,6 +276,9 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
     );
     if let Some(replicas) = text_replicas::replicas(result) {
         fact(text, "replicas", &replicas);
+    }
+    for (label, line) in text_relays::lines(result) {
+        fact(text, label, &line);
     }
     cache(text, shown);
     if let Some(machine) = machine(shown, meta) {

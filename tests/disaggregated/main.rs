@@ -5,3 +5,4 @@
 mod common;
 mod golden;
 mod setup;
+mod sglang_twin;

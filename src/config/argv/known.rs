@@ -213,14 +213,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
     ),
     ("kv-offloading-size", One, NotModelled("0", OFFLOAD)),
     ("kv-offloading-backend", One, NotModelled("", OFFLOAD)),
-    (
-        "kv-transfer-config",
-        One,
-        NotModelled(
-            "",
-            "KV transfer between engines (prefill/decode disaggregation, LMCache) is not modelled yet",
-        ),
-    ),
     ("speculative-config", One, NotModelled("", SPECULATION)),
     ("spec-method", One, NotModelled("", SPECULATION)),
     ("spec-model", One, NotModelled("", SPECULATION)),

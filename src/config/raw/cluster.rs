@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RawEngine, RawModel, RawSglang};
+use super::{RawEngine, RawLink, RawModel, RawSglang};
 use crate::config::scalar::{Count, Duration};
 
 /// What it is served on.
@@ -77,6 +77,22 @@ pub struct RawCluster {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<RawPool>,
+    /// The pool that only prefills; short for one of the pools with that role.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<RawPool>,
+    /// The pool that only decodes; short for one of the pools with that role.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decode: Option<RawPool>,
+    /// What KV crosses from prefill to decode, and how.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "is_unset")]
+    pub link: RawLink,
+}
+
+fn is_unset(link: &RawLink) -> bool {
+    *link == RawLink::default()
 }
 
 /// Replicas that are alike: a server's tables, of which those given here replace the scenario's own key by key.

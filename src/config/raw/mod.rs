@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod cluster;
+mod disaggregation;
 mod lengths;
 mod server;
 mod sglang;
@@ -23,6 +24,7 @@ pub use arrivals::{
     RawRampStrategy, RawTimeUnit, RawTrace, RawUsers,
 };
 pub use cluster::{RawCluster, RawPool, RawReplicaChange, RawReplicaEvent, RawRole, RawRouter};
+pub use disaggregation::{RawFlow, RawLink};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,

@@ -149,6 +149,9 @@ pub struct RawEngine {
     /// Schedule the next step while this one runs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub async_scheduling: Option<bool>,
+    /// vLLM's KV connector as JSON; NixlConnector and P2pNcclConnector are modelled between prefill and decode pools.
+    #[arg(long, value_name = "JSON")]
+    pub kv_transfer_config: Option<String>,
     /// What unset sizes are tuned for.
     #[arg(long, value_name = "MODE")]
     pub performance_mode: Option<RawPerformanceMode>,
