@@ -41,6 +41,8 @@ shipped!(
     "prefix-lpm",
     "dp-router",
     "failover",
+    "pd-input-length",
+    "pd-together",
     "workloads/azure-conv-2023",
 );
 

@@ -12,9 +12,9 @@ pub(super) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     let Some(relays) = &result.relays else {
         return Vec::new();
     };
-    let mut lines = vec![("pools", pools(result, relays))];
+    let mut lines = vec![("P and D", pools(result, relays))];
     if relays.requests > 0 {
-        lines.push(("first token", first_token(relays)));
+        lines.push(("to token 1", first_token(relays)));
     }
     lines.push(("KV links", links(relays)));
     lines

@@ -48,6 +48,8 @@ struct Req {
 
 #[derive(Clone, Default, Debug)]
 struct Prefiller {
+    /// Out of the bootstrap queue since the last pass, which takes them in that queue's order.
+    fresh: Vec<usize>,
     queue: Vec<usize>,
     chunked: Option<usize>,
     batch: Option<(u64, Vec<(usize, u32)>)>,
@@ -117,6 +119,9 @@ impl Twin<'_> {
 
     fn pass_p(&mut self, p: usize) {
         let pool = i64::from(self.set.pool[0]);
+        self.ps[p].fresh.sort_unstable();
+        let fresh = std::mem::take(&mut self.ps[p].fresh);
+        self.ps[p].queue.extend(fresh);
         let rows = self
             .reqs
             .iter()
@@ -375,6 +380,7 @@ impl Twin<'_> {
         self.leave(at, Outcome::TimedOut);
         self.reqs[at].reserved = None;
         self.reqs[at].arrived_at = None;
+        self.ps[p].fresh.retain(|&other| other != at);
         self.ps[p].queue.retain(|&other| other != at);
         let decoder = &mut self.ds[d];
         decoder.prealloc.retain(|&other| other != at);
@@ -509,7 +515,7 @@ impl Twin<'_> {
             if self.reqs[at].at == At::Bootstrap && self.reqs[at].reserved.is_some_and(|heard| heard <= now) {
                 self.reqs[at].at = At::Queue;
                 let p = self.reqs[at].p;
-                self.ps[p].queue.push(at);
+                self.ps[p].fresh.push(at);
                 self.ps[p].look = true;
             }
         }

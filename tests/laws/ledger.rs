@@ -195,6 +195,11 @@ impl Observer for Ledger {
             | Fact::Preempted { now, .. }
             | Fact::FirstToken { now, .. }
             | Fact::Gap { now, .. } => *now,
+            Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Relayed(_)
+            | Fact::Links { .. } => unreachable!("every replica here prefills and decodes"),
         });
         match *fact {
             Fact::Arrived { request } => {
@@ -246,7 +251,7 @@ impl Observer for Ledger {
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
             Fact::Ended(story) => self.ended(story),
             Fact::Loaded { tokens, .. } => self.cached += u64::from(tokens),
-            Fact::Rejected { .. } => {}
+            _ => {}
         }
     }
 }

@@ -270,11 +270,18 @@ impl Disaggregated {
         loop {
             match self.next() {
                 Next::Errand(at) if at <= now => self.run_errand(at, observer, ended),
-                Next::Replica(replica) if self.wakes.first().is_some_and(|(_, wake)| wake.at <= now) => {
-                    if self.engines[replica].is_livelocked() {
+                Next::Replica(replica) => {
+                    let (_, wake) = self.wakes.first().expect("it is the first");
+                    if wake.at > now || self.engines[replica].is_livelocked() {
                         return;
                     }
-                    self.visit(replica, Visit::Pass(now), observer, ended);
+                    // A run of alike steps that something cuts at this instant was not taken up to here yet.
+                    let visit = if wake.is_pass {
+                        Visit::Pass(now)
+                    } else {
+                        Visit::Run(now)
+                    };
+                    self.visit(replica, visit, observer, ended);
                 }
                 _ => return,
             }
