@@ -4,5 +4,6 @@
 #[allow(dead_code)]
 mod common;
 mod golden;
+mod nixl_twin;
 mod setup;
 mod sglang_twin;
