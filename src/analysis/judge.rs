@@ -292,7 +292,8 @@ mod tests {
     use crate::units::Picos;
 
     fn recorder() -> Recorder {
-        let fleet = Fleet::alike(1, 100, 16);
+        // As many as any test here has servers.
+        let fleet = Fleet::alike(600, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(8.0)),
             ..SloLimits::default()

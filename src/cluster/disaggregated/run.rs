@@ -460,7 +460,8 @@ impl Disaggregated {
         observer: &mut O,
     ) -> Option<Completion> {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
-        let (replica, handle) = (flight.decode(), flight.at_decode.take()?);
+        let handle = flight.at_decode.take()?;
+        let replica = flight.decode();
         let flights = &mut self.flights;
         let first_tokens = &mut self.first_tokens;
         let mut tap = DecodeTap {
