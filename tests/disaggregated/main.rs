@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod common;
 mod golden;
+mod laws;
 mod nixl_twin;
 mod setup;
 mod sglang_twin;
