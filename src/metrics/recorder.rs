@@ -8,6 +8,8 @@
 //! about; an arrival comes before anything else about its request. Requests that left are told once, by
 //! [`Fact::Ended`] (a refused one by [`Fact::Rejected`], with or without an ending after it).
 
+mod between;
+
 use super::audit::Audit;
 use super::batches::Batches;
 use super::by_replica::ByReplica;
@@ -228,53 +230,8 @@ impl Recorder {
         self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
     }
 
-    /// It ran on one replica and will run on another.
-    fn handed_over(&mut self, id: RequestId, now: Picos, running_since: Picos) {
-        match self.in_flight.get_mut(id) {
-            Some(live) if live.place == Place::Running => {
-                live.place = Place::Waiting;
-                live.ran += now.saturating_sub(running_since);
-                live.since = now;
-            }
-            _ => {
-                return self
-                    .audit
-                    .note(|| format!("request {} was handed over while not running", id.0));
-            }
-        }
-        self.audit.waits += 1;
-        self.shift(now, [0, 1, -1]);
-        self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
-    }
-
     /// What happens between prefill and decode.
     #[cold]
-    fn between_replicas(&mut self, fact: &Fact<'_>) {
-        let relays = self.relays.get_or_insert_default();
-        match *fact {
-            Fact::HandedOver {
-                now,
-                id,
-                running_since,
-                ..
-            } => self.handed_over(id, now, running_since),
-            Fact::Transferred {
-                now,
-                from,
-                to,
-                bytes,
-                asked,
-                ..
-            } => relays.transferred((from, to), bytes, now - asked),
-            Fact::Released {
-                now, since, blocks, ..
-            } => relays.released(blocks, now - since),
-            Fact::Relayed(relay) => relays.relayed(relay),
-            Fact::Links { uses, .. } => relays.links(uses),
-            _ => {}
-        }
-    }
-
     fn rejected(&mut self, id: RequestId, now: Picos) {
         let Some(live) = self.in_flight.leave(id) else {
             return self

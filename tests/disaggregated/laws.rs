@@ -25,7 +25,9 @@ fn engines(flow: Flow, tokens: [u32; 2], overlap: bool, caches: bool) -> [Engine
     };
     let mut sglang = tokens.map(|tokens| sglang(tokens, 256, true));
     sglang[1].radix_cache = false;
-    sglang.iter_mut().for_each(|config| config.overlap_schedule = overlap);
+    sglang
+        .iter_mut()
+        .for_each(|config| config.overlap_schedule = overlap);
     match flow {
         Flow::Sglang => sglang.map(EngineSpec::from),
         _ => tokens.map(|tokens| vllm(tokens).into()),
@@ -128,15 +130,32 @@ proptest! {
 #[test]
 fn alone_the_first_token_comes_when_the_parts_add_up() {
     let fast = 1_000_000_000_000_000_000;
-    let link = LinkRate { send: fast, receive: fast };
+    let link = LinkRate {
+        send: fast,
+        receive: fast,
+    };
     for (prompt, arrival) in [(2048u32, 0u64), (1024, 17_000_000_123), (512, 999_999_999_999)] {
-        let spec = |flow| Disaggregation { prefill_link: link, decode_link: link, latency: Picos(30_000_000), ..pools(flow, 1, 1) };
+        let spec = |flow| Disaggregation {
+            prefill_link: link,
+            decode_link: link,
+            latency: Picos(30_000_000),
+            ..pools(flow, 1, 1)
+        };
         let first = |flow| {
             let engines = match flow {
-                Flow::Sglang => [sglang(40_000, 8192, true).into(), sglang(40_000, 8192, false).into()],
+                Flow::Sglang => [
+                    sglang(40_000, 8192, true).into(),
+                    sglang(40_000, 8192, false).into(),
+                ],
                 _ => [vllm().into(), vllm().into()],
             };
-            let told = run(engines, G7, &spec(flow), &[request(0, Picos(arrival), prompt, 5)], false);
+            let told = run(
+                engines,
+                G7,
+                &spec(flow),
+                &[request(0, Picos(arrival), prompt, 5)],
+                false,
+            );
             assert_eq!(told.seen.violations, Vec::<String>::new());
             told.stories[0].first_token.unwrap().0 - arrival
         };
@@ -159,9 +178,15 @@ fn a_full_decode_replica_holds_up_the_prefill_in_the_flows_own_way() {
     let told = |flow| {
         // D has room for two requests at a time.
         let engines = match flow {
-            Flow::Sglang => [sglang(40_000, 8192, true).into(), sglang(3000, 8192, false).into()],
+            Flow::Sglang => [
+                sglang(40_000, 8192, true).into(),
+                sglang(3000, 8192, false).into(),
+            ],
             _ => {
-                let small = EngineConfig { num_gpu_blocks: 2 * 83 + 1, ..vllm() };
+                let small = EngineConfig {
+                    num_gpu_blocks: 2 * 83 + 1,
+                    ..vllm()
+                };
                 [vllm().into(), small.into()]
             }
         };
@@ -169,13 +194,27 @@ fn a_full_decode_replica_holds_up_the_prefill_in_the_flows_own_way() {
         spec.num_reserved_decode_tokens = 300;
         let told = run(engines, G7, &spec, &requests, false);
         assert_eq!(told.seen.violations, Vec::<String>::new());
-        assert_eq!(told.stories.iter().filter(|story| story.outcome == Outcome::Completed).count(), 12);
+        assert_eq!(
+            told.stories
+                .iter()
+                .filter(|story| story.outcome == Outcome::Completed)
+                .count(),
+            12
+        );
         told.seen.relays.unwrap()
     };
     let (nixl, sglang) = (told(Flow::Nixl), told(Flow::Sglang));
-    assert!(nixl.held_blocks > 100.0, "P holds {} blocks on average", nixl.held_blocks);
+    assert!(
+        nixl.held_blocks > 100.0,
+        "P holds {} blocks on average",
+        nixl.held_blocks
+    );
     assert!(nixl.stage_s(Stage::DecodeMemory) > 2.0 && nixl.stage_s(Stage::PrefillQueue) < 0.3);
-    assert!(sglang.held_blocks < 64.0, "P holds {} pages on average", sglang.held_blocks);
+    assert!(
+        sglang.held_blocks < 64.0,
+        "P holds {} pages on average",
+        sglang.held_blocks
+    );
     assert!(sglang.stage_s(Stage::DecodeMemory) == 0.0 && sglang.stage_s(Stage::PrefillQueue) > 2.0);
     assert!(sglang.reservation_s > 2.0);
 }
@@ -188,9 +227,15 @@ fn cached_prompts_are_not_read_again_by_vllm_and_always_sent_by_sglang() {
             let plain = request(id, Picos(id * 5_000_000_000_000 + 1), 1024, 4);
             with_prefix(plain, 1024)
         });
-        let caching = EngineConfig { enable_prefix_caching: true, ..vllm() };
+        let caching = EngineConfig {
+            enable_prefix_caching: true,
+            ..vllm()
+        };
         let engines = match flow {
-            Flow::Sglang => [sglang(40_000, 8192, true).into(), sglang(40_000, 8192, false).into()],
+            Flow::Sglang => [
+                sglang(40_000, 8192, true).into(),
+                sglang(40_000, 8192, false).into(),
+            ],
             _ => [caching.clone().into(), caching.into()],
         };
         let told = run(engines, G7, &pools(flow, 1, 1), &requests, false);
@@ -209,8 +254,18 @@ fn whoever_loses_its_memory_on_the_decode_replica_gets_it_back_in_the_engines_ow
     let requests: Vec<Request> = (0..4).map(|id| request(id, Picos(id + 1), 400, 400)).collect();
     let told = |flow| {
         let engines = match flow {
-            Flow::Sglang => [sglang(40_000, 8192, true).into(), sglang(2000, 8192, false).into()],
-            _ => [vllm().into(), EngineConfig { num_gpu_blocks: 2000 / 16 + 1, ..vllm() }.into()],
+            Flow::Sglang => [
+                sglang(40_000, 8192, true).into(),
+                sglang(2000, 8192, false).into(),
+            ],
+            _ => [
+                vllm().into(),
+                EngineConfig {
+                    num_gpu_blocks: 2000 / 16 + 1,
+                    ..vllm()
+                }
+                .into(),
+            ],
         };
         let mut spec = pools(flow, 1, 1);
         spec.num_reserved_decode_tokens = 0;

@@ -160,16 +160,23 @@ impl Twin<'_> {
                 break;
             }
             self.reads += 1;
-            let bytes = blocks_of(&self.reqs[at]) as u64 * u64::from(BLOCK) * self.set.spec.kv_bytes_per_token;
+            let bytes =
+                blocks_of(&self.reqs[at]) as u64 * u64::from(BLOCK) * self.set.spec.kv_bytes_per_token;
             let begins = self.now + self.set.spec.latency.0;
-            self.wire.push((at, begins, u128::from(bytes) * 1_000_000_000_000, 0));
+            self.wire
+                .push((at, begins, u128::from(bytes) * 1_000_000_000_000, 0));
             let req = &mut self.reqs[at];
             (req.at, req.held_d, req.read_order) = (At::Reading, true, self.reads);
         }
         self.ds[d].look = None;
         if batch.is_empty() {
-            let waits = [At::QueueD, At::Reading].iter().any(|&at| !self.these(at, d, false).is_empty());
-            let abandoned = self.reqs.iter().any(|req| req.d == d && req.abandoned && req.held_d);
+            let waits = [At::QueueD, At::Reading]
+                .iter()
+                .any(|&at| !self.these(at, d, false).is_empty());
+            let abandoned = self
+                .reqs
+                .iter()
+                .any(|req| req.d == d && req.abandoned && req.held_d);
             if waits || abandoned {
                 self.ds[d].awake = self.now + SLEEP;
                 self.ds[d].look = Some(self.now + SLEEP);
@@ -213,14 +220,22 @@ impl Twin<'_> {
 
     /// A loop that sleeps for want of requests looks at once, or when its last nap is over.
     fn rouse(&mut self, replica: usize, is_p: bool) {
-        let looper = if is_p { &mut self.ps[replica] } else { &mut self.ds[replica] };
+        let looper = if is_p {
+            &mut self.ps[replica]
+        } else {
+            &mut self.ds[replica]
+        };
         if looper.step.is_none() && looper.look.is_none() {
             looper.look = Some(self.now.max(looper.awake));
         }
     }
 
     fn land(&mut self) {
-        while let Some(over) = self.wire.iter().position(|&(_, begins, left, _)| begins <= self.now && left == 0) {
+        while let Some(over) = self
+            .wire
+            .iter()
+            .position(|&(_, begins, left, _)| begins <= self.now && left == 0)
+        {
             let (at, ..) = self.wire.remove(over);
             let req = &mut self.reqs[at];
             req.held_p = false;
@@ -234,19 +249,32 @@ impl Twin<'_> {
 
     fn share(&mut self) {
         let replicas = self.ps.len() + self.ds.len();
-        let link = |replica: usize| if replica < self.ps.len() { self.set.spec.prefill_link } else { self.set.spec.decode_link };
-        let mut left: Vec<u64> = (0..replicas).flat_map(|replica| [link(replica).send, link(replica).receive]).collect();
+        let link = |replica: usize| {
+            if replica < self.ps.len() {
+                self.set.spec.prefill_link
+            } else {
+                self.set.spec.decode_link
+            }
+        };
+        let mut left: Vec<u64> = (0..replicas)
+            .flat_map(|replica| [link(replica).send, link(replica).receive])
+            .collect();
         let ways: Vec<[usize; 2]> = self
             .wire
             .iter()
             .map(|&(at, ..)| [2 * self.reqs[at].p, 2 * (self.ps.len() + self.reqs[at].d) + 1])
             .collect();
-        let mut open: Vec<usize> = (0..self.wire.len()).filter(|&flow| self.wire[flow].1 <= self.now).collect();
+        let mut open: Vec<usize> = (0..self.wire.len())
+            .filter(|&flow| self.wire[flow].1 <= self.now)
+            .collect();
         while !open.is_empty() {
             let count = |way: usize| open.iter().filter(|&&flow| ways[flow].contains(&way)).count() as u64;
-            let shares = (0..left.len()).filter(|&way| count(way) > 0).map(|way| (left[way] / count(way), way));
+            let shares = (0..left.len())
+                .filter(|&way| count(way) > 0)
+                .map(|way| (left[way] / count(way), way));
             let (rate, way) = shares.min().unwrap();
-            let (fixed, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|&&flow| ways[flow].contains(&way));
+            let (fixed, rest): (Vec<usize>, Vec<usize>) =
+                open.iter().partition(|&&flow| ways[flow].contains(&way));
             for flow in fixed {
                 self.wire[flow].3 = rate;
                 ways[flow].iter().for_each(|&way| left[way] -= rate);
@@ -258,19 +286,33 @@ impl Twin<'_> {
     fn next(&self) -> u64 {
         let loops = self.ps.iter().chain(&self.ds);
         let loops = loops.filter_map(|looper| looper.step.as_ref().map(|step| step.0).or(looper.look));
-        let wire = self.wire.iter().map(|&(_, begins, left, rate)| match begins > self.now {
-            true => begins,
-            false => self.now + left.div_ceil(u128::from(rate)) as u64,
-        });
-        let hops = self.reqs.iter().filter(|req| req.at == At::Hop).map(|req| req.hop_end);
-        let asked = self.reqs.iter().flat_map(|req| [Some(req.ask.arrival.0), req.ask.deadline.map(|at| at.0)]);
+        let wire = self
+            .wire
+            .iter()
+            .map(|&(_, begins, left, rate)| match begins > self.now {
+                true => begins,
+                false => self.now + left.div_ceil(u128::from(rate)) as u64,
+            });
+        let hops = self
+            .reqs
+            .iter()
+            .filter(|req| req.at == At::Hop)
+            .map(|req| req.hop_end);
+        let asked = self
+            .reqs
+            .iter()
+            .flat_map(|req| [Some(req.ask.arrival.0), req.ask.deadline.map(|at| at.0)]);
         let all = loops.chain(wire).chain(hops);
-        all.chain(asked.flatten().filter(|&at| at > self.now)).min().unwrap_or(u64::MAX)
+        all.chain(asked.flatten().filter(|&at| at > self.now))
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     fn step_to(&mut self, now: u64) {
         for flow in self.wire.iter_mut().filter(|flow| flow.1 <= self.now) {
-            flow.2 = flow.2.saturating_sub(u128::from(flow.3) * u128::from(now - self.now));
+            flow.2 = flow
+                .2
+                .saturating_sub(u128::from(flow.3) * u128::from(now - self.now));
         }
         self.now = now;
         let is_due = |looper: &Loop| looper.step.as_ref().is_some_and(|step| step.0 == now);
@@ -389,14 +431,17 @@ fn traffic() -> impl Strategy<Value = Vec<Request>> {
     );
     prop::collection::vec(one, 1..24).prop_map(|wishes| {
         let mut now = 0;
-        let list = wishes.into_iter().enumerate().map(|(id, (gap, prompt, more, patience))| {
-            now += gap;
-            let room = prompt.next_multiple_of(BLOCK) - prompt;
-            Request {
-                deadline: patience.map(|patience| Picos(now + patience)),
-                ..request(id as u64, Picos(now), prompt, 1 + more % (room + 1))
-            }
-        });
+        let list = wishes
+            .into_iter()
+            .enumerate()
+            .map(|(id, (gap, prompt, more, patience))| {
+                now += gap;
+                let room = prompt.next_multiple_of(BLOCK) - prompt;
+                Request {
+                    deadline: patience.map(|patience| Picos(now + patience)),
+                    ..request(id as u64, Picos(now), prompt, 1 + more % (room + 1))
+                }
+            });
         list.collect()
     })
 }

@@ -1,7 +1,8 @@
 //! What follows from what a replica or the network tells, flow by flow.
 
 use super::Flow;
-use super::run::{Disaggregated, Errand, nowhere};
+use super::run::{Disaggregated, Errand};
+use super::telling::nowhere;
 use crate::engine::{Signal, Told};
 use crate::facts::{Completion, Observer, Outcome};
 use crate::ids::RequestId;

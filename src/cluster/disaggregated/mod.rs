@@ -28,6 +28,7 @@ mod pool;
 mod run;
 mod spec;
 mod tap;
+mod telling;
 mod vllm;
 
 pub use spec::{Disaggregation, Flow};
