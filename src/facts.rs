@@ -71,6 +71,57 @@ pub enum Fact<'a> {
         /// Tokens whose KV is thrown away.
         lost_tokens: u32,
     },
+    /// Its prefill is over on one replica, and it waits to be decoded on another: running → waiting. It is then told as
+    /// admitted, and resumed, on the other.
+    HandedOver {
+        /// When.
+        now: Picos,
+        /// The replica that prefilled.
+        from: ReplicaId,
+        /// The replica that will decode.
+        to: ReplicaId,
+        /// Which.
+        id: RequestId,
+        /// Since when it had been running.
+        running_since: Picos,
+    },
+    /// KV of a request has crossed from one replica to another, in one message of perhaps several.
+    Transferred {
+        /// When the last byte was there.
+        now: Picos,
+        /// Sender.
+        from: ReplicaId,
+        /// Receiver.
+        to: ReplicaId,
+        /// Whose.
+        id: RequestId,
+        /// How much.
+        bytes: u64,
+        /// When it could have begun.
+        asked: Picos,
+    },
+    /// A prefill replica has let go of a request's KV.
+    Released {
+        /// When.
+        now: Picos,
+        /// Where.
+        replica: ReplicaId,
+        /// Whose.
+        id: RequestId,
+        /// Since when it was kept only for its transfer.
+        since: Picos,
+        /// How many blocks.
+        blocks: u32,
+    },
+    /// Told before [`Fact::FirstToken`] of a request that was prefilled on another replica.
+    Relayed(&'a Relay),
+    /// What links between replicas have carried so far; told whenever a run pauses.
+    Links {
+        /// Up to when.
+        now: Picos,
+        /// Every replica's.
+        uses: &'a [LinkUse],
+    },
     /// One step, or a run of identical decode steps, was executed.
     Steps(&'a Steps<'a>),
     /// A sequence emitted its first token at `now`, the end of a step; the front end's delay is not in it.
@@ -234,6 +285,63 @@ pub struct Steps<'a> {
     pub waiting: u32,
     /// Free KV blocks after scheduling the first, the null block left out.
     pub free_blocks: u32,
+}
+
+/// How a request got from its arrival over two replicas to its first token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Which.
+    pub id: RequestId,
+    /// When it was sent.
+    pub arrival: Picos,
+    /// How long it waited for its prefill, of the time before that was over.
+    pub waited: Picos,
+    /// When its prefill was over.
+    pub prefilled: Picos,
+    /// When the decode engine had it.
+    pub known: Picos,
+    /// When the decode replica took memory for it; before the prefill in SGLang, after it in vLLM.
+    pub reserved: Picos,
+    /// When all of its KV was there.
+    pub arrived: Picos,
+    /// When it began to run on the decode replica.
+    pub joined: Picos,
+    /// When its first token came.
+    pub first_token: Picos,
+    /// KV bytes that crossed for it.
+    pub bytes: u64,
+}
+
+/// A replica's link, both ways, from the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkUse {
+    /// Whose.
+    pub replica: ReplicaId,
+    /// It prefills; the others decode.
+    pub prefills: bool,
+    /// Bandwidth outwards.
+    pub send_bytes_per_s: u64,
+    /// Bandwidth inwards.
+    pub receive_bytes_per_s: u64,
+    /// What went out.
+    pub sent: LinkTally,
+    /// What came in.
+    pub received: LinkTally,
+}
+
+/// What one direction of one link did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkTally {
+    /// Bytes of the transfers that are over.
+    pub bytes: u64,
+    /// How many those were.
+    pub transfers: u64,
+    /// Time in which at least one transfer flowed.
+    pub busy: Picos,
+    /// Σ of the times that the transfers flowed, in picoseconds: `λW` of Little's law.
+    pub flowed: u128,
+    /// ∫ number of flowing transfers, in picoseconds, from the instants of its changes: `L`.
+    pub area: i128,
 }
 
 /// A request's whole story, told when it leaves.

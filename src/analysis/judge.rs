@@ -247,6 +247,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         tiers: seen.tiers,
         by_class: seen.by_class,
         by_pool: seen.by_pool,
+        relays: seen.relays,
         violations: seen.violations,
         series: seen.series,
         sampled_steps: seen.sampled_steps,
@@ -294,7 +295,8 @@ mod tests {
     use crate::units::Picos;
 
     fn recorder() -> Recorder {
-        let fleet = Fleet::alike(1, 100, 16);
+        // As many as any test here has servers.
+        let fleet = Fleet::alike(600, 100, 16);
         let slo = SloLimits {
             e2el: Some(Picos::from_seconds(8.0)),
             ..SloLimits::default()

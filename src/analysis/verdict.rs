@@ -1,7 +1,7 @@
 //! Whether a run's figures describe the system or only the run.
 
 use crate::metrics::{
-    LittleAudit, PartSummary, ReplicaSummary, RequestRecord, SeriesPoint, Summary, TierSummary,
+    LittleAudit, PartSummary, RelaySummary, ReplicaSummary, RequestRecord, SeriesPoint, Summary, TierSummary,
 };
 
 /// What a run is worth.
@@ -59,6 +59,8 @@ pub struct RunResult {
     pub by_class: Vec<PartSummary>,
     /// What each pool answered over the whole run, where there are several.
     pub by_pool: Vec<PartSummary>,
+    /// What happened between prefill and decode, where they are on different replicas.
+    pub relays: Option<RelaySummary>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
     /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).

@@ -5,13 +5,23 @@
 //! not replicas times events. One replica alone, always up, needs no router and takes a path without any of this.
 
 mod autoscale;
+mod disaggregated;
 mod fleet;
+mod frontend;
 mod lane;
+mod links;
 pub mod router;
+mod serving;
 mod spec;
 mod wakes;
 
 pub use autoscale::{Autoscale, Signal};
+pub use disaggregated::{Disaggregation, Flow};
+pub use frontend::Frontend;
+pub use links::LinkRate;
 pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 
-pub(crate) use fleet::{Cluster, Ticket};
+pub(crate) use disaggregated::Disaggregated;
+pub(crate) use fleet::Cluster;
+pub(crate) use frontend::Entrance;
+pub(crate) use serving::{Serving, Ticket};

@@ -1,6 +1,7 @@
 //! What a cluster is made of, beside its engines.
 
 use super::autoscale::Autoscale;
+use super::disaggregated::Disaggregation;
 use super::router::Policy;
 use crate::units::Picos;
 use crate::workload::Request;
@@ -18,6 +19,8 @@ pub struct ClusterSpec {
     pub outages: Option<Outages>,
     /// Replicas that come and go with the load; no replica is in two of them.
     pub scalers: Vec<Autoscale>,
+    /// Prefill and decode on different replicas; groups are then not looked at.
+    pub disaggregation: Option<Disaggregation>,
 }
 
 impl ClusterSpec {
@@ -40,6 +43,7 @@ impl ClusterSpec {
             changes: Vec::new(),
             outages: None,
             scalers: Vec::new(),
+            disaggregation: None,
         }
     }
 }

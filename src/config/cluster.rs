@@ -1,13 +1,14 @@
 //! Replicas and what is between them.
 
-use super::autoscale;
 use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter, RawScenario};
+use super::{autoscale, disaggregation};
 use crate::cluster::router::{CacheAware, KvEvents, Policy};
 use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 use crate::model::{LayerGroup, Mlp, ModelShape};
+use crate::sim::Role;
 
 /// More replicas than anybody routes between.
 pub(super) const REPLICAS_MAX: u64 = 4096;
@@ -15,6 +16,10 @@ pub(super) const REPLICAS_MAX: u64 = 4096;
 /// Resolves replicas, routers and events.
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> ClusterSpec {
     let mut scalers = Vec::new();
+    // Replicas that prefill come first.
+    pools.sort_by_key(|pool| pool.role == Role::Decode);
+    let roles: Vec<Role> = pools.iter().map(|pool| pool.role).collect();
+    let have_roles = disaggregation::check_roles(judge, raw, &roles);
     let groups = match &mut *pools {
         [pool] if raw.cluster.pools.is_empty() => {
             let balancer = pool.draft.flags.data_parallel_balancer();
@@ -36,13 +41,18 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
     refuse_foreign_options(judge, &raw.cluster, &groups);
     let replicas = pools.iter().map(|pool| pool.replicas).sum();
     autoscale::check_events(judge, &raw.cluster.events, &scalers);
-    ClusterSpec {
+    let cluster = ClusterSpec {
         replicas,
         groups,
         scalers,
         changes: changes(judge, &raw.cluster.events, replicas),
         outages: outages(judge, &raw.cluster),
+        disaggregation: None,
+    };
+    if have_roles {
+        disaggregation::check_cluster(judge, &cluster);
     }
+    cluster
 }
 
 /// The pool's autoscaler, if it has one: the pool then has as many replicas as there may ever be.
@@ -83,6 +93,7 @@ fn groups(
             (
                 pool.draft.model.as_ref().map(|model| model.name.clone()),
                 pool.prompts,
+                pool.role,
             )
         };
         let known = firsts

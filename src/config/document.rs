@@ -129,6 +129,51 @@ impl Document {
         self.forget(key);
     }
 
+    /// `[cluster.prefill]` and `[cluster.decode]` become pools with those names and roles; every value keeps its origin.
+    ///
+    /// # Errors
+    /// Where the input has pools, too.
+    pub(super) fn roles_become_pools(&mut self) -> Result<(), Diagnostic> {
+        let mut pools = Vec::new();
+        for role in ["prefill", "decode"] {
+            let from = format!("cluster.{role}");
+            let Some(Value::Table(mut pool)) = self.get(&from).cloned() else {
+                continue;
+            };
+            if self.get("cluster.pools").is_some() {
+                let problem = Diagnostic::new(format!("`{from}` stands beside [[cluster.pools]]"));
+                let help = format!("give one of the pools role = \"{role}\" instead");
+                return Err(problem.at(self.place(&from)).help(help));
+            }
+            let origin = self
+                .origin(&from)
+                .cloned()
+                .unwrap_or(Origin::Default(String::new()));
+            let root = format!("cluster.pools.{}", pools.len());
+            for key in ["name", "role"] {
+                pool.entry(key).or_insert_with(|| role.into());
+                self.origins.insert(format!("{root}.{key}"), origin.clone());
+            }
+            let inside = format!("{from}.");
+            let below = self.origins.range(inside.clone()..);
+            let below = below.take_while(|(key, _)| key.starts_with(&inside));
+            let moved: Vec<(String, Origin)> = below
+                .map(|(key, origin)| {
+                    let key = key.strip_prefix(&inside).unwrap_or(key);
+                    (format!("{root}.{key}"), origin.clone())
+                })
+                .collect();
+            self.remove(&from);
+            self.origins.extend(moved);
+            self.origins.insert(root, origin);
+            pools.push(Value::Table(pool));
+        }
+        if let (false, Some(Value::Table(cluster))) = (pools.is_empty(), self.table.get_mut("cluster")) {
+            cluster.insert("pools".to_string(), Value::Array(pools));
+        }
+        Ok(())
+    }
+
     /// The input of one pool as if it were a server's own: its tables over those of the scenario. Every value keeps its
     /// origin, so problems point into the pool's table. A flag holds for every pool.
     pub(super) fn of_pool(&self, index: usize) -> Document {

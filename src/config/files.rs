@@ -50,6 +50,8 @@ shipped!(
     "gateway",
     "load-shaping",
     "load-shaping-mixed",
+    "pd-input-length",
+    "pd-together",
     "workloads/azure-conv-2023",
 );
 

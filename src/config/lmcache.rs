@@ -1,5 +1,6 @@
 //! Tiers of KV: LMCache's keys and vLLM's flags for it, judged.
 
+use super::disaggregation;
 use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawCachePolicy, RawEngine, RawLmcache, RawScenario};
@@ -122,6 +123,7 @@ impl Asked {
         let connector = raw
             .kv_transfer_config
             .as_deref()
+            .filter(|json| !disaggregation::is_between_pools(json))
             .is_some_and(|json| is_lmcache(judge, json));
         let (size, backend) = ("engine.kv_offloading_size", "engine.kv_offloading_backend");
         let name = raw.kv_offloading_backend.as_deref();

@@ -14,6 +14,7 @@ pub mod axes;
 mod capacity;
 mod cluster;
 pub mod diagnostic;
+mod disaggregation;
 mod document;
 mod engine;
 pub mod files;

@@ -112,17 +112,18 @@ fn name(judge: &mut Judge, raw: &RawScenario, index: usize) -> String {
     name
 }
 
-/// What the pool's replicas do; splitting prompts from answers is refused here, and nowhere else.
+/// What the pool's replicas do.
 fn role(judge: &mut Judge, index: usize, pool: &RawPool) -> Role {
-    if let Some(role @ (RawRole::Prefill | RawRole::Decode)) = pool.role {
-        judge.wrong_help(
-            &format!("cluster.pools.{index}.role"),
-            "must be both",
-            format!("{role:?} pools are not modelled yet").to_lowercase(),
-            "leave it out",
-        );
-    }
-    Role::Both
+    let Some(role) = pool.role else {
+        return Role::Both;
+    };
+    let (role, name) = match role {
+        RawRole::Both => (Role::Both, "both"),
+        RawRole::Prefill => (Role::Prefill, "prefill"),
+        RawRole::Decode => (Role::Decode, "decode"),
+    };
+    judge.given(&format!("cluster.pools.{index}.role"), name);
+    role
 }
 
 fn replicas(judge: &mut Judge, index: usize, pool: &RawPool) -> u32 {

@@ -12,12 +12,7 @@ use super::raw::RawScenario;
 use crate::nearest::nearest;
 
 /// Keys that the interface has and this version does not model.
-const NOT_MODELLED: [(&str, &str); 4] = [
-    ("cluster.prefill", "prefill/decode disaggregation"),
-    ("cluster.decode", "prefill/decode disaggregation"),
-    ("cluster.link", "prefill/decode disaggregation"),
-    ("engine.speculative_config", "speculative decoding"),
-];
+const NOT_MODELLED: [(&str, &str); 1] = [("engine.speculative_config", "speculative decoding")];
 
 /// Reads as much as has the right shape; the diagnostics say what had not, and the last part names those keys.
 pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<String>) {

@@ -4,6 +4,7 @@ use super::admission;
 use super::assumed;
 use super::cluster;
 use super::diagnostic::{Diagnostic, Diagnostics};
+use super::disaggregation;
 use super::document::{Document, Source};
 use super::files::{self, Files};
 use super::gate;
@@ -89,6 +90,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(problem.into());
     }
     document.remove("sweep");
+    document.roles_become_pools()?;
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
     let seed = seed(&mut judge, &raw);
@@ -123,9 +125,13 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         pool.build(&mut judge, &raw, (context, seed), files)
     });
     let built: Vec<Option<(Pool, Server)>> = built.collect();
-    let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
+    let Some((mut pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
         return Err(Diagnostics(judge.problems));
     };
+    cluster.disaggregation = disaggregation::resolve(&mut judge, &raw, &mut pools, &servers, &cluster);
+    if cluster.disaggregation.is_none() {
+        disaggregation::refuse_connector(&mut judge, &raw);
+    }
     let steps = pools.iter().map(|pool| (pool.cost)().decode(1).at(1, 1));
     if let Some(shortest) = steps.min() {
         workload::check_closed_clock(&mut judge, &spec, shortest);

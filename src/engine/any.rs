@@ -2,9 +2,10 @@
 //!
 //! The set of engines is closed, so this is an enum and not a trait; the loop's calls cost one predictable branch.
 
+use super::external::Connector;
 use super::scheduled::{ScheduledConfig, ScheduledReplica};
-use super::sglang::{SglangConfig, SglangRecord, SglangReplica};
-use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Wake};
+use super::sglang::{DecodeOptions, SglangConfig, SglangRecord, SglangReplica};
+use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -207,6 +208,83 @@ impl Engine {
     #[inline]
     pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
         each!(self, replica => replica.offer(now, request))
+    }
+
+    /// Why a request would not be taken in now, if so.
+    pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
+        each!(self, replica => replica.refusal(request))
+    }
+
+    /// Tokens of a KV block, or page.
+    pub(crate) fn block_size(&self) -> u32 {
+        each!(self, replica => replica.block_size())
+    }
+
+    /// Connects a vLLM replica to where its KV comes from or goes to.
+    pub(crate) fn connect(&mut self, connector: Box<dyn Connector>) {
+        let replica = self.vllm_mut().expect("vLLM's flows are between vLLM's servers");
+        replica.connect(connector);
+    }
+
+    /// The load for request `id` is complete at `now`.
+    pub(crate) fn loaded(&mut self, id: RequestId, now: Picos) {
+        if let Some(replica) = self.vllm_mut() {
+            replica.loaded(id, now);
+        }
+    }
+
+    /// Frees the blocks that were held back when request `id` completed.
+    pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) {
+        if let Some(replica) = self.vllm_mut() {
+            replica.release_held_back(id, now);
+        }
+    }
+
+    /// The engine, where only SGLang has what is asked of it.
+    fn sglang(&mut self) -> &mut SglangReplica {
+        match self {
+            Engine::Vllm(_) | Engine::Scheduled(_) => {
+                unreachable!("SGLang's flow is between SGLang's servers")
+            }
+            Engine::Sglang(replica) => replica,
+        }
+    }
+
+    /// Makes an SGLang server prefill only.
+    pub(crate) fn only_prefill(&mut self) {
+        self.sglang().only_prefill();
+    }
+
+    /// Makes an SGLang server decode only.
+    pub(crate) fn only_decode(&mut self, options: DecodeOptions) {
+        self.sglang().only_decode(options);
+    }
+
+    /// Takes in a request that an SGLang server's loop will not see before it is let in.
+    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, (Refusal, Request)> {
+        self.sglang().take_in(request)
+    }
+
+    /// A request that was taken in reaches the loop at `now`.
+    pub(crate) fn let_in(&mut self, handle: Handle, now: Picos) {
+        self.sglang().let_in(handle, now);
+    }
+
+    /// What an SGLang prefill server sent of a request has arrived.
+    pub(crate) fn transferred(&mut self, handle: Handle, now: Picos) {
+        self.sglang().transferred(handle, now);
+    }
+
+    /// The KV of a request has arrived at an SGLang decode server.
+    pub(crate) fn arrived(&mut self, handle: Handle, now: Picos) {
+        self.sglang().arrived(handle, now);
+    }
+
+    /// What a replica of a pool with a role has to tell.
+    pub(crate) fn take_signals(&mut self, into: &mut Vec<Told>) {
+        if let Engine::Sglang(replica) = self {
+            replica.take_signals(into);
+        }
     }
 
     /// When something happens next here without anything from outside.

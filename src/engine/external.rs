@@ -171,6 +171,8 @@ pub(crate) struct External {
     abandoned: u32,
     /// Blocks that sequences outside `running` still lack (`_inflight_prefill_reserved_blocks`).
     lacking: u32,
+    /// A load was begun whose end others must find out, and they do not know of it yet.
+    waits_to_be_heard: bool,
 }
 
 impl External {
@@ -185,6 +187,7 @@ impl External {
             begun: 0,
             abandoned: 0,
             lacking: 0,
+            waits_to_be_heard: false,
         }
     }
 
@@ -222,6 +225,12 @@ impl External {
 }
 
 impl Replica {
+    /// Whether it must be left before it goes on, because others have to hear of a load that it has begun; once.
+    pub(super) fn is_to_be_heard(&mut self) -> bool {
+        let external = self.external.as_mut();
+        external.is_some_and(|external| std::mem::take(&mut external.waits_to_be_heard))
+    }
+
     /// Gives the replica a connector, before it has seen any request.
     pub(crate) fn connect(&mut self, connector: Box<dyn Connector>) {
         assert_eq!(self.inside(), 0, "a connector is there from the beginning");
@@ -323,6 +332,8 @@ impl Replica {
         external.by_request.insert(request.id, key);
         if due < Picos::MAX {
             external.due.insert((due, key));
+        } else {
+            external.waits_to_be_heard = true;
         }
     }
 

@@ -24,6 +24,7 @@ pub mod scheduled;
 pub mod scheduler;
 mod sequence;
 pub mod sglang;
+mod signal;
 mod step;
 mod telling;
 mod waiting;
@@ -36,6 +37,7 @@ pub use step::ScheduleRecord;
 pub(crate) use any::Engine;
 pub(crate) use replica::Replica;
 pub(crate) use sequence::Handle;
+pub(crate) use signal::{Signal, Told};
 pub use wake::State;
 pub(crate) use wake::Wake;
 

@@ -165,6 +165,10 @@ impl Replica {
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
         completion.output_tokens -= in_flight;
         self.admission_closed = self.nobody_waits();
+        if self.spins() {
+            // Whoever stood behind may be let in when the loop looks next.
+            self.pass_from(now);
+        }
         Some(completion)
     }
 

@@ -149,6 +149,11 @@ impl Replica {
         self.log.take().unwrap_or_default()
     }
 
+    /// Tokens of a KV block.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.config.block_size
+    }
+
     /// Usable KV blocks.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.pool.total()
@@ -179,7 +184,7 @@ impl Replica {
     }
 
     /// Why a request cannot be taken in, if so.
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         if self
             .config
             .max_num_queued_reqs
@@ -254,6 +259,9 @@ impl Replica {
                 }
                 now = pass;
                 self.pass(pass, observer);
+                if self.is_to_be_heard() {
+                    return now;
+                }
             }
             let Some(step) = self.in_flight.front() else {
                 if self.next_pass.is_some() {
@@ -285,6 +293,8 @@ impl Replica {
     pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         if self.next_pass == Some(now) {
             self.pass(now, observer);
+            // Whoever takes a replica through one pass hears it then.
+            self.is_to_be_heard();
         }
     }
 

@@ -87,6 +87,18 @@ impl ByReplica {
                 tally.preemptions += 1;
                 tally.ran += i128::from((now - running_since).0);
             }
+            Fact::HandedOver {
+                now,
+                from,
+                to,
+                running_since,
+                ..
+            } => {
+                let tally = &mut self.0[from.0 as usize];
+                tally.shift(now, -1);
+                tally.ran += i128::from((now - running_since).0);
+                self.0[to.0 as usize].admitted += 1;
+            }
             Fact::Steps(&Steps {
                 replica, begin, end, ..
             }) => self.0[replica.0 as usize].busy += (end - begin).0,

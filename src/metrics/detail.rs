@@ -43,6 +43,8 @@ struct Sequence {
     delivery: Picos,
     /// Tokens that came in one piece with another.
     at_once: u32,
+    /// It was prefilled on another replica.
+    is_relayed: bool,
 }
 
 impl Detail {
@@ -93,6 +95,13 @@ impl Gaps {
             Fact::Returned(part) => {
                 self.sequences.remove(&part.id);
             }
+            Fact::Relayed(relay) => {
+                self.sequences.entry(relay.id).or_default().is_relayed = true;
+            }
+            Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Links { .. } => {}
         }
     }
 
@@ -113,7 +122,11 @@ impl Gaps {
         if let Some(sequence) = self.sequences.get_mut(&id) {
             let log = &self.replicas[sequence.replica];
             sequence.from = Some(log.entries.len());
-            sequence.delivery = now.saturating_sub(log.last_end);
+            sequence.delivery = match sequence.is_relayed {
+                // Its first token is of another replica's step.
+                true => Picos::ZERO,
+                false => now.saturating_sub(log.last_end),
+            };
         }
     }
 

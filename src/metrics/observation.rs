@@ -4,6 +4,7 @@ use super::LittleAudit;
 use super::by_replica::ReplicaSummary;
 use super::options::SloLimits;
 use super::parts::PartSummary;
+use super::relays::RelaySummary;
 use super::stretch::{Fleet, Stretch};
 use super::summary::{RequestRecord, SeriesPoint, Summary};
 use super::tiers::TierSummary;
@@ -50,6 +51,8 @@ pub struct Observation {
     pub by_class: Vec<PartSummary>,
     /// What each pool answered, where there are several.
     pub by_pool: Vec<PartSummary>,
+    /// What happened between prefill and decode, where they are on different replicas.
+    pub relays: Option<RelaySummary>,
     /// Broken conservation laws.
     pub violations: Vec<String>,
     /// State over time.

@@ -8,6 +8,8 @@
 //! about; an arrival comes before anything else about its request. Requests that left are told once, by
 //! [`Fact::Ended`] (a refused one by [`Fact::Rejected`], with or without an ending after it).
 
+mod between;
+
 use super::audit::Audit;
 use super::batches::Batches;
 use super::by_replica::ByReplica;
@@ -20,6 +22,7 @@ use super::options::SloLimits;
 use super::options::{RecorderOptions, Records};
 use super::packed::Packed;
 use super::parts::{Latencies, Parts};
+use super::relays::Relays;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
@@ -57,6 +60,8 @@ pub struct Recorder {
     tiers: Option<Box<Tiers>>,
     /// Of several classes or pools.
     parts: Option<Box<Parts>>,
+    /// Of pools with roles.
+    relays: Option<Box<Relays>>,
 }
 
 impl Recorder {
@@ -81,6 +86,7 @@ impl Recorder {
                 Records::Requests => Some(Detail::new(false)),
                 Records::WithItls => Some(Detail::new(true)),
             },
+            relays: None,
             by_replica: (options.fleet.replicas() > 1).then(|| ByReplica::new(options.fleet.replicas())),
             tiers: None,
             parts: Parts::new(Vec::new(), &options.fleet.pools),
@@ -158,6 +164,11 @@ impl Recorder {
         let (by_class, by_pool) = self
             .parts
             .map_or_else(Default::default, |parts| (parts.classes, parts.pools));
+        let relays = self.relays.map(|relays| {
+            let (relays, broken) = relays.conclude(end.max(now));
+            violations.extend(broken);
+            relays
+        });
         let kv_units = fleet.all_units();
         Observation {
             stretches,
@@ -173,6 +184,7 @@ impl Recorder {
             tiers: self.tiers.and_then(|tiers| tiers.conclude()),
             by_class,
             by_pool,
+            relays,
             violations,
             series: self.series.points(end, kv_units),
             sampled_steps: self.samples.into_kept(),
@@ -253,6 +265,8 @@ impl Recorder {
         self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
     }
 
+    /// What happens between prefill and decode.
+    #[cold]
     fn rejected(&mut self, id: RequestId, now: Picos) {
         let Some(live) = self.in_flight.leave(id) else {
             return self
@@ -483,6 +497,11 @@ impl Observer for Recorder {
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
             Fact::Returned(part) => self.returned(part),
             Fact::Ended(completion) => self.ended(completion),
+            Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Relayed(_)
+            | Fact::Links { .. } => self.between_replicas(fact),
             Fact::Loaded { id, tokens, .. } => self.tiers.get_or_insert_default().loaded(id, tokens),
             Fact::Tiers { replica, account } => {
                 self.tiers.get_or_insert_default().account(replica, account);

@@ -199,6 +199,7 @@ pub(super) fn stable_run() -> RunResult {
         tiers: None,
         by_class: vec![],
         by_pool: vec![],
+        relays: None,
         series: series(),
         sampled_steps: vec![],
         records: None,

@@ -9,7 +9,7 @@ use super::figures::{count, counted, percent, signed_percent, significant, time}
 use super::page::Page;
 use super::text_latency::{interval, latencies};
 use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
-use super::{text_parts, text_replicas, text_tiers};
+use super::{text_parts, text_relays, text_replicas, text_tiers};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
@@ -269,6 +269,9 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     }
     if let Some(scaling) = &meta.scaling {
         page.fact("scaling", &scaled(scaling));
+    }
+    for (label, line) in text_relays::lines(result) {
+        page.fact(label, &line);
     }
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);

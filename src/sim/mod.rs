@@ -1,13 +1,12 @@
 //! The clock, the loop, and the facts it tells ([`crate::facts`], named here again for those who listen).
 
 mod admission;
-mod frontend;
 mod held;
 mod scenario;
 mod simulation;
 
+pub use crate::cluster::Frontend;
 pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 pub use admission::{Admission, Bucket, RateLimit, Retries};
-pub use frontend::Frontend;
 pub use scenario::{CostFactory, Pool, Role, Scenario};
 pub use simulation::{Counts, Pause, Server, Simulation, Until};

@@ -78,6 +78,10 @@ pub enum Role {
     /// Prompt and answer.
     #[default]
     Both,
+    /// The prompt.
+    Prefill,
+    /// The answer.
+    Decode,
 }
 
 /// Makes a fresh cost model; shared between threads of a sweep.

@@ -8,9 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::admission::Gate;
-use super::frontend::Entrance;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
-use crate::cluster::{Cluster, ClusterSpec, Ticket};
+use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, Serving, Ticket};
 use crate::cost::StepCost;
 use crate::cost::jitter::{Jitter, JitterLaw};
 use crate::engine::lmcache::LmcacheConfig;
@@ -24,7 +23,7 @@ use crate::workload::{Request, Traffic};
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
     traffic: T,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: Serving,
     /// The front end of each replica.
     entrances: Vec<Entrance>,
     /// What stands before the routers, if anything does.
@@ -131,7 +130,7 @@ impl<T: Traffic> Simulation<T> {
         traffic: T,
     ) -> Simulation<T> {
         let replica = Engine::new(ReplicaId(0), engine.into(), cost, false);
-        Simulation::with_cluster(Cluster::single(replica), vec![frontend], traffic)
+        Simulation::with_cluster(Serving::Fleet(Cluster::single(replica)), vec![frontend], traffic)
     }
 
     /// An empty cluster of alike replicas, each with its own of the cost models, and its traffic.
@@ -157,11 +156,17 @@ impl<T: Traffic> Simulation<T> {
     #[must_use]
     pub fn of_servers(servers: Vec<Server>, cluster: &ClusterSpec, seed: u64, traffic: T) -> Simulation<T> {
         let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
-        let frontends = servers.iter().map(|server| server.frontend).collect();
+        let frontends: Vec<Frontend> = servers.iter().map(|server| server.frontend).collect();
         let replica =
             |(index, server): (u32, Server)| Engine::new(ReplicaId(index), server.engine, server.cost, false);
         let engines = (0..).zip(servers).map(replica).collect();
-        let cluster = Cluster::new(engines, cluster, &block_sizes, seed);
+        let cluster = match &cluster.disaggregation {
+            None => Serving::Fleet(Cluster::new(engines, cluster, &block_sizes, seed)),
+            Some(spec) => {
+                let pools = Disaggregated::new(engines, &frontends, spec, &block_sizes, seed);
+                Serving::Disaggregated(Box::new(pools))
+            }
+        };
         Simulation::with_cluster(cluster, frontends, traffic)
     }
 
@@ -175,10 +180,10 @@ impl<T: Traffic> Simulation<T> {
         traffic: T,
     ) -> Simulation<T> {
         let replica = Engine::new(ReplicaId(0), engine.into(), cost, true);
-        Simulation::with_cluster(Cluster::single(replica), vec![frontend], traffic)
+        Simulation::with_cluster(Serving::Fleet(Cluster::single(replica)), vec![frontend], traffic)
     }
 
-    fn with_cluster(cluster: Cluster, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
+    fn with_cluster(cluster: Serving, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
         Simulation {
             entrances: frontends.into_iter().map(Entrance::new).collect(),
             arrival: traffic.next_arrival(),
@@ -252,7 +257,7 @@ impl<T: Traffic> Simulation<T> {
 
     /// Usable KV blocks of each replica.
     pub fn total_blocks(&self) -> impl Iterator<Item = u32> {
-        self.cluster.total_blocks()
+        self.cluster.total_blocks().into_iter()
     }
 
     /// How long each replica has been paid for until now, how often one was started, and how often one was drained.
@@ -393,7 +398,7 @@ impl<T: Traffic> Simulation<T> {
         };
         let entry = self.entrances[replica].pass(self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
-        match self.cluster.offer(replica, entry, request) {
+        match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
                 if let Some(deadline) = deadline {
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));

@@ -196,6 +196,11 @@ impl Observer for Ledger {
             | Fact::FirstToken { now, .. }
             | Fact::Burst { now, .. }
             | Fact::Gap { now, .. } => *now,
+            Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Relayed(_)
+            | Fact::Links { .. } => unreachable!("every replica here prefills and decodes"),
         });
         match *fact {
             Fact::Arrived { request } => {
@@ -249,7 +254,7 @@ impl Observer for Ledger {
             Fact::Ended(story) => self.ended(story),
             Fact::Loaded { tokens, .. } => self.cached += u64::from(tokens),
             Fact::Returned(_) => panic!("nobody is sent again here"),
-            Fact::Rejected { .. } | Fact::Tiers { .. } => {}
+            _ => {}
         }
     }
 }

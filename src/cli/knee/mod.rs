@@ -1,8 +1,10 @@
 //! `plimsoll knee`: the highest rate that keeps the promise.
 
 mod sizing;
+mod splits;
 
 pub use sizing::SizingFlags;
+pub use splits::SplitFlags;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,6 +34,7 @@ use crate::workload::{mean_rate, with_rate};
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
   plimsoll knee quickstart --for-rate 100 --price 2.49     how many GPUs, and what they cost
+  plimsoll knee pd-input-length --disaggregated --gpus 4   which share of prefill and decode, or neither
 
 Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
 pub struct Args {
@@ -47,6 +50,9 @@ pub struct Args {
     /// What to count replicas for.
     #[command(flatten)]
     pub sizing: SizingFlags,
+    /// How to share GPUs out.
+    #[command(flatten)]
+    pub splits: SplitFlags,
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
@@ -93,6 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
     }
+    let splits = args.splits.check()?;
     let sizing = args.sizing.check()?.of(&resolved, &input.document)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
@@ -105,6 +112,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    if let Some(gpus) = splits {
+        return splits::execute(&input.document, gpus, bracket, &outputs, out, terminal);
+    }
     let asked = Asked {
         resolved: &resolved,
         bracket,

@@ -4,6 +4,7 @@
 //! cluster are keys of the same name; those of traffic and promises follow `vllm bench serve` and are translated here.
 
 mod arrivals;
+mod disaggregation;
 mod editor;
 mod lengths;
 mod promises;
@@ -14,6 +15,7 @@ use clap::Args;
 
 use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang};
 
+pub use disaggregation::DisaggregationFlags;
 pub use promises::SloFlags;
 pub use traffic::{ClientKind, Dataset, TrafficFlags};
 
@@ -37,6 +39,8 @@ pub struct ScenarioFlags {
     pub(crate) shape: RawModel,
     #[command(flatten)]
     pub(crate) cluster: RawCluster,
+    #[command(flatten)]
+    pub(crate) disaggregation: DisaggregationFlags,
     #[command(flatten)]
     pub(crate) engine: RawEngine,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use super::ScenarioFlags;
+use super::disaggregation;
 use super::editor::Editor;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
@@ -35,7 +36,9 @@ pub(in crate::config) fn apply_serve(
     if let Some(json) = &flags.compilation_config {
         compilation_config(&mut editor, json);
     }
-    editor.problems
+    let mut problems = editor.problems;
+    problems.extend(disaggregation::apply(document, &flags.disaggregation, from));
+    problems
 }
 
 /// The CUDA-graph keys of vLLM's compilation config.

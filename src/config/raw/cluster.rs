@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RawEngine, RawModel, RawSglang};
+use super::{RawEngine, RawLink, RawModel, RawSglang};
 use crate::config::scalar::{Count, Duration};
 
 /// What it is served on.
@@ -92,6 +92,18 @@ pub struct RawCluster {
     /// Replicas that come and go with the load; of pools each by itself. Default all are there all the time.
     #[arg(skip)]
     pub autoscale: Option<RawAutoscale>,
+    /// The pool that only prefills; short for one of the pools with that role.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<RawPool>,
+    /// The pool that only decodes; short for one of the pools with that role.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decode: Option<RawPool>,
+    /// What KV crosses from prefill to decode, and how.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "is_unset")]
+    pub link: RawLink,
 }
 
 /// Replicas that come and go with the load; `replicas` are there at first.
@@ -172,6 +184,10 @@ pub struct RawRetries {
     pub on_failure: Option<bool>,
     /// After a server's 503, or while no replica is up; default true.
     pub on_refusal: Option<bool>,
+}
+
+fn is_unset(link: &RawLink) -> bool {
+    *link == RawLink::default()
 }
 
 /// Replicas that are alike: a server's tables, of which those given here replace the scenario's own key by key.

@@ -7,6 +7,7 @@
 mod arrivals;
 mod batching;
 mod cluster;
+mod disaggregation;
 mod lengths;
 mod lmcache;
 mod server;
@@ -29,6 +30,7 @@ pub use cluster::{
     RawAdmission, RawAutoscale, RawCluster, RawPool, RawRateLimit, RawReplicaChange, RawReplicaEvent,
     RawRetries, RawRole, RawRouter, RawSignal,
 };
+pub use disaggregation::{RawFlow, RawLink};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,

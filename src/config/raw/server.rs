@@ -157,7 +157,8 @@ pub struct RawEngine {
     /// What keeps KV in host memory; only lmcache is modelled.
     #[arg(long, value_name = "NAME")]
     pub kv_offloading_backend: Option<String>,
-    /// vLLM's KV connector as JSON; LMCacheConnectorV1 is modelled, its keys stand in the scenario's table [lmcache].
+    /// vLLM's KV connector as JSON: NixlConnector or P2pNcclConnector between prefill and decode pools, or
+    /// LMCacheConnectorV1, whose keys stand in the scenario's table [lmcache].
     #[arg(long, value_name = "JSON")]
     pub kv_transfer_config: Option<String>,
     /// What unset sizes are tuned for.

@@ -127,8 +127,13 @@ impl ScheduledReplica {
         Ok(handle)
     }
 
+    /// Tokens of a KV block.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.config.block_size
+    }
+
     /// Why a request cannot be taken in, if so. V0 takes what it cannot serve, too, and fails it later (V0-4, V0-5).
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         let prompt = request.prompt_tokens;
         if prompt >= self.config.max_model_len {
             return Some(Refusal::PromptTooLong);

@@ -1,6 +1,7 @@
 //! Decode batches: their memory, the new-token ratio, retraction (`update_running_batch`, `retract_decode`, SG-32, SG-33).
 
 use super::batch::{Batch, BatchMode, Entry};
+use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::{Phase, Sequence};
 use crate::facts::{Completion, Fact, Observer, Outcome};
@@ -144,7 +145,8 @@ impl SglangReplica {
         self.release(slot);
         self.rows -= 1;
         let sequence = &mut self.sequences[slot];
-        let lost = sequence.known() - 1;
+        let is_kept = matches!(self.role, Role::Decode(_));
+        let lost = if is_kept { 0 } else { sequence.known() - 1 };
         sequence.recompute_until = sequence.recompute_until.max(lost);
         sequence.life += 1;
         sequence.in_flight = 0;
@@ -152,7 +154,11 @@ impl SglangReplica {
         sequence.retractions += 1;
         sequence.waiting_since = now;
         let (id, running_since) = (sequence.request.id, sequence.running_since);
-        self.waiting.push_back(slot);
+        if is_kept {
+            self.keep_in_host(slot, now);
+        } else {
+            self.waiting.push_back(slot);
+        }
         self.retracted.push(id);
         observer.observe(&Fact::Preempted {
             now,

@@ -9,6 +9,7 @@
 //! O(members): once for a run, not for a step. A batch that changes in every step is stepped through.
 
 use super::batch::{Batch, BatchMode, SglangRecord};
+use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use crate::cost::DecodeCost;
 use crate::engine::leap::{progression, steps_before};
@@ -34,10 +35,7 @@ impl SglangReplica {
         if !self.goes_on_plainly() {
             return 0;
         }
-        let horizon = self
-            .inbox
-            .front()
-            .map_or(horizon, |&(arrival, _)| horizon.min(arrival));
+        let horizon = self.next_input().map_or(horizon, |input| horizon.min(input));
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
         let (begin, duration) = (front.begin, front.duration);
         if begin + duration >= horizon {
@@ -71,8 +69,16 @@ impl SglangReplica {
             && self.chunked.is_none()
             && self.ended_in_lists == 0
             && !self.running.is_empty()
-            && (self.waiting.is_empty() || (self.full && self.config.priority.is_none()))
+            && self.nobody_is_admitted()
             && self.in_flight.iter().all(|batch| is_plain(batch))
+    }
+
+    /// Whoever waits goes on waiting until the running batch changes.
+    fn nobody_is_admitted(&self) -> bool {
+        match self.role {
+            Role::Decode(_) => self.queues_are_blocked(),
+            _ => self.waiting.is_empty() || (self.full && self.config.priority.is_none()),
+        }
     }
 
     /// Steps until the running batch changes by an ending.

@@ -10,6 +10,7 @@ mod adder;
 mod batch;
 mod config;
 mod decode;
+mod disaggregated;
 mod leap;
 mod memory;
 mod policy;
@@ -22,5 +23,6 @@ mod wake;
 
 pub use batch::{BatchMode, SglangRecord};
 pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
+pub use disaggregated::DecodeOptions;
 
 pub(crate) use replica::SglangReplica;

@@ -2,6 +2,7 @@
 //! (`SchedulerBatchResultProcessor`, SG-38, SG-39).
 
 use super::batch::{Batch, BatchMode, Entry};
+use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
@@ -22,7 +23,9 @@ impl SglangReplica {
         let since = self.report(&batch, observer);
         let before = ended.len();
         for entry in &batch.entries {
-            if entry.samples && self.awaits(entry) {
+            if !entry.samples {
+                self.send_chunk(now);
+            } else if self.awaits(entry) {
                 self.deliver(entry, now, since, observer, ended);
             }
         }
@@ -89,6 +92,9 @@ impl SglangReplica {
         ended: &mut Vec<Completion>,
     ) {
         let slot = entry.handle.slot;
+        if matches!(self.role, Role::Prefill(_)) {
+            return self.send_rest(slot, now);
+        }
         let sequence = &mut self.sequences[slot];
         sequence.outputs += 1;
         sequence.in_flight -= 1;
@@ -168,9 +174,10 @@ impl SglangReplica {
             return None;
         }
         self.tell(observer);
-        if phase == Phase::Waiting {
+        if phase != Phase::Running {
             self.waiting.retain(|&slot| slot != handle.slot);
             self.inbox.retain(|&(_, other)| other != handle);
+            self.forget_queued(handle, now);
         } else {
             if self.chunked == Some(handle.slot) {
                 self.chunked = None;

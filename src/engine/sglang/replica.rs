@@ -13,10 +13,12 @@ use slab::Slab;
 
 use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
+use super::disaggregated::Role;
 use super::leap::Plan;
 use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
 use crate::cost::jitter::Jitter;
 use crate::cost::{DecodeCost, StepCost};
+use crate::engine::signal::Told;
 use crate::engine::{Handle, Refusal};
 use crate::facts::{Completion, Observer};
 use crate::ids::{ReplicaId, RequestId};
@@ -29,6 +31,10 @@ use crate::workload::Request;
 pub(crate) struct SglangReplica {
     pub(super) id: ReplicaId,
     pub(super) config: SglangConfig,
+    /// What it does of each request.
+    pub(super) role: Role,
+    /// What others must hear before it goes on.
+    pub(super) signals: Vec<Told>,
     cost: Box<dyn StepCost>,
     /// Answers of [`StepCost::decode`] by batch size.
     decode_laws: Vec<Option<DecodeCost>>,
@@ -98,6 +104,8 @@ impl SglangReplica {
     ) -> SglangReplica {
         SglangReplica {
             id,
+            role: Role::default(),
+            signals: Vec::new(),
             cost,
             decode_laws: Vec::new(),
             tree: RadixTree::new(config.page_size),
@@ -153,6 +161,11 @@ impl SglangReplica {
         self.log.take().unwrap_or_default()
     }
 
+    /// Tokens of a page.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.config.page_size
+    }
+
     /// Pages of the pool.
     pub(crate) fn total_blocks(&self) -> u32 {
         self.config.max_total_tokens / self.config.page_size
@@ -165,6 +178,13 @@ impl SglangReplica {
 
     /// Takes in a request that reaches the engine at `now`; one that finds the loop idle wakes it.
     pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+        let handle = self.take_in(request)?;
+        self.let_in(handle, now);
+        Ok(handle)
+    }
+
+    /// Takes in a request that the loop will not see before it is let in.
+    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, (Refusal, Request)> {
         if let Some(refusal) = self.refusal(&request) {
             return Err((refusal, request));
         }
@@ -175,15 +195,43 @@ impl SglangReplica {
             slot: self.sequences.insert(sequence),
         };
         self.inside += 1;
-        self.inbox.push_back((now, handle));
-        if self.in_flight.is_empty() {
-            self.next_pass = Some(self.next_pass.unwrap_or(now));
-        }
         Ok(handle)
     }
 
+    /// A request that was taken in reaches the loop at `now`, no earlier than those let in before.
+    pub(crate) fn let_in(&mut self, handle: Handle, now: Picos) {
+        self.inbox.push_back((now, handle));
+        self.wake_loop(now);
+    }
+
+    /// Something reaches the loop at `now`: if it waits for no batch, it passes then.
+    pub(super) fn wake_loop(&mut self, now: Picos) {
+        if self.in_flight.is_empty() {
+            self.next_pass = Some(self.next_pass.map_or(now, |pass| pass.min(now)));
+        }
+    }
+
+    /// What it has to tell those between the pools.
+    pub(crate) fn take_signals(&mut self, into: &mut Vec<Told>) {
+        into.append(&mut self.signals);
+    }
+
+    /// When something next reaches the loop, as far as is known.
+    pub(super) fn next_input(&self) -> Option<Picos> {
+        let request = self.inbox.front().map(|&(at, _)| at);
+        let transfer = match &self.role {
+            Role::Whole => None,
+            Role::Prefill(role) => role.next_input(),
+            Role::Decode(role) => role.next_input(),
+        };
+        match (request, transfer) {
+            (Some(request), Some(transfer)) => Some(request.min(transfer)),
+            (request, transfer) => request.or(transfer),
+        }
+    }
+
     /// Why a request cannot be taken in, if so.
-    fn refusal(&self, request: &Request) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         let queued = self.waiting.len() + self.inbox.len();
         if self
             .config
@@ -194,7 +242,9 @@ impl SglangReplica {
         }
         let max_new = clipped_max_new(request, &self.config);
         if max_new > 0 {
-            return (!self.fits_exactly(request, max_new)).then_some(Refusal::NeverFits);
+            let fits =
+                self.fits_exactly(request, max_new) && self.reserves_alone(request.prompt_tokens, max_new);
+            return (!fits).then_some(Refusal::NeverFits);
         }
         let fits_context = request.prompt_tokens + 3 <= self.config.context_length;
         let fits_pool = longest_request(&self.config) == self.config.context_length - 1;
@@ -207,7 +257,7 @@ impl SglangReplica {
 
     /// Whether the exact test of SG-24, where it applies, lets a request in that is alone; the server would try for ever.
     fn fits_exactly(&self, request: &Request, max_new: u32) -> bool {
-        if self.config.radix_cache || !request.ignore_eos {
+        if self.config.radix_cache || !request.ignore_eos || matches!(self.role, Role::Decode(_)) {
             return true;
         }
         let page = self.config.page_size;
@@ -267,7 +317,7 @@ impl SglangReplica {
                 }
                 now = pass;
                 self.pass(pass, observer, ended);
-                if !ended.is_empty() {
+                if !ended.is_empty() || !self.signals.is_empty() {
                     return now;
                 }
             }
@@ -286,7 +336,7 @@ impl SglangReplica {
             }
             now = self.process_oldest(observer, ended);
             self.next_pass = Some(now);
-            if !ended.is_empty() {
+            if !ended.is_empty() || !self.signals.is_empty() {
                 return now;
             }
         }
@@ -338,19 +388,35 @@ impl SglangReplica {
     /// Nothing is in flight and nothing can be launched: the loop idles until an input comes (SG-32).
     fn rest(&mut self, now: Picos) {
         self.ratio = self.config.init_new_token_ratio;
-        self.next_pass = self.inbox.front().map(|&(arrival, _)| arrival.max(now));
-        if self.next_pass.is_none() && !(self.waiting.is_empty() && self.running.is_empty()) {
+        self.next_pass = self.next_input().filter(|&at| at > now);
+        let (expects, wants) = match &self.role {
+            Role::Whole => (false, false),
+            Role::Prefill(role) => (role.expects_memory(), false),
+            Role::Decode(role) => (role.expects_requests(), role.wants_memory()),
+        };
+        let someone_waits = wants || !(self.waiting.is_empty() && self.running.is_empty());
+        if self.next_pass.is_none() && someone_waits && !expects {
             self.is_stuck = true;
         }
     }
 
     /// Moves what has arrived into the waiting queue.
     fn drain(&mut self, now: Picos) {
+        let before = self.waiting.len();
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
         {
             self.inbox.pop_front();
-            self.waiting.push_back(handle.slot);
+            match &mut self.role {
+                Role::Decode(role) => role.queue(handle.slot),
+                _ => self.waiting.push_back(handle.slot),
+            }
+        }
+        if matches!(self.role, Role::Prefill(_)) {
+            self.poll_transfers(now);
+            // Whoever left the bootstrap queue in one pass did so in the order of that queue.
+            let sequences = &self.sequences;
+            self.waiting.make_contiguous()[before..].sort_by_key(|&slot| sequences[slot].request.id);
         }
     }
 

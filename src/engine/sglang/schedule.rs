@@ -2,6 +2,7 @@
 
 use super::adder::{Adder, Share, Verdict};
 use super::batch::{Batch, BatchMode, Entry};
+use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::cost::Chunk;
@@ -21,6 +22,18 @@ impl SglangReplica {
         if let Some(slot) = self.chunked {
             let fill = self.sequences[slot].fill;
             self.cache_unfinished(slot, fill);
+        }
+        match self.role {
+            Role::Whole => {}
+            Role::Prefill(_) => {
+                self.forget_last();
+                return self.prefill_batch(now, observer);
+            }
+            Role::Decode(_) => {
+                self.reserve_and_poll(now);
+                self.join_prebuilt(now, observer, ended);
+                return self.decode_batch(now, observer, ended);
+            }
         }
         self.merge_last();
         if self.config.switches.drops_finished_each_pass && self.drop_ended() > 0 {
@@ -240,6 +253,10 @@ impl SglangReplica {
             samples,
             is_decode: false,
         });
+        if !samples {
+            let (handle, kv) = (sequence.handle(share.slot), sequence.kv);
+            self.note_chunk(handle, kv);
+        }
     }
 
     /// Decodes ride along in the prefill batch (SG-12).

@@ -12,6 +12,8 @@ use crate::workload::{Piece, Request};
 pub(crate) enum Phase {
     /// In the waiting queue, new or retracted.
     Waiting,
+    /// Its KV is on the way: from here, or in a decode server to here.
+    Inflight,
     /// Admitted: in a prefill batch, between two chunks, or decoding.
     Running,
     /// Its answer is complete; a batch still lists it.

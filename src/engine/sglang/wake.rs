@@ -38,8 +38,7 @@ impl SglangReplica {
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
         let (increment, limit) = run_law(&law, front, members, self.in_flight.len() as u64, limit);
         let end = front.begin + progression(front.duration, increment, limit);
-        let arrival = self.inbox.front().map_or(Picos::MAX, |&(arrival, _)| arrival);
-        end.min(arrival).max(next_end)
+        end.min(self.next_input().unwrap_or(Picos::MAX)).max(next_end)
     }
 
     /// How full it is.

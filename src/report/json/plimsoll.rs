@@ -6,7 +6,9 @@ use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers};
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
-use crate::metrics::{LittleCheck, Occupancy, ReplicaSummary, Summary};
+use crate::metrics::{
+    LinkSummary, LittleCheck, Occupancy, RelaySummary, ReplicaSummary, Stage, Summary, WaySummary,
+};
 
 /// Percentiles of the steady state that are always written.
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
@@ -62,6 +64,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     }
     if let Some(scaling) = &meta.scaling {
         object.put("scaling", scaled(scaling));
+    }
+    if let Some(relays) = &result.relays {
+        object.put("disaggregation", disaggregation(relays));
     }
     object.put("utilisation", utilisation(meta));
     object.put(
@@ -157,6 +162,43 @@ fn replica(replica: &ReplicaSummary) -> Value {
     }
     object.put("busy_s", replica.busy_s);
     object.put("running", check(&replica.running));
+    object.into()
+}
+
+/// What happened between prefill and decode.
+fn disaggregation(relays: &RelaySummary) -> Value {
+    let mut object = Object::default();
+    object.put("requests", relays.requests);
+    object.put("bytes", relays.bytes);
+    object.put("messages", relays.messages);
+    let [mean, median, p99] = relays.message_s;
+    object.put("mean_message_s", mean);
+    object.put("median_message_s", median);
+    object.put("p99_message_s", p99);
+    object.put("mean_held_blocks", relays.held_blocks);
+    object.put("mean_reservation_s", relays.reservation_s);
+    let mut stages = Object::default();
+    for stage in Stage::ALL {
+        stages.put(stage.name(), relays.stage_s(stage));
+    }
+    object.put("ttft_stages_s", Value::from(stages));
+    let way = |way: &WaySummary| {
+        let mut object = Object::default();
+        object.put("bytes", way.bytes);
+        object.put("utilisation", way.utilisation);
+        object.put("busy", way.busy);
+        object.put("flowing", check(&way.flowing));
+        Value::from(object)
+    };
+    let link = |link: &LinkSummary| {
+        let mut object = Object::default();
+        object.put("replica", u64::from(link.replica.0));
+        object.put("role", if link.prefills { "prefill" } else { "decode" });
+        object.put("sent", way(&link.sent));
+        object.put("received", way(&link.received));
+        Value::from(object)
+    };
+    object.put("links", relays.links.iter().map(link).collect::<Vec<Value>>());
     object.into()
 }
 

@@ -61,7 +61,7 @@ impl Frontend {
 }
 
 /// The processes of a front end as they work: O(log of their number) a request.
-pub(super) struct Entrance {
+pub(crate) struct Entrance {
     frontend: Frontend,
     /// When each process is done with all that it has taken.
     free: BinaryHeap<Reverse<Picos>>,
@@ -70,7 +70,7 @@ pub(super) struct Entrance {
 }
 
 impl Entrance {
-    pub(super) fn new(frontend: Frontend) -> Entrance {
+    pub(crate) fn new(frontend: Frontend) -> Entrance {
         Entrance {
             free: (0..frontend.servers.get())
                 .map(|_| Reverse(Picos::ZERO))
@@ -81,7 +81,7 @@ impl Entrance {
     }
 
     /// When the engine's queue has a request that was sent now.
-    pub(super) fn pass(&mut self, now: Picos, prompt_tokens: u32) -> Picos {
+    pub(crate) fn pass(&mut self, now: Picos, prompt_tokens: u32) -> Picos {
         let work = self.frontend.request_service + self.frontend.per_prompt_token * u64::from(prompt_tokens);
         let Reverse(free) = self.free.pop().expect("a front end has a process");
         let done = now.max(free) + work;
@@ -90,7 +90,7 @@ impl Entrance {
         self.last
     }
 
-    pub(super) fn response_delay(&self) -> Picos {
+    pub(crate) fn response_delay(&self) -> Picos {
         self.frontend.response_delay
     }
 }

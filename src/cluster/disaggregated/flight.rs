@@ -1,0 +1,84 @@
+//! A request between two replicas.
+
+use std::collections::VecDeque;
+
+use super::account::Account;
+use crate::engine::Handle;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Where a request is and what it waits for.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) request: Request,
+    /// Its prefill replica, and its place there as long as it has one.
+    pub(super) prefill: usize,
+    pub(super) at_prefill: Option<Handle>,
+    /// Its decode replica, chosen at the latest when the prefill is over, and its place there.
+    pub(super) decode: Option<usize>,
+    pub(super) at_decode: Option<Handle>,
+    pub(super) account: Account,
+    pub(super) times: Times,
+    pub(super) cargo: Cargo,
+    /// The client gave up, and only what is under way is brought to its end.
+    pub(super) is_abandoned: bool,
+}
+
+/// When what happened after the prefill.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// The decode server has the request.
+    pub(super) known: Option<Picos>,
+    /// The decode replica has taken memory for it.
+    pub(super) reserved: Option<Picos>,
+    /// All its KV is there.
+    pub(super) arrived: Option<Picos>,
+    /// It runs on the decode replica.
+    pub(super) joined: Option<Picos>,
+}
+
+/// What crosses the links.
+#[derive(Debug, Default)]
+pub(super) struct Cargo {
+    /// Tokens that were handed to the links, and bytes.
+    pub(super) tokens: u32,
+    pub(super) bytes: u64,
+    /// Bytes of messages that wait for the one under way.
+    pub(super) queued: VecDeque<u64>,
+    pub(super) is_under_way: bool,
+    /// Nothing follows.
+    pub(super) is_whole: bool,
+    /// The prefill server's loop knows the request (SGLang).
+    pub(super) is_known_to_prefill: bool,
+}
+
+impl Flight {
+    pub(super) fn new(request: Request, prefill: usize) -> Flight {
+        Flight {
+            request,
+            prefill,
+            at_prefill: None,
+            decode: None,
+            at_decode: None,
+            account: Account::default(),
+            times: Times::default(),
+            cargo: Cargo::default(),
+            is_abandoned: false,
+        }
+    }
+
+    /// What the prefill server is asked: the same prompt and one token.
+    pub(super) fn prefill_part(&self) -> Request {
+        Request {
+            output_tokens: 1,
+            max_tokens: 1,
+            ..self.request.clone()
+        }
+    }
+
+    /// The decode replica, which is chosen.
+    pub(super) fn decode(&self) -> usize {
+        self.decode
+            .expect("a decode replica is chosen before it is asked for")
+    }
+}

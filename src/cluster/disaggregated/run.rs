@@ -1,0 +1,404 @@
+//! The loop over two pools, and what is common to all flows.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::flight::Flight;
+use super::pool::Pool;
+use super::tap::{DecodeTap, Flights, PrefillTap};
+use super::telling::nowhere;
+use super::vllm::{self, Desk};
+use super::{Disaggregation, Flow};
+use crate::cluster::frontend::{Entrance, Frontend};
+use crate::cluster::links::{LinkRate, Links};
+use crate::cluster::wakes::Wakes;
+use crate::cost::jitter::Jitter;
+use crate::engine::{Engine, Refusal, Told};
+use crate::facts::{Completion, Observer, Outcome};
+use crate::ids::RequestId;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Streams of the two routers' draws.
+const PREFILL_STREAM: u64 = 2;
+const DECODE_STREAM: u64 = 3;
+
+/// Replicas that prefill and replicas that decode.
+pub(crate) struct Disaggregated {
+    pub(super) spec: Disaggregation,
+    /// The prefill replicas, then the decode replicas.
+    pub(super) engines: Vec<Engine>,
+    pub(super) prefill: Pool,
+    pub(super) decode: Pool,
+    /// The front ends of the decode replicas; the loop of `sim` has those of the others.
+    pub(super) entrances: Vec<Entrance>,
+    pub(super) wakes: Wakes,
+    pub(super) links: Links<RequestId>,
+    /// What happens between replicas at known times, in order of planning where those are equal.
+    agenda: BinaryHeap<Reverse<(Picos, u64, Errand)>>,
+    planned: u64,
+    pub(super) flights: Flights,
+    /// What vLLM's connectors are asked and told.
+    pub(super) desk: Desk,
+    told: Vec<Told>,
+    pub(super) first_tokens: Vec<RequestId>,
+    scratch: Vec<Completion>,
+}
+
+/// Something that happens between replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Errand {
+    /// A request reaches the prefill server's loop (SGLang).
+    KnownToPrefill(RequestId),
+    /// The prefill server learns that the decode server has memory (SGLang).
+    MayPrefill(RequestId),
+    /// The proxy's request reaches the decode server (vLLM).
+    Forward(RequestId),
+}
+
+/// How far a replica goes.
+#[derive(Clone, Copy)]
+pub(super) enum Visit {
+    /// To this instant, the passes of its loop then left out.
+    Run(Picos),
+    /// Through the pass that is due at this instant.
+    Pass(Picos),
+}
+
+impl Visit {
+    fn go_on<O: Observer>(self, engine: &mut Engine, observer: &mut O, ended: &mut Vec<Completion>) -> Picos {
+        match self {
+            Visit::Run(until) => engine.run(until, observer, ended),
+            Visit::Pass(now) => {
+                engine.pass_at(now, observer, ended);
+                now
+            }
+        }
+    }
+}
+
+/// What comes first.
+enum Next {
+    Replica(usize),
+    Errand(Picos),
+    Nothing,
+}
+
+impl Disaggregated {
+    /// The engines of `spec`, prefill before decode, and the front ends of all.
+    pub(crate) fn new(
+        mut engines: Vec<Engine>,
+        frontends: &[Frontend],
+        spec: &Disaggregation,
+        block_sizes: &[u32],
+        seed: u64,
+    ) -> Disaggregated {
+        let (x, y) = (spec.prefill as usize, spec.decode as usize);
+        assert!(
+            engines.len() == x + y && x > 0 && y > 0,
+            "a disaggregated cluster has the engines it says"
+        );
+        let desk = vllm::assign_roles(&mut engines, spec, block_sizes);
+        let rates: Vec<LinkRate> = (0..x + y)
+            .map(|replica| {
+                if replica < x {
+                    spec.prefill_link
+                } else {
+                    spec.decode_link
+                }
+            })
+            .collect();
+        Disaggregated {
+            prefill: Pool::new(0, spec.prefill_policy, &block_sizes[..x], (seed, PREFILL_STREAM)),
+            decode: Pool::new(x, spec.decode_policy, &block_sizes[x..], (seed, DECODE_STREAM)),
+            entrances: frontends.iter().copied().map(Entrance::new).collect(),
+            wakes: Wakes::new(x + y),
+            links: Links::new(&rates, spec.latency),
+            agenda: BinaryHeap::new(),
+            planned: 0,
+            flights: Flights::default(),
+            desk,
+            told: Vec::new(),
+            first_tokens: Vec::new(),
+            scratch: Vec::new(),
+            spec: spec.clone(),
+            engines,
+        }
+    }
+
+    /// Who prefills a request that is sent at `now`.
+    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> usize {
+        self.prefill.route(&self.engines, now, request)
+    }
+
+    /// A request, sent at `now`, reaches the prefill server `replica`'s engine at `entry`.
+    pub(crate) fn offer(
+        &mut self,
+        replica: usize,
+        now: Picos,
+        entry: Picos,
+        request: Request,
+    ) -> Result<(), (Refusal, Request)> {
+        let mut flight = Flight::new(request, replica);
+        if self.spec.flow != Flow::Nixl {
+            flight.decode = Some(self.decode.route(&self.engines, now, &flight.request));
+        }
+        // Whatever the decode replica is, it is like the first.
+        let decode = flight.decode.unwrap_or(self.spec.prefill as usize);
+        // A queue that is full now need not be when the prefill is over.
+        let is_final = |refusal: &Refusal| self.spec.flow == Flow::Sglang || *refusal != Refusal::QueueFull;
+        if let Some(refusal) = self.engines[decode].refusal(&flight.request).filter(is_final) {
+            return Err((refusal, flight.request));
+        }
+        let part = flight.prefill_part();
+        let taken = match self.spec.flow {
+            Flow::Sglang => self.engines[replica].take_in(part),
+            Flow::Nixl | Flow::P2pNccl => self.engines[replica].offer(entry, part),
+        };
+        match taken {
+            Ok(handle) => flight.at_prefill = Some(handle),
+            Err((refusal, _)) => return Err((refusal, flight.request)),
+        }
+        let id = flight.request.id;
+        self.wake(replica);
+        self.prefill.sent(replica, &flight.request);
+        self.desk.announce(&flight);
+        if self.spec.flow == Flow::Sglang {
+            self.plan(entry, Errand::KnownToPrefill(id));
+            self.flights.insert(id, flight);
+            let refused = self.send_to_decode(id, now);
+            assert!(refused.is_none(), "the decode replica was asked before");
+        } else {
+            self.flights.insert(id, flight);
+        }
+        Ok(())
+    }
+
+    /// The request reaches its decode server at `now`. One that has no place for it refuses it.
+    pub(super) fn send_to_decode(&mut self, id: RequestId, now: Picos) -> Option<Completion> {
+        let flight = self.flights.get_mut(&id).expect("a request in flight is known");
+        let (replica, request) = (flight.decode(), flight.request.clone());
+        let entrance = &mut self.entrances[replica];
+        let entry = entrance.pass(now, request.prompt_tokens);
+        self.decode.sent(replica, &request);
+        match self.engines[replica].offer(entry, request) {
+            Ok(handle) => {
+                flight.at_decode = Some(handle);
+                flight.times.known = Some(entry);
+                self.wake(replica);
+                None
+            }
+            Err(_) => {
+                let completion = nowhere(flight, replica, now, Outcome::Rejected);
+                self.let_go_of_prefill(id, now);
+                self.flights.remove(&id);
+                Some(completion)
+            }
+        }
+    }
+
+    pub(super) fn plan(&mut self, at: Picos, errand: Errand) {
+        self.planned += 1;
+        self.agenda.push(Reverse((at, self.planned, errand)));
+    }
+
+    /// A replica's next wake-up may have changed.
+    pub(super) fn wake(&mut self, replica: usize) {
+        self.wakes.set(replica, self.engines[replica].wake());
+    }
+
+    /// When something next happens between replicas.
+    fn next_errand(&mut self) -> Option<Picos> {
+        let planned = self.agenda.peek().map(|&Reverse((at, ..))| at);
+        match (planned, self.links.next()) {
+            (Some(planned), Some(moved)) => Some(planned.min(moved)),
+            (planned, moved) => planned.or(moved),
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        let errand = self.next_errand();
+        match (self.wakes.first(), errand) {
+            (Some((replica, wake)), errand)
+                if errand.is_none_or(|at| wake.at < at || (wake.at == at && !wake.is_pass)) =>
+            {
+                Next::Replica(replica)
+            }
+            (_, Some(at)) => Next::Errand(at),
+            _ => Next::Nothing,
+        }
+    }
+
+    /// Goes on to `horizon`, or until a request has left: see [`Engine::run`].
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        let mut now = Picos::ZERO;
+        while ended.is_empty() {
+            match self.next() {
+                Next::Nothing => break,
+                Next::Errand(at) => {
+                    if at > horizon {
+                        break;
+                    }
+                    now = now.max(at);
+                    self.run_errand(at, observer, ended);
+                }
+                Next::Replica(replica) => {
+                    let (_, wake) = self.wakes.first().expect("it is the first");
+                    let is_due = wake.at < horizon || (wake.at == horizon && !wake.is_pass);
+                    if !is_due || self.engines[replica].is_livelocked() {
+                        break;
+                    }
+                    let visit = if wake.is_pass {
+                        Visit::Pass(wake.at)
+                    } else {
+                        let errand = self.next_errand().unwrap_or(Picos::MAX);
+                        Visit::Run(horizon.min(self.wakes.second()).min(errand))
+                    };
+                    now = now.max(self.visit(replica, visit, observer, ended));
+                }
+            }
+        }
+        now
+    }
+
+    /// What is due at `now` of errands and passes of loops.
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        loop {
+            match self.next() {
+                Next::Errand(at) if at <= now => self.run_errand(at, observer, ended),
+                Next::Replica(replica) => {
+                    let (_, wake) = self.wakes.first().expect("it is the first");
+                    if wake.at > now || self.engines[replica].is_livelocked() {
+                        return;
+                    }
+                    // A run of alike steps that something cuts at this instant was not taken up to here yet.
+                    let visit = if wake.is_pass {
+                        Visit::Pass(now)
+                    } else {
+                        Visit::Run(now)
+                    };
+                    self.visit(replica, visit, observer, ended);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Lets a replica go on and hears what it has to tell.
+    pub(super) fn visit<O: Observer>(
+        &mut self,
+        replica: usize,
+        visit: Visit,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        let engine = &mut self.engines[replica];
+        let flights = &mut self.flights;
+        let is_prefill = replica < self.spec.prefill as usize;
+        let mut left = std::mem::take(&mut self.scratch);
+        let reached = if is_prefill {
+            visit.go_on(engine, &mut PrefillTap { observer, flights }, &mut left)
+        } else {
+            let first_tokens = &mut self.first_tokens;
+            let mut tap = DecodeTap {
+                observer,
+                flights,
+                first_tokens,
+            };
+            visit.go_on(engine, &mut tap, &mut left)
+        };
+        self.wake(replica);
+        for id in std::mem::take(&mut self.first_tokens) {
+            self.decode.first_token(id);
+        }
+        for completion in left.drain(..) {
+            if is_prefill {
+                self.prefill_answered(&completion, observer, ended);
+            } else {
+                ended.extend(self.land(completion));
+            }
+        }
+        self.scratch = left;
+        self.hear(replica, observer);
+        reached
+    }
+
+    /// What a replica had to tell.
+    fn hear<O: Observer>(&mut self, replica: usize, observer: &mut O) {
+        let mut told = std::mem::take(&mut self.told);
+        self.engines[replica].take_signals(&mut told);
+        self.desk.take_signals(&mut told);
+        for message in told.drain(..) {
+            self.follow(message, observer);
+        }
+        self.told = told;
+    }
+
+    fn run_errand<O: Observer>(&mut self, at: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        if self.links.next() == Some(at) {
+            if let Some(moved) = self.links.step(at) {
+                self.tell_transfer(at, &moved, observer);
+                self.message_arrived(at, moved.tag, observer);
+            }
+            return;
+        }
+        let Some(Reverse((_, _, errand))) = self.agenda.pop() else {
+            return;
+        };
+        match errand {
+            Errand::KnownToPrefill(id) => self.known_to_prefill(id, at),
+            Errand::MayPrefill(id) => self.may_prefill(id, at),
+            Errand::Forward(id) => {
+                if self.flights.contains_key(&id) {
+                    ended.extend(self.send_to_decode(id, at));
+                }
+            }
+        }
+    }
+
+    /// A client has its answer, whatever it is.
+    pub(crate) fn answered(&mut self, completion: &Completion) {
+        self.decode.answered(completion);
+        self.prefill.answered(completion);
+    }
+
+    /// Whether nothing will happen without anything from outside.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flights.is_empty() && self.engines.iter().all(|engine| engine.next().is_none())
+    }
+
+    /// Requests inside, and transfers for those who gave up.
+    pub(crate) fn inside(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Some engine goes round in circles.
+    pub(crate) fn is_livelocked(&self) -> bool {
+        self.engines.iter().any(Engine::is_livelocked)
+    }
+
+    /// Requests inside wait for blocks that each other hold while KV is loaded.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.engines.iter().any(Engine::is_stuck)
+    }
+
+    /// Usable KV blocks of each replica.
+    pub(crate) fn total_blocks(&self) -> impl Iterator<Item = u32> {
+        self.engines.iter().map(Engine::total_blocks)
+    }
+
+    /// Makes the steps of every engine scatter.
+    pub(crate) fn disturb(&mut self, jitter: impl Fn(u64) -> Jitter) {
+        for (engine, replica) in self.engines.iter_mut().zip(0..) {
+            engine.disturb(jitter(replica));
+        }
+    }
+
+    /// Records of steps are kept of a lone engine only.
+    pub(crate) fn keep_log(&mut self) {}
+}

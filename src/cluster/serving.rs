@@ -1,0 +1,203 @@
+//! What the loop of [`crate::sim`] asks of whatever serves: a fleet whose replicas do everything, or pools with roles.
+
+use super::Disaggregated;
+use super::fleet::{self, Cluster};
+use crate::cost::jitter::Jitter;
+use crate::engine::lmcache::LmcacheConfig;
+use crate::engine::sglang::SglangRecord;
+use crate::engine::{Refusal, ScheduleRecord};
+use crate::facts::{Completion, Observer};
+use crate::ids::RequestId;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Whatever serves.
+pub(crate) enum Serving {
+    /// Every replica prefills and decodes.
+    Fleet(Cluster),
+    /// Some prefill, some decode.
+    Disaggregated(Box<Disaggregated>),
+}
+
+/// A request's place in what serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ticket {
+    /// On a replica.
+    Placed(fleet::Ticket),
+    /// On its way over two replicas.
+    InFlight(RequestId),
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! each {
+    ($self:expr, $serving:ident => $call:expr) => {
+        match $self {
+            Serving::Fleet($serving) => $call,
+            Serving::Disaggregated($serving) => $call,
+        }
+    };
+}
+
+impl Serving {
+    /// Who gets a request that is sent at `now` first; `None` if no replica is up.
+    #[inline]
+    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
+        match self {
+            Serving::Fleet(fleet) => fleet.route(now, request),
+            Serving::Disaggregated(pools) => Some(pools.route(now, request)),
+        }
+    }
+
+    /// A request that was routed to `replica` at `now` reaches its engine at `entry`.
+    #[inline]
+    pub(crate) fn offer(
+        &mut self,
+        replica: usize,
+        now: Picos,
+        entry: Picos,
+        request: Request,
+    ) -> Result<Ticket, (Refusal, Request)> {
+        match self {
+            Serving::Fleet(fleet) => fleet.offer(replica, entry, request).map(Ticket::Placed),
+            Serving::Disaggregated(pools) => {
+                let id = request.id;
+                pools
+                    .offer(replica, now, entry, request)
+                    .map(|()| Ticket::InFlight(id))
+            }
+        }
+    }
+
+    /// Goes on to `horizon`, or until a request has left.
+    #[inline]
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        each!(self, serving => serving.run(horizon, observer, ended))
+    }
+
+    /// The passes of loops that are due at `now`.
+    #[inline]
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        each!(self, serving => serving.pass_at(now, observer, ended));
+    }
+
+    /// Whether nothing will happen without anything from outside.
+    pub(crate) fn is_idle(&self) -> bool {
+        each!(self, serving => serving.is_idle())
+    }
+
+    /// Requests inside.
+    pub(crate) fn inside(&self) -> usize {
+        each!(self, serving => serving.inside())
+    }
+
+    /// Some engine goes round in circles.
+    #[inline]
+    pub(crate) fn is_livelocked(&self) -> bool {
+        each!(self, serving => serving.is_livelocked())
+    }
+
+    /// Requests inside wait for blocks that each other hold while KV is loaded.
+    pub(crate) fn is_stuck(&self) -> bool {
+        each!(self, serving => serving.is_stuck())
+    }
+
+    /// How long each replica has been paid for, how often one was started, and how often one was drained.
+    pub(crate) fn payroll(&self, now: Picos) -> (Vec<Picos>, u64, u64) {
+        match self {
+            Serving::Fleet(fleet) => fleet.payroll(now),
+            Serving::Disaggregated(pools) => (vec![now; pools.total_blocks().count()], 0, 0),
+        }
+    }
+
+    /// Gives every engine tiers of KV beside its GPUs.
+    pub(crate) fn add_tiers(&mut self, config: &LmcacheConfig) {
+        match self {
+            Serving::Fleet(fleet) => fleet.add_tiers(config),
+            Serving::Disaggregated(_) => unreachable!("config refuses tiers beside pools with roles"),
+        }
+    }
+
+    /// The client of a request gave up.
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        ticket: Ticket,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Completion> {
+        match (self, ticket) {
+            (Serving::Fleet(fleet), Ticket::Placed(ticket)) => fleet.abort(ticket, now, observer),
+            (Serving::Disaggregated(pools), Ticket::InFlight(id)) => pools.abort(id, now, observer),
+            _ => unreachable!("a ticket is of whoever gave it"),
+        }
+    }
+
+    /// A client has its answer, whatever it is.
+    #[inline]
+    pub(crate) fn answered(&mut self, completion: &Completion) {
+        each!(self, serving => serving.answered(completion));
+    }
+
+    /// When something next happens to a replica, rather than on it.
+    #[inline]
+    pub(crate) fn next_change(&self) -> Option<Picos> {
+        match self {
+            Serving::Fleet(fleet) => fleet.next_change(),
+            Serving::Disaggregated(_) => None,
+        }
+    }
+
+    /// What happens to replicas at `now`. Everything before has been run.
+    pub(crate) fn change<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        if let Serving::Fleet(fleet) = self {
+            fleet.change(now, observer, ended);
+        }
+    }
+
+    /// Everything that has happened up to `now` is told.
+    pub(crate) fn tell<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+        each!(self, serving => serving.tell(now, observer));
+    }
+
+    /// Usable KV blocks of each replica.
+    pub(crate) fn total_blocks(&self) -> Vec<u32> {
+        each!(self, serving => serving.total_blocks().collect())
+    }
+
+    /// Makes the steps of every engine scatter.
+    pub(crate) fn disturb(&mut self, jitter: impl Fn(u64) -> Jitter) {
+        each!(self, serving => serving.disturb(jitter));
+    }
+
+    /// Keeps a record of every step of the first engine.
+    pub(crate) fn keep_log(&mut self) {
+        each!(self, serving => serving.keep_log());
+    }
+
+    /// The records kept so far.
+    pub(crate) fn take_log(&mut self) -> Vec<ScheduleRecord> {
+        match self {
+            Serving::Fleet(fleet) => fleet.take_log(),
+            Serving::Disaggregated(_) => Vec::new(),
+        }
+    }
+
+    /// The records of an SGLang engine kept so far.
+    pub(crate) fn take_sglang_log(&mut self) -> Vec<SglangRecord> {
+        match self {
+            Serving::Fleet(fleet) => fleet.take_sglang_log(),
+            Serving::Disaggregated(_) => Vec::new(),
+        }
+    }
+
+    /// Replaces the order of an SGLang queue in each logged pass.
+    pub(crate) fn replay_orders(&mut self, orders: Vec<Vec<RequestId>>) {
+        if let Serving::Fleet(fleet) = self {
+            fleet.replay_orders(orders);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The flags of prefill and decode pools.
+
+use clap::Args;
+
+use super::editor::{Editor, count};
+use crate::config::diagnostic::Diagnostic;
+use crate::config::document::Document;
+use crate::config::raw::RawFlow;
+use crate::config::scalar::{Count, Duration};
+
+/// Prefill and decode on different replicas.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DisaggregationFlags {
+    /// Replicas that only prefill; with --decode.
+    #[arg(long, value_name = "N", help_heading = "Prefill and decode apart")]
+    pub prefill: Option<Count>,
+    /// Replicas that only decode; with --prefill.
+    #[arg(long, value_name = "N", help_heading = "Prefill and decode apart")]
+    pub decode: Option<Count>,
+    /// How KV gets from prefill to decode; default by engine.
+    #[arg(long, value_name = "FLOW", help_heading = "Prefill and decode apart")]
+    pub pd_flow: Option<RawFlow>,
+    /// The link of each GPU that KV crosses: nvlink, pcie, pcie5, ib-400, eth-100, ….
+    #[arg(long, value_name = "KIND", help_heading = "Prefill and decode apart")]
+    pub kv_link: Option<String>,
+    /// Bandwidth of each GPU's link, one direction, 25GB/s.
+    #[arg(long, value_name = "RATE", help_heading = "Prefill and decode apart")]
+    pub kv_link_bandwidth: Option<String>,
+    /// Latency of each message on it, 30us.
+    #[arg(long, value_name = "TIME", help_heading = "Prefill and decode apart")]
+    pub kv_link_latency: Option<Duration>,
+    /// One HTTP hop between the proxy and a server, 1ms.
+    #[arg(long, value_name = "TIME", help_heading = "Prefill and decode apart")]
+    pub pd_hop: Option<Duration>,
+    /// SGLang: tokens that a decode server keeps free for each request inside.
+    #[arg(long, value_name = "N", help_heading = "Prefill and decode apart")]
+    pub num_reserved_decode_tokens: Option<Count>,
+}
+
+/// Writes the flags into the scenario.
+pub(super) fn apply(document: &mut Document, flags: &DisaggregationFlags, from: &str) -> Vec<Diagnostic> {
+    let mut editor = Editor::new(document, from);
+    editor.set_some("cluster.prefill.replicas", flags.prefill.map(count), "prefill");
+    editor.set_some("cluster.decode.replicas", flags.decode.map(count), "decode");
+    let flow = flags.pd_flow.map(|flow| match flow {
+        RawFlow::Nixl => "nixl",
+        RawFlow::P2pNccl => "p2p_nccl",
+        RawFlow::Sglang => "sglang",
+    });
+    editor.set_some("cluster.link.flow", flow, "pd-flow");
+    editor.set_some("cluster.link.kind", flags.kv_link.clone(), "kv-link");
+    let bandwidth = flags.kv_link_bandwidth.clone();
+    editor.set_some("cluster.link.bandwidth", bandwidth, "kv-link-bandwidth");
+    let text = |time: &Option<Duration>| time.as_ref().map(|time| time.0.clone());
+    editor.set_some(
+        "cluster.link.latency",
+        text(&flags.kv_link_latency),
+        "kv-link-latency",
+    );
+    editor.set_some("cluster.link.hop", text(&flags.pd_hop), "pd-hop");
+    let reserved = flags.num_reserved_decode_tokens.map(count);
+    editor.set_some(
+        "cluster.link.num_reserved_decode_tokens",
+        reserved,
+        "num-reserved-decode-tokens",
+    );
+    editor.problems
+}

@@ -1,0 +1,258 @@
+//! The same GPUs shared out between prefill and decode in every way, and doing both: which is best, and why.
+
+use std::fmt::Write;
+
+use super::figures::{percent, significant};
+use crate::analysis::Estimate;
+
+/// One way to share the replicas out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitRow {
+    /// Replicas that prefill and replicas that decode; `None` where all do both.
+    pub split: Option<(u32, u32)>,
+    /// Highest rate within the promise.
+    pub within_slo: Option<Estimate>,
+    /// Rate above which not all that is offered is served.
+    pub saturation: Option<Estimate>,
+    /// The promise that breaks first, or `saturation`.
+    pub breaks: Option<String>,
+    /// Share of time in which a step ran, at the highest rate within the promise: of the prefill pool, of the decode
+    /// pool; twice the same where all do both.
+    pub busy: Option<(f64, f64)>,
+    /// Share of TTFT that the transfer takes there.
+    pub transfer_share: Option<f64>,
+}
+
+impl SplitRow {
+    fn rate(&self) -> f64 {
+        self.within_slo.map_or(0.0, |rate| rate.value)
+    }
+
+    fn name(&self) -> String {
+        match self.split {
+            Some((prefill, decode)) => format!("{prefill} prefill + {decode} decode"),
+            None => "all do both".to_owned(),
+        }
+    }
+}
+
+/// All ways to share `replicas` out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Splits {
+    /// GPUs in all.
+    pub gpus: u32,
+    /// Replicas that they make.
+    pub replicas: u32,
+    /// What is promised, as printed.
+    pub promises: String,
+    /// Every split, then all doing both.
+    pub rows: Vec<SplitRow>,
+    /// What is simulated.
+    pub subject: String,
+}
+
+impl Splits {
+    fn best_split(&self) -> Option<&SplitRow> {
+        let splits = self.rows.iter().filter(|row| row.split.is_some());
+        // Of equals the first.
+        splits.fold(None, |best: Option<&SplitRow>, row| match best {
+            Some(best) if best.rate() >= row.rate() => Some(best),
+            _ => Some(row),
+        })
+    }
+
+    fn together(&self) -> Option<&SplitRow> {
+        self.rows.iter().find(|row| row.split.is_none())
+    }
+
+    /// Whether any way keeps the promise at any rate.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.rows.iter().any(|row| row.within_slo.is_some())
+    }
+
+    /// The first line.
+    fn answer(&self) -> String {
+        let (Some(best), Some(together)) = (self.best_split(), self.together()) else {
+            return "nothing was tried".to_owned();
+        };
+        let (apart, both) = (best.rate(), together.rate());
+        let gpus = self.gpus;
+        if apart == 0.0 && both == 0.0 {
+            return format!("NO RATE on {gpus} GPUs keeps the promise, prefill and decode apart or not");
+        }
+        let rates = format!(
+            "{} {} req/s, all {} doing both {} req/s",
+            best.name(),
+            significant(apart),
+            self.replicas,
+            significant(both)
+        );
+        if both == 0.0 {
+            return format!("{gpus} GPUs: only apart is the promise kept: {rates}");
+        }
+        let ratio = apart / both;
+        let word = if ratio > 1.0 { "APART HELPS" } else { "APART HURTS" };
+        let by = if ratio > 1.0 { ratio - 1.0 } else { 1.0 - ratio };
+        if by < 0.02 {
+            return format!("{gpus} GPUs: apart or not is the same here: {rates}");
+        }
+        format!("{gpus} GPUs: {word} by {}: {rates}", percent(by))
+    }
+
+    /// Why it helps or hurts here.
+    fn why(&self) -> Option<String> {
+        let (best, together) = (self.best_split()?, self.together()?);
+        let limit = |row: &SplitRow| row.breaks.clone().unwrap_or_else(|| "nothing".to_owned());
+        if best.rate() > together.rate() {
+            return Some(format!(
+                "where all do both, {} breaks first, since prompts are computed between the tokens of answers; apart, \
+                 a decode step never waits for a prompt, and {} breaks first",
+                limit(together),
+                limit(best)
+            ));
+        }
+        let (prefill, decode) = best.busy?;
+        let (idle, share) = if prefill < decode {
+            ("prefill", prefill)
+        } else {
+            ("decode", decode)
+        };
+        let (split_prefill, split_decode) = best.split?;
+        let transfer = best.transfer_share.unwrap_or(0.0);
+        Some(format!(
+            "at {split_prefill}:{split_decode} the {idle} pool is busy only {}, and what it leaves idle the other cannot \
+             use; {} breaks first there, and the transfer is {} of TTFT",
+            percent(share),
+            limit(best),
+            percent(transfer)
+        ))
+    }
+}
+
+/// Writes the table with its answer and its reason.
+#[must_use]
+pub fn text(splits: &Splits) -> String {
+    let mut text = splits.answer() + "\n";
+    let _ = writeln!(text, "promised  {}", splits.promises);
+    let _ = writeln!(text);
+    let _ = writeln!(
+        text,
+        "  {:<24} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  breaks first",
+        "replicas", "req/s", "95 %", "saturates", "P busy", "D busy", "transfer"
+    );
+    let best = splits.best_split().map(SplitRow::rate);
+    for row in &splits.rows {
+        let mark = if Some(row.rate()) == best && row.split.is_some() {
+            '▶'
+        } else {
+            ' '
+        };
+        let dash = || "–".to_owned();
+        let rate = row.within_slo.map_or_else(dash, |rate| significant(rate.value));
+        let interval = row.within_slo.map_or_else(dash, |rate| {
+            format!("[{}, {}]", significant(rate.low), significant(rate.high))
+        });
+        let saturation = row.saturation.map_or_else(dash, |rate| significant(rate.value));
+        let busy = row.busy.map_or_else(
+            || (dash(), dash()),
+            |(prefill, decode)| (percent(prefill), percent(decode)),
+        );
+        let line = format!(
+            "{mark} {:<24} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  {}",
+            row.name(),
+            rate,
+            interval,
+            saturation,
+            busy.0,
+            busy.1,
+            row.transfer_share.map_or_else(dash, percent),
+            row.breaks.as_deref().unwrap_or(""),
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if let Some(why) = splits.why() {
+        let _ = writeln!(text, "\nwhy       {why}");
+    }
+    let _ = writeln!(text, "simulated {}", splits.subject);
+    text
+}
+
+/// The same for other programs: a row a split, full precision.
+#[must_use]
+pub fn csv(splits: &Splits) -> String {
+    let mut text = "prefill,decode,both,rate,rate_low,rate_high,saturation,prefill_busy,decode_busy,transfer_share,breaks\n".to_owned();
+    let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for row in &splits.rows {
+        let (prefill, decode) = row.split.unwrap_or((0, 0));
+        let both = if row.split.is_none() { splits.replicas } else { 0 };
+        let _ = writeln!(
+            text,
+            "{prefill},{decode},{both},{},{},{},{},{},{},{},{}",
+            cell(row.within_slo.map(|rate| rate.value)),
+            cell(row.within_slo.map(|rate| rate.low)),
+            cell(row.within_slo.map(|rate| rate.high)),
+            cell(row.saturation.map(|rate| rate.value)),
+            cell(row.busy.map(|busy| busy.0)),
+            cell(row.busy.map(|busy| busy.1)),
+            cell(row.transfer_share),
+            row.breaks.as_deref().unwrap_or("")
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(split: Option<(u32, u32)>, rate: f64, breaks: &str) -> SplitRow {
+        let estimate = Estimate {
+            value: rate,
+            low: rate * 0.95,
+            high: rate * 1.05,
+        };
+        SplitRow {
+            split,
+            within_slo: (rate > 0.0).then_some(estimate),
+            saturation: None,
+            breaks: Some(breaks.to_owned()),
+            busy: Some((0.5, 0.9)),
+            transfer_share: split.map(|_| 0.125),
+        }
+    }
+
+    fn splits(rows: Vec<SplitRow>) -> Splits {
+        Splits {
+            gpus: 4,
+            replicas: 4,
+            promises: "p99 TPOT ≤ 50 ms".to_owned(),
+            rows,
+            subject: "a model".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_first_line_and_the_reason_follow_the_rates() {
+        let all = |both| {
+            splits(vec![
+                row(Some((1, 3)), 10.0, "p99 TTFT"),
+                row(Some((2, 2)), 12.0, "p99 TTFT"),
+                row(None, both, "p99 TPOT"),
+            ])
+        };
+        let first = |both| text(&all(both)).lines().next().unwrap_or_default().to_owned();
+        assert_eq!(
+            first(8.0),
+            "4 GPUs: APART HELPS by 50.0 %: 2 prefill + 2 decode 12.0 req/s, all 4 doing both 8.00 req/s"
+        );
+        assert_eq!(
+            first(16.0),
+            "4 GPUs: APART HURTS by 25.0 %: 2 prefill + 2 decode 12.0 req/s, all 4 doing both 16.0 req/s"
+        );
+        assert!(text(&all(8.0)).contains("where all do both, p99 TPOT breaks first"));
+        assert!(text(&all(16.0)).contains("the prefill pool is busy only 50.0 %"));
+        assert!(first(0.0).contains("only apart is the promise kept"));
+        assert!(!splits(vec![row(None, 0.0, "")]).is_kept());
+    }
+}

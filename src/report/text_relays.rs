@@ -1,0 +1,77 @@
+//! What prefill and decode pools did, in three lines: how busy each was, what the first token waited for, what the links
+//! carried.
+
+use super::figures::{count, percent, significant, time};
+use crate::analysis::RunResult;
+use crate::metrics::{LinkSummary, RelaySummary, Stage};
+use crate::quantity::format_bytes;
+use crate::units::Bytes;
+
+/// Label and text of each line; none where every replica does both.
+pub(super) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
+    let Some(relays) = &result.relays else {
+        return Vec::new();
+    };
+    let mut lines = vec![("P and D", pools(result, relays))];
+    if relays.requests > 0 {
+        lines.push(("to token 1", first_token(relays)));
+    }
+    lines.push(("KV links", links(relays)));
+    lines
+}
+
+fn pools(result: &RunResult, relays: &RelaySummary) -> String {
+    let busy = |prefills: bool| -> f64 {
+        let ones = result.by_replica.iter().zip(&relays.links);
+        let (mut sum, mut replicas) = (0.0, 0);
+        for (replica, _) in ones.filter(|(_, link)| link.prefills == prefills) {
+            sum += replica.busy_s / result.whole.duration_s.max(f64::MIN_POSITIVE);
+            replicas += 1;
+        }
+        (sum / f64::from(replicas.max(1))).min(1.0)
+    };
+    format!(
+        "prefill busy {} · decode busy {} · {} blocks held for transfers on average",
+        percent(busy(true)),
+        percent(busy(false)),
+        significant(relays.held_blocks),
+    )
+}
+
+/// The stages that take time, in order.
+fn first_token(relays: &RelaySummary) -> String {
+    let named = [
+        (Stage::PrefillQueue, "queue"),
+        (Stage::Prefill, "prefill"),
+        (Stage::Forward, "forward"),
+        (Stage::DecodeMemory, "decode memory"),
+        (Stage::Transfer, "transfer"),
+        (Stage::DecodePlace, "decode loop"),
+        (Stage::DecodeStep, "decode step"),
+    ];
+    let ttft = relays.ttft_s().max(f64::MIN_POSITIVE);
+    let parts: Vec<String> = named
+        .iter()
+        .filter(|(stage, _)| relays.stage_s(*stage) > 5e-4 * ttft)
+        .map(|(stage, name)| format!("{name} {}", time(relays.stage_s(*stage))))
+        .collect();
+    format!("{} = {}", time(ttft), parts.join(" + "))
+}
+
+fn links(relays: &RelaySummary) -> String {
+    let most = |prefills: bool, use_of: &dyn Fn(&LinkSummary) -> f64| {
+        let of_role = relays.links.iter().filter(|link| link.prefills == prefills);
+        of_role.map(use_of).fold(0.0, f64::max)
+    };
+    let each = relays.bytes / relays.requests.max(1);
+    format!(
+        "{} a request in {} messages of {} (p99 {}) · out {} · in {} · {} of TTFT",
+        format_bytes(Bytes(each)),
+        count(relays.messages),
+        time(relays.message_s[0]),
+        time(relays.message_s[2]),
+        percent(most(true, &|link| link.sent.utilisation)),
+        percent(most(false, &|link| link.received.utilisation)),
+        percent(relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
+    )
+}

@@ -1,0 +1,222 @@
+//! Plain servers, a cost that is easy to reckon with, and traffic from a list.
+
+use std::collections::VecDeque;
+
+use plimsoll::cluster::router::Policy;
+use plimsoll::cluster::{ClusterSpec, Disaggregation, Flow, LinkRate};
+use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
+use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
+use plimsoll::engine::{EngineConfig, EngineSpec};
+use plimsoll::facts::{Completion, Fact, Observer};
+use plimsoll::ids::RequestId;
+use plimsoll::metrics::{Fleet, Observation, Recorder, RecorderOptions, Records, Room, SloLimits};
+use plimsoll::sim::{Frontend, Pause, Server, Simulation, Until};
+use plimsoll::units::Picos;
+use plimsoll::workload::{Request, Traffic};
+
+/// So many picoseconds for each token of a prompt, and for a step that decodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainCost {
+    pub(crate) prompt_2048: Picos,
+    pub(crate) decode: Picos,
+    pub(crate) per_kv_token: Picos,
+}
+
+impl StepCost for PlainCost {
+    fn decode(&mut self, _: u32) -> DecodeCost {
+        DecodeCost {
+            base: self.decode,
+            per_kv_token: self.per_kv_token,
+            per_longest_token: Picos::ZERO,
+            floor: Picos::ZERO,
+        }
+    }
+
+    fn step(&mut self, load: &StepLoad) -> Picos {
+        let new: u64 = load.chunks.iter().map(|chunk| u64::from(chunk.new)).sum();
+        let decode = if load.decode_seqs > 0 {
+            self.decode(load.decode_seqs)
+                .at(load.decode_kv_tokens, load.decode_longest)
+        } else {
+            Picos::ZERO
+        };
+        Picos(self.prompt_2048.0 * new / 2048) + decode
+    }
+
+    fn breakdown(&self, _: &StepLoad) -> Breakdown {
+        unreachable!("nobody asks why")
+    }
+}
+
+/// A prefill of 2048 tokens takes 30 ms, a decode step 8 ms.
+pub(crate) const G7: PlainCost = PlainCost {
+    prompt_2048: Picos(30_000_000_000),
+    decode: Picos(8_000_000_000),
+    per_kv_token: Picos(0),
+};
+
+/// Requests in order of arrival.
+pub(crate) struct Listed(pub(crate) VecDeque<Request>);
+
+impl Traffic for Listed {
+    fn next_arrival(&mut self) -> Option<Picos> {
+        self.0.front().map(|request| request.arrival)
+    }
+
+    fn take(&mut self) -> Request {
+        self.0.pop_front().unwrap()
+    }
+
+    fn ended(&mut self, _: RequestId, _: Picos) {}
+}
+
+/// SGLang 0.5.23 with pages of one token.
+pub(crate) fn sglang(pool: u32, chunk: u32, radix_cache: bool) -> SglangConfig {
+    SglangConfig {
+        profile: "sglang@0.5.23".into(),
+        context_length: 8192,
+        max_running_requests: 64,
+        chunked_prefill_size: Some(chunk),
+        max_prefill_tokens: 16384,
+        policy: QueuePolicy::Fcfs,
+        priority: None,
+        page_size: 1,
+        max_total_tokens: pool,
+        radix_cache,
+        enable_mixed_chunk: false,
+        overlap_schedule: false,
+        init_new_token_ratio: 0.0,
+        min_new_token_ratio: 0.0,
+        new_token_ratio_decay: 0.0,
+        max_queued_requests: None,
+        switches: SglangSwitches::V0_5_23,
+        seed: 0,
+        eos_segment: None,
+    }
+    .with_conservativeness(1.0)
+}
+
+/// Llama-3.1-8B over 25 GB/s each way, 1 ms a hop, no latency.
+pub(crate) fn pools(flow: Flow, prefill: u32, decode: u32) -> Disaggregation {
+    let link = LinkRate {
+        send: 25_000_000_000,
+        receive: 25_000_000_000,
+    };
+    Disaggregation {
+        flow,
+        prefill,
+        prefill_policy: Policy::RoundRobin,
+        decode,
+        decode_policy: Policy::RoundRobin,
+        kv_bytes_per_token: 131_072,
+        layers: 32,
+        prefill_link: link,
+        decode_link: link,
+        latency: Picos::ZERO,
+        hop: Picos(1_000_000_000),
+        receive_buffer: u64::MAX,
+        host_bytes_per_s: 50_000_000_000,
+        num_reserved_decode_tokens: 512,
+    }
+}
+
+/// What a run told.
+pub(crate) struct Told {
+    pub(crate) seen: Observation,
+    pub(crate) stories: Vec<Completion>,
+    pub(crate) pause: Pause,
+}
+
+/// Listens for a recorder and keeps the stories.
+struct Both<'a> {
+    recorder: &'a mut Recorder,
+    stories: &'a mut Vec<Completion>,
+    clock: Picos,
+}
+
+impl Observer for Both<'_> {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        let now = match fact {
+            Fact::Admitted { now, .. }
+            | Fact::Preempted { now, .. }
+            | Fact::HandedOver { now, .. }
+            | Fact::FirstToken { now, .. }
+            | Fact::Gap { now, .. } => *now,
+            _ => self.clock,
+        };
+        assert!(now >= self.clock, "facts about requests come in order of time");
+        self.clock = now;
+        if let Fact::Ended(story) = fact {
+            self.stories.push((*story).clone());
+        }
+        self.recorder.observe(fact);
+    }
+}
+
+/// Runs requests to the end; every law is checked.
+pub(crate) fn run(
+    engines: [EngineSpec; 2],
+    cost: PlainCost,
+    spec: &Disaggregation,
+    requests: &[Request],
+    stepwise: bool,
+) -> Told {
+    let [prefill, decode] = engines;
+    let roles = (0..spec.prefill)
+        .map(|_| &prefill)
+        .chain((0..spec.decode).map(|_| &decode));
+    let servers: Vec<Server> = roles
+        .map(|engine| Server {
+            engine: engine.clone(),
+            cost: Box::new(cost),
+            frontend: Frontend::default(),
+        })
+        .collect();
+    let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
+    let cluster = ClusterSpec {
+        disaggregation: Some(spec.clone()),
+        ..ClusterSpec::of(spec.prefill + spec.decode, Policy::RoundRobin)
+    };
+    let traffic = Listed(requests.iter().cloned().collect());
+    let mut simulation = Simulation::of_servers(servers, &cluster, 0, traffic);
+    let rooms = simulation.total_blocks().zip(block_sizes);
+    let mut recorder = Recorder::new(RecorderOptions {
+        fleet: Fleet {
+            rooms: rooms
+                .map(|(kv_blocks, block_size)| Room {
+                    kv_blocks,
+                    block_size,
+                })
+                .collect(),
+        },
+        slo: SloLimits::default(),
+        records: Records::WithItls,
+    });
+    let mut stories = Vec::new();
+    let mut both = Both {
+        recorder: &mut recorder,
+        stories: &mut stories,
+        clock: Picos::ZERO,
+    };
+    // Pauses tell everything so far, as a run that is watched does.
+    let mut until = Until::DRAINED;
+    let pause = loop {
+        if stepwise {
+            until.ended = simulation.counts().ended + 1;
+        }
+        match simulation.advance(until, &mut both) {
+            Pause::EnoughEnded => {}
+            pause => break pause,
+        }
+    };
+    let seen = recorder.finish(simulation.now());
+    Told { seen, stories, pause }
+}
+
+/// A vLLM engine for pools.
+pub(crate) fn vllm() -> EngineConfig {
+    EngineConfig {
+        idle_pass_sleep: Picos(1_000_000_000),
+        ..crate::common::ample_engine()
+    }
+}
