@@ -173,7 +173,7 @@ fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
                   --metric-percentiles 50,95 --goodput ttft:500 --metadata cluster=blue'";
     let others = [
         "run static-batching",
-        "run v0-prefill-stall --num-prompts 200",
+        "run quickstart --num-prompts 100 --engine vllm@0.6",
         "run quickstart --num-prompts 100 --engine hf-cb",
     ];
     for words in [SMALL].into_iter().chain(others).chain([pasted]) {

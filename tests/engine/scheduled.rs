@@ -329,6 +329,57 @@ fn st6_saturated_throughput_is_a_batch_for_each_batch_time() {
 }
 
 #[test]
+fn q19_a_batch_server_is_stable_below_a_batch_for_each_batch_time() {
+    // Five steps of a second make every batch last 5 s: four rows serve 0.8 requests a second.
+    let arrivals = |rate: f64| -> Vec<Request> {
+        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut now = 0.0;
+        let sent = (0..4000).map(|id| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            now -= (((dice >> 11) as f64 + 1.0) / (1u64 << 53) as f64).ln() / rate;
+            Request {
+                id: RequestId(id),
+                arrival: Picos::from_seconds(now),
+                ..request('A', 0, 10, 5)
+            }
+        });
+        sent.collect()
+    };
+    let serve = |rate: f64| {
+        let requests = arrivals(rate);
+        let cost = LinearCost::new(1.0, 0.0, 0.0);
+        let (_, told) = run(&fixed(4, Picos::ZERO, false), &requests, cost, false, false);
+        let waits = told
+            .completions
+            .iter()
+            .map(|end| (end.first_scheduled - end.arrival).seconds());
+        let mean_wait = waits.sum::<f64>() / told.completions.len() as f64;
+        let busy = told.busy.seconds() / told.last_end.seconds();
+        (mean_wait, busy, told.last_end.seconds())
+    };
+    let (wait, busy, _) = serve(0.4);
+    assert!(
+        wait >= busy * 5.0 / 2.0,
+        "who finds it busy waits half a batch at least: {wait} s at {busy}"
+    );
+    assert!(
+        wait < 10.0 && busy < 0.999,
+        "half the load is stable: {wait} s, busy {busy}"
+    );
+    let (wait, busy, end) = serve(1.2);
+    assert!(
+        (end / (4000.0 / 0.8) - 1.0).abs() < 0.01,
+        "beyond it serves 0.8 a second: {end} s"
+    );
+    assert!(
+        wait > 500.0 && busy > 0.99,
+        "and the queue grows: {wait} s, busy {busy}"
+    );
+}
+
+#[test]
 fn st8_prefills_wait_while_little_of_the_cache_is_free() {
     // Ten blocks of 4, so that prefills beside others need two free.
     let requests = [

@@ -27,8 +27,8 @@ pub(crate) struct Told {
     /// Σ over steps of free blocks and of KV tokens read, and of their durations.
     steps: u64,
     kv_tokens: u64,
-    busy: Picos,
-    last_end: Picos,
+    pub(crate) busy: Picos,
+    pub(crate) last_end: Picos,
     pub(crate) completions: Vec<Completion>,
     /// The run came to its end, and not to a server that died or hangs.
     pub(crate) drained: bool,
