@@ -15,9 +15,8 @@ use plimsoll::units::{Bytes, BytesPerSec, Picos};
 use plimsoll::workload::{Piece, Prompt, Request, Traffic};
 use proptest::prelude::*;
 
-use crate::twin::{
-    self, Scheduled, TwinConfig, TwinMoved, TwinPolicy, TwinRequest, TwinRun, TwinTier, TwinTiers,
-};
+use crate::twin::tiers::{TwinMoved, TwinPolicy, TwinTier, TwinTiers};
+use crate::twin::{self, Scheduled, TwinConfig, TwinRequest, TwinRun};
 
 const MILLISECOND: u64 = 1_000_000_000;
 
@@ -339,13 +338,17 @@ fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinMoved {
 
 #[test]
 fn the_scenarios_reach_every_tier() {
-    let mut reached = [[0; 3]; 2];
-    let mut given_up = 0;
+    let mut reached = [[0_u64; 3]; 2];
+    let mut given_up = 0_u64;
     for seed in 1..300 {
         let moved = check(seed, false, true, true);
-        for tier in 0..3 {
-            reached[0][tier] += u64::from(moved.served_tokens[tier] > 0);
-            reached[1][tier] += u64::from(moved.evicted_chunks[tier] > 0);
+        for (reached, moved) in reached
+            .iter_mut()
+            .zip([moved.served_tokens, moved.evicted_chunks])
+        {
+            for (runs, moved) in reached.iter_mut().zip(moved) {
+                *runs += u64::from(moved > 0);
+            }
         }
         given_up += u64::from(moved.given_up_chunks > 0);
     }

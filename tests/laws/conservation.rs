@@ -69,7 +69,7 @@ fn small_tiers(seed: u64) -> LmcacheConfig {
     let rate = BytesPerSec(1e6);
     LmcacheConfig {
         chunk_size: 4 + (seed / 3 % 13) as u32,
-        save_unfull_chunk: seed % 2 == 0,
+        save_unfull_chunk: seed.is_multiple_of(2),
         save_decode_cache: false,
         min_retrieve_tokens: 0,
         cache_policy: CachePolicy::Lru,
