@@ -26,6 +26,7 @@ use plimsoll::workload::{Arrivals, Generator, Prefix, Traffic, WorkloadSpec};
 #[expect(dead_code, reason = "the tests use all of it")]
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[expect(dead_code, reason = "the tests use all of it")]
 #[path = "../tests/engine/twin/mod.rs"]
 mod twin;
 

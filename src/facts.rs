@@ -55,7 +55,9 @@ pub enum Fact<'a> {
         replica: ReplicaId,
         /// Which.
         id: RequestId,
-        /// Tokens behind its prefix-cache hit that it need not compute, perhaps none.
+        /// Prefix-cache hit.
+        cached_tokens: u32,
+        /// Tokens behind it that it need not compute, perhaps none.
         tokens: u32,
     },
     /// It lost its blocks and waits again.

@@ -225,6 +225,29 @@ mod tests {
     }
 
     #[test]
+    fn loading_is_held_against_computing() {
+        let flags = "Llama-3.1-8B --gpu h100 --kv-offloading-size 50 --kv-offloading-backend lmcache";
+        let (text, _) = fit(&format!("{flags} --why"));
+        for line in [
+            " loading       KV beats computing above",
+            "host 20.0 GB/s: pays from 512 tokens",
+            "     break-even       131,072 B a token and rank ÷ (",
+            "     from host        1.00 ms look-up and latency + 8,192 tokens at 20.0 GB/s",
+            "load_bandwidth 20 GB/s (paged KV over PCIe, usual: 10 to 25 GB/s)",
+        ] {
+            assert!(text.contains(line), "`{line}` is not in\n{text}");
+        }
+        let json: Value = serde_json::from_str(&fit(&format!("{flags} --format json")).0).unwrap();
+        let told = &json["break_even"];
+        let (bytes, needed) = (
+            told["kv_bytes_per_token_and_rank"].as_f64().unwrap(),
+            told["needed_bytes_per_s_and_rank"].as_f64().unwrap(),
+        );
+        let per_token = told["compute_s"].as_f64().unwrap() / told["prompt_tokens"].as_f64().unwrap();
+        assert!((bytes / per_token / needed - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn what_does_not_fit_exits_with_3() {
         let (text, code) = fit("meta-llama/Llama-3.1-70B-Instruct --gpu A100-SXM-80GB");
         insta::assert_snapshot!(text, @r#"

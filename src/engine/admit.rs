@@ -195,6 +195,7 @@ impl Replica {
             return Turn::Stop(true);
         }
         self.take_arrived();
+        self.unreserve(&arrived);
         self.pool.take(new);
         budget.tokens -= tokens;
         self.start(slot, arrived.local, now, observer);
@@ -241,6 +242,7 @@ impl Replica {
                 now,
                 replica: self.id,
                 id,
+                cached_tokens: hit,
                 tokens: sequence.computed - hit,
             });
         }

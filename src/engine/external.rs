@@ -21,7 +21,7 @@
 //! Of vLLM 0.33's second waiting queue (V1-3) only those who wait for KV are in one here. 0.11 has one queue for
 //! all, so there a preempted sequence goes before one whose KV has come; here it goes after it in both versions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -135,6 +135,7 @@ pub(super) struct Arrived {
 struct Load {
     id: RequestId,
     due: Picos,
+    nth: u64,
     rank: Rank,
     whose: Whose,
 }
@@ -161,7 +162,7 @@ pub(crate) struct External {
     loads: Slab<Load>,
     by_request: FxHashMap<RequestId, usize>,
     /// Loads by the time of their end, as far as it is known.
-    due: BTreeSet<(Picos, usize)>,
+    due: BTreeMap<(Picos, u64), usize>,
     /// Whose KV has come, in the order of their turns.
     ready: BTreeMap<Rank, Arrived>,
     held_back: FxHashMap<RequestId, HeldBack>,
@@ -181,7 +182,7 @@ impl External {
             connector,
             loads: Slab::new(),
             by_request: FxHashMap::default(),
-            due: BTreeSet::new(),
+            due: BTreeMap::new(),
             ready: BTreeMap::new(),
             held_back: FxHashMap::default(),
             begun: 0,
@@ -193,7 +194,7 @@ impl External {
 
     /// When the next load ends, as far as it is known.
     pub(super) fn next_due(&self) -> Option<Picos> {
-        self.due.first().map(|&(at, _)| at)
+        self.due.first_key_value().map(|(&(at, _), _)| at)
     }
 
     /// Who is next among those whose KV has come.
@@ -203,6 +204,16 @@ impl External {
 
     pub(super) fn lacking(&self) -> u32 {
         self.lacking
+    }
+
+    /// Sequences that wait for KV, or have it and are not admitted.
+    pub(super) fn outside(&self) -> u32 {
+        (self.loads.len() + self.ready.len()) as u32 - self.abandoned
+    }
+
+    /// Somebody is [outside](External::outside), or a load goes on for somebody who has left.
+    pub(super) fn has_business(&self) -> bool {
+        self.loads.len() + self.ready.len() > 0
     }
 
     /// Forgets everybody.
@@ -218,7 +229,7 @@ impl External {
 
     fn take_load(&mut self, key: usize) -> Load {
         let load = self.loads.remove(key);
-        self.due.remove(&(load.due, key));
+        self.due.remove(&(load.due, load.nth));
         self.by_request.remove(&load.id);
         load
     }
@@ -249,7 +260,7 @@ impl Replica {
         let load = &mut external.loads[key];
         assert_eq!(load.due, Picos::MAX, "a load ends once");
         load.due = now;
-        external.due.insert((now, key));
+        external.due.insert((now, load.nth), key);
         if self.in_flight.is_empty() {
             self.pass_from(now);
         }
@@ -320,6 +331,7 @@ impl Replica {
         let key = external.loads.insert(Load {
             id: request.id,
             due,
+            nth: external.begun,
             rank: turn(&self.config, external.begun, request),
             whose: Whose::Sequence(Arrived {
                 handle,
@@ -331,7 +343,7 @@ impl Replica {
         });
         external.by_request.insert(request.id, key);
         if due < Picos::MAX {
-            external.due.insert((due, key));
+            external.due.insert((due, external.begun), key);
         } else {
             external.waits_to_be_heard = true;
         }
@@ -358,7 +370,7 @@ impl Replica {
     pub(super) fn notice_loads(&mut self, now: Picos) {
         loop {
             let external = self.external.as_mut().expect("asked only with a connector");
-            let Some(&(due, key)) = external.due.first() else {
+            let Some((&(due, _), &key)) = external.due.first_key_value() else {
                 return;
             };
             if due > now {
@@ -382,18 +394,21 @@ impl Replica {
         }
     }
 
-    /// Takes out whoever is next of those whose KV has come.
+    /// Takes out whoever is next of those whose KV has come; what it lacks stays reserved.
     pub(super) fn take_arrived(&mut self) -> Option<(Rank, Arrived)> {
-        let external = self.external.as_mut()?;
-        let (rank, arrived) = external.ready.pop_first()?;
-        external.lacking -= arrived.lacking;
-        Some((rank, arrived))
+        self.external.as_mut()?.ready.pop_first()
+    }
+
+    /// Nothing is reserved any more for somebody who is admitted.
+    pub(super) fn unreserve(&mut self, arrived: &Arrived) {
+        if let Some(external) = &mut self.external {
+            external.lacking -= arrived.lacking;
+        }
     }
 
     /// Gives back a turn that was passed over.
     pub(super) fn put_back_arrived(&mut self, aside: Vec<(Rank, Arrived)>) {
         if let Some(external) = &mut self.external {
-            external.lacking += aside.iter().map(|(_, arrived)| arrived.lacking).sum::<u32>();
             external.ready.extend(aside);
         }
     }
@@ -446,58 +461,6 @@ impl Replica {
         {
             observer.observe(&Fact::Tiers { replica, account });
         }
-    }
-
-    /// Nobody waits whom a pass of the loop could admit.
-    #[inline]
-    pub(super) fn nobody_waits(&self) -> bool {
-        self.waiting.len() == 0
-            && self
-                .external
-                .as_ref()
-                .is_none_or(|external| external.ready.is_empty())
-    }
-
-    /// Requests that the engine knows and that do not run.
-    #[inline]
-    pub(super) fn not_admitted(&self) -> u32 {
-        let outside = self.external.as_ref().map_or(0, |external| {
-            (external.loads.len() + external.ready.len()) as u32 - external.abandoned
-        });
-        self.waiting.len() + outside
-    }
-
-    /// Somebody waits, or for somebody who has left a load is under way.
-    #[inline]
-    pub(super) fn has_business(&self) -> bool {
-        let outside = |external: &External| external.loads.len() + external.ready.len() > 0;
-        self.waiting.len() > 0 || self.external.as_ref().is_some_and(|external| outside(external))
-    }
-
-    /// The loop has nothing to run and waits for KV, or for blocks that are held back, by going round (V1-9).
-    pub(super) fn spins(&self) -> bool {
-        self.external.is_some() && self.in_flight.is_empty() && self.has_business()
-    }
-
-    /// A pass at `now` scheduled nothing: plans the next one that can make a difference.
-    pub(super) fn spin(&mut self, now: Picos) {
-        self.awake = now + self.config.idle_pass_sleep;
-        self.next_pass = None;
-        let due = self.external.as_ref().and_then(|external| external.next_due());
-        for at in [due, self.next_input()].into_iter().flatten() {
-            self.pass_from(at);
-        }
-    }
-
-    /// The loop, which spins or is asleep, makes a pass at or after `at`, unless it makes one before.
-    pub(super) fn pass_from(&mut self, at: Picos) {
-        let sleep = self.config.idle_pass_sleep.0;
-        let after = at.0.saturating_sub(self.awake.0);
-        let rounds = after
-            .checked_div(sleep)
-            .map_or(after, |_| after.div_ceil(sleep) * sleep);
-        let pass = self.awake + Picos(rounds);
-        self.next_pass = Some(self.next_pass.map_or(pass, |next| next.min(pass)));
     }
 }
 

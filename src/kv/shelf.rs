@@ -142,7 +142,7 @@ impl Shelf {
         if self.knows(name) {
             return;
         }
-        self.used = self.used + size;
+        self.used += size;
         assert!(self.used <= self.capacity, "room was made before");
         self.touches += 1;
         let chunk = Chunk {

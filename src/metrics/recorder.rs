@@ -502,7 +502,15 @@ impl Observer for Recorder {
             | Fact::Released { .. }
             | Fact::Relayed(_)
             | Fact::Links { .. } => self.between_replicas(fact),
-            Fact::Loaded { id, tokens, .. } => self.tiers.get_or_insert_default().loaded(id, tokens),
+            Fact::Loaded {
+                id,
+                cached_tokens,
+                tokens,
+                ..
+            } => self
+                .tiers
+                .get_or_insert_default()
+                .admitted(id, cached_tokens, tokens),
             Fact::Tiers { replica, account } => {
                 self.tiers.get_or_insert_default().account(replica, account);
             }

@@ -1,6 +1,6 @@
 //! What tiers of KV did: the accounts of all replicas, and first tokens with and without loaded KV.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use super::distribution::Distribution;
 use crate::facts::TierAccount;
@@ -12,10 +12,19 @@ use crate::units::Picos;
 pub struct TierSummary {
     /// The sum of the replicas' accounts.
     pub account: TierAccount,
-    /// Time to first token of completed requests that were given KV from a tier at an admission.
-    pub warm_ttft: Distribution,
-    /// Of those that were not.
-    pub cold_ttft: Distribution,
+    /// Time to first token of completed requests, by how they found their KV at their first admission.
+    pub loaded_ttft: Distribution,
+    /// Nothing was loaded, and something was in the GPU's prefix cache.
+    pub cached_ttft: Distribution,
+    /// Neither: all was computed.
+    pub computed_ttft: Distribution,
+}
+
+/// How a request found its KV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Loaded,
+    Cached,
 }
 
 /// Collects it.
@@ -23,31 +32,37 @@ pub struct TierSummary {
 pub(super) struct Tiers {
     /// By replica, the latest; none unless somebody told.
     accounts: Vec<TierAccount>,
-    warm: FxHashSet<RequestId>,
-    warm_ttft: Distribution,
-    cold_ttft: Distribution,
+    /// Requests inside that were admitted; `None` had to compute everything.
+    found: FxHashMap<RequestId, Option<Found>>,
+    loaded_ttft: Distribution,
+    cached_ttft: Distribution,
+    computed_ttft: Distribution,
 }
 
 impl Tiers {
-    /// A request was admitted, and `tokens` of its KV came from outside.
-    pub(super) fn loaded(&mut self, id: RequestId, tokens: u32) {
-        if tokens > 0 {
-            self.warm.insert(id);
-        }
+    /// A request was admitted, perhaps again: `cached` tokens were in the prefix cache, `loaded` ones came from outside.
+    pub(super) fn admitted(&mut self, id: RequestId, cached: u32, loaded: u32) {
+        let found = match (cached, loaded) {
+            (0, 0) => None,
+            (_, 0) => Some(Found::Cached),
+            _ => Some(Found::Loaded),
+        };
+        self.found.entry(id).or_insert(found);
     }
 
     /// A request was answered.
     pub(super) fn completed(&mut self, id: RequestId, ttft: Picos) {
-        if self.warm.remove(&id) {
-            self.warm_ttft.record(ttft, 1);
-        } else {
-            self.cold_ttft.record(ttft, 1);
-        }
+        let ttfts = match self.found.remove(&id).flatten() {
+            Some(Found::Loaded) => &mut self.loaded_ttft,
+            Some(Found::Cached) => &mut self.cached_ttft,
+            None => &mut self.computed_ttft,
+        };
+        ttfts.record(ttft, 1);
     }
 
     /// A request left without an answer.
     pub(super) fn lost(&mut self, id: RequestId) {
-        self.warm.remove(&id);
+        self.found.remove(&id);
     }
 
     /// A replica told what it has done so far.
@@ -64,8 +79,9 @@ impl Tiers {
         let account = self.accounts.into_iter().reduce(|sum, one| sum.plus(&one))?;
         Some(TierSummary {
             account,
-            warm_ttft: self.warm_ttft,
-            cold_ttft: self.cold_ttft,
+            loaded_ttft: self.loaded_ttft,
+            cached_ttft: self.cached_ttft,
+            computed_ttft: self.computed_ttft,
         })
     }
 }

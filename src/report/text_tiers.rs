@@ -100,22 +100,20 @@ fn costs(tiers: &TierSummary, busy_s: f64) -> String {
     line
 }
 
-/// First tokens of requests that loaded something, against the others.
+/// First tokens by how a request found its KV: loaded, in the GPU's cache, or not at all.
 fn first_tokens(tiers: &TierSummary) -> Option<String> {
-    let part = |what: &str, ttft: &Distribution| {
+    let part = |(what, ttft): (&str, &Distribution)| {
         let (p50, p99) = (ttft.quantile_s(0.5)?, ttft.quantile_s(0.99)?);
         let requests = counted(ttft.count(), "request");
         Some(format!("{what} p50 {} p99 {} ({requests})", time(p50), time(p99)))
     };
-    let warm = part("warm, with loaded KV", &tiers.warm_ttft)?;
-    let cold = part("cold", &tiers.cold_ttft);
-    Some(
-        [Some(warm), cold]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" · "),
-    )
+    let ways = [
+        ("KV loaded", &tiers.loaded_ttft),
+        ("on the GPU", &tiers.cached_ttft),
+        ("computed", &tiers.computed_ttft),
+    ];
+    let parts: Vec<String> = ways.into_iter().filter_map(part).collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 #[cfg(test)]
@@ -149,8 +147,9 @@ mod tests {
         warm.record(Picos(PICOS_PER_SECOND / 4), 3);
         result.tiers = Some(TierSummary {
             account,
-            warm_ttft: warm,
-            cold_ttft: Distribution::default(),
+            loaded_ttft: warm,
+            cached_ttft: Distribution::default(),
+            computed_ttft: Distribution::default(),
         });
         result.whole.work.busy_s = 1.0;
         let told = lines(&result);
@@ -163,9 +162,6 @@ mod tests {
             told[2].1,
             "look-ups and loads 10.0 % of the time of steps · stores 5.00 %"
         );
-        assert_eq!(
-            told[3].1,
-            "warm, with loaded KV p50 250 ms p99 250 ms (3 requests)"
-        );
+        assert_eq!(told[3].1, "KV loaded p50 250 ms p99 250 ms (3 requests)");
     }
 }

@@ -15,9 +15,8 @@ use plimsoll::units::{Bytes, BytesPerSec, Picos};
 use plimsoll::workload::{Piece, Prompt, Request, Traffic};
 use proptest::prelude::*;
 
-use crate::twin::{
-    self, Scheduled, TwinConfig, TwinMoved, TwinPolicy, TwinRequest, TwinRun, TwinTier, TwinTiers,
-};
+use crate::twin::tiers::{TwinMoved, TwinPolicy, TwinTier, TwinTiers};
+use crate::twin::{self, Scheduled, TwinConfig, TwinRequest, TwinRun};
 
 const MILLISECOND: u64 = 1_000_000_000;
 
@@ -318,7 +317,7 @@ impl Observer for Seen {
     }
 }
 
-fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) {
+fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinMoved {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut config = draw_config(&mut draw);
     let requests = draw_requests(&mut draw, stepwise, aborts);
@@ -335,7 +334,27 @@ fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) {
     config.tiers = tiers.then(|| draw_tiers(&mut draw));
     // 0.11 reserves nothing for loads under way, so two that hold blocks and lack more can wait for each other for ever.
     config.reserve_full_isl |= config.tiers.as_ref().is_some_and(|tiers| tiers.aside);
-    agree(&format!("seed {seed}"), &config, &requests, law, stepwise);
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise).moved
+}
+
+#[test]
+fn the_scenarios_reach_every_tier() {
+    let mut reached = [[0_u64; 3]; 2];
+    let mut given_up = 0_u64;
+    for seed in 1..300 {
+        let moved = check(seed, false, true, true);
+        for (reached, moved) in reached
+            .iter_mut()
+            .zip([moved.served_tokens, moved.evicted_chunks])
+        {
+            for (runs, moved) in reached.iter_mut().zip(moved) {
+                *runs += u64::from(moved > 0);
+            }
+        }
+        given_up += u64::from(moved.given_up_chunks > 0);
+    }
+    let most = reached.as_flattened().iter().all(|&runs| runs > 20);
+    assert!(most && given_up > 20, "{reached:?}, {given_up}");
 }
 
 /// Runs a scenario on the twin and on the engine and demands that they agree.

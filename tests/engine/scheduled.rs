@@ -79,6 +79,7 @@ pub(crate) fn request(name: char, at: u64, prompt: u32, outputs: u32) -> Request
         prompt_tokens: prompt,
         output_tokens: outputs,
         max_tokens: outputs,
+        class: 0,
         priority: 0,
         prompt: Prompt::Unique,
         output_segment: SegmentId(100 + id),

@@ -72,7 +72,12 @@ impl Observer for Told {
             | Fact::Rejected { .. }
             | Fact::Loaded { .. }
             | Fact::Tiers { .. }
-            | Fact::Returned(_) => {}
+            | Fact::Returned(_)
+            | Fact::HandedOver { .. }
+            | Fact::Transferred { .. }
+            | Fact::Released { .. }
+            | Fact::Relayed(_)
+            | Fact::Links { .. } => {}
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 
+use plimsoll::engine::lmcache::{LmcacheConfig, TierConfig};
 use plimsoll::ids::{RequestId, SegmentId};
+use plimsoll::kv::CachePolicy;
 use plimsoll::metrics::{Recorder, Records};
 use plimsoll::sim::{Fact, Observer, Outcome, Until};
-use plimsoll::units::{PICOS_PER_SECOND, Picos};
+use plimsoll::units::{Bytes, BytesPerSec, PICOS_PER_SECOND, Picos};
 use plimsoll::workload::{Generator, Request, Traffic};
 use proptest::prelude::*;
 
@@ -63,6 +65,33 @@ impl Traffic for AndOneMore<'_> {
     }
 }
 
+/// A little host memory and a disk beside the GPU.
+fn small_tiers(seed: u64) -> LmcacheConfig {
+    let rate = BytesPerSec(1e6);
+    LmcacheConfig {
+        chunk_size: 4 + (seed / 3 % 13) as u32,
+        save_unfull_chunk: seed.is_multiple_of(2),
+        save_decode_cache: false,
+        min_retrieve_tokens: 0,
+        cache_policy: CachePolicy::Lru,
+        enable_async_loading: false,
+        layers: None,
+        bytes_per_token: Bytes(100),
+        ranks: 1,
+        lookup_latency: Picos(400_000_000),
+        load_bandwidth: rate,
+        store_bandwidth: rate,
+        host: Some(Bytes(10_000)),
+        disk: Some(TierConfig {
+            capacity: Bytes(30_000),
+            read_bandwidth: rate,
+            write_bandwidth: rate,
+            latency: Picos(100_000_000),
+        }),
+        remote: None,
+    }
+}
+
 /// Tells two observers.
 struct Both<'a>(&'a mut Ledger, &'a mut Recorder);
 
@@ -90,6 +119,9 @@ proptest! {
             last_sent: &last_sent,
         };
         let mut simulation = experiment.simulation_of(traffic);
+        if seed % 3 == 0 {
+            simulation = simulation.with_tiers(&small_tiers(seed));
+        }
         simulation.advance(Until::DRAINED, &mut Both(&mut ledger, &mut recorder));
         ledger.balance();
         prop_assert!(last_sent.get().is_some_and(|at| ledger.alone_at() >= at), "the last one was seen alone");

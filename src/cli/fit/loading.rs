@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::analysis::BreakEven;
 use crate::cli::figures::grouped;
+use crate::config::{Capacity, Source};
 use crate::facts::KvTier;
 use crate::report::figures::{bytes_per_s, time};
 use crate::units::BytesPerSec;
@@ -34,6 +35,20 @@ pub(super) fn answer(told: &BreakEven) -> String {
         rate(told.needed),
         tiers.collect::<Vec<_>>().join("  |  ")
     )
+}
+
+/// Bandwidths and latencies that nobody gave, each with what is usual.
+pub(super) fn assumptions(question: &Capacity) -> Option<String> {
+    let values = question.provenance.iter().filter_map(|value| {
+        let name = value.key.strip_prefix("lmcache.")?;
+        let Source::Assumption(why) = &value.source else {
+            return None;
+        };
+        let is_time = name.ends_with("bandwidth") || name.ends_with("latency");
+        is_time.then(|| format!("{name} {} ({why})", value.value))
+    });
+    let values: Vec<String> = values.collect();
+    (!values.is_empty()).then(|| values.join(" · "))
 }
 
 /// The arithmetic, a line a quantity.

@@ -80,6 +80,9 @@ pub(super) fn write_text(
         let profile = &question.profile;
         writeln!(out, " assumed       {profile} defaults {}", assumed.join(" "))?;
     }
+    if let Some(assumed) = loading::assumptions(question) {
+        writeln!(out, " assumed       {assumed}")?;
+    }
     let runtime = match options.budget.holds_activations {
         true => "activations, CUDA graphs and buffers, which an engine measures at start",
         false => {

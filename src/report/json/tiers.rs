@@ -35,7 +35,11 @@ pub(super) fn object(tiers: &TierSummary, percentiles: &[f64]) -> Object {
         }
         object.put(name(tier), one);
     }
-    for (name, distribution) in [("warm_ttft", &tiers.warm_ttft), ("cold_ttft", &tiers.cold_ttft)] {
+    for (name, distribution) in [
+        ("loaded_ttft", &tiers.loaded_ttft),
+        ("cached_ttft", &tiers.cached_ttft),
+        ("computed_ttft", &tiers.computed_ttft),
+    ] {
         object.put(&format!("{name}_requests"), distribution.count());
         distribution_ms(&mut object, name, distribution, percentiles, None);
     }

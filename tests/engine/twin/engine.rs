@@ -195,8 +195,8 @@ impl Engine {
             .chain(loading.clone().map(|(_, index)| index));
         let aborts = waiting.filter_map(|&index| self.scheduler.sequences[index].request.abort_at);
         let loads = loading.map(|&(there_ps, _)| there_ps);
-        let later = |at: &u64| *at > self.now_ps;
-        aborts.chain(arrival).chain(loads.filter(later)).min()
+        let ahead = aborts.chain(loads).filter(|&at_ps| at_ps > self.now_ps);
+        ahead.chain(arrival).min()
     }
 }
 

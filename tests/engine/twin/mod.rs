@@ -17,9 +17,9 @@ mod output;
 mod pool;
 mod scheduler;
 mod sequence;
-mod tiers;
+pub(crate) mod tiers;
 
-pub(crate) use tiers::{TwinMoved, TwinPolicy, TwinTier, TwinTiers};
+use tiers::{TwinMoved, TwinTiers};
 
 /// The engine flags, under vLLM's names where vLLM has one.
 #[derive(Debug, Clone)]

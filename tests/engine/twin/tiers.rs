@@ -425,7 +425,7 @@ impl Lmcache {
             .map(|nth| (sequence.everything((nth + 1) * chunk), chunk))
             .collect();
         let mut saved = to / chunk * chunk;
-        if self.config.save_unfull_chunk && to == saving.known && to % chunk > 0 {
+        if self.config.save_unfull_chunk && to == saving.known && !to.is_multiple_of(chunk) {
             if to > saving.saved {
                 chunks.push((sequence.everything(to), to % chunk));
             }
