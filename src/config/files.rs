@@ -44,6 +44,8 @@ shipped!(
     "gateway",
     "load-shaping",
     "load-shaping-mixed",
+    "rate-limit",
+    "autoscale",
     "workloads/azure-conv-2023",
 );
 
