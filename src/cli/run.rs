@@ -163,7 +163,7 @@ fn too_late(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "{} without effect: the run ended after {} before",
+        "{} without effect: the run had ended by then, after {}",
         counted(late, "cluster event"),
         report::figures::time(end_s)
     )]

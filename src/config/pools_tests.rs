@@ -231,6 +231,21 @@ fn classes_go_to_the_pools_that_serve_their_model() {
 }
 
 #[test]
+fn a_pool_that_no_class_asks_for_takes_nobody() {
+    let one = CLASSES
+        .split_once("[[workload.classes]]\nname = \"b\"")
+        .unwrap()
+        .1;
+    let one = format!("[[workload.classes]]\nname = \"b\"{one}");
+    let resolved = gateway(&one).unwrap_or_else(|problems| panic!("{problems}"));
+    let groups = &resolved.scenario.cluster.groups;
+    let classes: Vec<_> = groups.iter().map(|group| group.serves.classes.clone()).collect();
+    assert_eq!(classes, [Some(vec![]), Some(vec![0])]);
+    let notes = resolved.notes.join("; ");
+    assert!(notes.contains("pool new stands idle"), "{notes}");
+}
+
+#[test]
 fn a_request_that_nobody_or_two_would_serve_is_refused() {
     assert!(refused("").contains("nothing says which a request asks for"));
     assert!(refused(&CLASSES.replace("Qwen/Qwen3-8B", "gpt2")).contains("is served by no pool"));
