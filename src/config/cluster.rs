@@ -364,7 +364,7 @@ fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[Change]) {
     }
     let mut states: BTreeMap<u32, ChangeKind> = BTreeMap::new();
     for change in changes {
-        let first = states.get(&change.replica).is_none();
+        let first = !states.contains_key(&change.replica);
         let before = states.insert(change.replica, change.kind);
         let is_down = before == Some(ChangeKind::Fail);
         let why = match change.kind {
