@@ -77,6 +77,14 @@ fn a_run_prints_what_was_simulated_and_says_so() {
     let (printed, _) = running.ended();
     assert!(printed.starts_with("INTERRUPTED"), "{printed}");
 
+    let cluster = format!(
+        "{long} --replicas 4 --router least_requests --mean-time-between-failures 100s --mean-time-to-recovery 1s"
+    );
+    let running = Running::start(&cluster).has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(printed.starts_with("INTERRUPTED"), "{printed}");
+
     let running = Running::start(&format!("{long} --format json -o out.json --save-result")).has_spoken();
     running.interrupt();
     let (printed, folder) = running.ended();

@@ -231,20 +231,32 @@ impl Draft<'_> {
 
     fn ranks(&mut self) {
         let setup = &self.row.setup;
+        let replicas = match setup.router {
+            Some(_) => "replicas",
+            None => "data_parallel_size",
+        };
         let all = [
             ("tensor_parallel_size", setup.tensor_parallel.or(setup.n_gpus)),
             ("pipeline_parallel_size", setup.pipeline_parallel),
-            ("data_parallel_size", setup.data_parallel),
+            (replicas, setup.data_parallel),
         ];
         for (key, ranks) in all {
             if let Some(ranks) = ranks.filter(|ranks| *ranks > 1) {
                 self.entry(key, &ranks.to_string());
             }
         }
+        if let Some(router) = &self.row.setup.router {
+            self.entry("router", &quoted(router));
+        }
     }
 
     fn engine(&mut self) -> Result<(), String> {
         let setup = &self.row.setup;
+        if let Some(pools) = setup.pools {
+            return Err(format!(
+                "the result is that of {pools} pools, which a row does not describe: run their scenario again"
+            ));
+        }
         let engine = setup.engine.clone().ok_or("the row does not name its engine")?;
         let fork = ["fork", "plugin"]
             .iter()

@@ -126,6 +126,7 @@ fn execute(
         &outcome,
         EngineWords::of(&resolved.scenario.first_pool().engine),
     ));
+    terminal.notes(&too_late(resolved, &outcome));
     let caveat = streaming(&resolved.scenario.first_pool().frontend, &outcome.result.whole);
     terminal.notes(caveat.as_slice());
     let result = &outcome.result;
@@ -155,6 +156,21 @@ fn execute(
         files::save_pictures(folder, &pictures, terminal)?;
     }
     Ok(exit(resolved, &outcome).into())
+}
+
+/// Events that were to come after the run's end.
+fn too_late(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    let end_s = outcome.result.whole.duration_s;
+    let changes = resolved.scenario.cluster.changes.iter();
+    let late = changes.filter(|change| change.at.seconds() > end_s).count() as u64;
+    if late == 0 || outcome.is_interrupted {
+        return Vec::new();
+    }
+    vec![format!(
+        "{} without effect: the run had ended by then, after {}",
+        counted(late, "cluster event"),
+        report::figures::time(end_s)
+    )]
 }
 
 /// What must be said beside a result.

@@ -1,5 +1,7 @@
 //! Replicas and what is between them.
 
+use std::collections::BTreeMap;
+
 use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
@@ -8,6 +10,7 @@ use super::{autoscale, disaggregation};
 use crate::cluster::router::{CacheAware, KvEvents, Policy};
 use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 use crate::model::{LayerGroup, Mlp, ModelShape};
+use crate::quantity::parse_duration;
 use crate::sim::Role;
 
 /// More replicas than anybody routes between.
@@ -40,12 +43,14 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
     };
     refuse_foreign_options(judge, &raw.cluster, &groups);
     let replicas = pools.iter().map(|pool| pool.replicas).sum();
+    let changes = changes(judge, &raw.cluster.events, replicas);
+    check_effects(judge, &raw.cluster, &changes);
     autoscale::check_events(judge, &raw.cluster.events, &scalers);
     let cluster = ClusterSpec {
         replicas,
         groups,
         scalers,
-        changes: changes(judge, &raw.cluster.events, replicas),
+        changes,
         outages: outages(judge, &raw.cluster),
         disaggregation: None,
     };
@@ -360,6 +365,34 @@ fn changes(judge: &mut Judge, events: &[RawReplicaEvent], replicas: u32) -> Vec<
         .collect();
     changes.sort_by_key(|change| change.at);
     changes
+}
+
+/// Whether replicas take requests, over the events in order: one that leaves a replica as it is was meant otherwise.
+fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[Change]) {
+    if raw.mean_time_between_failures.is_some() || raw.autoscale.is_some() {
+        // Replicas come and go by themselves, too.
+        return;
+    }
+    let mut states: BTreeMap<u32, ChangeKind> = BTreeMap::new();
+    for change in changes {
+        let first = !states.contains_key(&change.replica);
+        let before = states.insert(change.replica, change.kind);
+        let is_down = before == Some(ChangeKind::Fail);
+        let why = match change.kind {
+            ChangeKind::Up if !first && before == Some(ChangeKind::Up) => "it is up already",
+            ChangeKind::Drain if before == Some(ChangeKind::Drain) => "it drains already",
+            ChangeKind::Drain | ChangeKind::Fail if is_down => "it has failed before",
+            _ => continue,
+        };
+        let is_it = |event: &RawReplicaEvent| {
+            let at = event.at.as_ref().and_then(|at| parse_duration(&at.0).ok());
+            at == Some(change.at) && event.replica.map(|replica| replica.0) == Some(u64::from(change.replica))
+        };
+        if let Some(index) = raw.events.iter().position(is_it) {
+            let key = format!("cluster.events.{index}.kind");
+            judge.wrong_help(&key, "has no effect", why, "leave the event out");
+        }
+    }
 }
 
 fn change(judge: &mut Judge, index: usize, event: &RawReplicaEvent, replicas: u32) -> Option<Change> {

@@ -52,6 +52,8 @@ shipped!(
     "load-shaping-mixed",
     "pd-input-length",
     "pd-together",
+    "rate-limit",
+    "autoscale",
     "workloads/azure-conv-2023",
 );
 

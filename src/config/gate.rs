@@ -94,10 +94,11 @@ fn class(
     }
 }
 
-/// A pool that no class asks for would stand idle.
-fn check_idle(judge: &mut Judge, pools: &[PoolDraft], cluster: &ClusterSpec) {
+/// A pool that no class asks for stands idle: it takes nobody, rather than anybody.
+fn check_idle(judge: &mut Judge, pools: &[PoolDraft], cluster: &mut ClusterSpec) {
     for pool in pools {
-        if cluster.groups[pool.group].serves.classes.is_none() && !pool.name.is_empty() {
+        let classes = &mut cluster.groups[pool.group].serves.classes;
+        if classes.get_or_insert_default().is_empty() && !pool.name.is_empty() {
             judge.notes.push(format!(
                 "pool {} stands idle: no class asks for {}",
                 pool.name,
@@ -105,7 +106,6 @@ fn check_idle(judge: &mut Judge, pools: &[PoolDraft], cluster: &ClusterSpec) {
             ));
         }
     }
-    // An idle group takes nobody, rather than anybody.
 }
 
 /// The pools of a model take every length of prompt once.

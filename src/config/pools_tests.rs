@@ -194,3 +194,151 @@ fn a_flag_holds_for_every_pool() {
     assert!(pools.iter().all(|pool| pool.engine.max_num_seqs() == 16));
     assert_eq!(pools[1].replicas, 7);
 }
+
+/// Two models behind a gateway, with the lines of `more` below.
+fn gateway(more: &str) -> Result<Resolved, Diagnostics> {
+    let two = POOLS.replace(
+        "gpu = \"A100-SXM-80GB\"",
+        "model.name = \"Qwen/Qwen3-8B\"\ngpu = \"A100-SXM-80GB\"",
+    );
+    resolve_text(&format!("{two}{more}"))
+}
+
+fn refused(more: &str) -> String {
+    match gateway(more) {
+        Ok(_) => "accepted".to_string(),
+        Err(problems) => problems.to_string(),
+    }
+}
+
+const CLASSES: &str = "[[workload.classes]]\nname = \"a\"\nshare = 3\nmodel = \"Llama-3.1-8B-Instruct\"\n\
+    [[workload.classes]]\nname = \"b\"\nshare = 1\nmodel = \"Qwen/Qwen3-8B\"\n\
+    lengths.fixed = { input_len = 100, output_len = 10 }\ngoodput.ttft = \"1 s\"\n";
+
+#[test]
+fn classes_go_to_the_pools_that_serve_their_model() {
+    let resolved = gateway(CLASSES).unwrap_or_else(|problems| panic!("{problems}"));
+    let groups = &resolved.scenario.cluster.groups;
+    let classes: Vec<_> = groups.iter().map(|group| group.serves.classes.clone()).collect();
+    assert_eq!(classes, [Some(vec![0]), Some(vec![1])]);
+    assert_eq!(groups[1].members, [2, 3, 4]);
+    let classes = &resolved.scenario.workload.classes;
+    assert_eq!(classes[0].lengths, resolved.scenario.workload.lengths);
+    assert_ne!(classes[1].lengths, classes[0].lengths);
+    let second = resolve_text(&resolved_toml(&resolved)).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(resolved.scenario.workload, second.scenario.workload);
+    assert_eq!(resolved.scenario.cluster, second.scenario.cluster);
+}
+
+#[test]
+fn a_pool_that_no_class_asks_for_takes_nobody() {
+    let one = CLASSES
+        .split_once("[[workload.classes]]\nname = \"b\"")
+        .unwrap()
+        .1;
+    let one = format!("[[workload.classes]]\nname = \"b\"{one}");
+    let resolved = gateway(&one).unwrap_or_else(|problems| panic!("{problems}"));
+    let groups = &resolved.scenario.cluster.groups;
+    let classes: Vec<_> = groups.iter().map(|group| group.serves.classes.clone()).collect();
+    assert_eq!(classes, [Some(vec![]), Some(vec![0])]);
+    let notes = resolved.notes.join("; ");
+    assert!(notes.contains("pool new stands idle"), "{notes}");
+}
+
+#[test]
+fn a_request_that_nobody_or_two_would_serve_is_refused() {
+    assert!(refused("").contains("nothing says which a request asks for"));
+    assert!(refused(&CLASSES.replace("Qwen/Qwen3-8B", "gpt2")).contains("is served by no pool"));
+    let silent = CLASSES.replace("model = \"Qwen/Qwen3-8B\"\n", "");
+    assert!(refused(&silent).contains("class b does not say which model it asks for"));
+    let long = CLASSES.replace("input_len = 100", "input_len = 9000");
+    assert!(
+        refused(&long).contains("does not fit the engine's context"),
+        "{}",
+        refused(&long)
+    );
+    let sessions = format!("{CLASSES}[workload.prefix.sessions]\nturns = 3.0\nthink_time = \"1 s\"\n");
+    assert!(refused(&sessions).contains("conversations and reused prompts are of one kind"));
+}
+
+#[test]
+fn pools_of_one_model_share_out_every_length_of_prompt() {
+    let ranges = |new: &str, old: &str| {
+        let text = POOLS
+            .replace("name = \"new\"", &format!("name = \"new\"\n{new}"))
+            .replace("name = \"old\"", &format!("name = \"old\"\n{old}"));
+        match resolve_text(&text) {
+            Ok(resolved) => resolved.scenario.cluster.groups.len().to_string(),
+            Err(problems) => problems.to_string(),
+        }
+    };
+    assert_eq!(ranges("max_prompt_tokens = 500", "min_prompt_tokens = 501"), "2");
+    assert!(ranges("max_prompt_tokens = 500", "min_prompt_tokens = 600").contains("leaves a gap"));
+    assert!(
+        ranges("max_prompt_tokens = 500", "min_prompt_tokens = 400")
+            .contains("pool old and another take prompts of 400")
+    );
+    assert!(ranges("max_prompt_tokens = 500", "max_prompt_tokens = 500").contains("leaves a gap"));
+}
+
+#[test]
+fn what_stands_before_the_routers_is_judged() {
+    let limited = |more: &str| {
+        let text = format!("{POOLS}{more}");
+        match resolve_text(&text) {
+            Ok(resolved) => format!("{:?}", resolved.scenario.admission),
+            Err(problems) => problems.to_string(),
+        }
+    };
+    let whole = limited("[[cluster.rate_limits]]\nrequests_per_second = 4.0\n");
+    assert!(
+        whole.contains("Bucket { per_second: 4.0, burst: 4.0 }"),
+        "{whole}"
+    );
+    assert!(
+        limited("[[cluster.rate_limits]]\nclass = \"a\"\nrequests_per_second = 4.0\n")
+            .contains("is no class of the workload")
+    );
+    assert!(limited("[[cluster.rate_limits]]\nburst = 4.0\n").contains("limits nothing"));
+    assert!(limited("[cluster.admission]\nmax_queue = 4\n").contains("without max_in_flight nobody waits"));
+    assert!(limited("[cluster.retries]\nbackoff = \"1 s\"\n").contains("says not how often"));
+    let retries = limited("[cluster.retries]\nmax_retries = 2\n");
+    assert!(
+        retries.contains("most: 2") && retries.contains("on_failure: true"),
+        "{retries}"
+    );
+}
+
+#[test]
+fn an_autoscaled_pool_has_as_many_replicas_as_it_may_ever_have() {
+    let scaled = |keys: &str| {
+        let table = format!("block_size = 32\n[cluster.pools.autoscale]\n{keys}\n[engine]");
+        resolve_text(&POOLS.replace("block_size = 32\n[engine]", &table))
+    };
+    let resolved = scaled("max_replicas = 5\ntarget = 10.0").unwrap_or_else(|problems| panic!("{problems}"));
+    let cluster = &resolved.scenario.cluster;
+    assert_eq!((cluster.replicas, cluster.scalers[0].at_first), (7, 3));
+    assert_eq!(cluster.scalers[0].members, [2, 3, 4, 5, 6]);
+    let told = |keys: &str| scaled(keys).map(|_| ()).unwrap_err().to_string();
+    assert!(told("target = 1.0").contains("no max_replicas"));
+    assert!(told("max_replicas = 2\ntarget = 1.0").contains("leaves no room for those at first"));
+    assert!(
+        told("max_replicas = 5\ntarget = 2.0\nsignal = \"kv_usage\"").contains("must be above 0 and below 1")
+    );
+}
+
+#[test]
+fn an_event_that_changes_nothing_is_refused() {
+    let event = |at: u32, kind: &str| {
+        format!("[[cluster.events]]\nat = \"{at} s\"\nreplica = 0\nkind = \"{kind}\"\n")
+    };
+    let told = |kinds: &[&str]| {
+        let events: String = (1..).zip(kinds).map(|(at, kind)| event(at, kind)).collect();
+        resolve_text(&format!("{POOLS}{events}"))
+            .map_or_else(|problems| problems.to_string(), |_| String::new())
+    };
+    assert_eq!(told(&["fail", "up", "drain", "up"]), "");
+    assert_eq!(told(&["up", "drain", "fail"]), "");
+    assert!(told(&["fail", "up", "up"]).contains("it is up already"));
+    assert!(told(&["fail", "drain"]).contains("it has failed before"));
+}

@@ -392,7 +392,7 @@ impl Recorder {
 
     #[inline]
     fn hold_kv(&mut self, steps: &Steps<'_>) {
-        let room = self.options.fleet.rooms[steps.replica.0 as usize];
+        let room = self.options.fleet.room(steps.replica);
         let seqs = u64::from(steps.load.decode_seqs);
         let used =
             u64::from(room.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(room.block_size) * 2;

@@ -7,6 +7,7 @@ use super::distribution::Distribution;
 use super::packed::Packed;
 use super::summary::{Occupancy, Summary, WorkCounters};
 use crate::cost::bounds::StepsBySize;
+use crate::ids::ReplicaId;
 use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
@@ -89,6 +90,13 @@ impl Fleet {
             rooms: vec![room; replicas as usize],
             pools: vec![0; replicas as usize],
         }
+    }
+
+    /// The KV pool of a replica; the last one stands for any beyond it.
+    #[inline]
+    pub(super) fn room(&self, replica: ReplicaId) -> Room {
+        let own = self.rooms.get(replica.0 as usize);
+        *own.or(self.rooms.last()).expect("a fleet has a replica")
     }
 
     /// How many replicas.

@@ -184,6 +184,10 @@ pub struct Setup {
     pub pipeline_parallel: Option<u32>,
     /// Data-parallel ranks.
     pub data_parallel: Option<u32>,
+    /// Pools of unlike servers, where there are any.
+    pub pools: Option<u32>,
+    /// The router between as many servers as there are data-parallel ranks; `None` where one server has them.
+    pub router: Option<String>,
     /// Expert-parallel ranks.
     pub expert_parallel: Option<u32>,
     /// Model as the file names it.

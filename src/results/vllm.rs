@@ -36,6 +36,10 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
             .tensor_parallel
             .and_then(|gpus| gpus.checked_mul(row.setup.data_parallel.unwrap_or(1)));
         row.setup.engine = scenario.text("engine");
+        row.setup.pools = count("pools");
+        row.setup.router = scenario
+            .text("router")
+            .filter(|router| router != "vllm_data_parallel");
     }
     row.complete()
 }

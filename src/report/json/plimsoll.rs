@@ -208,7 +208,12 @@ fn scenario(meta: &ResultMeta) -> Object {
     object.put("gpu", meta.gpu.as_str());
     object.put("gpus_per_replica", meta.gpus_per_replica);
     object.put("replicas", meta.replicas);
-    object.put("router", meta.router.clone());
+    if let Some(router) = &meta.router {
+        object.put("router", router.as_str());
+    }
+    if !meta.pools.is_empty() {
+        object.put("pools", meta.pools.len() as u64);
+    }
     object.put("engine", meta.engine.as_str());
     object.put("calibration", meta.calibration.clone());
     object.put("seed", meta.seed);
