@@ -171,10 +171,13 @@ fn row(
     })
 }
 
-/// The promise that breaks first, or saturation before any does.
+/// The promise that breaks first, or saturation before any does; nothing did where the highest rate allowed is kept.
 fn breaks(knee: &Knee) -> String {
-    knee.binding
-        .map_or_else(|| "saturation".to_owned(), |binding| named(&binding))
+    match (knee.binding, knee.saturation) {
+        (Some(binding), _) => named(&binding),
+        (None, Some(_)) => "saturation".to_owned(),
+        (None, None) => "nothing yet".to_owned(),
+    }
 }
 
 fn named(binding: &Binding) -> String {
