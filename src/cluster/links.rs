@@ -39,6 +39,9 @@ pub(crate) struct Moved<T> {
     pub(crate) asked: Picos,
 }
 
+/// See [`Links::due`].
+type Due = (Picos, bool, u64, usize, u32);
+
 /// All links, and what flows through them.
 #[derive(Debug)]
 pub(crate) struct Links<T> {
@@ -47,7 +50,7 @@ pub(crate) struct Links<T> {
     ports: Vec<Port>,
     flows: Slab<Flow<T>>,
     /// (when, begins to flow, order of asking, slot, epoch); what has another epoch by then is void.
-    due: BinaryHeap<Reverse<(Picos, bool, u64, usize, u32)>>,
+    due: BinaryHeap<Reverse<Due>>,
     asked: u64,
     /// Scratch of [`Links::share_out`]: ports whose shares change, and what is left of them.
     component: Vec<usize>,

@@ -67,7 +67,7 @@ pub(super) fn execute(
             (rest > 0 && rest % of(1) == 0).then_some((prefill, rest / of(1)))
         })
         .collect();
-    if ways.is_empty() || gpus % each != 0 {
+    if ways.is_empty() || !gpus.is_multiple_of(each) {
         anyhow::bail!(
             "{gpus} GPUs cannot be shared out: a replica that prefills has {}, one that decodes {}, one that does both {each}",
             of(0),
