@@ -65,7 +65,7 @@ impl Observer for Told {
             } => self.story.push(('P', *now, *id, *lost_tokens)),
             Fact::FirstToken { now, id, .. } => self.story.push(('T', *now, *id, 0)),
             Fact::Ended(completion) => self.completions.push((*completion).clone()),
-            Fact::Arrived { .. } | Fact::Rejected { .. } | Fact::Loaded { .. } => {}
+            _ => {}
         }
     }
 }
