@@ -39,6 +39,9 @@ pub(crate) struct Moved<T> {
     pub(crate) asked: Picos,
 }
 
+/// See [`Links::due`].
+type Due = (Picos, bool, u64, usize, u32);
+
 /// All links, and what flows through them.
 #[derive(Debug)]
 pub(crate) struct Links<T> {
@@ -47,7 +50,7 @@ pub(crate) struct Links<T> {
     ports: Vec<Port>,
     flows: Slab<Flow<T>>,
     /// (when, begins to flow, order of asking, slot, epoch); what has another epoch by then is void.
-    due: BinaryHeap<Reverse<(Picos, bool, u64, usize, u32)>>,
+    due: BinaryHeap<Reverse<Due>>,
     asked: u64,
     /// Scratch of [`Links::share_out`]: ports whose shares change, and what is left of them.
     component: Vec<usize>,
@@ -298,6 +301,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// When, from, to, bytes.
+    type Ask = (u64, usize, usize, u64);
+
     const GB: u64 = 1_000_000_000;
     const MS: u64 = 1_000_000_000;
 
@@ -310,7 +316,7 @@ mod tests {
     }
 
     /// Ends of transfers asked for at given times (time, from, to, bytes), by tag.
-    fn ends(rates: &[LinkRate], latency: u64, asked: &[(u64, usize, usize, u64)]) -> Vec<u64> {
+    fn ends(rates: &[LinkRate], latency: u64, asked: &[Ask]) -> Vec<u64> {
         let mut links = Links::new(rates, Picos(latency));
         let mut ends = vec![0; asked.len()];
         let mut order: Vec<usize> = (0..asked.len()).collect();
@@ -353,11 +359,11 @@ mod tests {
     }
 
     /// Bytes in = bytes out, and Little's law on every link.
-    fn check_tallies<T: Copy>(links: &Links<T>, asked: &[(u64, usize, usize, u64)], end: u64) {
+    fn check_tallies<T: Copy>(links: &Links<T>, asked: &[Ask], end: u64) {
         assert_eq!(links.under_way(), 0);
         for replica in 0..links.ports.len() / 2 {
             let [sent, received] = links.tallies(replica, Picos(end));
-            let sum = |pick: &dyn Fn(&(u64, usize, usize, u64)) -> bool| -> u64 {
+            let sum = |pick: &dyn Fn(&Ask) -> bool| -> u64 {
                 asked.iter().filter(|ask| pick(ask)).map(|ask| ask.3).sum()
             };
             assert_eq!(sent.bytes, sum(&|ask| ask.1 == replica));
@@ -418,7 +424,7 @@ mod tests {
     }
 
     /// The same in floating point, everybody visited at every event.
-    fn naive(rates: &[LinkRate], latency: u64, asked: &[(u64, usize, usize, u64)]) -> Vec<f64> {
+    fn naive(rates: &[LinkRate], latency: u64, asked: &[Ask]) -> Vec<f64> {
         let mut left: Vec<f64> = asked.iter().map(|ask| ask.3 as f64).collect();
         let mut ends = vec![f64::NAN; asked.len()];
         let begins = |at: usize| (asked[at].0 + latency) as f64;

@@ -12,6 +12,10 @@ use crate::units::Picos;
 use crate::workload::Request;
 
 /// Whatever serves.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one in a run, and a fleet is asked at every event"
+)]
 pub(crate) enum Serving {
     /// Every replica prefills and decodes.
     Fleet(Cluster),

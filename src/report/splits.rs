@@ -172,9 +172,27 @@ pub fn text(splits: &Splits) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     if let Some(why) = splits.why() {
-        let _ = writeln!(text, "\nwhy       {why}");
+        let _ = writeln!(text, "\nwhy       {}", wrapped(&why));
     }
     let _ = writeln!(text, "simulated {}", splits.subject);
+    text
+}
+
+/// Broken at blanks into lines of at most 90 columns, those after the first set in by 10.
+fn wrapped(words: &str) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for word in words.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 90 {
+            text.push_str("\n          ");
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += width;
+    }
     text
 }
 
@@ -251,6 +269,7 @@ mod tests {
             "4 GPUs: APART HURTS by 25.0 %: 2 prefill + 2 decode 12.0 req/s, all 4 doing both 16.0 req/s"
         );
         assert!(text(&all(8.0)).contains("where all do both, p99 TPOT breaks first"));
+        assert!(text(&all(8.0)).lines().all(|line| line.chars().count() <= 110));
         assert!(text(&all(16.0)).contains("the prefill pool is busy only 50.0 %"));
         assert!(first(0.0).contains("only apart is the promise kept"));
         assert!(!splits(vec![row(None, 0.0, "")]).is_kept());

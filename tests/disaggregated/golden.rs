@@ -88,6 +88,9 @@ fn p2p_nccl_sends_layers_behind_their_computation() {
     assert_eq!(told.seen.violations, Vec::<String>::new());
     // The last layer's 8 MiB take 0.336 ms behind the forward; hops of 2 ms, a step of 8.
     assert_eq!(told.stories[0].first_token, Some(Picos(40_335_544_320)));
+    let relays = told.seen.relays.unwrap();
+    assert!((relays.stage_s(Stage::DecodeStep) - 0.008).abs() < 1e-12);
+    assert!((relays.stage_s(Stage::Prefill) - 0.030_335_544_32).abs() < 1e-12);
     // A slow link: all of the KV leaves behind the first layer's 30/32 ms, and P's step lasts until then.
     let mut spec = pools(Flow::P2pNccl, 1, 1);
     spec.decode_link.receive = 2_500_000_000;

@@ -507,7 +507,7 @@ impl Twin<'_> {
         }
         while let Some(over) = (0..self.wire.len()).find(|&at| {
             let message = &self.wire[at];
-            message.begins < now && message.left == 0 || message.begins == now && message.left == 0
+            message.begins <= now && message.left == 0
         }) {
             self.land(over);
         }

@@ -68,16 +68,7 @@ impl Observer for Told {
             Fact::FirstToken { now, id, .. } => self.story.push(('T', *now, *id, 0)),
             Fact::Burst { tokens, .. } => self.at_once += u64::from(*tokens),
             Fact::Ended(completion) => self.completions.push((*completion).clone()),
-            Fact::Arrived { .. }
-            | Fact::Rejected { .. }
-            | Fact::Loaded { .. }
-            | Fact::Tiers { .. }
-            | Fact::Returned(_)
-            | Fact::HandedOver { .. }
-            | Fact::Transferred { .. }
-            | Fact::Released { .. }
-            | Fact::Relayed(_)
-            | Fact::Links { .. } => {}
+            _ => {}
         }
     }
 }

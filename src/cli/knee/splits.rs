@@ -67,7 +67,7 @@ pub(super) fn execute(
             (rest > 0 && rest % of(1) == 0).then_some((prefill, rest / of(1)))
         })
         .collect();
-    if ways.is_empty() || gpus % each != 0 {
+    if ways.is_empty() || !gpus.is_multiple_of(each) {
         anyhow::bail!(
             "{gpus} GPUs cannot be shared out: a replica that prefills has {}, one that decodes {}, one that does both {each}",
             of(0),
@@ -171,10 +171,13 @@ fn row(
     })
 }
 
-/// The promise that breaks first, or saturation before any does.
+/// The promise that breaks first, or saturation before any does; nothing did where the highest rate allowed is kept.
 fn breaks(knee: &Knee) -> String {
-    knee.binding
-        .map_or_else(|| "saturation".to_owned(), |binding| named(&binding))
+    match (knee.binding, knee.saturation) {
+        (Some(binding), _) => named(&binding),
+        (None, Some(_)) => "saturation".to_owned(),
+        (None, None) => "nothing yet".to_owned(),
+    }
 }
 
 fn named(binding: &Binding) -> String {

@@ -96,7 +96,8 @@ impl<O: Observer> Observer for DecodeTap<'_, O> {
                     waited: flight.account.waited,
                     prefilled: flight.account.prefilled.unwrap_or(now),
                     known: flight.times.known.unwrap_or(now),
-                    reserved: flight.times.reserved.unwrap_or(now),
+                    // Pushed KV needs no memory before the step that admits its request.
+                    reserved: flight.times.reserved.or(flight.times.joined).unwrap_or(now),
                     arrived: flight.times.arrived.unwrap_or(now),
                     joined: flight.times.joined.unwrap_or(now),
                     first_token: now,
