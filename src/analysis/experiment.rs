@@ -4,7 +4,7 @@
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use crate::sim::{Counts, Pause, Scenario, Simulation, Until};
+use crate::sim::{Counts, Fact, Observer, Pause, Scenario, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::Generator;
 
@@ -28,6 +28,8 @@ pub struct Outcome {
     pub result: RunResult,
     /// Requests by how far they got, refused ones by reason.
     pub counts: Counts,
+    /// Tokens whose cached KV was evicted, over the whole run.
+    pub evicted_tokens: u64,
     /// The caller asked to stop: the result covers only what was simulated until then.
     pub is_interrupted: bool,
     /// Sequences preempted each other for ever, and the run was ended there.
@@ -41,6 +43,16 @@ const STRIDE: u64 = 1 << 16;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
+    simulate_watched(scenario, experiment, &mut Nobody, go_on)
+}
+
+/// Simulates a scenario while somebody else looks on, too.
+pub fn simulate_watched(
+    scenario: &Scenario,
+    experiment: &Experiment,
+    watcher: &mut impl Observer,
+    go_on: impl FnMut(u64) -> bool,
+) -> Outcome {
     let traffic = Generator::new(&scenario.workload, scenario.seed);
     let cluster = &scenario.cluster;
     let costs = (0..cluster.replicas).map(|_| (scenario.cost)()).collect();
@@ -59,7 +71,11 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
         records: experiment.records,
     });
     let kind = LoadKind::of_scenario(scenario);
-    let end = advance(&mut simulation, &mut recorder, experiment, kind, go_on);
+    let mut seen = Both {
+        recorder: &mut recorder,
+        watcher,
+    };
+    let end = advance(&mut simulation, &mut seen, experiment, kind, go_on);
     let load = load(kind, &simulation);
     let seen = recorder.finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
@@ -67,9 +83,32 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     Outcome {
         result,
         counts: simulation.counts(),
+        evicted_tokens: simulation.evicted_tokens(),
         is_interrupted: end == End::Interrupted,
         is_livelocked: end == End::Livelocked,
         clock_ended: simulation.traffic().clock_exhausted(),
+    }
+}
+
+/// Sees nothing.
+struct Nobody;
+
+impl Observer for Nobody {
+    #[inline(always)]
+    fn observe(&mut self, _fact: &Fact<'_>) {}
+}
+
+/// Two who see the same.
+struct Both<'a, O> {
+    recorder: &'a mut Recorder,
+    watcher: &'a mut O,
+}
+
+impl<O: Observer> Observer for Both<'_, O> {
+    #[inline(always)]
+    fn observe(&mut self, fact: &Fact<'_>) {
+        self.recorder.observe(fact);
+        self.watcher.observe(fact);
     }
 }
 
@@ -87,7 +126,7 @@ enum End {
 /// Simulates until the traffic ends, the caller stops it or the precision is reached.
 fn advance(
     simulation: &mut Simulation<Generator>,
-    recorder: &mut Recorder,
+    seen: &mut Both<'_, impl Observer>,
     experiment: &Experiment,
     kind: LoadKind,
     mut go_on: impl FnMut(u64) -> bool,
@@ -101,7 +140,7 @@ fn advance(
             ended: target.min(simulation.counts().ended + STRIDE),
             time: Picos::MAX,
         };
-        match simulation.advance(until, recorder) {
+        match simulation.advance(until, seen) {
             Pause::Drained => return End::Regular,
             Pause::Livelock => return End::Livelocked,
             _ => {}
@@ -111,7 +150,7 @@ fn advance(
             return End::Interrupted;
         }
         if ended >= target {
-            match decide(recorder, load(kind, simulation), &experiment.precision) {
+            match decide(seen.recorder, load(kind, simulation), &experiment.precision) {
                 Decision::Continue(more) => target = ended + more,
                 Decision::Stop(_) => return End::Regular,
             }

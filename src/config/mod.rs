@@ -33,6 +33,7 @@ mod schema;
 mod serving;
 mod sglang;
 pub mod slo;
+pub mod variant;
 mod workload;
 
 pub use assemble::{Assembled, QUICKSTART, assemble};

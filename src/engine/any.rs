@@ -2,8 +2,8 @@
 //!
 //! The set of engines is closed, so this is an enum and not a trait; the loop's calls cost one predictable branch.
 
-use super::sglang::{SglangConfig, SglangRecord, SglangReplica};
-use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Wake};
+use super::sglang::{QueuePolicy, SglangConfig, SglangRecord, SglangReplica};
+use super::{EngineConfig, Handle, Policy, Refusal, Replica, ScheduleRecord, State, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -48,6 +48,24 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => &config.profile,
             EngineSpec::Sglang(config) => &config.profile,
+        }
+    }
+
+    /// Whether prompts are looked up in a prefix cache.
+    #[must_use]
+    pub fn caches_prefixes(&self) -> bool {
+        match self {
+            EngineSpec::Vllm(config) => config.enable_prefix_caching,
+            EngineSpec::Sglang(config) => config.radix_cache,
+        }
+    }
+
+    /// Whether the queue is served in order of arrival.
+    #[must_use]
+    pub fn serves_in_order(&self) -> bool {
+        match self {
+            EngineSpec::Vllm(config) => config.policy == Policy::Fcfs,
+            EngineSpec::Sglang(config) => config.policy == QueuePolicy::Fcfs && config.priority.is_none(),
         }
     }
 
@@ -160,6 +178,11 @@ impl Engine {
     /// Usable KV blocks.
     pub(crate) fn total_blocks(&self) -> u32 {
         each!(self, replica => replica.total_blocks())
+    }
+
+    /// Tokens whose cached KV was evicted since it came up.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        each!(self, replica => replica.evicted_tokens())
     }
 
     /// Requests inside, drained or not.

@@ -1,4 +1,5 @@
-//! Paged KV memory: how many blocks are free, what they cache, and in which order cached contents are evicted.
+//! Paged KV memory: how many blocks are free, what they cache, and in which order cached contents are evicted; and how
+//! large a cache a workload can use.
 
 mod content;
 mod pool;
@@ -6,7 +7,9 @@ mod prefix;
 mod radix;
 #[cfg(test)]
 mod radix_tests;
+mod stack;
 
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};
 pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};
+pub(crate) use stack::StackDistances;

@@ -352,9 +352,8 @@ impl RadixTree {
         for at in 1..self.path.len() {
             let (upper, deep) = (self.path[at - 1], self.path[at]);
             let [above, below] = [upper, deep].map(|node| &self.chains[node.0]);
-            let is_one = above.children == 1
-                && above.locks == below.locks
-                && above.end_touched() + 1 == below.touched;
+            let is_one =
+                above.children == 1 && above.locks == below.locks && above.end_touched() + 1 == below.touched;
             if is_one {
                 self.join(upper, deep);
             }

@@ -2,7 +2,7 @@
 //!
 //! A [`Recorder`] observes; what it saw is an [`Observation`]: the whole run as a benchmark client would report it,
 //! batches in order of leaving from which a steady stretch can be cut afterwards, state over time, a sample of the
-//! steps, and the audit of conservation laws. Whether the figures mean anything is for `analysis` to judge. What the
+//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom. Whether the figures mean anything is for `analysis` to judge. What the
 //! front end adds to a token's way to the client shifts tokens in the series and in whole seconds by that much.
 
 mod audit;
@@ -25,6 +25,8 @@ mod series;
 pub(crate) mod single_server;
 mod stretch;
 mod summary;
+mod turns;
+mod waits;
 
 pub use by_replica::ReplicaSummary;
 pub use distribution::Distribution;
@@ -33,3 +35,4 @@ pub use options::{RecorderOptions, Records, SloLimits};
 pub use recorder::Recorder;
 pub use stretch::{Fleet, Metric, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};
+pub use waits::{PrefixWaits, WaitClass, WaitReport, Waiter, Waits};

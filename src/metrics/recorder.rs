@@ -304,6 +304,7 @@ impl Recorder {
         }
         let ends = Ends::of(steps);
         self.series.tokens(&ends, seqs);
+        self.series.gaps(&ends, steps, seqs);
         self.seconds.tokens(&ends, seqs);
     }
 
@@ -405,6 +406,7 @@ impl Observer for Recorder {
             Fact::FirstToken { now, .. } => self.token(now),
             Fact::Gap { now, gap, .. } => {
                 self.open.latencies[Metric::Itl as usize].record(gap, 1);
+                self.series.gap(now, gap);
                 self.token(now);
             }
             Fact::Ended(completion) => self.ended(completion),

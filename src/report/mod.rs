@@ -21,10 +21,14 @@ mod text_knee;
 mod text_latency;
 mod text_replicas;
 mod text_sizing;
+pub mod text_waits;
 pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;
+pub mod versus;
+pub mod versus_data;
 mod views;
+pub mod working_set;
 
 pub use figures::counted;
 pub use knee_view::KneeContext;

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use super::figures::{count, counted, percent, significant, time};
 use super::text_latency::{interval, latencies};
 use super::text_replicas;
+use super::text_waits;
 use super::views::{ResultMeta, Style, trust_mark, trust_word};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -277,7 +278,10 @@ fn facts(text: &mut String, result: &RunResult, shown: &Summary, meta: &ResultMe
     if let Some(replicas) = text_replicas::replicas(result) {
         fact(text, "replicas", &replicas);
     }
-    cache(text, shown);
+    cache(text, shown, meta);
+    for (name, sentence) in meta.waits.iter().flat_map(text_waits::lines) {
+        fact(text, name, &sentence);
+    }
     if let Some(machine) = machine(shown, meta) {
         fact(text, "machine", &machine);
     }
@@ -336,7 +340,7 @@ fn goodput(text: &mut String, shown: &Summary, meta: &ResultMeta) {
     );
 }
 
-fn cache(text: &mut String, shown: &Summary) {
+fn cache(text: &mut String, shown: &Summary, meta: &ResultMeta) {
     let mut parts = Vec::new();
     if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
         let share = shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64;
@@ -344,6 +348,12 @@ fn cache(text: &mut String, shown: &Summary) {
             "{} of prompt tokens found in the prefix cache",
             percent(share)
         ));
+    }
+    if let Some(evicted) = meta
+        .evicted_tokens
+        .filter(|evicted| *evicted > 0 && !parts.is_empty())
+    {
+        parts.push(format!("{} evicted", counted(evicted, "token")));
     }
     if shown.preemptions > 0 {
         let recomputed = count(shown.work.recomputed_tokens);

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod editor;
+mod gsp;
 mod lengths;
 mod promises;
 mod server;
@@ -15,9 +16,10 @@ use clap::Args;
 use super::raw::{RawCluster, RawEngine, RawModel, RawSglang};
 
 pub use promises::SloFlags;
-pub use traffic::{ClientKind, Dataset, TrafficFlags};
+pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
 
-pub(super) use arrivals::{apply_traffic, vllm_client_defaults};
+pub(super) use arrivals::{apply_traffic, client_defaults};
+pub(super) use gsp::prompts as gsp_prompts;
 pub(super) use promises::apply_slo;
 pub(super) use server::apply_serve;
 
@@ -51,7 +53,8 @@ pub struct ScenarioFlags {
     /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
-    /// A whole `vllm bench serve …` command to take traffic from, with that client's defaults.
+    /// A whole `vllm bench serve …` or `python -m sglang.bench_serving …` command to take traffic from, with that client's
+    /// defaults.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub bench_cmd: Option<String>,
 }
