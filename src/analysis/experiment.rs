@@ -4,7 +4,7 @@
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
-use crate::sim::{Counts, Pause, Pool, Scenario, Server, Simulation, Until};
+use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::{Class, Generator, Promise};
 
@@ -43,6 +43,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// Where replicas come and go with the load, what that came to.
     pub scaling: Option<Scaling>,
+    /// Tokens whose cached KV was evicted, over the whole run.
+    pub evicted_tokens: u64,
     /// The caller asked to stop: the result covers only what was simulated until then.
     pub is_interrupted: bool,
     /// Sequences preempted each other for ever, and the run was ended there.
@@ -67,6 +69,16 @@ const STRIDE: u64 = 1 << 16;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
+    simulate_watched(scenario, experiment, &mut Nobody, go_on)
+}
+
+/// Simulates a scenario while somebody else looks on, too.
+pub fn simulate_watched(
+    scenario: &Scenario,
+    experiment: &Experiment,
+    watcher: &mut impl Observer,
+    go_on: impl FnMut(u64) -> bool,
+) -> Outcome {
     let traffic = Generator::new(&scenario.workload, scenario.seed);
     let servers = servers(scenario);
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
@@ -93,7 +105,11 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     })
     .with_classes(class_limits(scenario, experiment));
     let kind = LoadKind::of_scenario(scenario);
-    let end = advance(&mut simulation, &mut recorder, experiment, kind, go_on);
+    let mut seen = Both {
+        recorder: &mut recorder,
+        watcher,
+    };
+    let end = advance(&mut simulation, &mut seen, experiment, kind, go_on);
     let load = load(kind, &simulation);
     let seen = recorder.finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
@@ -102,6 +118,7 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
         result,
         counts: simulation.counts(),
         scaling: scaling(scenario, &simulation),
+        evicted_tokens: simulation.evicted_tokens(),
         is_interrupted: end == End::Interrupted,
         is_livelocked: end == End::Livelocked,
         clock_ended: simulation.traffic().clock_exhausted(),
@@ -155,6 +172,28 @@ fn class_limits(scenario: &Scenario, experiment: &Experiment) -> Vec<SloLimits> 
     scenario.workload.classes.iter().map(limits).collect()
 }
 
+/// Sees nothing.
+struct Nobody;
+
+impl Observer for Nobody {
+    #[inline(always)]
+    fn observe(&mut self, _fact: &Fact<'_>) {}
+}
+
+/// Two who see the same.
+struct Both<'a, O> {
+    recorder: &'a mut Recorder,
+    watcher: &'a mut O,
+}
+
+impl<O: Observer> Observer for Both<'_, O> {
+    #[inline(always)]
+    fn observe(&mut self, fact: &Fact<'_>) {
+        self.recorder.observe(fact);
+        self.watcher.observe(fact);
+    }
+}
+
 /// Why a run came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -169,7 +208,7 @@ enum End {
 /// Simulates until the traffic ends, the caller stops it or the precision is reached.
 fn advance(
     simulation: &mut Simulation<Generator>,
-    recorder: &mut Recorder,
+    seen: &mut Both<'_, impl Observer>,
     experiment: &Experiment,
     kind: LoadKind,
     mut go_on: impl FnMut(u64) -> bool,
@@ -183,7 +222,7 @@ fn advance(
             ended: target.min(simulation.counts().ended + STRIDE),
             time: Picos::MAX,
         };
-        match simulation.advance(until, recorder) {
+        match simulation.advance(until, seen) {
             Pause::Drained => return End::Regular,
             Pause::Livelock => return End::Livelocked,
             _ => {}
@@ -193,7 +232,7 @@ fn advance(
             return End::Interrupted;
         }
         if ended >= target {
-            match decide(recorder, load(kind, simulation), &experiment.precision) {
+            match decide(seen.recorder, load(kind, simulation), &experiment.precision) {
                 Decision::Continue(more) => target = ended + more,
                 Decision::Stop(_) => return End::Regular,
             }

@@ -8,6 +8,7 @@ pub mod calibrate;
 pub mod calibrations;
 mod cells;
 mod clock;
+pub mod compare;
 pub mod conform;
 pub mod course;
 pub mod diff;
@@ -32,6 +33,7 @@ pub mod terminal;
 pub mod trace;
 pub mod validate;
 mod why;
+pub mod working_set;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -164,6 +166,8 @@ pub enum Command {
     Knee(Box<knee::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),
+    /// Is one way of serving better than another? The same traffic for both
+    Compare(Box<compare::Args>),
     /// Fit a calibration to measurements: kernel tables, a probe's output, results of any benchmark tool
     Calibrate(Box<calibrate::Args>),
     /// What calibrations ship, and how well is each known?
@@ -178,6 +182,8 @@ pub enum Command {
     Course(course::Args),
     /// How far are predictions from published measurements?
     Validate(validate::Args),
+    /// How large a prefix cache can the prompts use? Hit rate over size, in one pass
+    WorkingSet(Box<working_set::Args>),
     /// Describe, convert or fit a request trace
     Trace(trace::Args),
     /// List, show or add GPUs
@@ -196,7 +202,15 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 5] = ["fit", "run", "knee", "sweep", "calibrate"];
+const SPEAK_VLLM: [&str; 7] = [
+    "fit",
+    "run",
+    "knee",
+    "sweep",
+    "compare",
+    "working-set",
+    "calibrate",
+];
 
 /// Runs the command line.
 #[must_use]
@@ -276,6 +290,15 @@ type Parsed = (Cli, Terminal, Option<Diagnostics>);
 
 /// Reads arguments (without the program's name), vLLM's spellings included.
 fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
+    let mut args = args.to_vec();
+    if args
+        .iter()
+        .find(|arg| !arg.starts_with('-'))
+        .is_some_and(|name| name == "compare")
+    {
+        compare::quote_variants(&mut args);
+    }
+    let args = args.as_slice();
     let speaks_vllm = args
         .iter()
         .find(|arg| !arg.starts_with('-'))
@@ -348,6 +371,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Run(args) => run::run(args, out, terminal),
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
+        Command::Compare(args) => compare::run(args, out, terminal),
         Command::Calibrate(args) => calibrate::run(args, out, terminal),
         Command::Calibrations(args) => calibrations::run(args, out),
         Command::Audit(args) => audit::run(args, out, terminal),
@@ -355,6 +379,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Validate(args) => validate::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
+        Command::WorkingSet(args) => working_set::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),
         Command::Hw(args) => hw::run(args, out),
         Command::Probe(args) => probe::run(args, out, terminal),

@@ -59,6 +59,8 @@ pub enum Writer {
     Knee,
     /// Many runs.
     Sweep,
+    /// Variants under the same seeds.
+    Compare,
 }
 
 impl Writer {
@@ -67,6 +69,7 @@ impl Writer {
             Writer::Run => "run",
             Writer::Knee => "knee",
             Writer::Sweep => "sweep",
+            Writer::Compare => "compare",
         }
     }
 }
@@ -167,7 +170,7 @@ impl OutputFlags {
                 .help(help)
         };
         let mut problems = Vec::new();
-        if self.why && writer == Writer::Sweep {
+        if self.why && matches!(writer, Writer::Sweep | Writer::Compare) {
             let why = format!("has no effect on {name}");
             problems.push(refuse(
                 "--why",
@@ -187,13 +190,14 @@ impl OutputFlags {
             ));
         }
         let own = &self.results;
-        if writer == Writer::Knee {
-            for flag in given(own).into_iter().filter(|flag| !self.is_kept_by_knee(flag)) {
-                let why = format!("has no effect on {name}: its table is of rates, not of one run");
+        if matches!(writer, Writer::Knee | Writer::Compare) {
+            let is_kept = |flag: &&str| writer == Writer::Knee && self.is_kept_by_knee(flag);
+            for flag in given(own).into_iter().filter(|flag| !is_kept(flag)) {
+                let why = format!("has no effect on {name}: its table is not of one run");
                 problems.push(refuse(
                     flag,
                     why,
-                    "run saves and reports one rate, sweep one file for each cell",
+                    "run saves and reports one run, sweep one file for each cell",
                 ));
             }
         } else if !(own.save_result || own.save_detailed) {
@@ -217,7 +221,7 @@ impl OutputFlags {
     /// Flags that this form of output does not show.
     fn unseen(&self, writer: Writer) -> Vec<String> {
         let own = &self.results;
-        if writer == Writer::Knee || own.save_result || own.save_detailed {
+        if matches!(writer, Writer::Knee | Writer::Compare) || own.save_result || own.save_detailed {
             return Vec::new();
         }
         let format = self.form();

@@ -179,6 +179,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         assumptions: assumptions(resolved),
         ignored: Vec::new(),
         utilisation: utilisation(resolved, result.steady.as_ref().unwrap_or(&result.whole)),
+        waits: None,
+        evicted_tokens: None,
     }
 }
 

@@ -10,19 +10,21 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
 use super::{files, present, why};
-use crate::analysis::{Outcome, RunResult, Verdict, simulate};
+use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
     Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, apply_report, assemble, resolve, resolved_toml,
 };
 use crate::cost::bounds::work_rates;
-use crate::metrics::{Records, Summary};
+use crate::metrics::{Records, Summary, Waits};
 use crate::model::Quantization;
 use crate::report::chart::{self, Picture, RooflineView};
 use crate::report::json::Arrays;
 use crate::report::{self, EngineWords, Interrupted, ResultMeta, Style, counted};
-use crate::sim::{Counts, Frontend};
+use crate::sim::{Counts, Frontend, Scenario};
+use crate::units::Picos;
+use crate::workload::{Arrivals, Prefix, Prompt, Request};
 
 /// What to run and what to write.
 #[derive(clap::Args, Debug)]
@@ -120,7 +122,17 @@ fn execute(
     let records = records(outputs, outputs.format == Format::Csv);
     let experiment = present::experiment(resolved, records);
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
-    let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
+    let (outcome, waits) = if outputs.why || watches_waits(&resolved.scenario) {
+        let mut waits = Waits::default();
+        let outcome = simulate_watched(&resolved.scenario, &experiment, &mut waits, |ended| {
+            progress.at(ended)
+        });
+        let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
+        (outcome, Some(waits.finish(end)))
+    } else {
+        let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
+        (outcome, None)
+    };
     drop(progress);
     terminal.notes(&remarks(
         &outcome,
@@ -137,12 +149,18 @@ fn execute(
             asked: resolved.scenario.workload.num_prompts,
         }),
         model_interval: is_whole.then(|| model_interval(resolved)),
+        waits,
+        evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
         ..present::meta_of(resolved, &outcome)
     };
     let style = terminal.style(outputs.file.as_deref());
     let mut text = print(result, &meta, outputs.format, style);
     if outputs.why {
         text += &why::explain(resolved, result);
+        text += &meta
+            .waits
+            .as_ref()
+            .map_or(String::new(), report::text_waits::waits);
     }
     files::put(&text, outputs.file.as_deref(), out)?;
     if outputs.save_result {
@@ -171,6 +189,24 @@ fn too_late(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
         counted(late, "cluster event"),
         report::figures::time(end_s)
     )]
+}
+
+/// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.
+pub(super) fn watches_waits(scenario: &Scenario) -> bool {
+    let shares = match &scenario.workload.arrivals {
+        Arrivals::Replay { requests, .. } => {
+            let is_shared = |request: &Request| matches!(request.prompt, Prompt::Pieces(_));
+            requests.iter().any(is_shared)
+        }
+        _ => scenario.workload.prefix != Prefix::None,
+    };
+    let serves_in_order = scenario.pools.iter().all(|pool| pool.engine.serves_in_order());
+    (shares && caches_prefixes(scenario)) || !serves_in_order
+}
+
+/// Whether any pool keeps prefixes.
+pub(super) fn caches_prefixes(scenario: &Scenario) -> bool {
+    scenario.pools.iter().any(|pool| pool.engine.caches_prefixes())
 }
 
 /// What must be said beside a result.
@@ -289,6 +325,10 @@ fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture
     let mut pictures = vec![
         ("latency", chart::latency_distribution(summary, &subject)),
         ("timeline", chart::timeline(result, &subject)),
+        (
+            "itl",
+            chart::itl(&[(String::new(), result.series.as_slice())], &subject),
+        ),
         ("little", chart::little(result, &subject)),
     ];
     // The steps of unlike servers have no roofline in common.

@@ -6,9 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use super::disk::Disk;
 use super::terminal::Terminal;
+use super::working_set::{CurveFlags, CurveFormat, check_places, pool, put};
 use super::{Exit, files};
+use crate::analysis::WorkingSet;
+use crate::config::{Document, resolve};
 use crate::report::counted;
+use crate::report::working_set::{PoolMark, WorkingSetView};
 use crate::units::Picos;
 use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit, Trace};
 
@@ -20,6 +25,7 @@ use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit
 #[command(after_help = "Examples:
   plimsoll trace conversation_trace.jsonl
   plimsoll trace AzureLLMInferenceTrace_conv.csv --fit chat.toml     a workload without any of the rows
+  plimsoll trace conversation_trace.jsonl --working-set --gpu l4 --model Qwen/Qwen3-8B --charts pictures
   plimsoll trace results.json --format json                          a detailed result of vllm bench serve
   plimsoll trace servegen_deepseek-r1.tar.gz --window 0..86400       draw a day from client profiles
   zcat trace.csv.gz | plimsoll trace - --time-unit ms")]
@@ -34,6 +40,26 @@ pub struct Args {
     /// Source and licence to name in the first lines of the fitted file
     #[arg(long, value_name = "TEXT", requires = "fit")]
     pub credit: Option<String>,
+
+    /// Hit rate of a prefix cache over its size, in one pass over the prompts
+    #[arg(long, conflicts_with = "fit")]
+    pub working_set: bool,
+
+    /// With --working-set: mark the KV pool of this GPU
+    #[arg(long, value_name = "GPU", requires = "working_set", requires = "model")]
+    pub gpu: Option<String>,
+
+    /// With --working-set: the model whose KV is in that pool
+    #[arg(long, value_name = "MODEL", requires = "working_set", requires = "gpu")]
+    pub model: Option<String>,
+
+    /// With --working-set: tokens of a cached block [default: 16, vLLM's]
+    #[arg(long, value_name = "TOKENS", requires = "working_set", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub block_size: Option<u32>,
+
+    /// With --working-set: draw the curve, SVG and PNG, into a folder
+    #[arg(long, value_name = "DIR", requires = "working_set")]
+    pub charts: Option<String>,
 
     /// What to print
     #[arg(long, value_enum, default_value = "text")]
@@ -116,6 +142,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
     }
     match &args.fit {
+        None if args.working_set => working_set(&trace, &name, args, out, terminal)?,
         None => describe(&trace, args.format, out)?,
         Some(target) => fit(&trace, &name, target, args, out)?,
     }
@@ -138,6 +165,55 @@ impl Args {
             ..ReadOptions::default()
         }
     }
+}
+
+/// Prints the hit rate over the size of a cache, with the pool of a GPU where one is named.
+fn working_set(
+    trace: &Trace,
+    name: &str,
+    args: &Args,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
+    const BLOCK: u32 = 16;
+    if trace.block.is_none() {
+        bail!("`--working-set`: nothing in {name} tells what prompts share");
+    }
+    let flags = CurveFlags {
+        format: Some(match args.format {
+            Output::Text => CurveFormat::Table,
+            Output::Json => CurveFormat::Json,
+        }),
+        output: None,
+        charts: args.charts.clone(),
+    };
+    check_places(&flags)?;
+    let pool = match (&args.gpu, &args.model) {
+        (Some(gpu), Some(model)) => Some(pool_of(gpu, model, args.block_size.unwrap_or(BLOCK), terminal)?),
+        _ => None,
+    };
+    let view = WorkingSetView {
+        subject: name.to_owned(),
+        curve: WorkingSet::of(trace.requests.iter().cloned(), args.block_size.unwrap_or(BLOCK)),
+        pool,
+    };
+    put(&view, &flags, out, terminal)
+}
+
+/// The KV pool that vLLM has for a model on a GPU.
+fn pool_of(gpu: &str, model: &str, block_size: u32, terminal: &Terminal) -> anyhow::Result<PoolMark> {
+    let mut document = Document::default();
+    let mut set = |key: &str, value: toml::Value| document.set(key, value, "--working-set");
+    set("model.name", model.into());
+    set("cluster.gpu", gpu.into());
+    set("engine.block_size", i64::from(block_size).into());
+    // The pool does not depend on the traffic.
+    set("workload.arrivals.poisson.request_rate", 1.0.into());
+    set("workload.lengths.fixed.input_len", 1.into());
+    set("workload.lengths.fixed.output_len", 1.into());
+    let resolved = resolve(document, &Disk)?;
+    terminal.notes(&resolved.notes);
+    Ok(pool(&resolved))
 }
 
 fn describe(trace: &Trace, format: Output, out: &mut dyn Write) -> anyhow::Result<()> {

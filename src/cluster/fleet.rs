@@ -236,6 +236,11 @@ impl Cluster {
         lmcache::connect(&mut self.engines, config);
     }
 
+    /// Tokens whose cached KV was evicted, all replicas together.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        self.engines.iter().map(Engine::evicted_tokens).sum()
+    }
+
     /// Makes the steps of every engine scatter.
     pub(crate) fn disturb(&mut self, jitter: impl Fn(u64) -> Jitter) {
         for (engine, replica) in self.engines.iter_mut().zip(0..) {

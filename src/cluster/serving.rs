@@ -118,6 +118,11 @@ impl Serving {
         }
     }
 
+    /// Tokens whose cached KV was evicted, on all replicas.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        each!(self, serving => serving.evicted_tokens())
+    }
+
     /// Gives every engine tiers of KV beside its GPUs.
     pub(crate) fn add_tiers(&mut self, config: &LmcacheConfig) {
         match self {

@@ -30,7 +30,10 @@ const SHORT: [(&str, &str); 10] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 13] = [
+const ALIASES: [(&str, &str); 16] = [
+    ("--random-input", "--random-input-len"),
+    ("--random-output", "--random-output-len"),
+    ("--num-prompt", "--num-prompts"),
     ("--custom-output-len", "--output-len"),
     ("--device-memory-utilization", "--gpu-memory-utilization"),
     ("--prefix-len", "--random-prefix-len"),
@@ -159,11 +162,18 @@ fn take_values(rest: &[String], takes: Takes, has_value: bool) -> &[String] {
     &rest[..count]
 }
 
+/// Whether a value is the neutral one of a flag, as a word or as a number; a flag without one has none.
+fn is_same(value: &str, neutral: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    !neutral.is_empty()
+        && (value == neutral || number(value).is_some_and(|value| number(neutral) == Some(value)))
+}
+
 impl Normalised {
     fn drop_flag(&mut self, name: &str, value: Option<&str>, effect: Effect) {
         match effect {
             Ignored(reason) => self.ignored.push(format!("--{name} has no effect: {reason}")),
-            NotModelled(neutral, _) if !neutral.is_empty() && value == Some(neutral) => {
+            NotModelled(neutral, _) if value.is_some_and(|value| is_same(value, neutral)) => {
                 self.ignored.push(format!("--{name} {neutral} has no effect"));
             }
             NotModelled(_, reason) => {

@@ -3,7 +3,7 @@
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::Document;
 use super::files::{self, Files};
-use super::flags::{self, ClientKind, ScenarioFlags, TrafficFlags};
+use super::flags::{self, ScenarioFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
 use super::report::{self, apply_report};
@@ -41,13 +41,10 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     }
     let bench = flags.bench_cmd.as_deref();
     let results = bench.and_then(|command| layers.bench_cmd(command, flags));
-    let is_vllm_client = match flags.traffic.client {
-        Some(client) => client == ClientKind::Vllm,
-        None => results.is_some(),
-    };
+    let pasted_client = bench.filter(|_| results.is_some()).map(pasted::client_of);
     layers.flags(flags);
-    if is_vllm_client {
-        flags::vllm_client_defaults(&mut layers.document);
+    if let Some(client) = flags.traffic.client.or(pasted_client) {
+        flags::client_defaults(&mut layers.document, client);
     }
     if !layers.problems.is_empty() {
         return Err(Diagnostics(layers.problems));
@@ -57,6 +54,15 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
         results: results.unwrap_or_default(),
         notes: layers.notes,
     })
+}
+
+/// Puts the flags of one variant upon a document; what is wrong with them.
+pub(super) fn overlay(document: &mut Document, flags: &ScenarioFlags) -> Vec<Diagnostic> {
+    const FROM: &str = "variant ";
+    let mut problems = flags::apply_serve(document, flags, FROM);
+    problems.extend(flags::apply_traffic(document, &flags.traffic, FROM));
+    problems.extend(flags::apply_slo(document, &flags.slo, FROM));
+    problems
 }
 
 /// A document that layers are put upon, the lowest first.
@@ -141,10 +147,7 @@ impl Layers {
             }
             _ => {}
         }
-        let traffic = TrafficFlags {
-            client: bench.traffic.client.or(Some(ClientKind::Vllm)),
-            ..bench.traffic
-        };
+        let traffic = bench.traffic;
         self.notes.extend(overlooked::lengths(&traffic, from));
         self.problems
             .extend(flags::apply_traffic(document, &traffic, from));

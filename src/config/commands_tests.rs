@@ -125,6 +125,12 @@ fn flags_that_cannot_be_honoured_say_why() {
      |
      = help: keep one
     "#);
+    assert_snapshot!(traffic("--request-rate 4 --dataset-name generated-shared-prefix"), @r#"Poisson { request_rate: 4.0 }; Fixed { input_len: 128, output_len: 256 }; Groups { count: 64, prefix_len: 2048, zipf: 0.0, exact_shares: true }; Requests(1024)"#);
+    assert_snapshot!(traffic("--request-rate 4 --dataset-name generated-shared-prefix --gsp-num-groups 8 --gsp-prompts-per-group 4 --gsp-system-prompt-len 512 --gsp-question-len 64 --gsp-output-len 32 --gsp-group-distribution zipf --gsp-zipf-alpha 1.1"), @r#"Poisson { request_rate: 4.0 }; Fixed { input_len: 64, output_len: 32 }; Groups { count: 8, prefix_len: 512, zipf: 1.1, exact_shares: false }; Requests(32)"#);
+    assert!(
+        traffic("--request-rate 4 --input-len 8 --output-len 8 --gsp-num-groups 8")
+            .contains("give --dataset-name generated-shared-prefix")
+    );
     assert_snapshot!(traffic("--request-rate 4 --dataset-name sharegpt"), @r#"
     error: this data set is a file, and none is given
      |
@@ -730,4 +736,34 @@ fn a_misspelt_scenario_is_one_mistake() {
         "a model is nearer"
     );
     assert!(told("nosuch --gpu h100-sxm").starts_with("no shape of the model `nosuch` is bundled"));
+}
+
+#[test]
+fn a_pasted_sglang_benchmark_has_that_clients_habits() {
+    let command = "python -m sglang.bench_serving --backend sglang --port 8001 --dataset-name generated-shared-prefix \
+                   --num-prompts 200 --request-rate 4 --gsp-range-ratio 1";
+    let resolved = resolve_line(&format!("{MACHINE} --bench-cmd '{command}'")).unwrap();
+    let spec = &resolved.scenario.workload;
+    // The client sends all that its data set has, and does not rescale its arrivals.
+    assert_eq!(
+        (spec.num_prompts, spec.client.rescale_arrivals),
+        (Some(1024), false)
+    );
+    let told = resolved.notes.join("\n");
+    assert!(
+        told.contains(
+            "--bench-cmd --num-prompts 200 has no effect: generated-shared-prefix has 1024 prompts"
+        ),
+        "{told}"
+    );
+    assert_snapshot!(
+        traffic("--bench-cmd 'python3 -m sglang.bench_serving --dataset-name random --random-input 512 --num-prompt 50'"),
+        @"AllAtOnce; RandomSglang { input_len: 512, output_len: 1024, range_ratio: 0.0 }; Requests(50)"
+    );
+    let refused = resolve_line(&format!("{MACHINE} --bench-cmd '{command} --gsp-num-turns 3'"));
+    assert!(
+        refused
+            .err()
+            .is_some_and(|error| error.to_string().contains("cannot be honoured"))
+    );
 }

@@ -41,6 +41,7 @@ mod server;
 mod serving;
 mod sglang;
 pub mod slo;
+pub mod variant;
 mod workload;
 
 pub use assemble::{Assembled, QUICKSTART, assemble};

@@ -6,7 +6,8 @@
 use toml::Value;
 
 use super::document::Document;
-use super::flags::{Dataset, TrafficFlags};
+use super::flags::{Dataset, TrafficFlags, gsp_prompts};
+use super::scalar::Count;
 
 /// Lengths that are given beside a data set which has its own.
 pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
@@ -20,7 +21,21 @@ pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
         Some(Dataset::TimedTrace) => ("the lengths are those of the trace", false),
         Some(Dataset::PrefixRepetition) => ("prefix_repetition has flags of its own for lengths", true),
         Some(Dataset::Sonnet) => ("sonnet prompts have 550 tokens and answers 150", false),
+        Some(Dataset::GeneratedSharedPrefix) => {
+            ("generated-shared-prefix has --gsp-… flags for lengths", true)
+        }
     };
+    let fixed = (flags.dataset_name == Some(Dataset::GeneratedSharedPrefix)).then(|| gsp_prompts(flags));
+    let idle_count = flags
+        .num_prompts
+        .zip(fixed)
+        .filter(|(Count(asked), has)| asked != has);
+    let idle_count = idle_count.map(|(Count(asked), has)| {
+        format!(
+            "{from}--num-prompts {asked} has no effect: generated-shared-prefix has {has} prompts (--gsp-num-groups × \
+             --gsp-prompts-per-group), and sglang.bench_serving sends them all"
+        )
+    });
     let given = [
         ("input-len", flags.input_len.is_some()),
         ("random-input-len", flags.random_input_len.is_some()),
@@ -32,6 +47,7 @@ pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
         .into_iter()
         .filter(|(_, is_given)| *is_given)
         .map(|(flag, _)| format!("{from}--{flag} has no effect: {why}"))
+        .chain(idle_count)
         .collect()
 }
 

@@ -1,11 +1,11 @@
-//! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …` and
-//! `vllm bench serve …`.
+//! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …`, `vllm bench serve …`
+//! and `python -m sglang.bench_serving …`.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use super::argv;
 use super::diagnostic::{Diagnostic, Place};
-use super::flags::{ScenarioFlags, SloFlags, TrafficFlags};
+use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
 
 /// How the two commands may begin; module and script forms of older versions included.
 const SERVE: [&[&str]; 7] = [
@@ -17,7 +17,14 @@ const SERVE: [&[&str]; 7] = [
     &["python3", "-m", "sglang.launch_server"],
     &["sglang", "serve"],
 ];
-const BENCH: [&[&str]; 2] = [&["vllm", "bench", "serve"], &["benchmark_serving.py"]];
+const BENCH: [&[&str]; 6] = [
+    &["vllm", "bench", "serve"],
+    &["benchmark_serving.py"],
+    &["python", "-m", "sglang.bench_serving"],
+    &["python3", "-m", "sglang.bench_serving"],
+    &["sglang.bench_serving"],
+    &["bench_serving.py"],
+];
 
 /// Flags of `vllm bench serve` that say what to write.
 #[derive(Args, Clone, Debug, Default)]
@@ -77,6 +84,16 @@ pub fn starts_sglang(command: &str) -> bool {
     command.contains("sglang.launch_server") || command.contains("sglang serve")
 }
 
+/// Whose client a benchmark command starts.
+#[must_use]
+pub fn client_of(command: &str) -> ClientKind {
+    if command.contains("bench_serving") {
+        ClientKind::Sglang
+    } else {
+        ClientKind::Vllm
+    }
+}
+
 /// A `vllm serve` command, understood; the second part lists flags without effect.
 pub(super) fn serve(command: &str) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
     let (mut parsed, ignored) = parse::<Serve>(command, "--serve-cmd", &SERVE)?;
@@ -99,15 +116,16 @@ pub(super) struct Benchmark {
     pub(super) ignored: Vec<String>,
 }
 
-/// A `vllm bench serve` command, understood.
+/// A benchmark command, understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
     let (parsed, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH)?;
     let Bench {
         model,
-        traffic,
+        mut traffic,
         slo,
         results,
     } = parsed;
+    traffic.client.get_or_insert(client_of(command));
     Ok(Benchmark {
         model,
         traffic,

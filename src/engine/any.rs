@@ -3,9 +3,9 @@
 //! The set of engines is closed, so this is an enum and not a trait; the loop's calls cost one predictable branch.
 
 use super::external::Connector;
-use super::scheduled::{ScheduledConfig, ScheduledReplica};
-use super::sglang::{DecodeOptions, SglangConfig, SglangRecord, SglangReplica};
-use super::{EngineConfig, Handle, Refusal, Replica, ScheduleRecord, State, Told, Wake};
+use super::scheduled::{ScheduledConfig, ScheduledReplica, SchedulerChoice};
+use super::sglang::{DecodeOptions, QueuePolicy, SglangConfig, SglangRecord, SglangReplica};
+use super::{EngineConfig, Handle, Policy, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -66,6 +66,30 @@ impl EngineSpec {
             EngineSpec::Vllm(config) => &config.profile,
             EngineSpec::Sglang(config) => &config.profile,
             EngineSpec::Scheduled(config) => &config.profile,
+        }
+    }
+
+    /// Whether prompts are looked up in a prefix cache.
+    #[must_use]
+    pub fn caches_prefixes(&self) -> bool {
+        match self {
+            EngineSpec::Vllm(config) => config.enable_prefix_caching,
+            EngineSpec::Sglang(config) => config.radix_cache,
+            EngineSpec::Scheduled(config) => config.enable_prefix_caching,
+        }
+    }
+
+    /// Whether the queue is served in order of arrival.
+    #[must_use]
+    pub fn serves_in_order(&self) -> bool {
+        match self {
+            EngineSpec::Vllm(config) => config.policy == Policy::Fcfs,
+            EngineSpec::Sglang(config) => config.policy == QueuePolicy::Fcfs && config.priority.is_none(),
+            EngineSpec::Scheduled(config) => match &config.scheduler {
+                SchedulerChoice::VllmV0(v0) => v0.policy == Policy::Fcfs,
+                SchedulerChoice::Static(_) | SchedulerChoice::HfContinuous(_) => true,
+                SchedulerChoice::Own(_) => false,
+            },
         }
     }
 
@@ -197,6 +221,11 @@ impl Engine {
     /// Usable KV blocks.
     pub(crate) fn total_blocks(&self) -> u32 {
         each!(self, replica => replica.total_blocks())
+    }
+
+    /// Tokens whose cached KV was evicted since it came up.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        each!(self, replica => replica.evicted_tokens())
     }
 
     /// Requests inside, drained or not.

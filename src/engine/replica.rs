@@ -159,6 +159,11 @@ impl Replica {
         self.pool.total()
     }
 
+    /// Tokens whose cached KV was evicted since it came up.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        self.pool.evicted_tokens()
+    }
+
     /// Requests inside, drained or not.
     pub(crate) fn inside(&self) -> usize {
         self.sequences.len()

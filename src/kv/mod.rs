@@ -1,4 +1,5 @@
-//! Paged KV memory: how many blocks are free, what they cache, and in which order cached contents are evicted.
+//! Paged KV memory: how many blocks are free, what they cache, and in which order cached contents are evicted; and how
+//! large a cache a workload can use.
 
 mod chunks;
 mod content;
@@ -8,6 +9,7 @@ mod radix;
 #[cfg(test)]
 mod radix_tests;
 mod shelf;
+mod stack;
 
 pub(crate) use chunks::{Chain, ChunkName};
 pub(crate) use pool::BlockPool;
@@ -15,3 +17,4 @@ pub(crate) use prefix::{Held, Match, PrefixPool};
 pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};
 pub use shelf::CachePolicy;
 pub(crate) use shelf::Shelf;
+pub(crate) use stack::StackDistances;

@@ -47,6 +47,12 @@ impl BlockPool {
         self.prefix.as_ref().map_or(self.uncached_free, PrefixPool::free)
     }
 
+    /// Tokens whose cached KV was evicted since the beginning.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        let blocks = self.prefix.as_ref().map_or(0, |prefix| prefix.evicted);
+        blocks * u64::from(self.block_size)
+    }
+
     /// Whether contents are cached.
     pub(crate) fn caches(&self) -> bool {
         self.prefix.is_some()

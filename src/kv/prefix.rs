@@ -118,6 +118,8 @@ impl Match {
 pub(crate) struct PrefixPool {
     block_size: u32,
     free: u32,
+    /// Blocks whose contents were evicted since the beginning.
+    pub(crate) evicted: u64,
     /// VS-2: freed blocks without a hash go to the head of the free queue.
     blank_to_head: bool,
     nodes: Slab<Node>,
@@ -146,6 +148,7 @@ impl PrefixPool {
         let mut pool = PrefixPool {
             block_size,
             free: blocks,
+            evicted: 0,
             blank_to_head,
             nodes,
             copies: Slab::new(),
@@ -220,8 +223,7 @@ impl PrefixPool {
             tip,
             registered: found.blocks,
             position: found.position,
-            private: 0,
-            duplicates: Vec::new(),
+            ..Held::default()
         }
     }
 
@@ -250,6 +252,7 @@ impl PrefixPool {
                 Free::Cached(copy) => {
                     let node = self.copies[copy].node;
                     let run = self.nodes[node].blocks;
+                    self.evicted += u64::from(run.min(left));
                     if run > left {
                         self.shorten(node, left);
                         left = 0;
@@ -270,13 +273,10 @@ impl PrefixPool {
             assert!(blocks <= held.private, "only allocated blocks are registered");
             let key = content::key(pieces, held.position, self.block_size)
                 .expect("a sequence knows the tokens whose blocks it registers");
-            let existing = if self.nodes[held.tip].children > 0 {
-                self.children.get(&(held.tip, key))
-            } else {
-                None
-            };
-            let added = match existing {
-                Some(&child) => {
+            let has_children = self.nodes[held.tip].children > 0;
+            let existing = has_children.then(|| self.children.get(&(held.tip, key)).copied());
+            let added = match existing.flatten() {
+                Some(child) => {
                     self.add_duplicate(held, child);
                     1
                 }

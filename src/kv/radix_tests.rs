@@ -1,4 +1,5 @@
-//! Laws of the radix tree, over random operations on a few texts that share beginnings.
+//! Laws of the radix tree, over random operations on a few texts that share beginnings; and that chains of nodes evict as
+//! the nodes themselves would.
 
 use std::collections::BTreeSet;
 
@@ -113,5 +114,188 @@ proptest! {
         }
         // The shared beginning is a leaf now.
         prop_assert_eq!((tree.evict(1), tree.evictable()), (7, 0));
+    }
+}
+
+/// The tree node by node, as the engine has it: pages of one token.
+struct Naive {
+    nodes: Vec<Option<NaiveNode>>,
+    clock: u64,
+}
+
+#[derive(Clone)]
+struct NaiveNode {
+    parent: usize,
+    tokens: Vec<(u64, u32)>,
+    locks: u32,
+    touched: u64,
+}
+
+impl Naive {
+    fn new() -> Naive {
+        let root = NaiveNode {
+            parent: 0,
+            tokens: Vec::new(),
+            locks: 0,
+            touched: 0,
+        };
+        Naive {
+            nodes: vec![Some(root)],
+            clock: 0,
+        }
+    }
+
+    fn node(&mut self, at: usize) -> &mut NaiveNode {
+        self.nodes[at].as_mut().unwrap()
+    }
+
+    fn touch(&mut self, at: usize) {
+        self.clock += 1;
+        self.node(at).touched = self.clock;
+    }
+
+    fn child(&self, parent: usize, first: (u64, u32)) -> Option<usize> {
+        let is_it = |node: &NaiveNode| node.parent == parent && node.tokens.first() == Some(&first);
+        (1..self.nodes.len()).find(|&at| self.nodes[at].as_ref().is_some_and(is_it))
+    }
+
+    /// The deepest node of the longest known prefix, and its tokens.
+    fn find(&mut self, text: &[(u64, u32)]) -> (usize, usize) {
+        let (mut at, mut known, mut path) = (0, 0, Vec::new());
+        while known < text.len() {
+            let Some(child) = self.child(at, text[known]) else {
+                break;
+            };
+            let own = self.node(child).tokens.clone();
+            let run = own.iter().zip(&text[known..]).take_while(|(a, b)| a == b).count();
+            known += run;
+            if run < own.len() {
+                self.touch(child);
+                let NaiveNode {
+                    parent,
+                    locks,
+                    touched,
+                    ..
+                } = self.node(child).clone();
+                self.nodes.push(Some(NaiveNode {
+                    parent,
+                    tokens: own[..run].to_vec(),
+                    locks,
+                    touched,
+                }));
+                let upper = self.nodes.len() - 1;
+                let deep = self.node(child);
+                (deep.parent, deep.tokens) = (upper, own[run..].to_vec());
+                path.push(upper);
+                at = upper;
+                break;
+            }
+            path.push(child);
+            at = child;
+        }
+        path.into_iter().for_each(|met| self.touch(met));
+        (at, known)
+    }
+
+    fn insert(&mut self, text: &[(u64, u32)]) -> usize {
+        let (parent, known) = self.find(text);
+        if known < text.len() {
+            self.clock += 1;
+            let touched = self.clock;
+            self.nodes.push(Some(NaiveNode {
+                parent,
+                tokens: text[known..].to_vec(),
+                locks: 0,
+                touched,
+            }));
+        }
+        known
+    }
+
+    fn lock(&mut self, mut at: usize, by: i32) {
+        while at != 0 {
+            let node = self.node(at);
+            node.locks = node.locks.checked_add_signed(by).unwrap();
+            at = node.parent;
+        }
+    }
+
+    fn evict(&mut self, wanted: u64) -> u64 {
+        let mut freed = 0;
+        while freed < wanted {
+            let is_leaf = |at: usize| {
+                !self
+                    .nodes
+                    .iter()
+                    .flatten()
+                    .any(|node| node.parent == at && !node.tokens.is_empty())
+            };
+            let free = (1..self.nodes.len())
+                .filter(|&at| self.nodes[at].as_ref().is_some_and(|node| node.locks == 0) && is_leaf(at));
+            let Some(oldest) = free.min_by_key(|&at| self.nodes[at].as_ref().unwrap().touched) else {
+                break;
+            };
+            freed += self.nodes[oldest].take().unwrap().tokens.len() as u64;
+        }
+        freed
+    }
+}
+
+/// What sequences do to a tree: a prompt is computed in chunks, each of which is inserted and locked (`cache_unfinished`).
+#[derive(Clone, Debug)]
+enum Use {
+    Chunk(usize, u32),
+    Leave(usize),
+    Look(usize, u32),
+    Evict(u64),
+}
+
+fn uses() -> impl Strategy<Value = Use> {
+    prop_oneof![
+        8 => (0usize..6, 1u32..4).prop_map(|(text, tokens)| Use::Chunk(text, tokens)),
+        2 => (0usize..6).prop_map(Use::Leave),
+        2 => (0usize..6, 0u32..40).prop_map(|(text, tokens)| Use::Look(text, tokens)),
+        2 => (0u64..12).prop_map(Use::Evict),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn chains_evict_as_their_nodes_would(uses in prop::collection::vec(uses(), 1..160)) {
+        let texts: Vec<Vec<Piece>> = (0..6).map(|at| text(at % 2, 6 * (at % 3) as u32, at, 40)).collect();
+        let (mut tree, mut naive) = (RadixTree::new(1), Naive::new());
+        // Of each text: how far it is computed, and what it protects in both trees.
+        let mut held: Vec<(u32, NodeId, usize)> = vec![(0, ROOT, 0); 6];
+        for what in uses {
+            match what {
+                Use::Chunk(at, tokens) => {
+                    let upto = (held[at].0 + tokens).min(40);
+                    let spelt = spelt(&texts[at], upto);
+                    prop_assert_eq!(tree.insert(&texts[at], upto) as usize, naive.insert(&spelt));
+                    let (found, (node, known)) = (tree.find(&texts[at], upto), naive.find(&spelt));
+                    prop_assert_eq!(found.tokens as usize, known);
+                    tree.lock(found.node);
+                    naive.lock(node, 1);
+                    tree.unlock(held[at].1);
+                    naive.lock(held[at].2, -1);
+                    held[at] = (upto, found.node, node);
+                }
+                Use::Leave(at) => {
+                    tree.unlock(held[at].1);
+                    naive.lock(held[at].2, -1);
+                    held[at] = (0, ROOT, 0);
+                }
+                Use::Look(at, tokens) => {
+                    let (_, known) = naive.find(&spelt(&texts[at], tokens));
+                    prop_assert_eq!(tree.peek(&texts[at], tokens) as usize, known);
+                    prop_assert_eq!(tree.find(&texts[at], tokens).tokens as usize, known);
+                }
+                Use::Evict(tokens) => prop_assert_eq!(tree.evict(tokens), naive.evict(tokens)),
+            }
+            prop_assert_eq!(
+                tree.evictable() + tree.protected(),
+                naive.nodes.iter().flatten().map(|node| node.tokens.len() as u64).sum::<u64>()
+            );
+        }
     }
 }

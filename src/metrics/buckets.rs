@@ -25,14 +25,14 @@ pub(super) fn bounds(bucket: usize) -> (u64, u64) {
     (((bucket - (shift << OCTAVE_BITS)) as u64) << shift, 1 << shift)
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Page {
     counts: [u64; OCTAVE],
     touched: [u64; OCTAVE / 64],
 }
 
 /// A histogram over all of `u64`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Buckets {
     pages: Vec<Option<Box<Page>>>,
 }

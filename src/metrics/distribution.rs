@@ -18,13 +18,13 @@ pub(super) const DISTINCT_MAX: usize = 4096;
 const TERMS_MAX: usize = 4 * DISTINCT_MAX;
 
 /// A multiset of durations.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution {
     moments: Moments,
     store: Store,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Store {
     Exact(Exact),
     Buckets(Buckets),
@@ -37,7 +37,7 @@ impl Default for Store {
 }
 
 /// Values as they are: single ones, and progressions (first, step, terms), each with its count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Exact {
     values: FxHashMap<u64, u64>,
     progressions: FxHashMap<(u64, u64, u64), u64>,

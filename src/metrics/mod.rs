@@ -2,7 +2,7 @@
 //!
 //! A [`Recorder`] observes; what it saw is an [`Observation`]: the whole run as a benchmark client would report it,
 //! batches in order of leaving from which a steady stretch can be cut afterwards, state over time, a sample of the
-//! steps, and the audit of conservation laws. Whether the figures mean anything is for `analysis` to judge. What the
+//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom. Whether the figures mean anything is for `analysis` to judge. What the
 //! front end adds to a token's way to the client shifts tokens in the series and in whole seconds by that much.
 
 mod audit;
@@ -28,6 +28,8 @@ pub(crate) mod single_server;
 mod stretch;
 mod summary;
 mod tiers;
+mod turns;
+mod waits;
 
 pub use by_replica::ReplicaSummary;
 pub use distribution::Distribution;
@@ -39,3 +41,4 @@ pub use relays::{LinkSummary, RelaySummary, Stage, WaySummary};
 pub use stretch::{Fleet, Metric, Room, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};
 pub use tiers::TierSummary;
+pub use waits::{PrefixWaits, WaitClass, WaitReport, Waiter, Waits};

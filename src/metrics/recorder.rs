@@ -387,6 +387,7 @@ impl Recorder {
         }
         let ends = Ends::of(steps);
         self.series.tokens(&ends, seqs);
+        self.series.gaps(&ends, steps, seqs);
         self.seconds.tokens(&ends, seqs);
     }
 
@@ -492,6 +493,7 @@ impl Observer for Recorder {
             Fact::FirstToken { now, .. } => self.tokens_at(now, 1),
             Fact::Gap { now, gap, .. } => {
                 self.open.latencies[Metric::Itl as usize].record(gap, 1);
+                self.series.gap(now, gap);
                 self.tokens_at(now, 1);
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),

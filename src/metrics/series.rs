@@ -5,6 +5,7 @@
 
 use super::leap::Ends;
 use super::summary::SeriesPoint;
+use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Bins kept at most.
@@ -25,6 +26,23 @@ struct Bin {
     tokens: u64,
     /// Requests that came in: nothing else raises the number in the system.
     arrivals: u64,
+    gaps: Gaps,
+}
+
+/// Gaps between tokens.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gaps {
+    count: u64,
+    sum: u128,
+    longest: u64,
+}
+
+impl Gaps {
+    fn add(&mut self, other: &Gaps) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 /// The bins of a run.
@@ -79,6 +97,7 @@ impl Series {
             merged.kv += second.kv;
             merged.tokens += second.tokens;
             merged.arrivals += second.arrivals;
+            merged.gaps.add(&second.gaps);
             merged
         };
         self.bins = self.bins.chunks(2).map(merge).collect();
@@ -115,6 +134,34 @@ impl Series {
             return;
         }
         ends.for_each_bin(width, |bin, steps| bins[bin as usize].tokens += steps * tokens);
+    }
+
+    /// A token came out at `instant`, so long after the one before it.
+    #[inline]
+    pub(super) fn gap(&mut self, instant: Picos, gap: Picos) {
+        let (index, _) = self.locate(instant.0);
+        self.bins[index].gaps.add(&Gaps {
+            count: 1,
+            sum: u128::from(gap.0),
+            longest: gap.0,
+        });
+    }
+
+    /// `seqs` sequences had a token in every step of a leap: in the first so long after the one before as `gap` says, in
+    /// each later one as long as the step.
+    #[inline]
+    pub(super) fn gaps(&mut self, ends: &Ends, steps: &Steps<'_>, seqs: u64) {
+        let (index, end) = self.locate(ends.last());
+        let (width, bins) = (self.width, &mut self.bins);
+        if ends.lie_within(end - width, end) {
+            bins[index].gaps.add(&gaps_of(steps, 0, steps.count, seqs));
+            return;
+        }
+        let mut first = 0;
+        ends.for_each_bin(width, |bin, count| {
+            bins[bin as usize].gaps.add(&gaps_of(steps, first, count, seqs));
+            first += count;
+        });
     }
 
     /// `kv` units are held from `begin` to `end`.
@@ -159,6 +206,9 @@ impl Series {
                 },
                 output_tokens_per_s: bin.tokens as f64 * PICOS_PER_SECOND as f64 / span,
                 arrivals_per_s: bin.arrivals as f64 * PICOS_PER_SECOND as f64 / span,
+                mean_itl_s: (bin.gaps.count > 0)
+                    .then(|| bin.gaps.sum as f64 / bin.gaps.count as f64 / PICOS_PER_SECOND as f64),
+                max_itl_s: (bin.gaps.count > 0).then(|| Picos(bin.gaps.longest).seconds()),
             });
             for (sum, change) in level.iter_mut().zip(bin.change) {
                 *sum += change;
@@ -168,6 +218,26 @@ impl Series {
             }
         }
         points
+    }
+}
+
+/// The gaps of `count` steps of a leap from its step `first` on.
+#[inline]
+fn gaps_of(steps: &Steps<'_>, first: u64, count: u64, seqs: u64) -> Gaps {
+    let (duration, increment) = (steps.duration.0, steps.duration_increment.0);
+    let last = first + count - 1;
+    // Σ (duration + i·increment) from first to last; the very first gap may be longer than its step.
+    let indices = u128::from(first + last) * u128::from(count) / 2;
+    let mut sum = u128::from(duration) * u128::from(count) + u128::from(increment) * indices;
+    let mut longest = duration + increment * last;
+    if first == 0 {
+        sum += u128::from(steps.gap.0.saturating_sub(duration));
+        longest = longest.max(steps.gap.0);
+    }
+    Gaps {
+        count: count * seqs,
+        sum: sum * u128::from(seqs),
+        longest,
     }
 }
 

@@ -179,4 +179,8 @@ pub struct SeriesPoint {
     pub output_tokens_per_s: f64,
     /// Requests that were sent per second.
     pub arrivals_per_s: f64,
+    /// Mean of the gaps that ended in the interval, in seconds; `None` where none did.
+    pub mean_itl_s: Option<f64>,
+    /// The longest of them.
+    pub max_itl_s: Option<f64>,
 }

@@ -1,7 +1,10 @@
 //! Invented results for the tests of printers and charts.
 
 use super::chart::{Phase, RooflineStep, RooflineView};
+use super::versus::{MEASURES, VariantView, Versus};
+use super::working_set::{PoolMark, WorkingSetView};
 use super::{KneePoint, KneeView, Limit, Quantiles, ResultMeta, Sizing, Utilisation};
+use crate::analysis::WorkingSet;
 use crate::analysis::knee::{Demand, fleet};
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::cost::Trust;
@@ -11,6 +14,7 @@ use crate::metrics::{
 };
 use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
+use crate::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
 
 /// Two replicas of two GPUs for the knee of [`knee_view`].
 pub(super) fn sizing() -> Sizing {
@@ -369,6 +373,8 @@ fn series() -> Vec<SeriesPoint> {
                 in_system: running + waiting,
                 output_tokens_per_s: running * 130.0,
                 arrivals_per_s: 4.0,
+                mean_itl_s: (running > 0.0).then_some(0.008 + running * 2e-4),
+                max_itl_s: (running > 0.0).then_some(0.02 + running * 2e-3),
             }
         })
         .collect()
@@ -465,6 +471,84 @@ pub(super) fn meta() -> ResultMeta {
             mfu: 0.163,
             memory_bandwidth: 0.612,
             bandwidth_bound_tpot_s: 0.0051,
+        }),
+        waits: None,
+        evicted_tokens: None,
+    }
+}
+
+/// Two variants under four seeds: B halves TTFT and hits, for 5 % more TPOT.
+pub(super) fn comparison() -> Versus {
+    let of = |key: &str, values: [f64; 4]| (key.to_owned(), values.map(Some).to_vec());
+    let variant = |name: &str, said: &str, known: Vec<(String, Vec<Option<f64>>)>| VariantView {
+        name: name.to_owned(),
+        said: said.to_owned(),
+        verdicts: vec![Verdict::Stable; 4],
+        figures: MEASURES
+            .iter()
+            .map(|measure| {
+                let found = known.iter().find(|(key, _)| key == measure.key);
+                found.map_or(vec![None; 4], |(_, values)| values.clone())
+            })
+            .collect(),
+        moved: (name != "A").then_some((0.021, 0.35)),
+    };
+    let a = vec![
+        of("hit_rate", [0.0; 4]),
+        of("mean_ttft_s", [0.40, 0.44, 0.38, 0.42]),
+        of("p99_ttft_s", [1.0, 1.3, 0.9, 1.1]),
+        of("mean_tpot_s", [0.010, 0.0101, 0.0099, 0.010]),
+    ];
+    let b = vec![
+        of("hit_rate", [0.5, 0.52, 0.49, 0.51]),
+        of("mean_ttft_s", [0.20, 0.22, 0.19, 0.21]),
+        of("p99_ttft_s", [0.5, 1.9, 0.8, 1.2]),
+        of("mean_tpot_s", [0.0105, 0.010_61, 0.0104, 0.0105]),
+    ];
+    Versus {
+        subject: "Llama-3.1-8B-Instruct on H100-SXM-80GB".to_owned(),
+        variants: vec![
+            variant("A", "--schedule-policy fcfs", a),
+            variant("B", "--schedule-policy lpm", b),
+        ],
+        requests: 2000,
+        is_paired: true,
+        is_trace: false,
+    }
+}
+
+/// Prompts behind so many prefixes, some more popular than others.
+pub(super) fn prefixes(count: u32) -> WorkingSetView {
+    let spec = WorkloadSpec {
+        arrivals: Arrivals::Poisson { request_rate: 1.0 },
+        lengths: Lengths::Fixed {
+            input_len: 128,
+            output_len: 65,
+        },
+        prefix: Prefix::Groups {
+            count,
+            prefix_len: 2048,
+            zipf: 1.0,
+            exact_shares: false,
+        },
+        client: Client {
+            max_concurrency: None,
+            rescale_arrivals: false,
+            timeout: None,
+            priorities: Vec::new(),
+        },
+        num_prompts: Some(2000),
+        duration: None,
+        endings: None,
+    };
+    WorkingSetView {
+        subject: "64 prefixes".to_owned(),
+        curve: WorkingSet::of_traffic(Generator::new(&spec, 1), u64::MAX, 16),
+        pool: Some(PoolMark {
+            name: "Llama-3.1-8B-Instruct on L4".to_owned(),
+            blocks: 2000,
+            bytes_per_token: Some(131_072.0),
+            replicas: 1,
         }),
     }
 }

@@ -27,11 +27,15 @@ mod text_relays;
 mod text_replicas;
 mod text_sizing;
 mod text_tiers;
+pub mod text_waits;
 pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;
+pub mod versus;
+pub mod versus_data;
 mod views;
 mod words;
+pub mod working_set;
 
 pub use figures::counted;
 pub use knee_view::KneeContext;

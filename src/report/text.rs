@@ -9,7 +9,7 @@ use super::figures::{count, counted, percent, signed_percent, significant, time}
 use super::page::Page;
 use super::text_latency::{interval, latencies};
 use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
-use super::{text_parts, text_relays, text_replicas, text_tiers};
+use super::{text_parts, text_relays, text_replicas, text_tiers, text_waits};
 use crate::analysis::{RunResult, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::metrics::{Distribution, LittleCheck, Summary};
@@ -262,7 +262,7 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     if let Some(replicas) = text_replicas::replicas(result) {
         page.fact("replicas", &replicas);
     }
-    cache(page, shown);
+    cache(page, shown, meta);
     batches(page, &result.whole, meta);
     for (name, sentence) in text_tiers::lines(result) {
         page.fact(name, &sentence);
@@ -272,6 +272,9 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     }
     for (label, line) in text_relays::lines(result) {
         page.fact(label, &line);
+    }
+    for (name, sentence) in meta.waits.iter().flat_map(text_waits::lines) {
+        page.fact(name, &sentence);
     }
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
@@ -369,7 +372,7 @@ fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
     );
 }
 
-fn cache(page: &mut Page, shown: &Summary) {
+fn cache(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
     let mut parts = Vec::new();
     if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
         let share = shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64;
@@ -377,6 +380,12 @@ fn cache(page: &mut Page, shown: &Summary) {
             "{} of prompt tokens found in the prefix cache",
             percent(share)
         ));
+    }
+    if let Some(evicted) = meta
+        .evicted_tokens
+        .filter(|evicted| *evicted > 0 && !parts.is_empty())
+    {
+        parts.push(format!("{} evicted", counted(evicted, "token")));
     }
     if shown.preemptions > 0 {
         let recomputed = count(shown.work.recomputed_tokens);

@@ -8,6 +8,7 @@ use crate::analysis::knee::{Demand, Fleet};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cost::Trust;
+use crate::metrics::WaitReport;
 
 /// How far a run came that was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,10 @@ pub struct ResultMeta {
     pub ignored: Vec<String>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
+    /// Who waited for whom, where that was watched.
+    pub waits: Option<WaitReport>,
+    /// Tokens whose cached KV was evicted, over the whole run; `None` where nothing is cached.
+    pub evicted_tokens: Option<u64>,
 }
 
 /// What replicas that came and went amounted to.

@@ -266,6 +266,12 @@ impl<T: Traffic> Simulation<T> {
         self.cluster.payroll(self.now)
     }
 
+    /// Tokens whose cached KV was evicted so far, all replicas together; what was lost with a replica is not evicted.
+    #[must_use]
+    pub fn evicted_tokens(&self) -> u64 {
+        self.cluster.evicted_tokens()
+    }
+
     /// Goes on until one of the limits, or until nothing is left to happen.
     pub fn advance<O: Observer>(&mut self, until: Until, observer: &mut O) -> Pause {
         let mut ended = std::mem::take(&mut self.buffer);

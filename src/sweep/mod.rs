@@ -6,10 +6,12 @@
 
 mod best;
 mod grid;
+mod matrix;
 mod rows;
 mod run;
 
 pub use best::{Best, Candidate, best};
 pub use grid::{Axis, Cell, Grid, GridError};
+pub use matrix::matrix;
 pub use rows::{Finished, RowError, to_jsonl};
 pub use run::{Progress, run};

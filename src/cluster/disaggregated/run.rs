@@ -387,6 +387,11 @@ impl Disaggregated {
         self.engines.iter().any(Engine::is_stuck)
     }
 
+    /// Tokens whose cached KV was evicted, on all replicas.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        self.engines.iter().map(Engine::evicted_tokens).sum()
+    }
+
     /// Usable KV blocks of each replica.
     pub(crate) fn total_blocks(&self) -> impl Iterator<Item = u32> {
         self.engines.iter().map(Engine::total_blocks)

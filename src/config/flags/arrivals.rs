@@ -37,15 +37,22 @@ pub(in crate::config) fn apply_traffic(
     editor.problems
 }
 
-/// The defaults of `vllm bench serve`, where nothing else was said.
-pub(in crate::config) fn vllm_client_defaults(document: &mut Document) {
-    let of = "vllm bench serve";
+/// The defaults of a benchmark client, where nothing else was said.
+pub(in crate::config) fn client_defaults(document: &mut Document, client: ClientKind) {
+    let (of, is_vllm) = match client {
+        ClientKind::Vllm => ("vllm bench serve", true),
+        ClientKind::Sglang => ("sglang.bench_serving", false),
+        ClientKind::Plain => return,
+    };
     document.set_default("workload.num_prompts", Value::Integer(1000), of);
-    document.set_default("workload.client.rescale_arrivals", Value::Boolean(true), of);
+    document.set_default("workload.client.rescale_arrivals", Value::Boolean(is_vllm), of);
     if document.get("workload.arrivals").is_none() {
         document.set_default("workload.arrivals.all_at_once", Value::Table(Table::new()), of);
     }
-    if document.get("workload.lengths").is_none() && document.get("workload.arrivals.trace").is_none() {
+    let has_lengths =
+        document.get("workload.lengths").is_some() || document.get("workload.arrivals.trace").is_some();
+    // SGLang's client would download ShareGPT; that its lengths are missing is told by whoever needs them.
+    if is_vllm && !has_lengths {
         document.set_default("workload.lengths.random.input_len", Value::Integer(1024), of);
         document.set_default("workload.lengths.random.output_len", Value::Integer(128), of);
     }

@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::editor::{Editor, count};
+use super::gsp::generated_shared_prefix;
 use super::{ClientKind, Dataset, TrafficFlags};
 use crate::config::scalar::Count;
 
@@ -23,6 +24,7 @@ pub(super) fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
             ),
         },
         Some(Dataset::PrefixRepetition) => prefix_repetition(editor, flags),
+        Some(Dataset::GeneratedSharedPrefix) => generated_shared_prefix(editor, flags),
         Some(Dataset::Sonnet) => {
             let (key, flag) = ("workload.lengths.random", "dataset-name");
             editor.set(&format!("{key}.input_len"), 350, flag);
@@ -32,45 +34,65 @@ pub(super) fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         }
         Some(Dataset::Random) | None => random(editor, flags),
     }
-    let is_repetition = flags.dataset_name == Some(Dataset::PrefixRepetition);
+    strays(editor, flags);
+}
+
+/// Flags of a data set that is not the chosen one.
+fn strays(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    const REPETITION: (Dataset, &str) = (Dataset::PrefixRepetition, "prefix_repetition");
+    const SHARED: (Dataset, &str) = (Dataset::GeneratedSharedPrefix, "generated-shared-prefix");
     let strays = [
         (
             "prefix-repetition-prefix-len",
-            flags.prefix_repetition_prefix_len,
-            is_repetition,
+            flags.prefix_repetition_prefix_len.is_some(),
+            REPETITION,
         ),
         (
             "prefix-repetition-suffix-len",
-            flags.prefix_repetition_suffix_len,
-            is_repetition,
+            flags.prefix_repetition_suffix_len.is_some(),
+            REPETITION,
         ),
         (
             "prefix-repetition-num-prefixes",
-            flags.prefix_repetition_num_prefixes,
-            is_repetition,
+            flags.prefix_repetition_num_prefixes.is_some(),
+            REPETITION,
         ),
         (
             "prefix-repetition-output-len",
-            flags.prefix_repetition_output_len,
-            is_repetition,
+            flags.prefix_repetition_output_len.is_some(),
+            REPETITION,
+        ),
+        ("gsp-num-groups", flags.gsp_num_groups.is_some(), SHARED),
+        (
+            "gsp-prompts-per-group",
+            flags.gsp_prompts_per_group.is_some(),
+            SHARED,
         ),
         (
+            "gsp-system-prompt-len",
+            flags.gsp_system_prompt_len.is_some(),
+            SHARED,
+        ),
+        ("gsp-question-len", flags.gsp_question_len.is_some(), SHARED),
+        ("gsp-output-len", flags.gsp_output_len.is_some(), SHARED),
+        (
+            "gsp-group-distribution",
+            flags.gsp_group_distribution.is_some(),
+            SHARED,
+        ),
+        ("gsp-zipf-alpha", flags.gsp_zipf_alpha.is_some(), SHARED),
+        (
             "sharegpt-output-len",
-            flags.sharegpt_output_len,
-            flags.dataset_name == Some(Dataset::Sharegpt),
+            flags.sharegpt_output_len.is_some(),
+            (Dataset::Sharegpt, "sharegpt"),
         ),
     ];
-    for (flag, value, belongs) in strays {
-        if value.is_some() && !belongs {
-            let dataset = if flag.starts_with("sharegpt") {
-                "sharegpt"
-            } else {
-                "prefix_repetition"
-            };
+    for (flag, is_given, (dataset, name)) in strays {
+        if is_given && flags.dataset_name != Some(dataset) {
             editor.wrong(
                 flag,
                 format!("`--{flag}` belongs to another data set"),
-                format!("give --dataset-name {dataset}"),
+                format!("give --dataset-name {name}"),
             );
         }
     }
@@ -115,28 +137,34 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
             );
         }
     }
-    let is_vllm = flags.client == Some(ClientKind::Vllm);
+    let law = match flags.client {
+        Some(ClientKind::Sglang) => "random_sglang",
+        _ => "random",
+    };
     if input.is_none() && output.is_none() && flags.random_range_ratio.is_none() {
         return;
     }
     // The other length may stand in the scenario, as long as it is a plain one there.
     let before = editor
         .chosen("workload.lengths")
-        .filter(|(kind, _)| matches!(kind.as_str(), "fixed" | "random"));
+        .filter(|(kind, _)| matches!(kind.as_str(), "fixed" | "random" | "random_sglang"));
     let kept = |key: &str| {
         before
             .as_ref()
             .and_then(|(_, table)| table.get(key))
             .and_then(Value::as_integer)
     };
-    let length = |given: Option<(Count, &'static str)>, key: &str, vllm: i64| match given {
+    let length = |given: Option<(Count, &'static str)>, key: &str, of_client: Option<i64>| match given {
         Some((len, flag)) => Some((count(len), flag)),
-        None => kept(key)
-            .or(is_vllm.then_some(vllm))
-            .map(|len| (Value::Integer(len), "client")),
+        None => kept(key).or(of_client).map(|len| (Value::Integer(len), "client")),
     };
-    let input = length(input, "input_len", 1024);
-    let output = length(output, "output_len", 128);
+    let (of_input, of_output) = match flags.client {
+        Some(ClientKind::Vllm) => (Some(1024), Some(128)),
+        Some(ClientKind::Sglang) => (Some(1024), Some(1024)),
+        Some(ClientKind::Plain) | None => (None, None),
+    };
+    let input = length(input, "input_len", of_input);
+    let output = length(output, "output_len", of_output);
     let (Some((input, input_flag)), Some((output, output_flag))) = (input, output) else {
         let (given, missing) = if flags.output_len.or(flags.random_output_len).is_some() {
             ("output-len", "input-len")
@@ -153,9 +181,13 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     let ratio = flags
         .random_range_ratio
         .or_else(|| before.as_ref()?.1.get("range_ratio")?.as_float());
-    editor.set("workload.lengths.random.input_len", input, input_flag);
-    editor.set("workload.lengths.random.output_len", output, output_flag);
-    editor.set_some("workload.lengths.random.range_ratio", ratio, "random-range-ratio");
+    editor.set(&format!("workload.lengths.{law}.input_len"), input, input_flag);
+    editor.set(&format!("workload.lengths.{law}.output_len"), output, output_flag);
+    editor.set_some(
+        &format!("workload.lengths.{law}.range_ratio"),
+        ratio,
+        "random-range-ratio",
+    );
 }
 
 fn from_file(editor: &mut Editor<'_>, flags: &TrafficFlags) {

@@ -6,6 +6,7 @@
 mod arrivals;
 mod disaggregation;
 mod editor;
+mod gsp;
 mod lengths;
 mod promises;
 mod server;
@@ -17,9 +18,10 @@ use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang};
 
 pub use disaggregation::DisaggregationFlags;
 pub use promises::SloFlags;
-pub use traffic::{ClientKind, Dataset, TrafficFlags};
+pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
 
-pub(super) use arrivals::{apply_traffic, vllm_client_defaults};
+pub(super) use arrivals::{apply_traffic, client_defaults};
+pub(super) use gsp::prompts as gsp_prompts;
 pub(super) use promises::apply_slo;
 pub(super) use server::apply_serve;
 
@@ -57,7 +59,8 @@ pub struct ScenarioFlags {
     /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
-    /// A whole `vllm bench serve …` command to take traffic from, with that client's defaults.
+    /// A whole `vllm bench serve …` or `python -m sglang.bench_serving …` command to take traffic from, with that client's
+    /// defaults.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub bench_cmd: Option<String>,
 }

@@ -66,6 +66,27 @@ pub struct TrafficFlags {
     /// Output tokens.
     #[arg(long, value_name = "TOKENS")]
     pub prefix_repetition_output_len: Option<Count>,
+    /// System prompts of the generated-shared-prefix data set.
+    #[arg(long, value_name = "N")]
+    pub gsp_num_groups: Option<Count>,
+    /// Questions to each of them.
+    #[arg(long, value_name = "N")]
+    pub gsp_prompts_per_group: Option<Count>,
+    /// Tokens of each system prompt.
+    #[arg(long, value_name = "TOKENS")]
+    pub gsp_system_prompt_len: Option<Count>,
+    /// Tokens of each question.
+    #[arg(long, value_name = "TOKENS")]
+    pub gsp_question_len: Option<Count>,
+    /// Output tokens.
+    #[arg(long, value_name = "TOKENS")]
+    pub gsp_output_len: Option<Count>,
+    /// Whether the groups have equal shares of the requests.
+    #[arg(long, value_name = "LAW")]
+    pub gsp_group_distribution: Option<GroupDistribution>,
+    /// Exponent of their popularity, for zipf.
+    #[arg(long, value_name = "EXPONENT", allow_negative_numbers = true)]
+    pub gsp_zipf_alpha: Option<f64>,
     /// Replay a trace file: Mooncake, Azure, BurstGPT, vLLM --save-detailed and others, recognised by content.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<String>,
@@ -90,7 +111,8 @@ pub struct TrafficFlags {
     /// Requests per second at the last.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub ramp_up_end_rps: Option<Rate>,
-    /// Whose habits the client has: vllm rescales arrivals and has the defaults of `vllm bench serve`.
+    /// Whose habits the client has: vllm rescales arrivals and has the defaults of `vllm bench serve`, sglang has those of
+    /// `sglang.bench_serving`.
     #[arg(long, value_name = "CLIENT")]
     pub client: Option<ClientKind>,
     /// The client gives up after so long, `300s`.
@@ -104,7 +126,7 @@ pub struct TrafficFlags {
     pub workload: Option<String>,
 }
 
-/// vLLM's `--dataset-name`.
+/// vLLM's `--dataset-name`, and SGLang's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake")]
 pub enum Dataset {
@@ -122,6 +144,18 @@ pub enum Dataset {
     TimedTrace,
     /// Prompts of 550 tokens, 200 of them shared, answers of 150.
     Sonnet,
+    /// SGLang's system prompts, each with a number of questions.
+    #[value(name = "generated-shared-prefix", alias = "generated_shared_prefix")]
+    GeneratedSharedPrefix,
+}
+
+/// How the requests of the generated-shared-prefix data set are spread over its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GroupDistribution {
+    /// Equally.
+    Uniform,
+    /// By Zipf's law.
+    Zipf,
 }
 
 /// Whose habits the client has.
@@ -129,6 +163,8 @@ pub enum Dataset {
 pub enum ClientKind {
     /// `vllm bench serve`.
     Vllm,
+    /// `python -m sglang.bench_serving`.
+    Sglang,
     /// Nobody's: arrivals as drawn.
     Plain,
 }

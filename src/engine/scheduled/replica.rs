@@ -127,6 +127,11 @@ impl ScheduledReplica {
         Ok(handle)
     }
 
+    /// Tokens whose cached KV was evicted so far.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        self.ledger.pool.evicted_tokens()
+    }
+
     /// Tokens of a KV block.
     pub(crate) fn block_size(&self) -> u32 {
         self.config.block_size

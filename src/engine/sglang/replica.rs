@@ -171,6 +171,11 @@ impl SglangReplica {
         self.config.max_total_tokens / self.config.page_size
     }
 
+    /// Tokens whose cached KV was evicted since it came up.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        self.tree.evicted()
+    }
+
     /// Requests inside, drained or not.
     pub(crate) fn inside(&self) -> usize {
         self.inside

@@ -6,6 +6,7 @@
 mod axis;
 mod canvas;
 mod distribution;
+mod itl;
 mod knee;
 mod little;
 mod overlay;
@@ -16,8 +17,11 @@ mod roofline;
 mod scene;
 mod timeline;
 mod validation;
+mod versus;
+mod working_set;
 
 pub use distribution::latency_distribution;
+pub use itl::itl;
 pub use knee::knee;
 pub use little::little;
 pub use overlay::overlay;
@@ -25,6 +29,8 @@ pub use roofline::{Phase, RooflineStep, RooflineView, roofline, roofline_steps};
 pub use scene::Picture;
 pub use timeline::timeline;
 pub use validation::{Scatter, validation};
+pub use versus::{difference, ttft_of_variants};
+pub use working_set::working_set;
 
 #[cfg(test)]
 mod tests {
@@ -47,6 +53,23 @@ mod tests {
                 latency_distribution(run.steady.as_ref().unwrap_or(&run.whole), SUBJECT),
             ),
             ("timeline", timeline(run, SUBJECT)),
+            ("itl", itl(&[(String::new(), run.series.as_slice())], SUBJECT)),
+            (
+                "itls",
+                itl(
+                    &["off", "chunks of 2,048"].map(|name| (name.to_owned(), run.series.as_slice())),
+                    SUBJECT,
+                ),
+            ),
+            ("working-set", working_set(&fixtures::prefixes(64))),
+            ("difference", difference(&fixtures::comparison())),
+            (
+                "ttfts",
+                ttft_of_variants(
+                    &fixtures::comparison(),
+                    &["A", "B"].map(|name| (name.to_owned(), &run.whole.ttft)),
+                ),
+            ),
             ("roofline", roofline(roofline_view)),
             ("little", little(run, SUBJECT)),
         ]

@@ -168,7 +168,7 @@ fn per_request(object: &mut Object, records: &[RequestRecord], arrays: Arrays) {
 }
 
 /// Send to first token, in seconds.
-pub(super) fn ttft_s(record: &RequestRecord) -> Option<f64> {
+pub(crate) fn ttft_s(record: &RequestRecord) -> Option<f64> {
     record
         .completion
         .first_token

@@ -7,6 +7,8 @@ use super::{LORA, SAMPLING, TEXT};
 const TRACE_FIELDS: &str = "the fields of a trace are named as Mooncake names them";
 const SONNET: &str =
     "sonnet has its usual lengths here; for others use --dataset-name random with --random-prefix-len";
+const GSP: &str =
+    "the generated-shared-prefix data set has fixed lengths, one turn and a shuffled order here";
 const CLIENT: &str = "there is no connection to make";
 
 /// Each with what becomes of it.
@@ -43,6 +45,65 @@ pub(super) const BENCH: &[(&str, Takes, Effect)] = &[
         "timed-trace-label-hash-ids",
         One,
         NotModelled("hash_ids", TRACE_FIELDS),
+    ),
+    ("gsp-range-ratio", One, NotModelled("1.0", GSP)),
+    ("gsp-num-turns", One, NotModelled("1", GSP)),
+    ("gsp-ordered", Nothing, NotModelled("false", GSP)),
+    ("gsp-fast-prepare", Nothing, Ignored(TEXT)),
+    (
+        "gsp-send-routing-key",
+        Nothing,
+        NotModelled(
+            "false",
+            "routing keys are not modelled: --router prefix_hash keeps prefixes together",
+        ),
+    ),
+    (
+        "warmup-requests",
+        One,
+        Ignored(
+            "warm-up requests are not sent: the first prompt, which they leave in the cache, is not there",
+        ),
+    ),
+    (
+        "flush-cache",
+        Nothing,
+        Ignored("the cache is empty when a run begins"),
+    ),
+    (
+        "output-file",
+        One,
+        Ignored("-o FILE or --save-result write the result here"),
+    ),
+    (
+        "output-details",
+        Nothing,
+        Ignored("--save-detailed writes them here"),
+    ),
+    (
+        "disable-stream",
+        Nothing,
+        NotModelled("false", "answers are streamed"),
+    ),
+    (
+        "disable-ignore-eos",
+        Nothing,
+        NotModelled(
+            "false",
+            "give [workload.endings]: where outputs end by themselves is a law there",
+        ),
+    ),
+    ("tokenize-prompt", Nothing, Ignored(TEXT)),
+    ("return-logprob", Nothing, Ignored(SAMPLING)),
+    ("apply-chat-template", Nothing, Ignored(TEXT)),
+    ("extra-request-body", One, Ignored(SAMPLING)),
+    (
+        "pd-separated",
+        Nothing,
+        NotModelled(
+            "false",
+            "prefill and decode on separate servers are not modelled yet",
+        ),
     ),
     ("sonnet-input-len", One, NotModelled("550", SONNET)),
     ("sonnet-output-len", One, NotModelled("150", SONNET)),

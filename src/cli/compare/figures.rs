@@ -1,0 +1,124 @@
+//! The figures of one run of a comparison.
+
+use crate::analysis::{Outcome, Verdict};
+use crate::metrics::{Distribution, SeriesPoint, Summary, WaitReport};
+use crate::report::json;
+use crate::report::versus::MEASURES;
+
+/// What is kept of a run.
+pub(super) struct Run {
+    pub(super) verdict: Verdict,
+    /// In the order of [`MEASURES`].
+    pub(super) figures: Vec<Option<f64>>,
+    /// Time to first token of those that were answered, by request; in seconds.
+    pub(super) ttfts: Vec<(u64, f64)>,
+    pub(super) sent: u64,
+    /// What charts are drawn from, of the first seed.
+    pub(super) shown: Option<Shown>,
+}
+
+/// What charts are drawn from.
+pub(super) struct Shown {
+    pub(super) whole: Summary,
+    pub(super) series: Vec<SeriesPoint>,
+}
+
+impl Run {
+    /// The figures of a run whose records were kept.
+    pub(super) fn of(outcome: Outcome, waits: &WaitReport, is_shown: bool) -> Run {
+        let evicted = outcome.evicted_tokens;
+        let result = outcome.result;
+        let figure = |key| figure(key, &result.whole, waits, evicted);
+        let mut ttfts: Vec<(u64, f64)> = result
+            .records
+            .iter()
+            .flatten()
+            .filter_map(|record| Some((record.completion.id.0, json::ttft_s(record)?)))
+            .collect();
+        ttfts.sort_by_key(|(id, _)| *id);
+        Run {
+            verdict: result.verdict,
+            figures: MEASURES.iter().map(|measure| figure(measure.key)).collect(),
+            ttfts,
+            sent: result.whole.sent,
+            shown: is_shown.then_some(Shown {
+                whole: result.whole,
+                series: result.series,
+            }),
+        }
+    }
+}
+
+/// A figure by its name; `None` where the run has none. Those of the cache are zero where nothing is cached.
+fn figure(key: &str, whole: &Summary, waits: &WaitReport, evicted: u64) -> Option<f64> {
+    let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
+    let per_second = |number: u64| (whole.duration_s > 0.0).then(|| number as f64 / whole.duration_s);
+    let p99 = |distribution: &Distribution| distribution.quantile_s(0.99);
+    let longest = [&waits.hits.waits, &waits.misses.waits].map(Distribution::max_s);
+    match key {
+        "hit_rate" => share(whole.cache_hit_tokens, whole.cache_queries_tokens),
+        "saved_prefill_tokens" => Some(whole.cache_hit_tokens as f64),
+        "evicted_tokens" => Some(evicted as f64),
+        "mean_ttft_s" => whole.ttft.mean_s(),
+        "p99_ttft_s" => p99(&whole.ttft),
+        "mean_ttft_hit_s" => waits.hits.ttft.mean_s(),
+        "mean_ttft_miss_s" => waits.misses.ttft.mean_s(),
+        "mean_tpot_s" => whole.tpot.mean_s(),
+        "p99_tpot_s" => p99(&whole.tpot),
+        "p99_itl_s" => p99(&whole.itl),
+        "p99_e2el_s" => p99(&whole.e2el),
+        "request_throughput" => per_second(whole.completed),
+        "output_throughput" => per_second(whole.output_tokens),
+        "attainment" => whole.good.and_then(|good| share(good, whole.ended())),
+        "longest_wait_s" => longest.into_iter().flatten().reduce(f64::max),
+        "overtaken_share" => Some(waits.overtaken_share()),
+        "preemptions" => Some(whole.preemptions as f64),
+        "lost_share" => share(whole.lost(), whole.ended()),
+        _ => unreachable!("every measure has its figure"),
+    }
+}
+
+/// Shares of the requests answered in both whose first token came over a second later, and sooner; `None` where the
+/// requests are not the same.
+pub(super) fn moved(base: &[Run], other: &[Run]) -> Option<(f64, f64)> {
+    const A_SECOND: f64 = 1.0;
+    let (mut pairs, mut later, mut sooner) = (0u64, 0u64, 0u64);
+    for (base, other) in base.iter().zip(other) {
+        let mut rest = other.ttfts.iter().peekable();
+        for &(id, before) in &base.ttfts {
+            while rest.peek().is_some_and(|(candidate, _)| *candidate < id) {
+                rest.next();
+            }
+            let Some(&&(_, after)) = rest.peek().filter(|(candidate, _)| *candidate == id) else {
+                continue;
+            };
+            pairs += 1;
+            later += u64::from(after > before + A_SECOND);
+            sooner += u64::from(after < before - A_SECOND);
+        }
+    }
+    let share = |part: u64| part as f64 / pairs as f64;
+    (pairs > 0).then(|| (share(later), share(sooner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_paired_by_number() {
+        let run = |ttfts: &[(u64, f64)]| Run {
+            verdict: Verdict::Stable,
+            figures: Vec::new(),
+            ttfts: ttfts.to_vec(),
+            sent: 4,
+            shown: None,
+        };
+        let base = [run(&[(0, 1.0), (1, 1.0), (2, 5.0), (4, 1.0)])];
+        let other = [run(&[(0, 1.5), (2, 1.0), (3, 9.0), (4, 2.5)])];
+        // Of three pairs one is later and one sooner.
+        let (later, sooner) = moved(&base, &other).unwrap();
+        assert!((later - 1.0 / 3.0).abs() < 1e-12 && (sooner - 1.0 / 3.0).abs() < 1e-12);
+        assert_eq!(moved(&base, &[run(&[])]), None);
+    }
+}

@@ -1,0 +1,334 @@
+//! `plimsoll compare`: variants of one scenario side by side, under the same seeds.
+
+mod figures;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use super::disk::Disk;
+use super::outputs::{Format, OutputFlags, Writer};
+use super::progress::Progress;
+use super::terminal::Terminal;
+use super::{Exit, files, interrupt, present};
+use crate::analysis::{Experiment, simulate_watched};
+use crate::config::flags::ScenarioFlags;
+use crate::config::variant::{Said, variant};
+use crate::config::{Diagnostic, Diagnostics, QUICKSTART, Resolved, RunLength, resolve, resolved_toml};
+use crate::metrics::{Records, Waits};
+use crate::report::chart::{self, Picture};
+use crate::report::versus::{self, VariantView, Versus};
+use crate::report::versus_data;
+use crate::sim::Scenario;
+use crate::sweep::matrix;
+use crate::units::Picos;
+use crate::workload::Arrivals;
+use figures::{Run, moved};
+
+/// Requests of a run where nobody says how many: two lengths would not be comparable.
+const PROMPTS: u64 = 2000;
+/// Most variants.
+const VARIANTS_MAX: usize = 26;
+
+/// What to compare.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  plimsoll compare prefix-lpm \"--schedule-policy lpm\"
+  plimsoll compare radix-cache \"tree: \" \"chain: --engine vllm@0.33\" --charts pictures
+  plimsoll compare prefix-warm \"on: \" \"off: --no-enable-prefix-caching\" --seeds 16
+  plimsoll compare prefix-cold prefix-warm
+  plimsoll compare \"--max-num-batched-tokens 512\" \"--max-num-batched-tokens 8192\" --model Qwen/Qwen3-8B --gpu l40s --trace chat.jsonl
+
+A variant is one argument: [NAME:] [SCENARIO] [FLAGS], put upon what all have in common. With one variant the scenario as it
+stands is the base, with more the first variant is. A variant of one flag needs a blank or a name to be told from a flag of
+all: \" --enforce-eager\".")]
+pub struct Args {
+    /// What all variants have in common.
+    #[command(flatten)]
+    pub scenario: ScenarioFlags,
+    /// Variants: flags in quotes, or scenarios.
+    #[arg(value_name = "VARIANT")]
+    pub variants: Vec<String>,
+    /// Seeds that every variant runs under, from --seed on.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub seeds: u32,
+    /// What to write.
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+/// A variant, ready to run.
+struct Planned {
+    name: String,
+    said: String,
+    resolved: Resolved,
+}
+
+/// Makes arguments of the command what clap takes for positionals: flags in quotes begin with a dash and hold a blank.
+pub(super) fn quote_variants(args: &mut [String]) {
+    for arg in args.iter_mut().filter(|arg| arg.starts_with('-')) {
+        // A flag of all whose value holds a blank is one argument, too: `--label=two words`.
+        let name = arg.split(['=', ' ']).next().unwrap_or_default();
+        if arg[name.len()..].starts_with(' ') {
+            arg.insert(0, ' ');
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that is wrong with the input, and files that cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let mut notes = Vec::new();
+    let planned = plan(args, &mut notes)?;
+    let outputs = args.output.resolve(&Default::default(), Writer::Compare)?;
+    notes.extend(outputs.notes.iter().cloned());
+    terminal.notes(&notes);
+    if args.output.dry_run {
+        let scenarios = planned
+            .iter()
+            .map(|one| format!("# {}  {}\n{}\n", one.name, one.said, resolved_toml(&one.resolved)));
+        out.write_all(scenarios.collect::<String>().as_bytes())?;
+        return Ok(Exit::Ok.into());
+    }
+    outputs.check_places()?;
+    let is_trace = planned
+        .iter()
+        .all(|one| matches!(one.resolved.scenario.workload.arrivals, Arrivals::Replay { .. }));
+    let seeds = if is_trace { 1 } else { args.seeds };
+    let runs = simulate_all(&planned, seeds, terminal);
+    if interrupt::is_asked() {
+        terminal.notes(&["interrupted: variants are compared when all of their runs are there".to_owned()]);
+        return Ok(Exit::Interrupted.into());
+    }
+    let view = view(&planned, &runs, is_trace);
+    let text = match outputs.format {
+        Format::Table => versus::text(&view),
+        Format::Md => versus::md(&view),
+        Format::Csv => versus_data::csv(&view),
+        Format::Json | Format::Jsonl => versus_data::json(&view),
+    };
+    files::put(&text, outputs.file.as_deref(), out)?;
+    if let Some(folder) = &outputs.charts {
+        files::save_pictures(folder, &charts(&view, &runs), terminal)?;
+    }
+    Ok(Exit::Ok.into())
+}
+
+/// The variants in order, the base first; what must be said goes to `notes`.
+fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostics> {
+    let (common, said) = said(args)?;
+    let mut planned: Vec<Planned> = Vec::new();
+    let mut problems: Vec<Diagnostic> = Vec::new();
+    for (at, said) in said.into_iter().enumerate() {
+        let letter = char::from(b'A' + at as u8).to_string();
+        let input = variant(&common, &said, &Disk).and_then(|input| {
+            for note in input.notes {
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
+            resolve(input.document, &Disk)
+        });
+        match input {
+            Ok(mut resolved) => {
+                let new: Vec<String> = resolved
+                    .notes
+                    .drain(..)
+                    .filter(|note| !notes.contains(note))
+                    .collect();
+                notes.extend(new);
+                fix_length(&mut resolved, notes);
+                let words = said.words.join(" ");
+                planned.push(Planned {
+                    name: said.name.unwrap_or(letter),
+                    said: if words.is_empty() {
+                        "as the scenario has it".to_owned()
+                    } else {
+                        words
+                    },
+                    resolved,
+                });
+            }
+            Err(wrong) => problems.extend(
+                wrong
+                    .0
+                    .into_iter()
+                    .filter(|one| !problems.contains(one))
+                    .collect::<Vec<_>>(),
+            ),
+        }
+    }
+    if problems.is_empty() {
+        Ok(planned)
+    } else {
+        Err(Diagnostics(problems))
+    }
+}
+
+/// What all have in common, and what each variant says.
+fn said(args: &Args) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
+    let mut common = args.scenario.clone();
+    let mut texts = args.variants.clone();
+    // The first positional may be a variant where everything common stands in flags.
+    let is_variant = |text: &String| text.contains(char::is_whitespace) || text.ends_with(':');
+    if common.target.as_ref().is_some_and(is_variant) {
+        texts.splice(0..0, common.target.take());
+    }
+    let names_nothing = common.target.is_none()
+        && common.scenario.is_none()
+        && common.model.is_none()
+        && common.serve_cmd.is_none();
+    if names_nothing {
+        common.scenario = Some(QUICKSTART.to_owned());
+    }
+    let mut said = texts
+        .iter()
+        .map(|text| Said::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if said.len() == 1 {
+        said.insert(
+            0,
+            Said {
+                name: None,
+                words: Vec::new(),
+            },
+        );
+    }
+    let problem = |text: &str, help: &str| Err(Diagnostic::new(text).help(help).into());
+    if said.len() < 2 {
+        return problem(
+            "nothing to compare",
+            "give a variant, its flags in quotes: plimsoll compare prefix-lpm \"--schedule-policy lpm\"",
+        );
+    }
+    if said.len() > VARIANTS_MAX {
+        return problem("more than 26 variants", "plimsoll sweep takes any number");
+    }
+    let mut names: Vec<&String> = said.iter().filter_map(|one| one.name.as_ref()).collect();
+    names.sort();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return problem(
+            &format!("two variants are named `{}`", twice[0]),
+            "give each its own name",
+        );
+    }
+    if args.seeds == 0 {
+        return problem("`--seeds` must be at least 1", "8 is what stands without it");
+    }
+    Ok((common, said))
+}
+
+/// Runs that stop when they are precise would be of different lengths.
+fn fix_length(resolved: &mut Resolved, notes: &mut Vec<String>) {
+    if !matches!(resolved.length, RunLength::Auto { .. }) {
+        return;
+    }
+    resolved.scenario.workload.num_prompts = Some(PROMPTS);
+    resolved.length = RunLength::Requests(PROMPTS);
+    let note =
+        format!("runs have {PROMPTS} requests each, so that all are alike; --num-prompts says otherwise");
+    if !notes.contains(&note) {
+        notes.push(note);
+    }
+}
+
+fn simulate_all(planned: &[Planned], seeds: u32, terminal: &Terminal) -> Vec<Vec<Run>> {
+    let total = planned.len() * seeds as usize;
+    let progress = std::sync::Mutex::new(Progress::new(terminal, Some(total as u64), "runs"));
+    let evaluate = |row: usize, column: usize| {
+        let resolved = &planned[row].resolved;
+        let scenario = Scenario {
+            seed: resolved.scenario.seed.wrapping_add(column as u64),
+            ..resolved.scenario.clone()
+        };
+        let experiment = Experiment {
+            stops_when_precise: false,
+            ..present::experiment(resolved, Records::Requests)
+        };
+        let mut waits = Waits::default();
+        let outcome = simulate_watched(&scenario, &experiment, &mut waits, |_| !interrupt::is_asked());
+        let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
+        Run::of(outcome, &waits.finish(end), column == 0)
+    };
+    let tell = |done: usize| {
+        let mut progress = progress.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        progress.at(done as u64);
+    };
+    matrix(planned.len(), seeds as usize, evaluate, tell)
+}
+
+fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
+    let base = &planned[0].resolved;
+    let is_paired = planned.iter().all(|one| {
+        one.resolved.scenario.workload == base.scenario.workload
+            && one.resolved.scenario.seed == base.scenario.seed
+    });
+    let variant = |(at, one): (usize, &Planned)| VariantView {
+        name: one.name.clone(),
+        said: one.said.clone(),
+        verdicts: runs[at].iter().map(|run| run.verdict).collect(),
+        figures: (0..versus::MEASURES.len())
+            .map(|measure| runs[at].iter().map(|run| run.figures[measure]).collect())
+            .collect(),
+        moved: if at > 0 && is_paired {
+            moved(&runs[0], &runs[at])
+        } else {
+            None
+        },
+    };
+    Versus {
+        subject: present::subject(base),
+        variants: planned.iter().enumerate().map(variant).collect(),
+        requests: runs[0].first().map_or(0, |run| run.sent),
+        is_paired,
+        is_trace,
+    }
+}
+
+/// The pictures of a comparison: (name, picture).
+fn charts(view: &Versus, runs: &[Vec<Run>]) -> Vec<(&'static str, Picture)> {
+    let shown = || {
+        let each = view.variants.iter().zip(runs);
+        each.filter_map(|(variant, runs)| Some((variant.name.clone(), runs.first()?.shown.as_ref()?)))
+    };
+    let ttfts: Vec<_> = shown().map(|(name, shown)| (name, &shown.whole.ttft)).collect();
+    let series: Vec<_> = shown()
+        .map(|(name, shown)| (name, shown.series.as_slice()))
+        .collect();
+    vec![
+        ("difference", chart::difference(view)),
+        ("ttft", chart::ttft_of_variants(view, &ttfts)),
+        ("itl", chart::itl(&series, &view.subject)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_flags_are_variants_and_flags_of_all_are_not() {
+        let mut args = [
+            "compare",
+            "--engine static",
+            "--trace",
+            "a b.jsonl",
+            "--label=two words",
+            "-tp 2",
+        ]
+        .map(String::from);
+        quote_variants(&mut args);
+        assert_eq!(
+            args,
+            [
+                "compare",
+                " --engine static",
+                "--trace",
+                "a b.jsonl",
+                "--label=two words",
+                " -tp 2"
+            ]
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! One variant of a comparison: a name, a scenario and flags, each of which may be left out, upon what all have in common.
+//!
+//! `"--schedule-policy lpm"`, `"cold: prefix-cold"`, `"small: --max-num-batched-tokens 512"`. A scenario or model in front
+//! of the flags takes the place of the common one; flags replace common ones, as a flag that is given again does.
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use super::argv;
+use super::assemble::{Assembled, assemble, overlay};
+use super::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::files::Files;
+use super::flags::ScenarioFlags;
+
+/// What a variant says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// The name it gives itself.
+    pub name: Option<String>,
+    /// The rest.
+    pub words: Vec<String>,
+}
+
+impl Said {
+    /// Takes a variant's text apart.
+    ///
+    /// # Errors
+    /// A quote that does not end.
+    pub fn parse(text: &str) -> Result<Said, Diagnostic> {
+        let Some(mut words) = shlex::split(text) else {
+            let problem = Diagnostic::new(format!("the variant `{text}` has a quote that does not end"));
+            return Err(problem.at(Place::Flag("VARIANT".to_owned())));
+        };
+        let name = words
+            .first()
+            .and_then(|first| first.strip_suffix(':'))
+            .map(str::to_owned);
+        if name.is_some() {
+            words.remove(0);
+        }
+        Ok(Said { name, words })
+    }
+}
+
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Flags {
+    #[command(flatten)]
+    flags: ScenarioFlags,
+}
+
+/// Layers a variant over what all have in common.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result<Assembled, Diagnostics> {
+    let own = parse(&said.words)?;
+    let either = |own: &Option<String>, common: &Option<String>| own.clone().or_else(|| common.clone());
+    let names_another = own.target.is_some() || own.scenario.is_some();
+    let base = ScenarioFlags {
+        target: if names_another {
+            own.target.clone()
+        } else {
+            common.target.clone()
+        },
+        scenario: if names_another {
+            own.scenario.clone()
+        } else {
+            common.scenario.clone()
+        },
+        serve_cmd: either(&own.serve_cmd, &common.serve_cmd),
+        bench_cmd: either(&own.bench_cmd, &common.bench_cmd),
+        ..common.clone()
+    };
+    let mut input = assemble(&base, files)?;
+    let problems = overlay(&mut input.document, &own);
+    if problems.is_empty() {
+        Ok(input)
+    } else {
+        Err(Diagnostics(problems))
+    }
+}
+
+fn parse(words: &[String]) -> Result<ScenarioFlags, Diagnostics> {
+    let normal = argv::normalise(words);
+    if !normal.problems.is_empty() {
+        return Err(Diagnostics(normal.problems));
+    }
+    let rules = argv::last_wins(Flags::command(), argv::Replaced::All);
+    let parsed = rules
+        .try_get_matches_from(normal.args)
+        .and_then(|matches| Flags::from_arg_matches(&matches));
+    parsed.map(|Flags { flags }| flags).map_err(|error| {
+        let text = error.to_string();
+        let first = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned();
+        let mut problem = Diagnostic::new(format!("in the variant `{}`: {first}", words.join(" ")))
+            .at(Place::Flag("VARIANT".to_owned()));
+        if let Some(tip) = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
+            problem = problem.help(tip.to_owned());
+        }
+        problem.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NoFiles, resolve};
+    use super::*;
+
+    fn resolved(common: &str, text: &str) -> Result<crate::config::Resolved, Diagnostics> {
+        let words = shlex::split(common).unwrap();
+        let common = parse(&words)?;
+        let input = variant(&common, &Said::parse(text)?, &NoFiles)?;
+        resolve(input.document, &NoFiles)
+    }
+
+    #[test]
+    fn a_variant_is_the_scenario_with_its_flags() {
+        let base = resolved("prefix-warm --request-rate 2", "").unwrap();
+        let other = resolved("prefix-warm --request-rate 2", "off: --no-enable-prefix-caching").unwrap();
+        assert_eq!(base.scenario.workload, other.scenario.workload);
+        assert!(base.scenario.engine.caches_prefixes() && !other.scenario.engine.caches_prefixes());
+        assert!((base.request_rate() - 2.0).abs() < 1e-12);
+        let [tree, chain] = ["", "--engine vllm@0.33"].map(|text| resolved("radix-cache", text).unwrap());
+        assert!(tree.scenario.engine.vllm().is_none() && chain.scenario.engine.vllm().is_some());
+        assert_eq!(tree.scenario.workload, chain.scenario.workload);
+    }
+
+    #[test]
+    fn a_variant_may_be_another_scenario_under_the_common_flags() {
+        let cold = resolved("prefix-warm --request-rate 2", "cold: prefix-cold").unwrap();
+        assert_eq!(cold.scenario.workload.prefix, crate::workload::Prefix::None);
+        assert!((cold.request_rate() - 2.0).abs() < 1e-12);
+        assert_eq!(
+            Said::parse("cold: prefix-cold").unwrap().name.as_deref(),
+            Some("cold")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_variant() {
+        let message = |text: &str| {
+            resolved("prefix-warm", text).map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        assert!(
+            message("--max-num-seq 3").contains("in the variant `--max-num-seq 3`"),
+            "{}",
+            message("--max-num-seq 3")
+        );
+        assert!(message("--speculative-config {}").contains("cannot be honoured"));
+        assert!(message("'--engine").contains("a quote that does not end"));
+    }
+}

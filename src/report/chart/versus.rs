@@ -1,0 +1,231 @@
+//! Variants side by side: paired differences with their intervals, and when first tokens came.
+
+use super::super::figures;
+use super::super::versus::{Better, Row, Unit, Versus, answer, is_significant, moved, told, written};
+use super::axis::{Axis, Quantity};
+use super::knee::nothing;
+use super::panel::{Panel, head};
+use super::scene::{Anchor, Colour, Font, Picture};
+use crate::metrics::Distribution;
+
+const WIDTH: f64 = 900.0;
+/// Ends of the axis of differences: a figure that doubles is at its right end.
+const MOST: f64 = 1.0;
+const ROW: f64 = 26.0;
+
+/// Colours of variants in their order.
+fn colour(at: usize) -> Colour {
+    const COLOURS: [Colour; 5] = [
+        Colour::INK,
+        Colour::BLUE,
+        Colour::VERMILLION,
+        Colour::GREEN,
+        Colour::PURPLE,
+    ];
+    COLOURS[at % COLOURS.len()]
+}
+
+/// Each measure's paired difference to the base with its 95 % interval; green is better, red worse, grey may be chance.
+#[must_use]
+pub fn difference(versus: &Versus) -> Picture {
+    const LEFT: f64 = 190.0;
+    const RIGHT: f64 = 590.0;
+    let mut picture = Picture::new(&answer(versus), WIDTH, 0.0);
+    let subtitle = format!(
+        "{}, {} × {}. {}",
+        versus.subject,
+        figures::counted(versus.seeds() as u64, "seed"),
+        figures::counted(versus.requests, "request"),
+        said(versus)
+    );
+    let top = head(&mut picture, 24.0, &subtitle) + 40.0;
+    let rows = versus.rows();
+    let others = versus.variants.len() - 1;
+    let lines = (rows.len() * others).max(1) as f64;
+    let panel = Panel {
+        left: LEFT,
+        top,
+        right: RIGHT,
+        bottom: top + ROW * lines + 8.0,
+        x: Axis::fixed(-MOST, MOST, Quantity::Share),
+        y: Axis::fixed(0.0, 1.0, Quantity::Number),
+    };
+    rules(&mut picture, &panel, &versus.variants[0].name);
+    let mut y = top + ROW / 2.0 + 4.0;
+    for row in &rows {
+        for other in 0..others {
+            let name = match others {
+                1 => row.measure.label.to_owned(),
+                _ => format!("{}, {}", row.measure.label, versus.variants[other + 1].name),
+            };
+            picture.text(
+                (LEFT - 14.0, y + 4.0),
+                &name,
+                Font::NOTE,
+                Anchor::End,
+                Colour::INK,
+            );
+            mark(&mut picture, &panel, row, other, y);
+            y += ROW;
+        }
+    }
+    if rows.is_empty() {
+        nothing(&mut picture, &panel, "no request was completed");
+    }
+    panel.foot(&mut picture, 8);
+    panel.foot_labels(&mut picture, "difference (shares in points)", 8);
+    picture.height = panel.bottom + 56.0;
+    picture
+}
+
+fn said(versus: &Versus) -> String {
+    let each = versus.variants.iter();
+    each.map(|variant| format!("{}: {}", variant.name, variant.said))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn rules(picture: &mut Picture, panel: &Panel, base: &str) {
+    for (value, _) in panel.x.ticks(8) {
+        let x = panel.pixel_x(value);
+        let colour = if value == 0.0 { Colour::AXIS } else { Colour::RULE };
+        picture.line(vec![(x, panel.top), (x, panel.bottom)], colour, 1.0);
+    }
+    picture.text(
+        (panel.pixel_x(0.0), panel.top - 10.0),
+        &format!("as {base}"),
+        Font::HEADING,
+        Anchor::Middle,
+        Colour::INK,
+    );
+}
+
+/// One difference: a dot, its interval, and the figures beside it.
+fn mark(picture: &mut Picture, panel: &Panel, row: &Row, other: usize, y: f64) {
+    let value = |at: usize| row.means[at].map_or("–".to_owned(), |mean| written(row.measure.unit, mean));
+    let Some(found) = row.differences[other] else {
+        let text = format!("{} → {}", value(0), value(other + 1));
+        return picture.text(
+            (panel.right + 14.0, y + 4.0),
+            &text,
+            Font::NOTE,
+            Anchor::Start,
+            Colour::GREY,
+        );
+    };
+    let interval = told(row.measure.unit, &found);
+    let is_known = row.measure.unit == Unit::Share || found.relative.is_some();
+    let is_good = (interval.value > 0.0) == (row.measure.better == Better::Higher);
+    let colour = match (is_significant(&interval), is_good) {
+        (false, _) => Colour::GREY,
+        (true, true) => Colour::GREEN,
+        (true, false) => Colour::VERMILLION,
+    };
+    if is_known {
+        let x = |value: f64| panel.pixel_x(value.clamp(-MOST, MOST));
+        if interval.half_width.is_finite() {
+            picture.line(vec![(x(interval.low()), y), (x(interval.high()), y)], colour, 2.0);
+        }
+        // What lies beyond the axis is an arrowhead at its end.
+        match interval.value.abs() > MOST {
+            true => {
+                let (tip, sign) = (x(interval.value), interval.value.signum());
+                let back = tip - 9.0 * sign;
+                picture.area(vec![(tip, y), (back, y - 5.0), (back, y + 5.0)], colour);
+            }
+            false => picture.dot((x(interval.value), y), 4.0, colour),
+        }
+    }
+    let text = format!("{} → {}  {}", value(0), value(other + 1), moved(row, other));
+    picture.text(
+        (panel.right + 14.0, y + 4.0),
+        &text,
+        Font::NOTE,
+        Anchor::Start,
+        colour,
+    );
+}
+
+/// The distribution functions of TTFT of every variant under the first seed.
+#[must_use]
+pub fn ttft_of_variants(versus: &Versus, ttfts: &[(String, &Distribution)]) -> Picture {
+    const LEFT: f64 = 72.0;
+    const RIGHT: f64 = 876.0;
+    const HEIGHT: f64 = 340.0;
+    let mut picture = Picture::new(&ttft_title(ttfts), WIDTH, 0.0);
+    let subtitle = format!("{}, the first of the seeds. {}", versus.subject, said(versus));
+    let top = head(&mut picture, LEFT, &subtitle) + 40.0;
+    let curves: Vec<Vec<(f64, f64)>> = ttfts
+        .iter()
+        .map(|(_, distribution)| steps(distribution))
+        .collect();
+    let seconds = curves.iter().flatten().map(|(seconds, _)| *seconds);
+    let panel = Panel {
+        left: LEFT,
+        top,
+        right: RIGHT,
+        bottom: top + HEIGHT,
+        x: Axis::log(seconds, Quantity::Time),
+        y: Axis::fixed(0.0, 1.0, Quantity::Share),
+    };
+    panel.rules(&mut picture, "Share of requests whose first token came within", 5);
+    for (at, points) in curves.iter().enumerate() {
+        panel.curve(&mut picture, points, colour(at), 2.0);
+    }
+    if curves.iter().all(Vec::is_empty) {
+        nothing(&mut picture, &panel, "no request was completed");
+    }
+    // The curves rise to the right: the lower right corner is free.
+    let mut y = panel.bottom - 14.0 - 18.0 * (ttfts.len().max(1) - 1) as f64;
+    for (at, (name, distribution)) in ttfts.iter().enumerate() {
+        let figure = |p| distribution.quantile_s(p).map_or("–".into(), figures::time);
+        let text = format!("{name}  p50 {}, p99 {}", figure(0.5), figure(0.99));
+        let width = Font::LABEL.width(&text);
+        picture.rectangle(
+            (panel.right - 12.0 - width, y - 13.0),
+            (panel.right - 4.0, y + 4.0),
+            Colour::WHITE,
+        );
+        picture.text(
+            (panel.right - 8.0, y),
+            &text,
+            Font::LABEL,
+            Anchor::End,
+            colour(at),
+        );
+        y += 18.0;
+    }
+    panel.foot(&mut picture, 9);
+    panel.foot_labels(&mut picture, "time to first token, logarithmic", 9);
+    picture.height = panel.bottom + 56.0;
+    picture
+}
+
+fn ttft_title(ttfts: &[(String, &Distribution)]) -> String {
+    let each = ttfts.iter().filter_map(|(name, distribution)| {
+        Some(format!("{name} {}", figures::time(distribution.quantile_s(0.5)?)))
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() {
+        "No request was completed".to_owned()
+    } else {
+        format!(
+            "Half of all requests have their first token within: {}",
+            each.join(", ")
+        )
+    }
+}
+
+fn steps(distribution: &Distribution) -> Vec<(f64, f64)> {
+    let steps = distribution.steps();
+    let total: u64 = steps.iter().map(|(_, number)| number).sum();
+    let Some(&(first, _)) = steps.first() else {
+        return Vec::new();
+    };
+    let mut below = 0;
+    let rising = steps.into_iter().map(|(seconds, number)| {
+        below += number;
+        (seconds, below as f64 / total as f64)
+    });
+    std::iter::once((first, 0.0)).chain(rising).collect()
+}

@@ -1,0 +1,95 @@
+//! Hit rate over the size of the prefix cache, with the knee and the pool of a GPU.
+
+use super::super::figures;
+use super::super::working_set::{WorkingSetView, answer};
+use super::axis::{Axis, Quantity};
+use super::knee::nothing;
+use super::panel::{Panel, head};
+use super::scene::{Anchor, Colour, Font, Picture};
+use crate::analysis::KNEE_SHARE;
+
+const WIDTH: f64 = 820.0;
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 792.0;
+const HEIGHT: f64 = 360.0;
+const POINTS: u32 = 400;
+
+/// Draws the curve.
+#[must_use]
+pub fn working_set(view: &WorkingSetView) -> Picture {
+    let curve = &view.curve;
+    let mut picture = Picture::new(&answer(view), WIDTH, 0.0);
+    let subtitle = format!(
+        "{}, {}. Least recently used, one request at a time.",
+        view.subject,
+        figures::counted(curve.requests, "request")
+    );
+    let top = head(&mut picture, LEFT, &subtitle) + 40.0;
+    let points: Vec<(f64, f64)> = curve
+        .points(curve.largest_request_blocks, POINTS)
+        .into_iter()
+        .map(|(blocks, rate)| (view.tokens(blocks) as f64, rate))
+        .collect();
+    let pool = view
+        .pool
+        .as_ref()
+        .map(|pool| (view.tokens(pool.blocks) as f64, pool));
+    let sizes = points
+        .iter()
+        .map(|point| point.0)
+        .chain(pool.map(|(tokens, _)| tokens));
+    let panel = Panel {
+        left: LEFT,
+        top,
+        right: RIGHT,
+        bottom: top + HEIGHT,
+        x: Axis::log(sizes, Quantity::Number),
+        y: Axis::fixed(0.0, 1.0, Quantity::Share),
+    };
+    panel.rules(&mut picture, "Share of prompt tokens found in the cache", 5);
+    if curve.requests == 0 {
+        nothing(&mut picture, &panel, "no request came");
+    } else {
+        let endless = curve.endless_hit_rate();
+        let name = format!("an endless cache, {}", figures::percent(endless));
+        panel.limit(&mut picture, endless, &name, Anchor::Start);
+        panel.curve(&mut picture, &points, Colour::BLUE, 2.2);
+    }
+    let mut marks = Vec::new();
+    if let Some(knee) = curve.knee_blocks() {
+        let tokens = view.tokens(knee) as f64;
+        let name = format!(
+            "{} of all hits: {} tokens",
+            figures::percent(KNEE_SHARE),
+            figures::significant(tokens)
+        );
+        marks.push((tokens, curve.hit_rate(knee), name, Colour::GREEN));
+    }
+    if let Some((tokens, pool)) = pool {
+        let name = format!("{}: {} tokens", pool.name, figures::significant(tokens));
+        marks.push((tokens, curve.hit_rate(pool.blocks), name, Colour::VERMILLION));
+    }
+    for (at, (tokens, rate, name, colour)) in marks.into_iter().enumerate() {
+        let x = panel.pixel_x(tokens);
+        picture.dashes((x, panel.top), (x, panel.bottom), colour, 1.2);
+        picture.ring(panel.pixel((tokens, rate)), 5.0, colour);
+        // Names stand at the foot, where the curve seldom is, one above the other, on the side with more room.
+        let y = panel.bottom - 14.0 - 20.0 * at as f64;
+        let (anchor, x) = match x > (panel.left + panel.right) / 2.0 {
+            true => (Anchor::End, x - 7.0),
+            false => (Anchor::Start, x + 7.0),
+        };
+        let width = Font::LABEL.width(&name);
+        let left = if anchor == Anchor::End { x - width } else { x };
+        picture.rectangle(
+            (left - 2.0, y - 13.0),
+            (left + width + 2.0, y + 4.0),
+            Colour::WHITE,
+        );
+        picture.text((x, y), &name, Font::LABEL, anchor, colour);
+    }
+    panel.foot(&mut picture, 9);
+    panel.foot_labels(&mut picture, "size of the cache in tokens, logarithmic", 9);
+    picture.height = panel.bottom + 56.0;
+    picture
+}

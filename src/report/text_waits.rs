@@ -1,0 +1,221 @@
+//! Who waited for whom, in words: a line or two in the report of a run, tables where it is asked why.
+
+use super::figures::{count, counted, percent, significant, time};
+use super::tables::{Column, table};
+use crate::metrics::{Distribution, PrefixWaits, WaitClass, WaitReport, Waiter};
+
+/// A mean wait, in seconds, below which nobody needs to be told who waited.
+const WAIT_MIN_S: f64 = 1e-3;
+/// Prefixes that are listed.
+const PREFIXES_SHOWN: usize = 5;
+
+/// Names and sentences of the lines that the report of a run has; none where nobody was overtaken and hits and misses are
+/// not both there.
+pub(super) fn lines(report: &WaitReport) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let (hits, misses) = (&report.hits, &report.misses);
+    if hits.ttft.count() > 0 && misses.ttft.count() > 0 {
+        let figure = |class: &WaitClass| mean_and_p99(&class.ttft);
+        let sentence = format!(
+            "with a cached prefix {}, without {}",
+            figure(hits),
+            figure(misses)
+        );
+        lines.push(("TTFT", sentence));
+    }
+    let waited = hits.waits.sum_s() + misses.waits.sum_s();
+    let is_queue = waited > WAIT_MIN_S * report.admitted() as f64;
+    if let (true, Some((requests, share))) = (is_queue, report.shares_of_misses()) {
+        let of = |class: &WaitClass| {
+            let longest = class.waits.max_s().map_or("–".to_owned(), time);
+            format!(
+                "{} (max {longest})",
+                class.waits.mean_s().map_or("–".into(), time)
+            )
+        };
+        lines.push((
+            "waiting",
+            format!(
+                "hits {}, misses {}: {} of requests missed, and did {} of the waiting",
+                of(hits),
+                of(misses),
+                percent(requests),
+                percent(share)
+            ),
+        ));
+    }
+    if let Some(most) = report.most_overtaken {
+        lines.push((
+            "overtaken",
+            format!(
+                "{} of requests by later ones; {} by {} while it waited {}",
+                percent(report.overtaken_share()),
+                named(&most),
+                count(most.overtaken_by),
+                time(most.wait_s)
+            ),
+        ));
+    }
+    if report.never_admitted > 0 {
+        let sentence = format!(
+            "{} left without ever running",
+            counted(report.never_admitted, "request")
+        );
+        lines.push(("starved", sentence));
+    }
+    lines
+}
+
+fn mean_and_p99(distribution: &Distribution) -> String {
+    let figure = |seconds: Option<f64>| seconds.map_or("–".to_owned(), time);
+    format!(
+        "{} (p99 {})",
+        figure(distribution.mean_s()),
+        figure(distribution.quantile_s(0.99))
+    )
+}
+
+/// `request 17 (prefix 4, a miss)`.
+fn named(waiter: &Waiter) -> String {
+    let prefix = waiter
+        .prefix
+        .map_or(String::new(), |prefix| format!("prefix {prefix}, "));
+    format!("request {} ({prefix}{})", count(waiter.id.0), state(waiter))
+}
+
+fn state(waiter: &Waiter) -> &'static str {
+    match (waiter.was_admitted, waiter.is_hit) {
+        (false, _) => "never ran",
+        (true, true) => "a hit",
+        (true, false) => "a miss",
+    }
+}
+
+/// The longest waits and the prefixes that waited longest.
+#[must_use]
+pub fn waits(report: &WaitReport) -> String {
+    if report.longest.is_empty() {
+        return "\nwho waited: nobody\n".to_owned();
+    }
+    let overtaken = match report.most_overtaken {
+        None => "nobody was overtaken by a later request".to_owned(),
+        Some(_) => format!(
+            "{} of requests were overtaken by later ones ({} hits, {} misses)",
+            percent(report.overtaken_share()),
+            count(report.hits.overtaken),
+            count(report.misses.overtaken)
+        ),
+    };
+    let mut text = format!("\nwho waited longest: {overtaken}\n");
+    let columns = [
+        Column::right("request"),
+        Column::right("prefix"),
+        Column::left("cache"),
+        Column::right("waited"),
+        Column::right("overtaken by"),
+    ];
+    let row = |waiter: &Waiter| {
+        vec![
+            count(waiter.id.0),
+            waiter.prefix.map_or("–".into(), |prefix| prefix.to_string()),
+            state(waiter).to_owned(),
+            time(waiter.wait_s),
+            count(waiter.overtaken_by),
+        ]
+    };
+    text += &table(&columns, &report.longest.iter().map(row).collect::<Vec<_>>());
+    if report.prefixes.len() > 1 {
+        text += &prefixes(&report.prefixes);
+    }
+    text
+}
+
+fn prefixes(all: &[PrefixWaits]) -> String {
+    let mean = |prefix: &PrefixWaits| prefix.waited_s / prefix.requests as f64;
+    let mut means: Vec<f64> = all.iter().map(mean).collect();
+    means.sort_by(f64::total_cmp);
+    let ratio = means[means.len() - 1] / means[means.len() / 2].max(f64::MIN_POSITIVE);
+    let spread = if ratio.is_finite() && ratio > 1.0 && means[means.len() / 2] > WAIT_MIN_S {
+        format!(", the worst mean {} times the median one", significant(ratio))
+    } else {
+        String::new()
+    };
+    let mut text = format!(
+        "prefixes that waited longest, of {}{spread}\n",
+        count(all.len() as u64)
+    );
+    let columns = [
+        Column::right("prefix"),
+        Column::right("requests"),
+        Column::right("hits"),
+        Column::right("mean wait"),
+        Column::right("longest"),
+        Column::right("overtaken by"),
+    ];
+    let row = |prefix: &PrefixWaits| {
+        vec![
+            prefix.prefix.to_string(),
+            count(prefix.requests),
+            percent(prefix.hits as f64 / prefix.requests as f64),
+            time(mean(prefix)),
+            time(prefix.longest_s),
+            count(prefix.overtaken_by),
+        ]
+    };
+    let shown: Vec<Vec<String>> = all.iter().take(PREFIXES_SHOWN).map(row).collect();
+    text += &table(&columns, &shown);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RequestId;
+    use crate::units::Picos;
+
+    #[test]
+    fn starvation_is_told_in_a_line_and_in_tables() {
+        let mut report = WaitReport::default();
+        for (class, waits) in [(&mut report.hits, [0.5, 1.5]), (&mut report.misses, [4.0, 9.0])] {
+            for wait in waits {
+                class.waits.record(Picos::from_seconds(wait), 1);
+                class.ttft.record(Picos::from_seconds(wait + 0.1), 1);
+            }
+        }
+        report.misses.overtaken = 2;
+        let waiter = Waiter {
+            id: RequestId(17),
+            prefix: Some(4),
+            wait_s: 9.0,
+            overtaken_by: 1312,
+            is_hit: false,
+            was_admitted: true,
+        };
+        report.most_overtaken = Some(waiter);
+        report.longest = vec![waiter];
+        let prefix = |prefix, waited_s| PrefixWaits {
+            prefix,
+            requests: 2,
+            hits: 1,
+            waited_s,
+            longest_s: waited_s,
+            overtaken_by: 0,
+        };
+        report.prefixes = vec![prefix(4, 13.0), prefix(2, 2.0), prefix(1, 1.0)];
+        let told: Vec<String> = lines(&report)
+            .iter()
+            .map(|(name, sentence)| format!("{name}: {sentence}"))
+            .collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        TTFT: with a cached prefix 1.10 s (p99 1.59 s), without 6.60 s (p99 9.05 s)
+        waiting: hits 1.00 s (max 1.50 s), misses 6.50 s (max 9.00 s): 50.0 % of requests missed, and did 86.7 % of the waiting
+        overtaken: 50.0 % of requests by later ones; request 17 (prefix 4, a miss) by 1,312 while it waited 9.00 s
+        ");
+        let tables = waits(&report);
+        assert!(
+            tables.contains("the worst mean 6.50 times the median one"),
+            "{tables}"
+        );
+        assert!(waits(&WaitReport::default()).contains("nobody"));
+    }
+}

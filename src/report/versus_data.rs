@@ -1,0 +1,155 @@
+//! Variants side by side, for programs: JSON with every seed's figures, CSV with a row for each variant and measure.
+
+use serde_json::{Map, Value, json};
+
+use super::verdict_word;
+use super::versus::{Row, Unit, Versus, answer};
+use crate::analysis::Difference;
+use crate::stats::Interval;
+
+/// The comparison as one JSON object.
+#[must_use]
+pub fn json(versus: &Versus) -> String {
+    let rows = versus.rows();
+    let variants: Vec<Value> = (0..versus.variants.len())
+        .map(|at| variant(versus, &rows, at))
+        .collect();
+    let object = json!({
+        "answer": answer(versus),
+        "subject": versus.subject,
+        "seeds": versus.seeds(),
+        "requests": versus.requests,
+        "same_requests": versus.is_paired,
+        "variants": variants,
+    });
+    object.to_string() + "\n"
+}
+
+fn variant(versus: &Versus, rows: &[Row], at: usize) -> Value {
+    let shown = &versus.variants[at];
+    let mut figures = Map::new();
+    let mut differences = Map::new();
+    for row in rows {
+        figures.insert(row.measure.key.to_owned(), json!(row.means[at]));
+        if let Some(difference) = at.checked_sub(1).and_then(|other| row.differences[other]) {
+            differences.insert(row.measure.key.to_owned(), of(&difference));
+        }
+    }
+    let by_seed: Map<String, Value> = super::versus::MEASURES
+        .iter()
+        .zip(&shown.figures)
+        .filter(|(measure, _)| figures.contains_key(measure.key))
+        .map(|(measure, values)| (measure.key.to_owned(), json!(values)))
+        .collect();
+    let verdicts: Vec<&str> = shown
+        .verdicts
+        .iter()
+        .map(|verdict| verdict_word(*verdict))
+        .collect();
+    let mut object = json!({
+        "name": shown.name,
+        "flags": shown.said,
+        "verdicts": verdicts,
+        "figures": figures,
+        "figures_by_seed": by_seed,
+    });
+    if at > 0 {
+        object["differences"] = Value::Object(differences);
+        object["later_by_1s_share"] = json!(shown.moved.map(|moved| moved.0));
+        object["sooner_by_1s_share"] = json!(shown.moved.map(|moved| moved.1));
+    }
+    object
+}
+
+fn of(difference: &Difference) -> Value {
+    let ends = |interval: &Interval| {
+        let known = interval.half_width.is_finite();
+        json!(known.then(|| [interval.low(), interval.high()]))
+    };
+    json!({
+        "absolute": difference.absolute.value,
+        "absolute_95": ends(&difference.absolute),
+        "relative": difference.relative.map(|relative| relative.value),
+        "relative_95": difference.relative.map(|relative| ends(&relative)),
+    })
+}
+
+/// The comparison as CSV.
+#[must_use]
+pub fn csv(versus: &Versus) -> String {
+    let mut lines = vec![
+        "variant,flags,measure,unit,value,difference,difference_low,difference_high,relative,relative_low,relative_high"
+            .to_owned(),
+    ];
+    for row in versus.rows() {
+        for (at, shown) in versus.variants.iter().enumerate() {
+            let difference = at.checked_sub(1).and_then(|other| row.differences[other]);
+            let mut cells = vec![
+                quoted(&shown.name),
+                quoted(&shown.said),
+                row.measure.key.to_owned(),
+                unit(row.measure.unit).to_owned(),
+                row.means[at].map_or(String::new(), |mean| mean.to_string()),
+            ];
+            cells.extend(ends(difference.map(|difference| difference.absolute)));
+            cells.extend(ends(difference.and_then(|difference| difference.relative)));
+            lines.push(cells.join(","));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time => "s",
+        Unit::Share => "fraction",
+        Unit::Count => "count",
+        Unit::Rate => "per_s",
+    }
+}
+
+/// The value and its ends; empty where unknown.
+fn ends(interval: Option<Interval>) -> [String; 3] {
+    let Some(interval) = interval else {
+        return [const { String::new() }; 3];
+    };
+    let end = |value: f64| {
+        if value.is_finite() {
+            value.to_string()
+        } else {
+            String::new()
+        }
+    };
+    [end(interval.value), end(interval.low()), end(interval.high())]
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::comparison as two;
+    use super::*;
+
+    #[test]
+    fn files_hold_every_seed_and_both_differences() {
+        let parsed: Value = serde_json::from_str(&json(&two())).unwrap();
+        let b = &parsed["variants"][1];
+        assert_eq!(b["figures_by_seed"]["hit_rate"].as_array().unwrap().len(), 4);
+        assert!((b["differences"]["mean_ttft_s"]["relative"].as_f64().unwrap() + 0.5).abs() < 1e-9);
+        assert!(b["differences"]["hit_rate"]["relative"].is_null());
+        assert!(parsed["variants"][0]["differences"].is_null());
+        let csv = csv(&two());
+        let row = csv
+            .lines()
+            .find(|line| line.starts_with("B,--schedule-policy lpm,mean_tpot_s,s,"))
+            .unwrap();
+        assert_eq!(row.split(',').count(), 11);
+        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}
