@@ -671,7 +671,7 @@ fn the_working_set_of_a_scenario_and_of_a_trace_is_drawn() {
     std::fs::write(desk.path().join("trace.jsonl"), rows).unwrap();
     let of_trace = desk.expect(
         0,
-        "trace trace.jsonl --working-set --gpu l4 --model Qwen/Qwen3-8B --format json",
+        "trace trace.jsonl --working-set --gpu h100 --model Qwen/Qwen3-8B --format json",
     );
     let parsed: serde_json::Value = serde_json::from_str(&of_trace).unwrap();
     // 36 of 40 prompts find their first half.

@@ -151,6 +151,7 @@ mod tests {
     /// One request after the other; prompts of 8 + 5 blocks with answers that fill whole blocks.
     fn one_by_one(output_len: u32, zipf: f64) -> WorkloadSpec {
         WorkloadSpec {
+            classes: Vec::new(),
             arrivals: Arrivals::AllAtOnce,
             lengths: Lengths::Fixed {
                 input_len: 80,

@@ -11,12 +11,13 @@ use super::autoscale::{Payroll, Scaler, Stage};
 use super::lane::{Lane, settle};
 use super::router::{Load, View};
 use super::spec::{ChangeKind, ClusterSpec, Outages};
+use super::tap::Tap;
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
-use crate::facts::{Completion, Fact, Observer};
+use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
@@ -55,21 +56,6 @@ struct Routing {
     scalers: Vec<Scaler>,
     payroll: Payroll,
     first_tokens: Vec<RequestId>,
-}
-
-/// Hears first tokens on their way to the observer.
-struct Tap<'a, O> {
-    observer: &'a mut O,
-    first_tokens: &'a mut Vec<RequestId>,
-}
-
-impl<O: Observer> Observer for Tap<'_, O> {
-    fn observe(&mut self, fact: &Fact<'_>) {
-        if let Fact::FirstToken { id, .. } = fact {
-            self.first_tokens.push(*id);
-        }
-        self.observer.observe(fact);
-    }
 }
 
 impl Cluster {

@@ -13,6 +13,7 @@ mod links;
 pub mod router;
 mod serving;
 mod spec;
+mod tap;
 mod wakes;
 
 pub use autoscale::{Autoscale, Signal};

@@ -123,10 +123,16 @@ mod tests {
         let base = resolved("prefix-warm --request-rate 2", "").unwrap();
         let other = resolved("prefix-warm --request-rate 2", "off: --no-enable-prefix-caching").unwrap();
         assert_eq!(base.scenario.workload, other.scenario.workload);
-        assert!(base.scenario.engine.caches_prefixes() && !other.scenario.engine.caches_prefixes());
+        assert!(
+            base.scenario.first_pool().engine.caches_prefixes()
+                && !other.scenario.first_pool().engine.caches_prefixes()
+        );
         assert!((base.request_rate() - 2.0).abs() < 1e-12);
         let [tree, chain] = ["", "--engine vllm@0.33"].map(|text| resolved("radix-cache", text).unwrap());
-        assert!(tree.scenario.engine.vllm().is_none() && chain.scenario.engine.vllm().is_some());
+        assert!(
+            tree.scenario.first_pool().engine.vllm().is_none()
+                && chain.scenario.first_pool().engine.vllm().is_some()
+        );
         assert_eq!(tree.scenario.workload, chain.scenario.workload);
     }
 

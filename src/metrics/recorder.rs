@@ -9,6 +9,8 @@
 //! [`Fact::Ended`] (a refused one by [`Fact::Rejected`], with or without an ending after it).
 
 mod between;
+mod endings;
+mod returned;
 
 use super::audit::Audit;
 use super::batches::Batches;
@@ -30,11 +32,9 @@ use super::stretch::{Counts, Filled, Metric, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
 use super::tiers::Tiers;
 use crate::ids::RequestId;
-use crate::sim::{Completion, Fact, Observer, Outcome, Steps};
+use crate::sim::{Fact, Observer, Steps};
 use crate::units::Picos;
 use crate::workload::Request;
-
-mod returned;
 
 /// Collects a run.
 #[derive(Clone, Debug)]
@@ -263,109 +263,6 @@ impl Recorder {
         self.open.counts.preemptions += 1;
         self.shift(now, [0, 1, -1]);
         self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
-    }
-
-    /// What happens between prefill and decode.
-    #[cold]
-    fn rejected(&mut self, id: RequestId, now: Picos) {
-        let Some(live) = self.in_flight.leave(id) else {
-            return self
-                .audit
-                .note(|| format!("request {} was rejected while not inside", id.0));
-        };
-        self.open.counts.rejected += 1;
-        if let Some(parts) = &mut self.parts {
-            parts.rejected(live.class);
-        }
-        self.audit.system += i128::from(now.0) - i128::from(live.arrival.0);
-        self.audit.ran += i128::from(live.ran.0);
-        self.audit.waited += i128::from(now.0) - i128::from(live.since.0);
-        self.shift(now, [-1, -1, 0]);
-        self.close_full_batch();
-    }
-
-    fn ended(&mut self, completion: &Completion) {
-        let Some(live) = self.in_flight.leave(completion.id) else {
-            if completion.outcome != Outcome::Rejected {
-                self.audit
-                    .note(|| format!("request {} left while not inside", completion.id.0));
-            }
-            return;
-        };
-        self.audit.left(completion, &live);
-        if let Some(replicas) = &mut self.by_replica {
-            replicas.ended(completion, &live);
-        }
-        match live.place {
-            Place::Running => self.shift(completion.end, [-1, 0, -1]),
-            _ => self.shift(completion.end, [-1, -1, 0]),
-        }
-        if completion.outcome != Outcome::Completed
-            && let Some(tiers) = &mut self.tiers
-        {
-            tiers.lost(completion.id);
-        }
-        let answered = match completion.outcome {
-            Outcome::Completed => Some(self.completed(completion, live.class)),
-            Outcome::TimedOut => {
-                self.open.counts.timed_out += 1;
-                None
-            }
-            Outcome::Failed => {
-                self.open.counts.failed += 1;
-                None
-            }
-            Outcome::Rejected => {
-                self.open.counts.rejected += 1;
-                None
-            }
-        };
-        if let Some(parts) = &mut self.parts {
-            parts.ended(live.class, completion, answered);
-        }
-        self.close_full_batch();
-    }
-
-    #[inline]
-    fn completed(&mut self, completion: &Completion, class: u32) -> (Latencies, bool) {
-        let first_token = completion.first_token.unwrap_or(completion.end);
-        let ttft = first_token.saturating_sub(completion.arrival);
-        let e2el = completion.end.saturating_sub(completion.arrival);
-        let later_tokens = u64::from(completion.output_tokens.saturating_sub(1));
-        let decoding = completion.end.saturating_sub(first_token).0;
-        let tpot = Picos(
-            (decoding + later_tokens / 2)
-                .checked_div(later_tokens)
-                .unwrap_or(0),
-        );
-        let latencies = &mut self.open.latencies;
-        latencies[Metric::Ttft as usize].record_one(ttft);
-        if let Some(tiers) = &mut self.tiers {
-            tiers.completed(completion.id, ttft);
-        }
-        if later_tokens > 0 {
-            latencies[Metric::Tpot as usize].record_one(tpot);
-        }
-        latencies[Metric::E2el as usize].record_one(e2el);
-        let queued = completion.first_scheduled.saturating_sub(completion.arrival);
-        latencies[Metric::QueueTime as usize].record_one(queued);
-        if completion.client_queue_time > Picos::ZERO {
-            latencies[Metric::ClientQueueTime as usize].record(completion.client_queue_time, 1);
-        }
-        let counts = &mut self.open.counts;
-        counts.completed += 1;
-        counts.input_tokens += u64::from(completion.prompt_tokens);
-        counts.output_tokens += u64::from(completion.output_tokens);
-        let slo = self.parts.as_ref().and_then(|parts| parts.slo(class));
-        let is_good = slo.unwrap_or(self.options.slo).hold(ttft, tpot, e2el);
-        counts.good += u64::from(is_good);
-        let latencies = Latencies {
-            ttft,
-            tpot: (later_tokens > 0).then_some(tpot),
-            e2el,
-            queued,
-        };
-        (latencies, is_good)
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {

@@ -316,6 +316,7 @@ mod tests {
             prompt_tokens: 16,
             output_tokens: 4,
             max_tokens: 4,
+            class: 0,
             priority: 0,
             prompt: Prompt::Pieces(Box::new([piece(prefix), piece(100 + id)])),
             output_segment: SegmentId(1000 + id),

@@ -520,6 +520,7 @@ pub(super) fn comparison() -> Versus {
 /// Prompts behind so many prefixes, some more popular than others.
 pub(super) fn prefixes(count: u32) -> WorkingSetView {
     let spec = WorkloadSpec {
+        classes: Vec::new(),
         arrivals: Arrivals::Poisson { request_rate: 1.0 },
         lengths: Lengths::Fixed {
             input_len: 128,

@@ -182,6 +182,7 @@ pub(crate) fn run(
     let rooms = simulation.total_blocks().zip(block_sizes);
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
+            pools: Vec::new(),
             rooms: rooms
                 .map(|(kv_blocks, block_size)| Room {
                     kv_blocks,
