@@ -13,8 +13,7 @@ const UNKNOWN_REQUESTS: u64 = 2000;
 /// Spread of the logarithm of ShareGPT's lengths, and the longest prompt and answer that `vllm bench serve` keeps.
 const SHAREGPT_SIGMA: f64 = 1.0;
 const SHAREGPT_MAX: (u64, u64) = (1024, 2000);
-/// Share by which lengths of one nominal value may differ from it: tokenizers do not give a text of a wanted length to
-/// the token, and answers may end early.
+/// Share by which lengths of one nominal value may differ: tokenizers miss a wanted length, and answers end early.
 const NOMINAL_SCATTER: f64 = 0.1;
 
 /// A run to simulate.
@@ -258,6 +257,9 @@ impl Draft<'_> {
             ));
         }
         let engine = setup.engine.clone().ok_or("the row does not name its engine")?;
+        if engine.to_lowercase().starts_with("sarathi") {
+            return self.sarathi();
+        }
         let fork = ["fork", "plugin"]
             .iter()
             .any(|word| engine.to_lowercase().contains(word));
@@ -293,6 +295,19 @@ impl Draft<'_> {
         for (key, value) in server_flags(&self.row.setup.flags, is_sglang) {
             self.entry(&key, &value);
         }
+        Ok(())
+    }
+
+    /// Sarathi-Serve, whose chunked prefill vLLM 0.6 took over: running requests first, then a prompt's next chunk.
+    fn sarathi(&mut self) -> Result<(), String> {
+        let flags = format!("{} {}", self.row.setup.flags, self.row.setup.workload);
+        let chunk = after(&flags, "chunk_size=").ok_or("the row does not say its chunk_size")?;
+        self.assume("Sarathi-Serve batches as the chunked prefill of vLLM 0.6 does");
+        self.line("\n[engine]");
+        self.entry("profile", "\"vllm@0.6\"");
+        self.entry("enable_chunked_prefill", "true");
+        self.entry("max_num_batched_tokens", &format!("{chunk:.0}"));
+        self.entry("max_num_seqs", &format!("{:.0}", chunk.min(256.0)));
         Ok(())
     }
 
@@ -633,9 +648,10 @@ mod tests {
             "the row does not say how long answers are"
         );
         assert!(
-            reason(&|row| row.setup.engine = Some("sarathi-serve (vLLM fork)".into()))
-                .contains("not modelled")
+            reason(&|row| row.setup.engine = Some("somebody's vLLM fork".into())).contains("not modelled")
         );
+        let sarathi = |row: &mut Measured| row.setup.engine = Some("sarathi-serve (vLLM fork)".into());
+        assert_eq!(reason(&sarathi), "the row does not say its chunk_size");
         let trace =
             |row: &mut Measured| (row.setup.load, row.setup.trace) = (Load::Trace, Some("a.jsonl".into()));
         assert_eq!(

@@ -7,6 +7,9 @@ use crate::cluster::{Autoscale, Signal};
 use crate::quantity::parse_duration;
 use crate::units::Picos;
 
+/// Between two looks at least: vLLM's engines publish their loads every 100 ms.
+const SHORTEST_INTERVAL: Picos = Picos(100_000_000_000);
+
 /// Resolves an autoscaler of a pool that has `replicas` at first and whose first is `first`; its members are as many as
 /// there may ever be.
 pub(super) fn resolve(judge: &mut Judge, raw: &RawAutoscale, first: u32, replicas: u32) -> Autoscale {
@@ -76,6 +79,15 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawAutoscale, first: u32, replica
         true,
     );
     let scale_in_delay = duration("scale_in_delay", &raw.scale_in_delay, "300 s", hpa, true);
+    if interval.is_some_and(|interval| interval < SHORTEST_INTERVAL) {
+        let help = "engines report every 100 ms at most";
+        judge.wrong_help(
+            &key("interval"),
+            "must be at least 100 ms",
+            "nothing new is seen so soon",
+            help,
+        );
+    }
     let most = most.max(replicas);
     Autoscale {
         members: (first..first + most).collect(),

@@ -14,6 +14,9 @@ use crate::units::{Bytes, BytesPerSec, Picos};
 const GIB: f64 = (1u64 << 30) as f64;
 /// Room without a limit: more than any cluster has.
 const NO_LIMIT: Bytes = Bytes(1 << 60);
+/// Bandwidths that a tier may have, bytes per second.
+const SLOWEST: f64 = 1e6;
+const FASTEST: f64 = 1e18;
 /// The connector that is LMCache.
 const CONNECTOR: &str = "LMCacheConnectorV1";
 
@@ -435,9 +438,10 @@ fn rate(judge: &mut Judge, key: &str, given: Option<&str>, usual: &str, why: &st
     let source = Source::Assumption(why.to_string());
     let text = judge.take(&key, given.map(str::to_string), usual.to_string(), source);
     match parse_rate(&text) {
-        Ok(rate) if rate.0 > 0.0 => rate,
+        Ok(rate) if (SLOWEST..FASTEST).contains(&rate.0) => rate,
         Ok(_) => {
-            judge.wrong(&key, "must be above 0", format!("`{text}` is not"));
+            let label = format!("`{text}` is below 1 MB/s or beyond reason");
+            judge.wrong(&key, "is no bandwidth of a tier", label);
             BytesPerSec(1.0)
         }
         Err(error) => {

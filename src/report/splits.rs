@@ -47,6 +47,8 @@ pub struct Splits {
     pub promises: String,
     /// Every split, then all doing both.
     pub rows: Vec<SplitRow>,
+    /// Ways that were not tried because the search was interrupted.
+    pub missing: usize,
     /// What is simulated.
     pub subject: String,
 }
@@ -73,6 +75,14 @@ impl Splits {
 
     /// The first line.
     fn answer(&self) -> String {
+        if self.missing > 0 {
+            let tried = self.rows.len();
+            let all = tried + self.missing;
+            return format!(
+                "INTERRUPTED: {tried} of {all} ways to use {} GPUs were tried",
+                self.gpus
+            );
+        }
         let (Some(best), Some(together)) = (self.best_split(), self.together()) else {
             return "nothing was tried".to_owned();
         };
@@ -242,6 +252,7 @@ mod tests {
 
     fn splits(rows: Vec<SplitRow>) -> Splits {
         Splits {
+            missing: 0,
             gpus: 4,
             replicas: 4,
             promises: "p99 TPOT ≤ 50 ms".to_owned(),

@@ -201,7 +201,8 @@ pub enum Prefix {
         prefix_len: u32,
         /// Zipf exponent of their popularity; 0 is uniform.
         zipf: f64,
-        /// vLLM `prefix_repetition`: exactly `num_prompts/count` requests a prefix, shuffled, instead of drawing.
+        /// vLLM `prefix_repetition`: exactly `num_prompts/count` requests a prefix, shuffled, instead of drawing. Without
+        /// `num_prompts` they are drawn.
         exact_shares: bool,
     },
     /// Prompts that begin as an earlier one did; what they share is part of their length, not added to it.

@@ -77,22 +77,24 @@ pub(super) fn execute(
     terminal.notes(&pair.notes);
     let objective = present::objective(&pair.slo);
     let mut rows = Vec::new();
-    for (prefill, decode) in ways {
-        let resolved = split(document, prefill, decode)?;
-        rows.push(row(
-            &resolved,
-            Some((prefill, decode)),
-            &objective,
-            bracket,
-            terminal,
-        )?);
+    let asked = ways.len() + 1;
+    for way in ways.into_iter().map(Some).chain([None]) {
+        let resolved = match way {
+            Some((prefill, decode)) => split(document, prefill, decode)?,
+            None => all_do_both(document, gpus / each)?,
+        };
+        let tried = row(&resolved, way, &objective, bracket, terminal)?;
+        // A search that was cut short says nothing of its way.
+        if interrupt::is_asked() {
+            break;
+        }
+        rows.push(tried);
     }
-    let resolved = all_do_both(document, gpus / each)?;
-    rows.push(row(&resolved, None, &objective, bracket, terminal)?);
     let splits = Splits {
         gpus,
         replicas: gpus / each,
         promises: promised(&objective),
+        missing: asked - rows.len(),
         rows,
         subject: present::subject(&together),
     };
