@@ -158,7 +158,7 @@ pub struct RawEngine {
     #[arg(long, value_name = "NAME")]
     pub kv_offloading_backend: Option<String>,
     /// vLLM's KV connector as JSON: NixlConnector or P2pNcclConnector between prefill and decode pools, or
-    /// LMCacheConnectorV1, whose keys stand in the scenario's table [lmcache].
+    /// LMCacheConnectorV1, whose keys stand in the scenario's table `[lmcache]`.
     #[arg(long, value_name = "JSON")]
     pub kv_transfer_config: Option<String>,
     /// What unset sizes are tuned for.
