@@ -75,7 +75,6 @@ pub(crate) struct Asked<'a> {
     /// Whole blocks found in the replica's own prefix cache.
     pub(crate) local_tokens: u32,
     /// It was preempted before.
-    #[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
     pub(crate) resumed: bool,
 }
 
@@ -149,7 +148,6 @@ enum Whose {
 
 /// Blocks of a completed request that are not free yet.
 #[derive(Debug)]
-#[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
 struct HeldBack {
     held: Held,
     registered: u32,
@@ -249,7 +247,6 @@ impl Replica {
     }
 
     /// The load for request `id`, whose end the connector did not know, is complete at `now`.
-    #[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
     pub(crate) fn loaded(&mut self, id: RequestId, now: Picos) {
         let Some(external) = &mut self.external else {
             return;
@@ -267,7 +264,6 @@ impl Replica {
     }
 
     /// Frees the blocks that were held back when request `id` completed; `false` if there are none.
-    #[allow(dead_code, reason = "prefill/decode disaggregation asks for it")]
     pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) -> bool {
         let Some(external) = &mut self.external else {
             return false;
