@@ -69,7 +69,8 @@ impl Replica {
     /// How long a step lasts in which everybody decodes.
     #[inline]
     fn decode_duration(&mut self, step: &Step) -> Picos {
-        self.decode_law(step.load.decode_seqs)
+        self.cost
+            .decode(step.load.decode_seqs)
             .at(step.load.decode_kv_tokens, step.load.decode_longest)
     }
 

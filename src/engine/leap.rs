@@ -69,7 +69,7 @@ impl Replica {
         let (begin, duration) = (front.begin, front.duration);
         let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
         let members = u64::from(self.pack.members);
-        let law = self.decode_law(self.pack.members);
+        let law = self.cost.decode(self.pack.members);
         let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
         let growth = law.per_kv_token * members + law.per_longest_token;
         let mut limit = self.pack.steps_to_ending();

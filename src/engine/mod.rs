@@ -17,6 +17,7 @@ mod leap;
 pub mod lmcache;
 pub mod memory;
 mod pack;
+mod priced;
 mod process;
 mod ranks;
 mod replica;

@@ -12,13 +12,14 @@ use std::collections::VecDeque;
 
 use super::external::External;
 use super::pack::Pack;
+use super::priced::Priced;
 use super::sequence::{Handle, Sequences};
 use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
 use super::waiting::Waiting;
 use super::{EngineConfig, Refusal};
+use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
-use crate::cost::{DecodeCost, StepCost};
 use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
 use crate::kv::BlockPool;
@@ -32,9 +33,7 @@ const FRUITLESS_PREEMPTIONS_MAX: u32 = 1 << 20;
 pub(crate) struct Replica {
     pub(super) id: ReplicaId,
     pub(super) config: EngineConfig,
-    pub(super) cost: Box<dyn StepCost>,
-    /// Answers of [`StepCost::decode`] by batch size.
-    decode_laws: Vec<Option<DecodeCost>>,
+    pub(super) cost: Priced,
     pub(super) pool: BlockPool,
     pub(super) sequences: Sequences,
     pub(super) waiting: Waiting,
@@ -128,9 +127,8 @@ impl Replica {
             log: None,
             picks: Vec::new(),
             leavers: Vec::new(),
-            decode_laws: Vec::new(),
             config,
-            cost,
+            cost: Priced::new(cost),
         }
     }
 
@@ -351,26 +349,6 @@ impl Replica {
         {
             self.next_pass = Some(arrival.max(now));
         }
-    }
-
-    /// The cost of decode-only steps of `batch` sequences, asked once.
-    #[inline]
-    pub(super) fn decode_law(&mut self, batch: u32) -> DecodeCost {
-        match self.decode_laws.get(batch as usize) {
-            Some(Some(law)) => *law,
-            _ => self.ask_decode_law(batch),
-        }
-    }
-
-    #[cold]
-    fn ask_decode_law(&mut self, batch: u32) -> DecodeCost {
-        let law = self.cost.decode(batch);
-        let at = batch as usize;
-        if self.decode_laws.len() <= at {
-            self.decode_laws.resize(at + 1, None);
-        }
-        self.decode_laws[at] = Some(law);
-        law
     }
 
     /// Moves what has arrived into the waiting queue.

@@ -63,7 +63,8 @@ impl ScheduledReplica {
         let only_decodes = load.chunks.is_empty() && load.sampled_rows == load.decode_seqs;
         step.begin = now;
         step.duration = if only_decodes {
-            self.decode_law(load.decode_seqs)
+            self.cost
+                .decode(load.decode_seqs)
                 .at(load.decode_kv_tokens, load.decode_longest)
         } else {
             self.cost.step(&step.load)

@@ -103,7 +103,7 @@ impl ScheduledReplica {
         if self.plan.is_none() {
             self.make_plan(spare);
         }
-        let law = self.decode_law(members);
+        let law = self.cost.decode(members);
         let plan = self.plan.as_ref().expect("made above");
         let (increment, limit) = run_law(&law, kv, longest, members, plan.steps_left);
         let limit = plan.steps_that_fit(self.ledger.pool.free(), limit);
@@ -187,7 +187,7 @@ impl ScheduledReplica {
         plan.steps_left -= steps;
         self.ledger.pool.take(blocks);
         self.ahead += steps as u32;
-        let law = self.decode_law(members);
+        let law = self.cost.decode(members);
         let free_blocks = self.ledger.pool.free();
         let step = self.in_flight.as_mut().expect("a run has a step in flight");
         step.begin += progression(step.duration, increment, steps);

@@ -11,8 +11,9 @@ use super::launch::Step;
 use super::leap::Plan;
 use super::ledger::{Ledger, Told};
 use super::{ScheduledConfig, StepPlan};
+use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
-use crate::cost::{DecodeCost, StepCost};
+use crate::engine::priced::Priced;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::{Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Fact, Observer};
@@ -31,9 +32,7 @@ pub(crate) struct ScheduledReplica {
     pub(super) id: ReplicaId,
     pub(super) config: ScheduledConfig,
     scheduler: Box<dyn Scheduler>,
-    pub(super) cost: Box<dyn StepCost>,
-    /// Answers of [`StepCost::decode`] by batch size.
-    decode_laws: Vec<Option<DecodeCost>>,
+    pub(super) cost: Priced,
     pub(super) ledger: Ledger,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
     pub(super) inbox: VecDeque<(Picos, Handle)>,
@@ -67,8 +66,7 @@ impl ScheduledReplica {
         ScheduledReplica {
             id,
             scheduler: config.make_scheduler(),
-            cost,
-            decode_laws: Vec::new(),
+            cost: Priced::new(cost),
             ledger: Ledger::new(id, &config),
             inbox: VecDeque::new(),
             in_flight: None,
@@ -278,16 +276,6 @@ impl ScheduledReplica {
             self.inbox.pop_front();
             self.ledger.waiting.push_back(handle.slot);
         }
-    }
-
-    /// The cost of decode-only steps of `count` sequences, asked once.
-    #[inline]
-    pub(super) fn decode_law(&mut self, count: u32) -> DecodeCost {
-        let at = count as usize;
-        if self.decode_laws.len() <= at {
-            self.decode_laws.resize(at + 1, None);
-        }
-        *self.decode_laws[at].get_or_insert_with(|| self.cost.decode(count))
     }
 
     /// Starts again empty at `now`, after everybody inside has left.

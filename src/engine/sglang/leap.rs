@@ -42,7 +42,7 @@ impl SglangReplica {
             return 0;
         }
         let members = self.running.len() as u32;
-        let law = self.decode_law(members);
+        let law = self.cost.decode(members);
         let limit = self.steps_to_ending();
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
         let (increment, limit) = run_law(&law, front, members, self.in_flight.len() as u64, limit);
@@ -185,7 +185,7 @@ impl SglangReplica {
         }
         self.free_pages -= self.pages_for(steps);
         let members = self.running.len() as u32;
-        let law = self.decode_law(members);
+        let law = self.cost.decode(members);
         let plan = self.plan.as_mut().expect("made before");
         plan.ahead += steps;
         plan.steps_left -= steps;

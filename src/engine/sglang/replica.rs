@@ -16,8 +16,9 @@ use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
 use super::leap::Plan;
 use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
+use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
-use crate::cost::{DecodeCost, StepCost};
+use crate::engine::priced::Priced;
 use crate::engine::signal::Told;
 use crate::engine::{Handle, Refusal};
 use crate::facts::{Completion, Observer};
@@ -35,9 +36,7 @@ pub(crate) struct SglangReplica {
     pub(super) role: Role,
     /// What others must hear before it goes on.
     pub(super) signals: Vec<Told>,
-    cost: Box<dyn StepCost>,
-    /// Answers of [`StepCost::decode`] by batch size.
-    decode_laws: Vec<Option<DecodeCost>>,
+    pub(super) cost: Priced,
     pub(super) tree: RadixTree,
     pub(super) free_pages: u32,
     pub(super) sequences: Slab<Sequence>,
@@ -106,8 +105,7 @@ impl SglangReplica {
             id,
             role: Role::default(),
             signals: Vec::new(),
-            cost,
-            decode_laws: Vec::new(),
+            cost: Priced::new(cost),
             tree: RadixTree::new(config.page_size),
             free_pages: config.max_total_tokens / config.page_size,
             sequences: Slab::new(),
@@ -442,7 +440,8 @@ impl SglangReplica {
     /// Prices a batch and queues it behind the one in flight.
     fn put_on_gpu(&mut self, batch: &mut Batch, now: Picos) {
         batch.duration = if batch.mode == BatchMode::Decode {
-            self.decode_law(batch.load.decode_seqs)
+            self.cost
+                .decode(batch.load.decode_seqs)
                 .at(batch.load.decode_kv_tokens, batch.load.decode_longest)
         } else {
             self.cost.step(&batch.load)
@@ -455,16 +454,6 @@ impl SglangReplica {
         batch.running = self.running.len() as u32;
         batch.waiting = self.waiting.len() as u32;
         batch.free_pages = self.reported_free();
-    }
-
-    /// The cost of decode-only steps of `count` sequences, asked once.
-    #[inline]
-    pub(super) fn decode_law(&mut self, count: u32) -> DecodeCost {
-        let at = count as usize;
-        if self.decode_laws.len() <= at {
-            self.decode_laws.resize(at + 1, None);
-        }
-        *self.decode_laws[at].get_or_insert_with(|| self.cost.decode(count))
     }
 
     /// Remembers a sequence's share before its tokens are counted.

@@ -1,0 +1,47 @@
+//! A step cost that is asked once for each batch size.
+//!
+//! Runs of decode steps ask for the same few laws all the time; what a law costs to make is the cost model's affair.
+
+use crate::cost::{DecodeCost, StepCost, StepLoad};
+use crate::units::Picos;
+
+/// A cost model and its answers.
+pub(crate) struct Priced {
+    cost: Box<dyn StepCost>,
+    /// Answers of [`StepCost::decode`] by batch size.
+    laws: Vec<Option<DecodeCost>>,
+}
+
+impl Priced {
+    pub(crate) fn new(cost: Box<dyn StepCost>) -> Priced {
+        Priced {
+            cost,
+            laws: Vec::new(),
+        }
+    }
+
+    /// The cost of decode-only steps of `batch` sequences.
+    #[inline]
+    pub(crate) fn decode(&mut self, batch: u32) -> DecodeCost {
+        match self.laws.get(batch as usize) {
+            Some(Some(law)) => *law,
+            _ => self.ask(batch),
+        }
+    }
+
+    /// The duration of any step.
+    pub(crate) fn step(&mut self, load: &StepLoad) -> Picos {
+        self.cost.step(load)
+    }
+
+    #[cold]
+    fn ask(&mut self, batch: u32) -> DecodeCost {
+        let law = self.cost.decode(batch);
+        let at = batch as usize;
+        if self.laws.len() <= at {
+            self.laws.resize(at + 1, None);
+        }
+        self.laws[at] = Some(law);
+        law
+    }
+}
