@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::Estimate;
-use crate::metrics::{Distribution, Metric, Observation, Stretch, Summary};
+use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
 use crate::stats::{Interval, mser, quantile, ratio_interval, regroup};
 use crate::units::Picos;
 
@@ -190,14 +190,14 @@ pub(super) fn attainment(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.good() as f64, batch.ended() as f64))
 }
 
-/// The `p`-quantile of a latency in seconds, `whole` being its distribution over the same batches.
+/// The `p`-quantile of a latency in seconds, `whole` being its quantiles over the same batches.
 pub(super) fn quantile_of(
     batches: &[Stretch],
     metric: Metric,
-    whole: &Distribution,
+    whole: &Quantiles,
     p: f64,
 ) -> Option<Estimate> {
-    let value = whole.quantile_s(p)?;
+    let value = whole.at_s(p)?;
     let limit = Picos::from_seconds(value);
     let above = |batch: &Stretch| {
         (
@@ -213,11 +213,10 @@ pub(super) fn quantile_of(
             high: f64::INFINITY,
         });
     }
-    let ends = whole.quantiles_s(&[(p - half).max(0.0), (p + half).min(1.0)]);
     Some(Estimate {
         value,
-        low: ends[0].unwrap_or(value),
-        high: ends[1].unwrap_or(value),
+        low: whole.at_s((p - half).max(0.0)).unwrap_or(value),
+        high: whole.at_s((p + half).min(1.0)).unwrap_or(value),
     })
 }
 
@@ -240,9 +239,10 @@ pub(super) fn intervals(
     ];
     for (metric, distribution) in latencies {
         add(metric.name(), mean_of(batches, metric).map(estimate));
+        let quantiles = distribution.quantiles();
         for (label, p) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)] {
             let name = format!("{label}_{}", metric.name());
-            add(&name, quantile_of(batches, metric, distribution, p));
+            add(&name, quantile_of(batches, metric, &quantiles, p));
         }
     }
     add("in_system", mean_in_system(batches).map(estimate));

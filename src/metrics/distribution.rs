@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::buckets::{Buckets, bounds, bucket_of};
 use super::moments::Moments;
 use super::packed::Packed;
+use super::quantiles::{Cell, Quantiles};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Distinct values that are kept before buckets take over.
@@ -149,38 +150,14 @@ impl Distribution {
     /// Several quantiles at once, cheaper than one by one.
     #[must_use]
     pub fn quantiles_s(&self, ps: &[f64]) -> Vec<Option<f64>> {
-        let cells = self.cells();
-        let quantile = |&p: &f64| (self.moments.count > 0).then(|| self.quantile_of(&cells, p));
-        ps.iter().map(quantile).collect()
+        let quantiles = self.quantiles();
+        ps.iter().map(|&p| quantiles.at_s(p)).collect()
     }
 
-    fn quantile_of(&self, cells: &[Cell], p: f64) -> f64 {
-        let rank = (self.moments.count - 1) as f64 * p.clamp(0.0, 1.0);
-        let below = rank.floor() as u64;
-        let low = self.order_statistic(cells, below);
-        let weight = rank - below as f64;
-        if weight == 0.0 {
-            return low / PICOS_PER_SECOND as f64;
-        }
-        let high = self.order_statistic(cells, below + 1);
-        (low + (high - low) * weight) / PICOS_PER_SECOND as f64
-    }
-
-    /// The `index`-th smallest, in picoseconds. Within a bucket, values are taken to be evenly spread.
-    fn order_statistic(&self, cells: &[Cell], index: u64) -> f64 {
-        let mut before = 0;
-        for cell in cells {
-            if index < before + cell.count {
-                if cell.width == 1 {
-                    return cell.lower as f64;
-                }
-                let share = ((index - before) as f64 + 0.5) / cell.count as f64;
-                let value = cell.lower as f64 + cell.width as f64 * share;
-                return value.clamp(self.moments.min as f64, self.moments.max as f64);
-            }
-            before += cell.count;
-        }
-        self.moments.max as f64
+    /// All quantiles, laid out once for whoever asks for many.
+    #[must_use]
+    pub fn quantiles(&self) -> Quantiles {
+        Quantiles::new(self.cells(), self.moments)
     }
 
     /// Share of the durations that are at most `limit`; `None` when empty.
@@ -335,14 +312,6 @@ impl Distribution {
                 .collect(),
         }
     }
-}
-
-/// `count` durations in `lower .. lower + width`.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    lower: u64,
-    width: u64,
-    count: u64,
 }
 
 impl Exact {

@@ -24,12 +24,6 @@ impl Ends {
         }
     }
 
-    /// The end of the last step.
-    #[inline]
-    pub(super) fn last(&self) -> u64 {
-        self.last
-    }
-
     /// Whether all steps ended in `begin .. end`: what is nearly always so, and saves the divisions.
     #[inline]
     pub(super) fn lie_within(&self, begin: u64, end: u64) -> bool {

@@ -2,8 +2,9 @@
 //!
 //! A [`Recorder`] observes; what it saw is an [`Observation`]: the whole run as a benchmark client would report it,
 //! batches in order of leaving from which a steady stretch can be cut afterwards, state over time, a sample of the
-//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom. Whether the figures mean anything is for `analysis` to judge. What the
-//! front end adds to a token's way to the client shifts tokens in the series and in whole seconds by that much.
+//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom. Whether the figures
+//! mean anything is for `analysis` to judge. What the front end adds to a token's way to the client shifts tokens in
+//! the series and in whole seconds by that much.
 
 mod audit;
 mod batches;
@@ -18,6 +19,7 @@ mod observation;
 mod options;
 mod packed;
 mod parts;
+mod quantiles;
 mod recorder;
 mod relays;
 mod samples;
@@ -36,6 +38,7 @@ pub use distribution::Distribution;
 pub use observation::{Observation, Sending};
 pub use options::{RecorderOptions, Records, SloLimits};
 pub use parts::PartSummary;
+pub use quantiles::Quantiles;
 pub use recorder::Recorder;
 pub use relays::{LinkSummary, RelaySummary, Stage, WaySummary};
 pub use stretch::{Fleet, Metric, Room, Stretch};

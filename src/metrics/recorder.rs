@@ -269,11 +269,12 @@ impl Recorder {
         self.samples.offer(steps);
         self.audit.steps(steps);
         self.open.work.add_steps(steps);
-        self.hold_kv(steps);
-        if steps.gap_seqs == 0 {
+        let (seqs, ends) = (u64::from(steps.gap_seqs), Ends::of(steps));
+        let kv_units = self.hold_kv(steps);
+        self.series.leap(steps, &ends, seqs, kv_units);
+        if seqs == 0 {
             return;
         }
-        let seqs = u64::from(steps.gap_seqs);
         let (duration, increment) = (steps.duration, steps.duration_increment);
         let itl = &mut self.open.latencies[Metric::Itl as usize];
         if steps.gap == duration {
@@ -282,14 +283,12 @@ impl Recorder {
             itl.record(steps.gap, seqs);
             itl.record_progression(duration + increment, increment, steps.count - 1, seqs);
         }
-        let ends = Ends::of(steps);
-        self.series.tokens(&ends, seqs);
-        self.series.gaps(&ends, steps, seqs);
         self.seconds.tokens(&ends, seqs);
     }
 
+    /// Notes the KV that a leap holds; the units held over its length on average.
     #[inline]
-    fn hold_kv(&mut self, steps: &Steps<'_>) {
+    fn hold_kv(&mut self, steps: &Steps<'_>) -> u64 {
         let room = self.options.fleet.room(steps.replica);
         let seqs = u64::from(steps.load.decode_seqs);
         let used =
@@ -300,13 +299,13 @@ impl Recorder {
         let mean = (used + later).min(units);
         let busy = steps.end.saturating_sub(steps.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);
-        self.series.hold(steps.begin, steps.end, mean);
         let largest = (used + 2 * later).min(units);
         let filled = Filled {
             units: largest,
             of: units,
         };
         self.open.peaks.kv = self.open.peaks.kv.fuller(filled);
+        mean
     }
 
     #[inline]

@@ -124,18 +124,6 @@ impl Series {
         self.bins[index].tokens += tokens;
     }
 
-    /// Every step of a leap gave `tokens`.
-    #[inline]
-    pub(super) fn tokens(&mut self, ends: &Ends, tokens: u64) {
-        let (index, end) = self.locate(ends.last());
-        let (width, bins) = (self.width, &mut self.bins);
-        if ends.lie_within(end - width, end) {
-            bins[index].tokens += ends.count() * tokens;
-            return;
-        }
-        ends.for_each_bin(width, |bin, steps| bins[bin as usize].tokens += steps * tokens);
-    }
-
     /// A token came out at `instant`, so long after the one before it.
     #[inline]
     pub(super) fn gap(&mut self, instant: Picos, gap: Picos) {
@@ -147,26 +135,39 @@ impl Series {
         });
     }
 
-    /// `seqs` sequences had a token in every step of a leap: in the first so long after the one before as `gap` says, in
-    /// each later one as long as the step.
+    /// A leap held `kv` units, and `seqs` sequences had a token in each of its steps: in the first so long after the one
+    /// before as `gap` says, in each later one as long as the step.
     #[inline]
-    pub(super) fn gaps(&mut self, ends: &Ends, steps: &Steps<'_>, seqs: u64) {
-        let (index, end) = self.locate(ends.last());
-        let (width, bins) = (self.width, &mut self.bins);
-        if ends.lie_within(end - width, end) {
-            bins[index].gaps.add(&gaps_of(steps, 0, steps.count, seqs));
+    pub(super) fn leap(&mut self, steps: &Steps<'_>, ends: &Ends, seqs: u64, kv: u64) {
+        let (index, end) = self.locate(steps.end.0);
+        if steps.begin.0 < end - self.width {
+            return self.leap_over_bins(steps, ends, seqs, kv);
+        }
+        let bin = &mut self.bins[index];
+        bin.kv += u128::from(kv) * u128::from(steps.end.0 - steps.begin.0);
+        if seqs > 0 {
+            bin.tokens += steps.count * seqs;
+            bin.gaps.add(&gaps_of(steps, 0, steps.count, seqs));
+        }
+    }
+
+    fn leap_over_bins(&mut self, steps: &Steps<'_>, ends: &Ends, seqs: u64, kv: u64) {
+        self.hold(steps.begin, steps.end, kv);
+        if seqs == 0 {
             return;
         }
+        let (width, bins) = (self.width, &mut self.bins);
         let mut first = 0;
         ends.for_each_bin(width, |bin, count| {
-            bins[bin as usize].gaps.add(&gaps_of(steps, first, count, seqs));
+            let bin = &mut bins[bin as usize];
+            bin.tokens += count * seqs;
+            bin.gaps.add(&gaps_of(steps, first, count, seqs));
             first += count;
         });
     }
 
     /// `kv` units are held from `begin` to `end`.
-    #[inline]
-    pub(super) fn hold(&mut self, begin: Picos, end: Picos, kv: u64) {
+    fn hold(&mut self, begin: Picos, end: Picos, kv: u64) {
         let (last, last_end) = self.locate(end.0);
         let mut from = begin.0;
         let last_begin = last_end - self.width;

@@ -41,7 +41,8 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
                 cell(distribution.mean_s()),
                 cell(distribution.std_s()),
             ];
-            row.extend([0.5, 0.9, 0.95, 0.99].map(|p| cell(distribution.quantile_s(p))));
+            let quantiles = distribution.quantiles();
+            row.extend([0.5, 0.9, 0.95, 0.99].map(|p| cell(quantiles.at_s(p))));
             row
         })
         .collect();

@@ -69,11 +69,8 @@ fn latency_table(page: &mut Page, rows: &[Row<'_>], points: &[f64], with_moments
         if with_moments {
             row.extend([cell(distribution.mean_s()), cell(distribution.std_s())]);
         }
-        row.extend(
-            points
-                .iter()
-                .map(|point| cell(distribution.quantile_s(point / 100.0))),
-        );
+        let quantiles = distribution.quantiles();
+        row.extend(points.iter().map(|point| cell(quantiles.at_s(point / 100.0))));
         row
     };
     page.table(&columns, &rows.iter().map(cells).collect::<Vec<_>>(), 1);

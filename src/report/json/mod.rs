@@ -221,10 +221,11 @@ fn distribution_ms(
         );
     };
     put("mean".into(), of.mean_s());
-    put("median".into(), of.quantile_s(0.5));
+    let quantiles = of.quantiles();
+    put("median".into(), quantiles.at_s(0.5));
     put("std".into(), of.std_s());
     for percentile in percentiles {
-        put(format!("p{percentile}"), of.quantile_s(percentile / 100.0));
+        put(format!("p{percentile}"), quantiles.at_s(percentile / 100.0));
     }
 }
 
