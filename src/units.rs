@@ -19,6 +19,10 @@ impl Picos {
     pub const ZERO: Picos = Picos(0);
     /// Later than anything that happens.
     pub const MAX: Picos = Picos(u64::MAX);
+    /// The longest step, delay or wait: 30 days.
+    pub const DELAY_MAX: Picos = Picos(30 * 86_400 * PICOS_PER_SECOND);
+    /// When runs end: one delay before the clock does, so that no sum of an instant and a delay passes its end.
+    pub const LAST: Picos = Picos(u64::MAX - 30 * 86_400 * PICOS_PER_SECOND);
 
     /// Rounds a duration in seconds to the nearest picosecond.
     ///

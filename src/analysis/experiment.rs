@@ -3,6 +3,7 @@
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
+use crate::cluster::Payroll;
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
@@ -51,6 +52,8 @@ pub struct Outcome {
     pub is_livelocked: bool,
     /// The 213 days of the clock ended before the traffic did.
     pub clock_ended: bool,
+    /// Failures and orders at given times that found nothing to change: the replica was off, or had failed already.
+    pub changes_without_effect: u64,
 }
 
 /// Replicas that came and went.
@@ -121,7 +124,8 @@ pub fn simulate_watched(
         evicted_tokens: simulation.evicted_tokens(),
         is_interrupted: end == End::Interrupted,
         is_livelocked: end == End::Livelocked,
-        clock_ended: simulation.traffic().clock_exhausted(),
+        clock_ended: end == End::ClockEnded || simulation.traffic().clock_exhausted(),
+        changes_without_effect: simulation.payroll().without_effect,
     }
 }
 
@@ -143,7 +147,12 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<Generator>) -> Option<Sc
     if scenario.cluster.scalers.is_empty() {
         return None;
     }
-    let (paid, started, drained) = simulation.payroll();
+    let Payroll {
+        paid,
+        started,
+        drained,
+        ..
+    } = simulation.payroll();
     let mut replica_s = vec![0.0; scenario.pools.len()];
     for (pool, paid) in pool_of(scenario).into_iter().zip(paid) {
         replica_s[pool as usize] += paid.seconds();
@@ -203,6 +212,8 @@ enum End {
     Interrupted,
     /// Sequences preempt each other for ever.
     Livelocked,
+    /// The clock can show no later instants.
+    ClockEnded,
 }
 
 /// Simulates until the traffic ends, the caller stops it or the precision is reached.
@@ -220,12 +231,13 @@ fn advance(
     loop {
         let until = Until {
             ended: target.min(simulation.counts().ended + STRIDE),
-            time: Picos::MAX,
+            time: Picos::LAST,
         };
         match simulation.advance(until, seen) {
             Pause::Drained => return End::Regular,
             Pause::Livelock => return End::Livelocked,
-            _ => {}
+            Pause::TimeUp => return End::ClockEnded,
+            Pause::EnoughEnded => {}
         }
         let ended = simulation.counts().ended;
         if !go_on(ended) {

@@ -138,7 +138,7 @@ fn execute(
         &outcome,
         EngineWords::of(&resolved.scenario.first_pool().engine),
     ));
-    terminal.notes(&too_late(resolved, &outcome));
+    terminal.notes(&without_effect(resolved, &outcome));
     let caveat = streaming(&resolved.scenario.first_pool().frontend, &outcome.result.whole);
     terminal.notes(caveat.as_slice());
     let result = &outcome.result;
@@ -176,19 +176,26 @@ fn execute(
     Ok(exit(resolved, &outcome).into())
 }
 
-/// Events that were to come after the run's end.
-fn too_late(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+/// Events that changed nothing: they were to come after the run's end, or found the replica as they would have it.
+fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let end_s = outcome.result.whole.duration_s;
     let changes = resolved.scenario.cluster.changes.iter();
     let late = changes.filter(|change| change.at.seconds() > end_s).count() as u64;
-    if late == 0 || outcome.is_interrupted {
-        return Vec::new();
+    let mut notes = Vec::new();
+    if late > 0 && !outcome.is_interrupted {
+        notes.push(format!(
+            "{} without effect: the run had ended by then, after {}",
+            counted(late, "cluster event"),
+            report::figures::time(end_s)
+        ));
     }
-    vec![format!(
-        "{} without effect: the run had ended by then, after {}",
-        counted(late, "cluster event"),
-        report::figures::time(end_s)
-    )]
+    if outcome.changes_without_effect > 0 {
+        notes.push(format!(
+            "{} without effect: the replica was already so, or was off",
+            counted(outcome.changes_without_effect, "cluster event")
+        ));
+    }
+    notes
 }
 
 /// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.

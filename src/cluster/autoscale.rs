@@ -8,6 +8,7 @@
 //! A replica is paid for from its start, the delay included, until it is given back; one that failed is paid for, too.
 //! Left out: the autoscaler's own tolerance of 10 %, metrics that arrive late, and nodes that are not to be had.
 
+use super::lives::Stage;
 use crate::units::Picos;
 
 /// What an autoscaler looks at, summed over the replicas that serve.
@@ -42,16 +43,6 @@ pub struct Autoscale {
     pub scale_in_delay: Picos,
 }
 
-/// Where a replica stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Off,
-    Starting,
-    Serving,
-    Draining,
-    Failed,
-}
-
 /// What an autoscaler wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -82,20 +73,22 @@ impl Scaler {
     }
 
     /// Decides at `now`, given the sum of the signal and where each replica of the cluster stands.
-    pub(super) fn decide(&mut self, now: Picos, sum: f64, stages: &[Stage]) -> Vec<Order> {
+    pub(super) fn decide(&mut self, now: Picos, sum: f64, stage: impl Fn(u32) -> Stage) -> Vec<Order> {
         self.next = now.checked_add(self.spec.interval).unwrap_or(Picos::MAX);
         let most = self.spec.members.len() as u32;
         let wanted = (sum / self.spec.target).ceil().clamp(0.0, f64::from(most)) as u32;
         let wanted = wanted.max(self.spec.least);
-        let in_stage = |stage: Stage| {
+        let in_stage = |wanted: Stage| {
             let members = self.spec.members.iter().copied();
-            members.filter(move |&member| stages[member as usize] == stage)
+            members
+                .filter(|&member| stage(member) == wanted)
+                .collect::<Vec<_>>()
         };
-        let there = (in_stage(Stage::Serving).count() + in_stage(Stage::Starting).count()) as u32;
+        let there = (in_stage(Stage::Serving).len() + in_stage(Stage::Starting).len()) as u32;
         if wanted > there {
             self.low = None;
-            let kept = in_stage(Stage::Draining).map(Order::Keep);
-            let started = in_stage(Stage::Off).map(Order::Start);
+            let kept = in_stage(Stage::Draining).into_iter().map(Order::Keep);
+            let started = in_stage(Stage::Off).into_iter().map(Order::Start);
             return kept.chain(started).take((wanted - there) as usize).collect();
         }
         if wanted == there {
@@ -109,74 +102,10 @@ impl Scaler {
             return Vec::new();
         }
         self.low = None;
-        let mut serving: Vec<u32> = in_stage(Stage::Serving).collect();
-        serving.reverse();
         // Of those there were when fewer began to be enough, some may have failed since: then none is too many.
-        let drained = serving.into_iter().take(there.saturating_sub(enough) as usize);
+        let serving = in_stage(Stage::Serving).into_iter().rev();
+        let drained = serving.take(there.saturating_sub(enough) as usize);
         drained.map(Order::Drain).collect()
-    }
-}
-
-/// Where replicas stand and how long they have been paid for.
-#[derive(Debug)]
-pub(super) struct Payroll {
-    pub(super) stages: Vec<Stage>,
-    /// Since when each is paid for.
-    since: Vec<Option<Picos>>,
-    paid: Vec<Picos>,
-    pub(super) started: u64,
-    pub(super) drained: u64,
-}
-
-impl Payroll {
-    /// All replicas but those that an autoscaler leaves off at first.
-    pub(super) fn new(replicas: u32, scalers: &[Autoscale]) -> Payroll {
-        let mut stages = vec![Stage::Serving; replicas as usize];
-        for scaler in scalers {
-            for &member in &scaler.members[scaler.at_first as usize..] {
-                stages[member as usize] = Stage::Off;
-            }
-        }
-        Payroll {
-            since: stages
-                .iter()
-                .map(|&stage| (stage != Stage::Off).then_some(Picos::ZERO))
-                .collect(),
-            paid: vec![Picos::ZERO; stages.len()],
-            stages,
-            started: 0,
-            drained: 0,
-        }
-    }
-
-    pub(super) fn start(&mut self, replica: usize, now: Picos) {
-        self.stages[replica] = Stage::Starting;
-        self.since[replica] = Some(now);
-        self.started += 1;
-    }
-
-    pub(super) fn drain(&mut self, replica: usize) {
-        self.stages[replica] = Stage::Draining;
-        self.drained += 1;
-    }
-
-    /// It drained and is empty.
-    pub(super) fn give_back(&mut self, replica: usize, now: Picos) {
-        self.stages[replica] = Stage::Off;
-        if let Some(since) = self.since[replica].take() {
-            self.paid[replica] += now.saturating_sub(since);
-        }
-    }
-
-    /// How long each has been paid for by `now`.
-    pub(super) fn paid(&self, now: Picos) -> Vec<Picos> {
-        let open = self.since.iter();
-        let open = open.map(|since| since.map_or(Picos::ZERO, |since| now.saturating_sub(since)));
-        self.paid
-            .iter()
-            .zip(open)
-            .map(|(&paid, open)| paid + open)
-            .collect()
     }
 }
 
@@ -197,18 +126,22 @@ mod tests {
         })
     }
 
+    fn decide(scaler: &mut Scaler, now: Picos, sum: f64, stages: &[Stage]) -> Vec<Order> {
+        scaler.decide(now, sum, |member| stages[member as usize])
+    }
+
     #[test]
     fn as_many_start_as_the_signal_asks_for_within_the_limit() {
         use Stage::{Draining, Off, Serving, Starting};
         let mut scaler = scaler(0);
-        assert_eq!(scaler.decide(Picos(5), 10.0, &[Serving, Off, Off, Off]), []);
-        let orders = scaler.decide(Picos(10), 25.0, &[Serving, Off, Off, Off]);
+        assert_eq!(decide(&mut scaler, Picos(5), 10.0, &[Serving, Off, Off, Off]), []);
+        let orders = decide(&mut scaler, Picos(10), 25.0, &[Serving, Off, Off, Off]);
         assert_eq!(orders, [Order::Start(1), Order::Start(2)]);
         assert_eq!(
-            scaler.decide(Picos(15), 25.0, &[Serving, Starting, Starting, Off]),
+            decide(&mut scaler, Picos(15), 25.0, &[Serving, Starting, Starting, Off]),
             []
         );
-        let orders = scaler.decide(Picos(20), 99.0, &[Serving, Draining, Off, Off]);
+        let orders = decide(&mut scaler, Picos(20), 99.0, &[Serving, Draining, Off, Off]);
         assert_eq!(orders, [Order::Keep(1), Order::Start(2), Order::Start(3)]);
     }
 
@@ -217,15 +150,20 @@ mod tests {
         use Stage::Serving;
         let all = [Serving; 4];
         let mut scaler = scaler(10);
-        assert_eq!(scaler.decide(Picos(5), 8.0, &all), []);
+        assert_eq!(decide(&mut scaler, Picos(5), 8.0, &all), []);
         // Two were needed meanwhile.
-        assert_eq!(scaler.decide(Picos(10), 15.0, &all), []);
+        assert_eq!(decide(&mut scaler, Picos(10), 15.0, &all), []);
         assert_eq!(
-            scaler.decide(Picos(15), 8.0, &all),
+            decide(&mut scaler, Picos(15), 8.0, &all),
             [Order::Drain(3), Order::Drain(2)]
         );
         assert_eq!(
-            scaler.decide(Picos(20), 0.0, &[Serving, Serving, Stage::Off, Stage::Off]),
+            decide(
+                &mut scaler,
+                Picos(20),
+                0.0,
+                &[Serving, Serving, Stage::Off, Stage::Off]
+            ),
             []
         );
     }

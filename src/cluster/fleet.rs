@@ -1,16 +1,12 @@
 //! The replicas of a run and their routers, as one thing that requests are sent to.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use rand::rngs::ChaCha8Rng;
-use rand_distr::{Distribution, Exp};
 use rustc_hash::FxHashMap;
 
-use super::autoscale::{Payroll, Scaler, Stage};
+use super::autoscale::Scaler;
 use super::lane::{Lane, settle};
+use super::lives::{Lives, Payroll, Stage};
 use super::router::{Load, View};
-use super::spec::{ChangeKind, ClusterSpec, Outages};
+use super::spec::{ChangeKind, ClusterSpec};
 use super::tap::Tap;
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
@@ -19,14 +15,10 @@ use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
-use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 use crate::workload::Request;
 
 mod scaling;
-
-/// Stream of the outages, beside that of the routers' draws.
-pub(super) const OUTAGE_STREAM: u64 = 1;
 
 /// A request's place in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,11 +42,8 @@ struct Routing {
     wakes: Wakes,
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
     sent: FxHashMap<RequestId, (usize, u64)>,
-    /// What will happen to replicas.
-    changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind)>>,
-    outages: Option<(Outages, ChaCha8Rng)>,
+    lives: Lives,
     scalers: Vec<Scaler>,
-    payroll: Payroll,
     first_tokens: Vec<RequestId>,
 }
 
@@ -160,7 +149,7 @@ impl Cluster {
     ) -> Option<Completion> {
         let engine = &mut self.engines[ticket.replica];
         if self.routing.is_some() {
-            engine.run(now, observer, &mut Vec::new());
+            settle(engine, now, observer);
         }
         let completion = engine.abort(ticket.handle, now, observer);
         if let Some(routing) = &mut self.routing {
@@ -206,14 +195,14 @@ impl Cluster {
         self.engines.iter().map(Engine::total_blocks)
     }
 
-    /// How long each replica has been paid for by `now`, how often one was started, and how often one was drained.
-    pub(crate) fn payroll(&self, now: Picos) -> (Vec<Picos>, u64, u64) {
+    /// What the replicas cost until `now`, and what came of the orders to them.
+    pub(crate) fn payroll(&self, now: Picos) -> Payroll {
         match &self.routing {
-            None => (vec![now; self.engines.len()], 0, 0),
-            Some(routing) => {
-                let payroll = &routing.payroll;
-                (payroll.paid(now), payroll.started, payroll.drained)
-            }
+            None => Payroll {
+                paid: vec![now; self.engines.len()],
+                ..Payroll::default()
+            },
+            Some(routing) => routing.lives.payroll(now),
         }
     }
 
@@ -268,46 +257,17 @@ impl Routing {
             places.iter().all(|&(lane, _)| lane < spec.groups.len()),
             "every replica is in a group"
         );
+        let lives = Lives::new(spec, seed);
         let lanes = spec.groups.iter().enumerate();
-        let lanes = lanes.map(|(lane, group)| Lane::new(spec, lane, group, block_sizes, seed));
-        let changes = spec.changes.iter();
-        let mut routing = Routing {
+        let lanes = lanes.map(|(lane, group)| Lane::new(&lives, lane, group, block_sizes, seed));
+        Routing {
             lanes: lanes.collect(),
             places,
             wakes: Wakes::new(replicas),
             sent: FxHashMap::default(),
-            changes: changes
-                .map(|change| Reverse((change.at, change.replica, change.kind)))
-                .collect(),
-            outages: spec
-                .outages
-                .map(|outages| (outages, stream(seed, Purpose::Routing, OUTAGE_STREAM))),
+            lives,
             scalers: spec.scalers.iter().cloned().map(Scaler::new).collect(),
-            payroll: Payroll::new(spec.replicas, &spec.scalers),
             first_tokens: Vec::new(),
-        };
-        for replica in 0..replicas {
-            if routing.payroll.stages[replica] == Stage::Off {
-                routing.load(replica).is_up = false;
-            }
-        }
-        (0..spec.replicas).for_each(|replica| routing.plan_outage(Picos::ZERO, replica, ChangeKind::Fail));
-        routing
-    }
-
-    /// Draws when a replica fails next, or comes back, if replicas fail at random.
-    fn plan_outage(&mut self, now: Picos, replica: u32, what: ChangeKind) {
-        let Some((outages, rng)) = &mut self.outages else {
-            return;
-        };
-        let mean_s = match what {
-            ChangeKind::Fail => outages.mean_up_s,
-            _ => outages.mean_down_s,
-        };
-        let law = Exp::new(1.0 / mean_s).expect("the mean of a time is positive");
-        let delay = Picos::from_seconds(law.sample(rng));
-        if let Some(at) = now.checked_add(delay) {
-            self.changes.push(Reverse((at, replica, what)));
         }
     }
 
@@ -346,7 +306,15 @@ impl Routing {
             request.id,
             u64::from(request.prompt_tokens) + u64::from(request.max_tokens),
         );
-        let handle = engine.offer(entry, request)?;
+        let handle = match engine.offer(entry, request) {
+            Ok(handle) => handle,
+            Err(refused) => {
+                // Its router counted on it.
+                let (lane, index) = self.places[replica];
+                self.lanes[lane].router.answered(index, id);
+                return Err(refused);
+            }
+        };
         self.sent.insert(id, (replica, tokens));
         let load = self.load(replica);
         load.requests += 1;
@@ -357,15 +325,15 @@ impl Routing {
     }
 
     fn answered(&mut self, completion: &Completion) {
-        // A refused request was never sent.
+        // A refused request was never sent, and its router knows.
         if let Some((replica, tokens)) = self.sent.remove(&completion.id) {
             let (lane, index) = self.places[replica];
             let lane = &mut self.lanes[lane];
             lane.loads[index].requests -= 1;
             lane.loads[index].tokens -= tokens;
-            lane.router.answered(index, completion);
-            if self.payroll.stages[replica] == Stage::Draining && lane.loads[index].requests == 0 {
-                self.payroll.give_back(replica, completion.end);
+            lane.router.answered(index, completion.id);
+            if self.lives.stage(replica) == Stage::Draining && lane.loads[index].requests == 0 {
+                self.lives.give_back(replica, completion.end);
             }
         }
     }
@@ -434,7 +402,7 @@ impl Routing {
     }
 
     fn next_change(&self) -> Option<Picos> {
-        let change = self.changes.peek().map(|&Reverse((at, ..))| at);
+        let change = self.lives.next_change();
         let reports = self.lanes.iter().filter_map(|lane| lane.next_report);
         let looks = self.scalers.iter().map(|scaler| scaler.next);
         reports.chain(change).chain(looks).min()
@@ -447,29 +415,20 @@ impl Routing {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) {
-        while let Some(&Reverse((at, replica, what))) = self.changes.peek()
-            && at <= now
-        {
-            self.changes.pop();
-            let (index, engine) = (replica as usize, &mut engines[replica as usize]);
+        while let Some((replica, what)) = self.lives.take_due(now) {
             match what {
-                ChangeKind::Up => {
-                    self.payroll.stages[index] = Stage::Serving;
-                    self.load(index).is_up = true;
-                    self.plan_outage(now, replica, ChangeKind::Fail);
+                ChangeKind::Up => self.load(replica).is_up = true,
+                // One that had failed is given back already.
+                ChangeKind::Drain if self.lives.stage(replica) == Stage::Draining => {
+                    self.drains(replica, now)
                 }
-                ChangeKind::Drain => self.load(index).is_up = false,
-                // Nothing runs that could fail; perhaps later.
-                ChangeKind::Fail if matches!(self.payroll.stages[index], Stage::Off | Stage::Starting) => {
-                    self.plan_outage(now, replica, ChangeKind::Fail);
-                }
+                ChangeKind::Drain => {}
                 ChangeKind::Fail => {
-                    self.payroll.stages[index] = Stage::Failed;
-                    self.load(index).is_up = false;
+                    self.load(replica).is_up = false;
+                    let engine = &mut engines[replica];
                     settle(engine, now, observer);
                     engine.fail(now, observer, ended);
-                    self.wakes.set(index, engine.wake());
-                    self.plan_outage(now, replica, ChangeKind::Up);
+                    self.wakes.set(replica, engine.wake());
                 }
             }
         }
@@ -482,6 +441,15 @@ impl Routing {
             if self.scalers[index].next <= now {
                 self.scale(engines, index, now, observer);
             }
+        }
+    }
+
+    /// A replica takes no more requests, and is given back once it is empty.
+    fn drains(&mut self, replica: usize, now: Picos) {
+        let load = self.load(replica);
+        load.is_up = false;
+        if load.requests == 0 {
+            self.lives.give_back(replica, now);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A router and the replicas that it shares requests out between.
 
-use super::fleet::OUTAGE_STREAM;
+use super::lives::{Lives, OUTAGE_STREAM};
 use super::router::{Load, Router};
-use super::spec::{ChangeKind, ClusterSpec, Group, Serves};
+use super::spec::{Group, Serves};
 use crate::engine::Engine;
 use crate::facts::Observer;
 use crate::units::Picos;
@@ -18,25 +18,15 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(
-        spec: &ClusterSpec,
-        lane: usize,
-        group: &Group,
-        block_sizes: &[u32],
-        seed: u64,
-    ) -> Lane {
+    pub(super) fn new(lives: &Lives, lane: usize, group: &Group, block_sizes: &[u32], seed: u64) -> Lane {
         let members: Vec<usize> = group.members.iter().map(|&member| member as usize).collect();
         let sizes: Vec<u32> = members.iter().map(|&member| block_sizes[member]).collect();
         // The first router has had the stream 0 since before there were several.
         let entity = if lane == 0 { 0 } else { OUTAGE_STREAM + lane as u64 };
         let router = group.policy.router(&sizes, seed, entity);
-        let load = |&member: &u32| {
-            let mut changes = spec.changes.iter();
-            let first = changes.find(|change| change.replica == member);
-            Load {
-                is_up: first.is_none_or(|change| change.kind != ChangeKind::Up),
-                ..Load::default()
-            }
+        let load = |&member: &u32| Load {
+            is_up: lives.is_up(member as usize),
+            ..Load::default()
         };
         Lane {
             next_report: router.reports_every(),

@@ -2,6 +2,7 @@
 
 use super::Disaggregated;
 use super::fleet::{self, Cluster};
+use super::lives::Payroll;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
@@ -110,11 +111,14 @@ impl Serving {
         each!(self, serving => serving.is_stuck())
     }
 
-    /// How long each replica has been paid for, how often one was started, and how often one was drained.
-    pub(crate) fn payroll(&self, now: Picos) -> (Vec<Picos>, u64, u64) {
+    /// What the replicas cost until `now`, and what came of the orders to them.
+    pub(crate) fn payroll(&self, now: Picos) -> Payroll {
         match self {
             Serving::Fleet(fleet) => fleet.payroll(now),
-            Serving::Disaggregated(pools) => (vec![now; pools.total_blocks().count()], 0, 0),
+            Serving::Disaggregated(pools) => Payroll {
+                paid: vec![now; pools.total_blocks().count()],
+                ..Payroll::default()
+            },
         }
     }
 

@@ -333,8 +333,8 @@ fn outages(judge: &mut Judge, raw: &RawCluster) -> Option<Outages> {
     match (&raw.mean_time_between_failures, &raw.mean_time_to_recovery) {
         (None, None) => None,
         (Some(up), Some(down)) => Some(Outages {
-            mean_up_s: judge.duration(between, up, false)?.seconds(),
-            mean_down_s: judge.duration(recovery, down, false)?.seconds(),
+            mean_up_s: judge.span(between, up, false)?.seconds(),
+            mean_down_s: judge.span(recovery, down, false)?.seconds(),
         }),
         (Some(_), None) => {
             judge.wrong_help(
@@ -415,7 +415,7 @@ fn change(judge: &mut Judge, index: usize, event: &RawReplicaEvent, replicas: u3
         return None;
     }
     Some(Change {
-        at: judge.duration(&key("at"), at, true)?,
+        at: judge.span(&key("at"), at, true)?,
         replica: replica.0 as u32,
         kind: match kind {
             RawReplicaChange::Fail => ChangeKind::Fail,

@@ -4,7 +4,7 @@ use super::judge::Judge;
 use crate::cost::calibration::Calibration;
 use crate::cost::jitter::JitterLaw;
 use crate::quantity::parse_duration;
-use crate::units::Picos;
+use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// The widest scatter that is taken for one of steps.
 const CV_MAX: f64 = 2.0;
@@ -38,6 +38,16 @@ pub(super) fn step_jitter(judge: &mut Judge, asked: Option<&String>) -> Option<A
 }
 
 const KEY: &str = "cluster.step_jitter";
+/// A longer pause is an outage.
+const STALL_MAX: Picos = Picos(3600 * PICOS_PER_SECOND);
+
+fn stall(text: &str) -> Result<Picos, String> {
+    let stall = parse_duration(text).map_err(|error| error.to_string())?;
+    if stall > STALL_MAX {
+        return Err(format!("`stall` must be at most 1 h, not `{text}`"));
+    }
+    Ok(stall)
+}
 
 impl Asked {
     /// The law, once the calibration is known; `None` where that has none, which is reported.
@@ -76,7 +86,7 @@ fn parse(text: &str) -> Result<JitterLaw, String> {
         match name.trim() {
             "cv" => law.cv = number(CV_MAX)?,
             "stall-rate" => law.stalls_per_s = number(STALLS_MAX)?,
-            "stall" => law.stall = parse_duration(value.trim()).map_err(|error| error.to_string())?,
+            "stall" => law.stall = stall(value.trim())?,
             other => return Err(format!("there is no `{other}`: cv, stall-rate and stall are")),
         }
     }

@@ -293,8 +293,18 @@ impl Judge {
         None
     }
 
-    /// A duration; `None` was reported.
+    /// A delay or a limit; `None` was reported.
     pub(super) fn duration(&mut self, key: &str, text: &Duration, may_be_zero: bool) -> Option<Picos> {
+        let delay = self.span(key, text, may_be_zero)?;
+        if delay > Picos::DELAY_MAX {
+            self.wrong(key, "must be at most 30 days", format!("`{}` is longer", text.0));
+            return None;
+        }
+        Some(delay)
+    }
+
+    /// A stretch of the clock, however long; `None` was reported.
+    pub(super) fn span(&mut self, key: &str, text: &Duration, may_be_zero: bool) -> Option<Picos> {
         self.given(key, &text.0);
         match parse_duration(&text.0) {
             Ok(Picos::ZERO) if !may_be_zero => {

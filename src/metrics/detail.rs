@@ -39,8 +39,10 @@ struct Sequence {
     itls: Vec<Picos>,
     /// Entries of the log from here on are its own too; `None` while it emits nothing.
     from: Option<usize>,
-    /// From the end of a step to the client.
+    /// From the end of a step to the engine's telling of its token.
     delivery: Picos,
+    /// When the engine told its first token.
+    first_told: Option<Picos>,
     /// Tokens that came in one piece with another.
     at_once: u32,
     /// It was prefilled on another replica.
@@ -122,6 +124,7 @@ impl Gaps {
         if let Some(sequence) = self.sequences.get_mut(&id) {
             let log = &self.replicas[sequence.replica];
             sequence.from = Some(log.entries.len());
+            sequence.first_told = Some(now);
             sequence.delivery = match sequence.is_relayed {
                 // Its first token is of another replica's step.
                 true => Picos::ZERO,
@@ -157,9 +160,22 @@ impl Gaps {
         }
     }
 
+    /// When a request that left had left its engine: the front end's time for an answer is that of its first token.
+    fn left_engine(&self, completion: &Completion) -> Picos {
+        let told = self
+            .sequences
+            .get(&completion.id)
+            .and_then(|sequence| sequence.first_told);
+        let response = match (completion.first_token, told) {
+            (Some(at_client), Some(told)) => at_client.saturating_sub(told),
+            _ => Picos::ZERO,
+        };
+        completion.end.saturating_sub(response)
+    }
+
     /// The gaps of a request that left, in seconds.
     fn take(&mut self, completion: &Completion, audit: &mut Audit) -> Vec<f64> {
-        self.settle(completion.id, completion.end);
+        self.settle(completion.id, self.left_engine(completion));
         let mut sequence = self.sequences.remove(&completion.id).unwrap_or_default();
         let expected = completion.output_tokens.saturating_sub(1 + sequence.at_once) as usize;
         if completion.outcome != Outcome::Completed {

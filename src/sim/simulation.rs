@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::admission::Gate;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
-use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, Serving, Ticket};
+use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, Payroll, Serving, Ticket};
 use crate::cost::StepCost;
 use crate::cost::jitter::{Jitter, JitterLaw};
 use crate::engine::lmcache::LmcacheConfig;
@@ -33,7 +33,7 @@ pub struct Simulation<T: Traffic> {
     arrival: Option<Picos>,
     /// When clients give up; without a ticket a request that is before the routers.
     pub(super) deadlines: BinaryHeap<Reverse<(Picos, RequestId, Option<Ticket>)>>,
-    /// Answers on their way to the client.
+    /// Answers on their way to the client, in order of delivery.
     outbox: VecDeque<Completion>,
     buffer: Vec<Completion>,
     pub(super) counts: Counts,
@@ -260,9 +260,9 @@ impl<T: Traffic> Simulation<T> {
         self.cluster.total_blocks().into_iter()
     }
 
-    /// How long each replica has been paid for until now, how often one was started, and how often one was drained.
+    /// What the replicas cost until now, and what came of the orders to them.
     #[must_use]
-    pub fn payroll(&self) -> (Vec<Picos>, u64, u64) {
+    pub fn payroll(&self) -> Payroll {
         self.cluster.payroll(self.now)
     }
 
@@ -316,7 +316,7 @@ impl<T: Traffic> Simulation<T> {
                 );
                 return Pause::Drained;
             };
-            debug_assert!(at >= self.now, "time never runs back");
+            assert!(at >= self.now, "time never runs back");
             self.now = at;
             self.take(event, observer, ended);
             // Everything from outside at this instant comes before the loop drains its inputs.
@@ -432,7 +432,9 @@ impl<T: Traffic> Simulation<T> {
         }
         completion.end += delay;
         completion.first_token = completion.first_token.map(|at| at + delay);
-        self.outbox.push_back(completion.clone());
+        // Replicas may have front ends that are not equally fast: in order of delivery, of equals in that of leaving.
+        let place = self.outbox.partition_point(|other| other.end <= completion.end);
+        self.outbox.insert(place, completion.clone());
     }
 
     pub(super) fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {

@@ -376,7 +376,7 @@ proptest! {
         let reasons = counts.prompt_too_long + counts.never_fit + counts.queue_full + counts.no_replica
             + counts.rate_limited + counts.gate_full + counts.gate_timeout;
         prop_assert_eq!(rejected, reasons);
-        let (paid, ..) = told.payroll();
+        let paid = told.payroll().paid;
         prop_assert!(paid.iter().all(|paid| *paid <= told.now().max(stories.last)));
         let mut recorder = Recorder::new(RecorderOptions {
             fleet: Fleet::alike(4, told.total_blocks().next().unwrap(), engine.block_size()),

@@ -13,3 +13,4 @@ mod extremes;
 mod ledger;
 mod monotone;
 mod scenario;
+mod unlike;

@@ -49,7 +49,8 @@ impl Experiment {
             request_service: Picos(if dice.chance() { 2_000_000_000 } else { 0 }),
             request_delay: Picos(if delays { 1_500_000_000 } else { 0 }),
             per_prompt_token: Picos(if delays { 1_000_000 } else { 0 }),
-            response_delay: Picos(if dice.chance() { 700_000_000 } else { 0 }),
+            // Shorter than a step, and longer than several.
+            response_delay: Picos(dice.one_of(&[0, 700_000_000, 45_000_000_000])),
         };
         let spec = dice.spec();
         if may_tie(&spec) {

@@ -64,7 +64,7 @@ impl Pool {
         if let Some((index, tokens)) = self.sent.remove(&completion.id) {
             self.loads[index].requests -= 1;
             self.loads[index].tokens -= tokens;
-            self.router.answered(index, completion);
+            self.router.answered(index, completion.id);
         }
     }
 }

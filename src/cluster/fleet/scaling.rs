@@ -1,11 +1,8 @@
 //! What an autoscaler looks at, and how its orders are carried out.
 
-use std::cmp::Reverse;
-
 use super::Routing;
-use crate::cluster::autoscale::{Autoscale, Order, Signal, Stage};
+use crate::cluster::autoscale::{Autoscale, Order, Signal};
 use crate::cluster::lane::settle;
-use crate::cluster::spec::ChangeKind;
 use crate::engine::Engine;
 use crate::facts::Observer;
 use crate::units::Picos;
@@ -29,7 +26,7 @@ impl Routing {
         let mut sum = 0.0;
         for &member in members {
             let replica = member as usize;
-            if self.payroll.stages[replica] != Stage::Serving {
+            if !self.lives.is_up(replica) {
                 continue;
             }
             let (lane, place) = self.places[replica];
@@ -42,26 +39,17 @@ impl Routing {
                 Signal::KvUsage => engines[replica].reported_state().kv_usage,
             };
         }
-        for order in self.scalers[index].decide(now, sum, &self.payroll.stages) {
+        let lives = &self.lives;
+        for order in self.scalers[index].decide(now, sum, |replica| lives.stage(replica as usize)) {
             match order {
-                Order::Start(replica) => {
-                    self.payroll.start(replica as usize, now);
-                    if let Some(at) = now.checked_add(startup) {
-                        self.changes.push(Reverse((at, replica, ChangeKind::Up)));
-                    }
-                }
+                Order::Start(replica) => self.lives.start(replica as usize, now, startup),
                 Order::Keep(replica) => {
-                    self.payroll.stages[replica as usize] = Stage::Serving;
+                    self.lives.keep(replica as usize, now);
                     self.load(replica as usize).is_up = true;
                 }
                 Order::Drain(replica) => {
-                    let replica = replica as usize;
-                    self.payroll.drain(replica);
-                    let load = self.load(replica);
-                    load.is_up = false;
-                    if load.requests == 0 {
-                        self.payroll.give_back(replica, now);
-                    }
+                    self.lives.drain(replica as usize, now);
+                    self.drains(replica as usize, now);
                 }
             }
         }

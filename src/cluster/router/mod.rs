@@ -13,7 +13,6 @@ pub use cache_aware::CacheAware;
 pub use reports::{DataParallelScore, KvEvents};
 
 use crate::engine::State;
-use crate::facts::Completion;
 use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
@@ -104,8 +103,8 @@ pub trait Router: Send {
         false
     }
 
-    /// A request that was routed to `replica` has left.
-    fn answered(&mut self, _replica: usize, _completion: &Completion) {}
+    /// A request that was routed to `replica` has left, or was refused there.
+    fn answered(&mut self, _replica: usize, _request: RequestId) {}
 
     /// How often engines report how full they are; `None` if nobody asks.
     fn reports_every(&self) -> Option<Picos> {

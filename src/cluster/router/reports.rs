@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use super::{Load, Router, View};
 use crate::engine::State;
-use crate::facts::Completion;
 use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::Request;
@@ -156,8 +155,8 @@ impl Router for KvEventRouter {
         true
     }
 
-    fn answered(&mut self, _: usize, completion: &Completion) {
-        if let Some(active) = self.active.remove(&completion.id) {
+    fn answered(&mut self, _: usize, request: RequestId) {
+        if let Some(active) = self.active.remove(&request) {
             self.prefill_tokens[active.replica] -= active.prefill_tokens;
             self.blocks[active.replica] -= active.blocks;
         }

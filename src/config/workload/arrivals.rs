@@ -100,7 +100,7 @@ fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {
             Rate(0.0) => Some(0.0),
             rate => judge.rate(&format!("{key}.{at}.request_rate"), rate),
         };
-        let mean_sojourn = judge.duration(&format!("{key}.{at}.mean_sojourn"), &state.mean_sojourn, false);
+        let mean_sojourn = judge.span(&format!("{key}.{at}.mean_sojourn"), &state.mean_sojourn, false);
         if let (Some(request_rate), Some(mean_sojourn)) = (rate, mean_sojourn) {
             states.push(MmppState {
                 request_rate,
@@ -117,7 +117,7 @@ fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {
 
 fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
     let key = |name: &str| format!("workload.arrivals.profile.{name}");
-    let piece = judge.duration(&key("piece"), &raw.piece, false);
+    let piece = judge.span(&key("piece"), &raw.piece, false);
     let burstiness = raw.burstiness.unwrap_or(1.0);
     judge.number(
         &key("burstiness"),

@@ -46,7 +46,7 @@ pub(super) fn resolve(
     let duration = raw
         .duration
         .as_ref()
-        .and_then(|text| judge.duration("workload.duration", text, false));
+        .and_then(|text| judge.span("workload.duration", text, false));
     let client = client(judge, raw);
     let (arrivals, in_flight) = match &raw.arrivals {
         Some(arrivals) => arrivals::arrivals(judge, arrivals, files)?,
