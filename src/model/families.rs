@@ -15,8 +15,8 @@ pub(super) struct Family {
     pub(super) qkv_bias: Bias,
     /// Whether the attention output projection has a bias where query, key and value have one.
     pub(super) out_bias: bool,
-    /// Query and key heads are normalised, with one weight vector of a head's width each.
-    pub(super) qk_norm: bool,
+    /// How queries and keys are normalised.
+    pub(super) qk_norm: QkNorm,
     /// Norms of width `d` in a layer.
     pub(super) norms_per_layer: u32,
     /// Which layers have a sliding window where `layer_types` is absent.
@@ -25,6 +25,8 @@ pub(super) struct Family {
     pub(super) experts: ExpertKeys,
     /// Multi-head latent attention.
     pub(super) latent: bool,
+    /// Dense feed-forward parts have a gate beside up and down projections.
+    pub(super) gated: bool,
     /// Values of numeric keys that are absent.
     pub(super) defaults: &'static [(&'static str, u32)],
 }
@@ -36,6 +38,19 @@ pub(super) enum Bias {
     Always,
     /// Where `attention_bias` is true.
     ByKey,
+    /// Where `use_bias` is true, in the feed-forward part, too.
+    ByUseBias,
+}
+
+/// How queries and keys are normalised.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum QkNorm {
+    /// Not at all, or without weights.
+    No,
+    /// Head by head, with one weight vector of a head's width each.
+    Head,
+    /// All heads together, with weight vectors of their whole width.
+    Whole,
 }
 
 /// Which layers have a sliding window.
@@ -49,8 +64,11 @@ pub(super) enum WindowRule {
     UpperLayers,
     /// Every second, from the first (Gemma 2, gpt-oss).
     EverySecond,
-    /// All but every `sliding_window_pattern`-th (Gemma 3).
+    /// All but every `sliding_window_pattern`-th (Gemma 3, Cohere 2, OLMo 3).
     AllButEveryNth,
+    /// Layers with rotary positions (`no_rope_layers`; by default all but every fourth) attend within chunks of
+    /// `attention_chunk_size` (Llama 4).
+    Chunked,
 }
 
 /// How experts are spelt.
@@ -66,6 +84,9 @@ pub(super) enum ExpertKeys {
     Qwen,
     /// `n_routed_experts`, `first_k_dense_replace`, `moe_layer_freq`, `n_shared_experts`.
     DeepSeek,
+    /// `num_local_experts`, `moe_layers` or `interleave_moe_layer_step`, one shared expert of `intermediate_size`; dense
+    /// layers have `intermediate_size_mlp`.
+    Llama4,
 }
 
 /// What most descendants of Llama share.
@@ -75,16 +96,17 @@ const LLAMA: Family = Family {
     tied_by_default: false,
     qkv_bias: Bias::ByKey,
     out_bias: true,
-    qk_norm: false,
+    qk_norm: QkNorm::No,
     norms_per_layer: 2,
     window: WindowRule::Never,
     experts: ExpertKeys::None,
     latent: false,
+    gated: true,
     defaults: &[],
 };
 
 /// All that can be read.
-pub(super) const FAMILIES: [Family; 17] = [
+pub(super) const FAMILIES: [Family; 27] = [
     LLAMA,
     Family {
         model_types: &["mistral"],
@@ -121,7 +143,7 @@ pub(super) const FAMILIES: [Family; 17] = [
     Family {
         model_types: &["qwen3", "qwen3_vl"],
         architectures: &["Qwen3ForCausalLM"],
-        qk_norm: true,
+        qk_norm: QkNorm::Head,
         window: WindowRule::UpperLayers,
         defaults: &[("head_dim", 128)],
         ..LLAMA
@@ -129,7 +151,7 @@ pub(super) const FAMILIES: [Family; 17] = [
     Family {
         model_types: &["qwen3_moe", "qwen3_vl_moe"],
         architectures: &["Qwen3MoeForCausalLM"],
-        qk_norm: true,
+        qk_norm: QkNorm::Head,
         window: WindowRule::UpperLayers,
         experts: ExpertKeys::Qwen,
         defaults: &[("head_dim", 128)],
@@ -155,7 +177,7 @@ pub(super) const FAMILIES: [Family; 17] = [
         model_types: &["gemma3", "gemma3_text"],
         architectures: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
         tied_by_default: true,
-        qk_norm: true,
+        qk_norm: QkNorm::Head,
         norms_per_layer: 4,
         window: WindowRule::AllButEveryNth,
         // The multimodal configs leave out whatever equals the class default.
@@ -209,6 +231,81 @@ pub(super) const FAMILIES: [Family; 17] = [
         defaults: &[("sliding_window", 128), ("head_dim", 64)],
         ..LLAMA
     },
+    Family {
+        model_types: &["llama4"],
+        architectures: &["Llama4ForConditionalGeneration", "Llama4ForCausalLM"],
+        window: WindowRule::Chunked,
+        experts: ExpertKeys::Llama4,
+        defaults: &[("attention_chunk_size", 8192)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["minimax_m2"],
+        architectures: &["MiniMaxM2ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmo2"],
+        architectures: &["Olmo2ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmo3"],
+        architectures: &["Olmo3ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        window: WindowRule::AllButEveryNth,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["cohere"],
+        architectures: &["CohereForCausalLM"],
+        tied_by_default: true,
+        norms_per_layer: 1,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["cohere2"],
+        architectures: &["Cohere2ForCausalLM"],
+        tied_by_default: true,
+        norms_per_layer: 1,
+        window: WindowRule::AllButEveryNth,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["starcoder2"],
+        architectures: &["Starcoder2ForCausalLM"],
+        tied_by_default: true,
+        qkv_bias: Bias::ByUseBias,
+        // Two, each with a bias.
+        norms_per_layer: 4,
+        window: WindowRule::All,
+        gated: false,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["smollm3"],
+        architectures: &["SmolLM3ForCausalLM"],
+        tied_by_default: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm4"],
+        architectures: &["Glm4ForCausalLM"],
+        out_bias: false,
+        norms_per_layer: 4,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["seed_oss"],
+        architectures: &["SeedOssForCausalLM"],
+        out_bias: false,
+        ..LLAMA
+    },
     OPT,
 ];
 
@@ -218,6 +315,7 @@ const OPT: Family = Family {
     architectures: &["OPTForCausalLM"],
     tied_by_default: true,
     qkv_bias: Bias::Always,
+    gated: false,
     ..LLAMA
 };
 

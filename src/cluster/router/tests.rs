@@ -1,8 +1,7 @@
 //! The rules that closed forms do not reach: thresholds, trees, reports.
 
 use super::*;
-use crate::facts::Outcome;
-use crate::ids::{ReplicaId, SegmentId};
+use crate::ids::SegmentId;
 use crate::workload::{Piece, Prompt};
 
 /// A request of `tokens` tokens of text `segment`, behind those of `before`.

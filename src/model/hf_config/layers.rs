@@ -39,12 +39,22 @@ impl Reader<'_> {
 
     /// The sliding window of each layer. One that spans the whole context is none.
     fn windows(&mut self, count: u32, max_position: u32) -> Option<Vec<Option<u32>>> {
-        let window = self.number("sliding_window", 1, u32::MAX);
+        let is_chunked = self.family.window == WindowRule::Chunked;
+        let key = if is_chunked {
+            "attention_chunk_size"
+        } else {
+            "sliding_window"
+        };
+        let window = self.number(key, 1, u32::MAX);
         let window = window.filter(|&window| window < max_position);
         let slides = match self.get("layer_types") {
             Some(types) => self.slides_by_type(types, count)?,
             None => self.slides_by_rule(count),
         };
+        if is_chunked && window.is_some() && slides.contains(&true) {
+            let note = "attention within chunks is taken for a sliding window as long as a chunk: an upper bound of what is read";
+            self.notes.push(note.to_string());
+        }
         Some(
             slides
                 .into_iter()
@@ -63,13 +73,13 @@ impl Reader<'_> {
         }
         let slides = types.iter().map(|kind| match kind.as_str() {
             Some("full_attention") => Ok(false),
-            Some("sliding_attention") => Ok(true),
+            Some("sliding_attention" | "chunked_attention") => Ok(true),
             _ => Err(kind),
         });
         match slides.collect::<Result<Vec<bool>, &Value>>() {
             Ok(slides) => Some(slides),
             Err(kind) => self.problem(format!(
-                "`layer_types` has {}; only full_attention and sliding_attention are known",
+                "`layer_types` has {}; only full_attention, sliding_attention and chunked_attention are known",
                 shortened(kind)
             )),
         }
@@ -90,20 +100,36 @@ impl Reader<'_> {
                 .unwrap_or(6),
             _ => 1,
         };
+        let has_positions = self.no_rope_layers();
         let slides = |layer: u32| match self.family.window {
             WindowRule::Never => false,
             WindowRule::All => true,
             WindowRule::UpperLayers => layer >= first,
             WindowRule::EverySecond => layer.is_multiple_of(2),
             WindowRule::AllButEveryNth => !(layer + 1).is_multiple_of(pattern),
+            WindowRule::Chunked => match has_positions.get(layer as usize) {
+                Some(&has_positions) => has_positions,
+                None => !(layer + 1).is_multiple_of(4),
+            },
         };
         (0..count).map(slides).collect()
     }
 
+    /// Whether each layer has rotary positions, in spite of the key's name; empty where it is left to the default.
+    fn no_rope_layers(&self) -> Vec<bool> {
+        let layers = self.get("no_rope_layers").and_then(Value::as_array);
+        let layers = layers.map(Vec::as_slice).unwrap_or_default();
+        layers.iter().map(|layer| layer.as_u64() != Some(0)).collect()
+    }
+
     /// The feed-forward part of each layer.
     fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
-        let gated = !self.family.is_opt();
-        let width_key = if gated { "intermediate_size" } else { "ffn_dim" };
+        let gated = self.family.gated;
+        let width_key = if self.family.is_opt() {
+            "ffn_dim"
+        } else {
+            "intermediate_size"
+        };
         match self.family.experts {
             ExpertKeys::None => {
                 let intermediate = self.required(width_key, WIDTH_MAX)?;
@@ -115,6 +141,7 @@ impl Reader<'_> {
             }
             ExpertKeys::Qwen => self.qwen_mlps(count),
             ExpertKeys::DeepSeek => self.deepseek_mlps(count),
+            ExpertKeys::Llama4 => self.llama4_mlps(count),
         }
     }
 
@@ -148,7 +175,27 @@ impl Reader<'_> {
         };
         let is_sparse =
             |layer: u32| !dense_layers.contains(&u64::from(layer)) && (layer + 1).is_multiple_of(step);
-        self.mixed_mlps(count, sparse, is_sparse)
+        self.mixed_mlps(count, sparse, "intermediate_size", is_sparse)
+    }
+
+    fn llama4_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let every = self
+            .number("interleave_moe_layer_step", 0, LAYERS_MAX)
+            .unwrap_or(1);
+        let listed = self.get("moe_layers").and_then(Value::as_array);
+        let listed: Option<Vec<u64>> = listed.map(|layers| layers.iter().filter_map(Value::as_u64).collect());
+        let is_sparse = |layer: u32| match &listed {
+            Some(layers) => layers.contains(&u64::from(layer)),
+            None => every > 0 && (layer + 1).is_multiple_of(every),
+        };
+        if !(0..count).any(is_sparse) {
+            let intermediate = self.required("intermediate_size_mlp", WIDTH_MAX)?;
+            let gated = self.family.gated;
+            return Some(vec![Mlp::Dense { intermediate, gated }; count as usize]);
+        }
+        let shared = self.number("intermediate_size", 1, WIDTH_MAX).unwrap_or(0);
+        let sparse = self.experts("num_local_experts", "intermediate_size", shared);
+        self.mixed_mlps(count, sparse, "intermediate_size_mlp", is_sparse)
     }
 
     fn deepseek_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
@@ -161,7 +208,7 @@ impl Reader<'_> {
         );
         let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
         let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
-        self.mixed_mlps(count, sparse, |layer| {
+        self.mixed_mlps(count, sparse, "intermediate_size", |layer| {
             layer >= first && layer.is_multiple_of(every)
         })
     }
@@ -170,13 +217,14 @@ impl Reader<'_> {
         &mut self,
         count: u32,
         sparse: Option<Mlp>,
+        dense_key: &str,
         is_sparse: impl Fn(u32) -> bool,
     ) -> Option<Vec<Mlp>> {
         let all_sparse = (0..count).all(&is_sparse);
         let intermediate = if all_sparse {
             0
         } else {
-            self.required("intermediate_size", WIDTH_MAX)?
+            self.required(dense_key, WIDTH_MAX)?
         };
         let dense = Mlp::Dense {
             intermediate,

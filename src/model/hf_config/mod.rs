@@ -163,7 +163,9 @@ impl<'a> Reader<'a> {
     fn shape(&mut self, name: &str) -> Option<ModelShape> {
         let hidden_size = self.required("hidden_size", WIDTH_MAX);
         let vocab_size = self.required("vocab_size", VOCABULARY_MAX);
-        let max_position = self.required("max_position_embeddings", POSITION_MAX);
+        // Command R says how far it may be stretched (vLLM, `_get_and_verify_max_len`).
+        let stretched = self.number("model_max_length", 1, POSITION_MAX);
+        let max_position = stretched.or_else(|| self.required("max_position_embeddings", POSITION_MAX));
         let layer_count = self.required("num_hidden_layers", LAYERS_MAX);
         let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default);
         let dtype = self.dtype();
@@ -315,7 +317,7 @@ fn shortened(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LayerGroup, Quantization};
+    use super::super::{LayerGroup, Mlp, Quantization};
     use super::*;
     use proptest::prelude::*;
 
@@ -366,7 +368,7 @@ mod tests {
             ModelShape::from_hf_config(r#"{"architectures": ["LamaForCausalLM"]}"#, "mine").unwrap_err();
         insta::assert_snapshot!(error, @r#"
         the config of mine cannot be used
-          the architecture LamaForCausalLM is not known; known are LlamaForCausalLM, YiForCausalLM, MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Phi3ForCausalLM, GraniteForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, OPTForCausalLM; did you mean LlamaForCausalLM?
+          the architecture LamaForCausalLM is not known; known are LlamaForCausalLM, YiForCausalLM, MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Phi3ForCausalLM, GraniteForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, Llama4ForConditionalGeneration, Llama4ForCausalLM, MiniMaxM2ForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, CohereForCausalLM, Cohere2ForCausalLM, Starcoder2ForCausalLM, SmolLM3ForCausalLM, Glm4ForCausalLM, SeedOssForCausalLM, OPTForCausalLM; did you mean LlamaForCausalLM?
         "#);
     }
 
@@ -505,6 +507,107 @@ mod tests {
             quantization_of(json!({"quant_method": "modelopt", "quant_algo": "NVFP4"})),
             Quantization::Nvfp4
         );
+    }
+
+    /// Configs of families that ship no shape, with the parameters of their model cards.
+    #[test]
+    fn other_families_have_the_parameters_of_their_cards() {
+        let cards = [
+            (
+                // allenai/OLMo-2-1124-13B: 13.7 B.
+                r#"{"architectures": ["Olmo2ForCausalLM"], "hidden_size": 5120, "intermediate_size": 13824,
+                "max_position_embeddings": 4096, "num_attention_heads": 40, "num_hidden_layers": 40,
+                "num_key_value_heads": 40, "tie_word_embeddings": false, "torch_dtype": "float32", "vocab_size": 100352}"#,
+                13.7e9,
+                13.7e9,
+            ),
+            (
+                // bigcode/starcoder2-3b: 3.03 B.
+                r#"{"architectures": ["Starcoder2ForCausalLM"], "hidden_size": 3072, "intermediate_size": 12288,
+                "max_position_embeddings": 16384, "num_attention_heads": 24, "num_hidden_layers": 30,
+                "num_key_value_heads": 2, "sliding_window": 4096, "use_bias": true, "vocab_size": 49152}"#,
+                3.03e9,
+                3.03e9,
+            ),
+            (
+                // HuggingFaceTB/SmolLM3-3B: 3.08 B.
+                r#"{"architectures": ["SmolLM3ForCausalLM"], "hidden_size": 2048, "intermediate_size": 11008,
+                "max_position_embeddings": 65536, "num_attention_heads": 16, "num_hidden_layers": 36,
+                "num_key_value_heads": 4, "torch_dtype": "bfloat16", "vocab_size": 128256}"#,
+                3.08e9,
+                3.08e9,
+            ),
+            (
+                // MiniMaxAI/MiniMax-M2: 230 B, 10 B active.
+                r#"{"architectures": ["MiniMaxM2ForCausalLM"], "head_dim": 128, "hidden_size": 3072,
+                "intermediate_size": 1536, "max_position_embeddings": 196608, "num_attention_heads": 48,
+                "num_experts_per_tok": 8, "num_hidden_layers": 62, "num_key_value_heads": 8, "num_local_experts": 256,
+                "tie_word_embeddings": false, "use_qk_norm": true, "vocab_size": 200064}"#,
+                229e9,
+                10e9,
+            ),
+            (
+                // meta-llama/Llama-4-Scout-17B-16E: 109 B with the vision tower of 0.9 B, 17 B active.
+                r#"{"architectures": ["Llama4ForConditionalGeneration"], "text_config": {"attention_chunk_size": 8192,
+                "head_dim": 128, "hidden_size": 5120, "interleave_moe_layer_step": 1, "intermediate_size": 8192,
+                "intermediate_size_mlp": 16384, "max_position_embeddings": 10485760, "model_type": "llama4_text",
+                "num_attention_heads": 40, "num_experts_per_tok": 1, "num_hidden_layers": 48, "num_key_value_heads": 8,
+                "num_local_experts": 16, "vocab_size": 202048}, "torch_dtype": "bfloat16"}"#,
+                108e9,
+                17e9,
+            ),
+        ];
+        for (json, all, active) in cards {
+            let (shape, _) = read(json);
+            let near = |got: u64, card: f64| (got as f64 / card - 1.0).abs() < 0.03;
+            let exactly = |got: u64, card: f64| (got as f64 / card - 1.0).abs() < 0.005;
+            assert!(
+                exactly(shape.parameters(), all),
+                "{} {}",
+                shape.architecture,
+                shape.parameters()
+            );
+            assert!(
+                near(shape.active_parameters(), active),
+                "{} {}",
+                shape.architecture,
+                shape.active_parameters()
+            );
+        }
+    }
+
+    #[test]
+    fn chunked_layers_of_llama_4_are_windows_and_said() {
+        let (shape, notes) = read(
+            r#"{"architectures": ["Llama4ForCausalLM"], "attention_chunk_size": 128, "head_dim": 64, "hidden_size": 512,
+            "interleave_moe_layer_step": 2, "intermediate_size": 1024, "intermediate_size_mlp": 2048,
+            "max_position_embeddings": 131072, "no_rope_layers": [1, 1, 1, 0], "num_attention_heads": 8,
+            "num_experts_per_tok": 1, "num_hidden_layers": 4, "num_key_value_heads": 2, "num_local_experts": 2,
+            "torch_dtype": "bfloat16", "vocab_size": 202048}"#,
+        );
+        let layers: Vec<(u32, bool, bool)> = shape
+            .layers
+            .iter()
+            .map(|group| {
+                let slides = matches!(
+                    group.attention,
+                    Attention::Grouped {
+                        window: Some(128),
+                        ..
+                    }
+                );
+                let is_sparse = matches!(
+                    group.mlp,
+                    Mlp::Experts {
+                        shared_intermediate: 1024,
+                        ..
+                    }
+                );
+                (group.count, slides, is_sparse)
+            })
+            .collect();
+        assert_eq!(layers, [(2, true, false), (1, true, true), (1, false, true)]);
+        assert!(notes.iter().any(|note| note.contains("chunks")), "{notes:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::families::{Bias, ExpertKeys};
+use super::super::families::{Bias, ExpertKeys, QkNorm};
 use super::super::{Attention, LayerGroup, Mlp, ModelShape};
 use super::Reader;
 
@@ -13,9 +13,15 @@ impl Reader<'_> {
         if self.family.is_opt() {
             return opt_other_parameters(shape);
         }
-        let attention_bias = self.family.qkv_bias == Bias::Always || self.flag("attention_bias", false);
-        let mlp_bias = self.flag("mlp_bias", false);
-        let qk_norm = self.flag("use_qk_norm", self.family.qk_norm);
+        let (attention_bias, mlp_bias) = match self.family.qkv_bias {
+            Bias::Always => (true, self.flag("mlp_bias", false)),
+            Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
+            Bias::ByUseBias => {
+                let use_bias = self.flag("use_bias", true);
+                (use_bias, use_bias)
+            }
+        };
+        let qk_norm = self.qk_norm();
         let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
         let mut sum = d;
         for group in &shape.layers {
@@ -29,8 +35,12 @@ impl Reader<'_> {
                 } => {
                     let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
                     let bias = width + if self.family.out_bias { d } else { 0 };
-                    let norm = 2 * u64::from(head_dim);
-                    u64::from(attention_bias) * bias + u64::from(qk_norm) * norm
+                    let norm = match qk_norm {
+                        QkNorm::No => 0,
+                        QkNorm::Head => 2 * u64::from(head_dim),
+                        QkNorm::Whole => u64::from(query_heads + kv_heads) * u64::from(head_dim),
+                    };
+                    u64::from(attention_bias) * bias + norm
                 }
                 Attention::Latent {
                     query_rank, kv_rank, ..
@@ -42,9 +52,24 @@ impl Reader<'_> {
         sum
     }
 
+    /// What the family implies, unless the config says yes or no.
+    fn qk_norm(&mut self) -> QkNorm {
+        let implied = self.family.qk_norm;
+        // Llama 4 normalises without weights.
+        let may_have = self.family.experts != ExpertKeys::Llama4;
+        match self.flag("use_qk_norm", implied != QkNorm::No) && may_have {
+            false => QkNorm::No,
+            true if implied == QkNorm::No => QkNorm::Head,
+            true => implied,
+        }
+    }
+
     fn mlp_other_parameters(&self, group: &LayerGroup, d: u64, mlp_bias: bool, corrected: bool) -> u64 {
         match group.mlp {
-            Mlp::Dense { intermediate, .. } => u64::from(mlp_bias) * (2 * u64::from(intermediate) + d),
+            Mlp::Dense { intermediate, gated } => {
+                let up = if gated { 2 } else { 1 };
+                u64::from(mlp_bias) * (up * u64::from(intermediate) + d)
+            }
             Mlp::Experts {
                 experts,
                 intermediate,
