@@ -106,7 +106,7 @@ impl Replica {
         self.leavers.clear();
         while let Some(slot) = self.pack.pop_ended() {
             let sequence = &self.sequences[slot];
-            step.finishing.push((sequence.order, sequence.handle(slot)));
+            step.finishing.push((sequence.order, sequence.handle));
             self.leavers.push(slot);
         }
         for at in 0..self.leavers.len() {
@@ -154,14 +154,14 @@ impl Replica {
             sequence.last_step = self.scheduled_steps;
             sequence.placeholder = u32::from(newest_overlapped);
             sequence.sampled_last = true;
-            let handle = sequence.handle(slot);
+            let handle = sequence.handle;
             match self.in_flight.back_mut() {
                 // Its last token comes with the common gap.
                 _ if phase == Phase::Final => {}
                 Some(newest) => {
                     newest.left_pack.push(handle);
                 }
-                None => sequence.last_token = self.last_end,
+                None => sequence.story.note_token_at(self.last_end),
             }
         }
     }

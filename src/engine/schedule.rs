@@ -10,7 +10,7 @@ use super::replica::Replica;
 use super::sequence::Phase;
 use super::step::Step;
 use crate::cost::Chunk;
-use crate::facts::{Fact, Observer};
+use crate::facts::Observer;
 use crate::units::Picos;
 
 /// What is left of a step's budget, and whether prefill work is held back in it.
@@ -287,21 +287,12 @@ impl Replica {
         let held = std::mem::take(&mut sequence.held);
         self.pool
             .release(held, &sequence.pieces, allocated - unknown, allocated);
-        observer.observe(&Fact::Preempted {
-            now,
-            replica: self.id,
-            id: sequence.request.id,
-            running_since: sequence.running_since,
-            lost_tokens: sequence.computed,
-        });
+        let lost = std::mem::take(&mut sequence.computed);
+        observer.observe(&sequence.story.preempt(&sequence.request, self.id, now, lost));
         sequence.phase = Phase::Waiting;
-        sequence.recompute_until = sequence.recompute_until.max(sequence.computed);
-        sequence.computed = 0;
-        sequence.preemptions += 1;
-        sequence.waiting_since = now;
         self.fruitless_preemptions += 1;
         self.preempted.push(sequence.request.id);
-        let handle = sequence.handle(slot);
+        let handle = sequence.handle;
         self.waiting.push_front(handle, &self.sequences[slot].request);
         self.tell_connector(slot, now, Leaving::Preempted);
     }
@@ -347,12 +338,7 @@ impl Replica {
         sequence.placeholder = u32::from(missing == 1 && unknown_input);
         sequence.last_step = step.number;
         sequence.sampled_last = tokens == missing;
-        step.recomputed_tokens += u64::from(
-            sequence
-                .recompute_until
-                .min(sequence.computed)
-                .saturating_sub(before),
-        );
+        step.recomputed_tokens += sequence.story.recomputed(before, sequence.computed);
         let registered = sequence.computed - sequence.placeholder;
         self.pool.register(
             &mut sequence.held,
@@ -371,7 +357,7 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         step.load.sampled_rows += 1;
         sequence.sampled += 1;
-        let handle = sequence.handle(slot);
+        let handle = sequence.handle;
         if sequence.sampled > sequence.output_tokens {
             // The over-run of an ending that the scheduler did not foresee: computed, then thrown away.
             return;

@@ -1,6 +1,6 @@
 //! A step between its scheduling and the processing of its output.
 
-use super::sequence::Handle;
+use super::Handle;
 use crate::cost::StepLoad;
 use crate::ids::RequestId;
 use crate::units::Picos;

@@ -103,16 +103,12 @@ impl ScheduledReplica {
             });
         }
         load.sampled_rows += u32::from(after == sequence.known());
-        let again = sequence
-            .recompute_until
-            .min(after)
-            .saturating_sub(sequence.computed);
-        step.recomputed_tokens += u64::from(again);
+        step.recomputed_tokens += sequence.story.recomputed(sequence.computed, after);
         let streams = sequence.binding.is_none();
-        let had_token = sequence.first_token.is_some() && sequence.last_token == self.last_end;
+        let had_token = sequence.story.had_token_at(self.last_end);
         step.is_uniform &= had_token || !streams;
         step.entries.push(Entry {
-            handle: sequence.handle(slot),
+            handle: sequence.handle,
             tokens,
             is_prefill: sequence.computed < sequence.fill,
         });

@@ -262,7 +262,7 @@ impl Sequence {
         self.outputs += sampled;
         self.filler += steps - sampled;
         self.computed += steps;
-        self.last_token = end;
+        self.story.note_token_at(end);
     }
 }
 

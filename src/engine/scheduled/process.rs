@@ -40,9 +40,9 @@ impl ScheduledReplica {
             };
             let sequence = &self.ledger.sequences[slot];
             let samples = sequence.computed + entry.tokens == sequence.known();
-            if samples && sequence.binding.is_none() && sequence.first_token.is_some() {
-                from_last += u32::from(sequence.last_token == self.last_end);
-                from_decode += u32::from(sequence.last_token == self.last_decode);
+            if samples && sequence.binding.is_none() {
+                from_last += u32::from(sequence.story.had_token_at(self.last_end));
+                from_decode += u32::from(sequence.story.had_token_at(self.last_decode));
             }
         }
         let (gap_seqs, since) = if from_decode > from_last {
@@ -118,16 +118,10 @@ impl ScheduledReplica {
         ended: &mut Vec<Completion>,
     ) {
         let sequence = &mut self.ledger.sequences[slot];
-        let id = sequence.request.id;
-        if sequence.first_token.is_none() {
-            sequence.first_token = Some(now);
-            let arrival = sequence.request.arrival;
-            observer.observe(&Fact::FirstToken { now, id, arrival });
-        } else if sequence.last_token != since {
-            let gap = now - sequence.last_token;
-            observer.observe(&Fact::Gap { now, id, gap });
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        if let Some(fact) = story.have_token(request, now, Some(since)) {
+            observer.observe(&fact);
         }
-        sequence.last_token = now;
         if sequence.is_complete() {
             self.ledger.take_out(slot);
             ended.push(self.ledger.answer(slot, now, Outcome::Completed));
@@ -144,10 +138,11 @@ impl ScheduledReplica {
         ended: &mut Vec<Completion>,
     ) {
         let sequence = &mut self.ledger.sequences[slot];
-        sequence.first_token = Some(now);
-        let (id, arrival) = (sequence.request.id, sequence.request.arrival);
-        observer.observe(&Fact::FirstToken { now, id, arrival });
-        let tokens = sequence.outputs - 1;
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        if let Some(fact) = story.have_token(request, now, None) {
+            observer.observe(&fact);
+        }
+        let (id, tokens) = (request.id, sequence.outputs - 1);
         if tokens > 0 {
             observer.observe(&Fact::Burst { now, id, tokens });
         }

@@ -4,7 +4,7 @@ use super::batch::{Batch, BatchMode, Entry};
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::{Phase, Sequence};
-use crate::facts::{Completion, Fact, Observer, Outcome};
+use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
 /// Decode steps for which a retraction makes room (`SGLANG_RETRACT_DECODE_STEPS`).
@@ -147,26 +147,17 @@ impl SglangReplica {
         let sequence = &mut self.sequences[slot];
         let is_kept = matches!(self.role, Role::Decode(_));
         let lost = if is_kept { 0 } else { sequence.known() - 1 };
-        sequence.recompute_until = sequence.recompute_until.max(lost);
         sequence.life += 1;
         sequence.in_flight = 0;
         sequence.phase = Phase::Waiting;
-        sequence.retractions += 1;
-        sequence.waiting_since = now;
-        let (id, running_since) = (sequence.request.id, sequence.running_since);
+        let fact = sequence.story.preempt(&sequence.request, self.id, now, lost);
+        self.retracted.push(sequence.request.id);
         if is_kept {
             self.keep_in_host(slot, now);
         } else {
             self.waiting.push_back(slot);
         }
-        self.retracted.push(id);
-        observer.observe(&Fact::Preempted {
-            now,
-            replica: self.id,
-            id,
-            running_since,
-            lost_tokens: lost,
-        });
+        observer.observe(&fact);
     }
 
     /// The only running request cannot grow: version 0.5.23 aborts it; 0.5.4 would die of it, and the run ends.

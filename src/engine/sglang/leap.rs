@@ -224,7 +224,7 @@ impl SglangReplica {
             let sequence = &mut self.sequences[handle.slot];
             sequence.outputs += ahead;
             sequence.kv += ahead;
-            sequence.last_token = self.last_end;
+            sequence.story.note_token_at(self.last_end);
         }
     }
 

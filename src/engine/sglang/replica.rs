@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 
 use rand::rngs::ChaCha8Rng;
-use slab::Slab;
 
 use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
@@ -19,6 +18,7 @@ use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::priced::Priced;
+use crate::engine::roster::Roster;
 use crate::engine::signal::Told;
 use crate::engine::{Handle, Refusal};
 use crate::facts::{Completion, Observer};
@@ -39,8 +39,7 @@ pub(crate) struct SglangReplica {
     pub(super) cost: Priced,
     pub(super) tree: RadixTree,
     pub(super) free_pages: u32,
-    pub(super) sequences: Slab<Sequence>,
-    generations: u32,
+    pub(super) sequences: Roster<Sequence>,
     /// Requests inside, drained or not.
     pub(super) inside: usize,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
@@ -108,8 +107,7 @@ impl SglangReplica {
             cost: Priced::new(cost),
             tree: RadixTree::new(config.page_size),
             free_pages: config.max_total_tokens / config.page_size,
-            sequences: Slab::new(),
-            generations: 0,
+            sequences: Roster::default(),
             inside: 0,
             inbox: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -191,14 +189,11 @@ impl SglangReplica {
         if let Some(refusal) = self.refusal(&request) {
             return Err((refusal, request));
         }
-        self.generations = self.generations.wrapping_add(1);
-        let sequence = Sequence::new(request, self.generations, &self.config);
-        let handle = Handle {
-            generation: self.generations,
-            slot: self.sequences.insert(sequence),
-        };
         self.inside += 1;
-        Ok(handle)
+        let config = &self.config;
+        Ok(self
+            .sequences
+            .insert(|handle| Sequence::new(request, handle, config)))
     }
 
     /// A request that was taken in reaches the loop at `now`, no earlier than those let in before.
@@ -270,9 +265,7 @@ impl SglangReplica {
 
     /// The sequence of a handle, if it has not left.
     pub(super) fn find(&self, handle: Handle) -> Option<&Sequence> {
-        self.sequences
-            .get(handle.slot)
-            .filter(|sequence| sequence.generation == handle.generation)
+        self.sequences.get(handle)
     }
 
     /// Whether a handle's sequence is admitted and not ended.

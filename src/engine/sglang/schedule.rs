@@ -6,7 +6,7 @@ use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::cost::Chunk;
-use crate::facts::{Completion, Fact, Observer};
+use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 
 impl SglangReplica {
@@ -208,22 +208,9 @@ impl SglangReplica {
         self.rows += 1;
         let sequence = &mut self.sequences[share.slot];
         sequence.phase = Phase::Running;
-        sequence.waited += now - sequence.waiting_since;
-        sequence.running_since = now;
-        if sequence.first_scheduled.is_none() {
-            sequence.first_scheduled = Some(now);
-            sequence.cached_tokens = sequence.shared;
-        }
-        let fact = Fact::Admitted {
-            now,
-            replica: self.id,
-            id: sequence.request.id,
-            waiting_since: sequence.waiting_since,
-            known_tokens: sequence.known(),
-            cached_tokens: sequence.shared,
-            resumed: sequence.retractions > 0,
-        };
-        observer.observe(&fact);
+        let (known, cached) = (sequence.known(), sequence.shared);
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        observer.observe(&story.admit(request, self.id, now, known, cached));
     }
 
     /// A sequence's new tokens join the batch.
@@ -244,17 +231,16 @@ impl SglangReplica {
             });
         }
         batch.load.sampled_rows += u32::from(samples);
-        batch.recomputed_tokens +=
-            u64::from(sequence.recompute_until.min(sequence.kv).saturating_sub(computed));
+        batch.recomputed_tokens += sequence.story.recomputed(computed, sequence.kv);
         sequence.in_flight += u32::from(samples);
         batch.entries.push(Entry {
-            handle: sequence.handle(share.slot),
+            handle: sequence.handle,
             life: sequence.life,
             samples,
             is_decode: false,
         });
         if !samples {
-            let (handle, kv) = (sequence.handle(share.slot), sequence.kv);
+            let (handle, kv) = (sequence.handle, sequence.kv);
             self.note_chunk(handle, kv);
         }
     }

@@ -72,8 +72,8 @@ impl SglangReplica {
         let inside: Vec<Handle> = self
             .sequences
             .iter()
-            .filter(|(_, sequence)| sequence.phase != Phase::Ended)
-            .map(|(slot, sequence)| sequence.handle(slot))
+            .filter(|sequence| sequence.phase != Phase::Ended)
+            .map(|sequence| sequence.handle)
             .collect();
         for handle in inside {
             if let Some(mut completion) = self.abort(handle, now, observer) {
