@@ -54,12 +54,11 @@ impl<S: Seated> Roster<S> {
     #[inline]
     pub(crate) fn insert(&mut self, make: impl FnOnce(Handle) -> S) -> Handle {
         self.generations = self.generations.wrapping_add(1);
-        let seat = self.slots.vacant_entry();
         let handle = Handle {
-            slot: seat.key(),
+            slot: self.slots.vacant_key(),
             generation: self.generations,
         };
-        seat.insert(make(handle));
+        self.slots.insert(make(handle));
         handle
     }
 

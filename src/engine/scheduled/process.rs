@@ -5,6 +5,7 @@ use super::replica::ScheduledReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
 use crate::engine::scheduler::Binding;
+use crate::engine::story::common_gap;
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -30,26 +31,14 @@ impl ScheduledReplica {
         now
     }
 
-    /// Tells that a step was executed. Its common gap is that of the larger of two groups: who had a token in the step
-    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    /// Tells that a step was executed. Returns since when those who share its gap had waited.
     fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) -> Picos {
-        let (mut from_last, mut from_decode) = (0, 0);
-        for entry in &step.entries {
-            let Ok(slot) = self.ledger.slot(entry.handle) else {
-                continue;
-            };
-            let sequence = &self.ledger.sequences[slot];
+        let stories = step.entries.iter().filter_map(|entry| {
+            let sequence = self.ledger.sequences.get(entry.handle)?;
             let samples = sequence.computed + entry.tokens == sequence.known();
-            if samples && sequence.binding.is_none() {
-                from_last += u32::from(sequence.story.had_token_at(self.last_end));
-                from_decode += u32::from(sequence.story.had_token_at(self.last_decode));
-            }
-        }
-        let (gap_seqs, since) = if from_decode > from_last {
-            (from_decode, self.last_decode)
-        } else {
-            (from_last, self.last_end)
-        };
+            (samples && sequence.binding.is_none()).then_some(&sequence.story)
+        });
+        let (gap_seqs, since) = common_gap(stories, self.last_end, self.last_decode);
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: step.begin,

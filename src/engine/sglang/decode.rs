@@ -88,9 +88,7 @@ impl SglangReplica {
             self.allocate(handle.slot, 1);
             let sequence = &mut self.sequences[handle.slot];
             sequence.in_flight += 1;
-            batch.load.decode_seqs += 1;
-            batch.load.decode_kv_tokens += u64::from(sequence.kv);
-            batch.load.decode_longest = batch.load.decode_longest.max(sequence.kv);
+            batch.load.add(sequence.kv - 1, 1);
             batch.load.sampled_rows += 1;
             batch.entries.push(Entry {
                 handle,

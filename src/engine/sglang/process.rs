@@ -6,6 +6,7 @@ use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
+use crate::engine::story::common_gap;
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -45,23 +46,12 @@ impl SglangReplica {
         self.is_running(entry.handle) && self.sequences[entry.handle.slot].life == entry.life
     }
 
-    /// Tells that a batch was executed. Its common gap is that of the larger of two groups: who had a token in the batch
-    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    /// Tells that a batch was executed. Returns since when those who share its gap had waited.
     fn report<O: Observer>(&mut self, batch: &Batch, observer: &mut O) -> Picos {
-        let (mut from_last, mut from_decode) = (0, 0);
-        for entry in batch.entries.iter().filter(|entry| entry.samples) {
-            if !self.awaits(entry) {
-                continue;
-            }
-            let story = &self.sequences[entry.handle.slot].story;
-            from_last += u32::from(story.had_token_at(self.last_end));
-            from_decode += u32::from(story.had_token_at(self.last_decode));
-        }
-        let (gap_seqs, since) = if from_decode > from_last {
-            (from_decode, self.last_decode)
-        } else {
-            (from_last, self.last_end)
-        };
+        let entries = batch.entries.iter();
+        let samplers = entries.filter(|entry| entry.samples && self.awaits(entry));
+        let stories = samplers.map(|entry| &self.sequences[entry.handle.slot].story);
+        let (gap_seqs, since) = common_gap(stories, self.last_end, self.last_decode);
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: batch.begin,

@@ -423,20 +423,16 @@ impl SglangReplica {
         batch.entries.clear();
         batch.recomputed_tokens = 0;
         batch.membership = 0;
-        let load = &mut batch.load;
-        (load.decode_seqs, load.sampled_rows) = (0, 0);
-        (load.decode_kv_tokens, load.decode_longest) = (0, 0);
-        load.chunks.clear();
+        batch.load.clear();
         batch
     }
 
     /// Prices a batch and queues it behind the one in flight.
     fn put_on_gpu(&mut self, batch: &mut Batch, now: Picos) {
         batch.duration = if batch.mode == BatchMode::Decode {
-            self.cost
-                .decode(batch.load.decode_seqs)
-                .at(batch.load.decode_kv_tokens, batch.load.decode_longest)
+            self.cost.decodes(&batch.load)
         } else {
+            // Mixed and prefill batches replay no decode graph, however little they compute (SG-12).
             self.cost.step(&batch.load)
         };
         if let Some(jitter) = &mut self.jitter {

@@ -220,15 +220,11 @@ impl SglangReplica {
         let samples = self.chunked != Some(share.slot);
         let sequence = &mut self.sequences[share.slot];
         let computed = sequence.kv - share.new;
-        if share.new == 1 && samples {
-            batch.load.decode_seqs += 1;
-            batch.load.decode_kv_tokens += u64::from(sequence.kv);
-            batch.load.decode_longest = batch.load.decode_longest.max(sequence.kv);
+        let new = share.new;
+        if samples {
+            batch.load.add(computed, new);
         } else {
-            batch.load.chunks.push(Chunk {
-                computed,
-                new: share.new,
-            });
+            batch.load.chunks.push(Chunk { computed, new });
         }
         batch.load.sampled_rows += u32::from(samples);
         batch.recomputed_tokens += sequence.story.recomputed(computed, sequence.kv);
