@@ -100,6 +100,8 @@ fn sglang(experiment: &Experiment, seed: u64) -> EngineSpec {
             .enable_chunked_prefill
             .then(|| vllm.max_num_batched_tokens.next_multiple_of(page_size)),
         max_prefill_tokens: 16384,
+        prefill_decode_interval: 0,
+        prefill_max_requests: None,
         policy: policies[(seed % 4) as usize],
         priority: None,
         page_size,

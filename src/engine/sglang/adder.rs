@@ -150,6 +150,13 @@ impl SglangReplica {
 
     /// Tries a waiting request (`add_one_req`).
     pub(super) fn add(&mut self, adder: &mut Adder, slot: usize) -> Verdict {
+        let most = self.config.prefill_max_requests;
+        if most.is_some_and(|most| adder.shares.len() >= most as usize) {
+            // The engine asks after it has looked the prefix up, which keeps that recent.
+            let known = self.sequences[slot].known();
+            self.look_up(slot, known - 1);
+            return Verdict::Other;
+        }
         if !self.config.radix_cache && self.sequences[slot].request.ignore_eos {
             return self.add_exactly(adder, slot);
         }

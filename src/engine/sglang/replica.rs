@@ -53,6 +53,10 @@ pub(crate) struct SglangReplica {
     pub(super) chunked: Option<usize>,
     /// The sticky flag (SG-14).
     pub(super) full: bool,
+    /// Passes that may not prefill yet (SG-11).
+    pub(super) prefill_hold: u32,
+    /// The last pass was one of these.
+    pub(super) held_prefill: bool,
     /// The new-token ratio (SG-32).
     pub(super) ratio: f64,
     /// Counts changes of the running batch.
@@ -115,6 +119,8 @@ impl SglangReplica {
             last: None,
             chunked: None,
             full: false,
+            prefill_hold: 0,
+            held_prefill: false,
             ratio: config.init_new_token_ratio,
             membership: 1,
             uniform: 0,
@@ -385,6 +391,12 @@ impl SglangReplica {
     fn rest(&mut self, now: Picos) {
         self.ratio = self.config.init_new_token_ratio;
         self.next_pass = self.next_input().filter(|&at| at > now);
+        self.prefill_hold = 0;
+        if self.held_prefill && (self.chunked.is_some() || !self.waiting.is_empty()) {
+            // An idle loop goes round at once, until nothing of the interval is left (SG-11).
+            self.next_pass = Some(now);
+            return;
+        }
         let (expects, wants) = match &self.role {
             Role::Whole => (false, false),
             Role::Prefill(role) => (role.expects_memory(), false),

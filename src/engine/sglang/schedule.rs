@@ -19,7 +19,10 @@ impl SglangReplica {
     ) -> Option<Box<Batch>> {
         self.retracted.clear();
         self.shares_log.clear();
-        if let Some(slot) = self.chunked {
+        if let Some(slot) = self.chunked
+            && self.last.is_some()
+        {
+            // A chunk was launched since it was last stashed.
             let fill = self.sequences[slot].fill;
             self.cache_unfinished(slot, fill);
         }
@@ -39,9 +42,15 @@ impl SglangReplica {
         if self.config.switches.drops_finished_each_pass && self.drop_ended() > 0 {
             self.full = false;
         }
-        let batch = self.prefill_batch(now, observer);
-        if batch.is_some() || self.running.is_empty() {
-            return batch;
+        self.held_prefill = self.prefill_hold > 0;
+        if self.held_prefill {
+            self.prefill_hold -= 1;
+        } else if let Some(batch) = self.prefill_batch(now, observer) {
+            self.prefill_hold = self.config.prefill_decode_interval;
+            return Some(batch);
+        }
+        if self.running.is_empty() {
+            return None;
         }
         self.decode_batch(now, observer, ended)
     }

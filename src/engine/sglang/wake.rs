@@ -93,6 +93,7 @@ impl SglangReplica {
         self.running.clear();
         (self.last, self.chunked, self.full) = (None, None, false);
         self.ratio = self.config.init_new_token_ratio;
+        self.prefill_hold = 0;
         self.membership += 1;
         (self.uniform, self.plan, self.ahead) = (0, None, 0);
         (self.rows, self.ended_in_lists) = (0, 0);
