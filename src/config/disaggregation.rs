@@ -106,6 +106,21 @@ pub(super) fn check_cluster(judge: &mut Judge, cluster: &ClusterSpec) {
     }
 }
 
+/// The loops of SGLang's two halves are not its scheduler's: what an interval would do in them is not known.
+fn refuse_interval(judge: &mut Judge, engines: [&EngineSpec; 2]) {
+    let has_interval = |engine: &&EngineSpec| matches!(engine, EngineSpec::Sglang(config) if config.prefill_decode_interval > 0);
+    if engines.iter().any(has_interval) {
+        let key = "sglang.prefill_decode_interval";
+        let label = "a server either prefills or decodes";
+        judge.wrong_help(
+            key,
+            "does not go with prefill and decode pools",
+            label,
+            "leave it out",
+        );
+    }
+}
+
 /// The flow and the network between a prefill pool and a decode pool, in this order.
 pub(super) fn resolve(
     judge: &mut Judge,
@@ -120,6 +135,7 @@ pub(super) fn resolve(
     if (prefill.role, decode.role) != (Role::Prefill, Role::Decode) {
         return None;
     }
+    refuse_interval(judge, [&prefill.engine, &decode.engine]);
     let link = &raw.cluster.link;
     let flow = flow(judge, raw, &prefill.engine, &decode.engine);
     let bytes = |server: &Server| server.model.kv_bytes_per_token(server.placement.kv_dtype, 1).0;

@@ -1,5 +1,6 @@
 //! Pools of unlike replicas, as they are written and as they are judged.
 
+use super::tests::{resolve_text, told_of};
 use super::*;
 
 const POOLS: &str = r#"
@@ -31,16 +32,8 @@ input_len = 1024
 output_len = 128
 "#;
 
-fn resolve_text(text: &str) -> Result<Resolved, Diagnostics> {
-    resolve(Document::parse("a.toml", text)?, &NoFiles)
-}
-
 fn told(line: &str, instead: &str) -> String {
-    assert!(POOLS.contains(line), "`{line}` is not in the base");
-    match resolve_text(&POOLS.replacen(line, instead, 1)) {
-        Ok(_) => "accepted".to_string(),
-        Err(problems) => problems.to_string(),
-    }
+    told_of(POOLS, line, instead)
 }
 
 #[test]

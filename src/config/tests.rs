@@ -19,17 +19,21 @@ input_len = 1024
 output_len = 128
 "#;
 
-fn resolve_text(text: &str) -> Result<Resolved, Diagnostics> {
+pub(super) fn resolve_text(text: &str) -> Result<Resolved, Diagnostics> {
     resolve(Document::parse("a.toml", text)?, &NoFiles)
 }
 
-/// The message for the base scenario with one line put in the place of another.
-fn told(line: &str, instead: &str) -> String {
-    assert!(BASE.contains(line), "`{line}` is not in the base");
-    match resolve_text(&BASE.replacen(line, instead, 1)) {
+/// The message for a scenario with one line put in the place of another.
+pub(super) fn told_of(base: &str, line: &str, instead: &str) -> String {
+    assert!(base.contains(line), "`{line}` is not in the base");
+    match resolve_text(&base.replacen(line, instead, 1)) {
         Ok(_) => "accepted".to_string(),
         Err(problems) => problems.to_string(),
     }
+}
+
+fn told(line: &str, instead: &str) -> String {
+    told_of(BASE, line, instead)
 }
 
 #[test]

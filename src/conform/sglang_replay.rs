@@ -79,6 +79,8 @@ pub(super) fn config(recording: &SglangRecording) -> Result<SglangConfig, Record
             .ok()
             .filter(|&size| size > 0),
         max_prefill_tokens: params.max_prefill_tokens,
+        prefill_decode_interval: 0,
+        prefill_max_requests: None,
         policy,
         priority: None,
         page_size: params.page_size,

@@ -50,6 +50,33 @@ pub struct Chunk {
 }
 
 impl StepLoad {
+    /// Empties it for another step; the buffer keeps its memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+        (self.decode_seqs, self.sampled_rows) = (0, 0);
+        (self.decode_kv_tokens, self.decode_longest) = (0, 0);
+    }
+
+    /// A sequence with the KV of `computed` tokens computes its next `new`.
+    #[inline]
+    pub fn add(&mut self, computed: u32, new: u32) {
+        if new == 1 {
+            self.decode_seqs += 1;
+            self.decode_kv_tokens += u64::from(computed + 1);
+            self.decode_longest = self.decode_longest.max(computed + 1);
+        } else {
+            self.chunks.push(Chunk { computed, new });
+        }
+    }
+
+    /// Everybody decodes: one token each, and samples the next.
+    #[inline]
+    #[must_use]
+    pub fn only_decodes(&self) -> bool {
+        self.chunks.is_empty() && self.sampled_rows == self.decode_seqs
+    }
+
     /// Tokens of the step, `T`, before any padding.
     #[must_use]
     pub fn tokens(&self) -> u64 {

@@ -3,10 +3,11 @@
 //! Sequences whose KV has come from outside go before the waiting queue (V1-3); under the priority policy the one of
 //! the two heads that ranks first.
 
+use super::Handle;
 use super::external::{Arrived, Offer};
 use super::replica::Replica;
 use super::schedule::Budget;
-use super::sequence::{Handle, Phase};
+use super::sequence::Phase;
 use super::step::Step;
 use super::waiting::Rank;
 use super::{EngineConfig, Policy};
@@ -226,17 +227,8 @@ impl Replica {
     fn start<O: Observer>(&mut self, slot: usize, hit: u32, now: Picos, observer: &mut O) {
         self.sequences.append_running(slot);
         let sequence = &mut self.sequences[slot];
-        let resumed = sequence.first_scheduled.is_some();
-        let id = sequence.request.id;
-        observer.observe(&Fact::Admitted {
-            now,
-            replica: self.id,
-            id,
-            waiting_since: sequence.waiting_since,
-            known_tokens: sequence.known_tokens(),
-            cached_tokens: hit,
-            resumed,
-        });
+        let (id, known) = (sequence.request.id, sequence.known_tokens());
+        observer.observe(&sequence.story.admit(&sequence.request, self.id, now, known, hit));
         if self.external.is_some() {
             observer.observe(&Fact::Loaded {
                 now,
@@ -247,13 +239,7 @@ impl Replica {
             });
         }
         sequence.sampled_last = false;
-        sequence.waited += now - sequence.waiting_since;
-        sequence.running_since = now;
         sequence.phase = Phase::Single;
-        if !resumed {
-            sequence.first_scheduled = Some(now);
-            sequence.cached_tokens = hit;
-        }
         self.singles.push(slot);
     }
 }

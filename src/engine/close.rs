@@ -25,7 +25,7 @@ impl Replica {
         self.pool.take(self.pack.blocks_due());
         self.queue_undrained = self.waiting.len() > 0;
         self.add_pack(step);
-        step.duration = self.decode_duration(step);
+        step.duration = self.cost.decodes(&step.load);
         self.put_on_gpu(step);
         self.pack.advance(1);
         if self.pack.has_ended() {
@@ -37,12 +37,7 @@ impl Replica {
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
     pub(super) fn close(&mut self, step: &mut Step) {
         self.add_pack(step);
-        let decodes_only = step.load.chunks.is_empty() && step.load.sampled_rows == step.load.decode_seqs;
-        step.duration = if decodes_only {
-            self.decode_duration(step)
-        } else {
-            self.cost.step(&step.load)
-        };
+        step.duration = self.cost.any(&step.load);
         self.put_on_gpu(step);
         self.move_pack(step);
     }
@@ -64,14 +59,6 @@ impl Replica {
         step.running = self.sequences.running;
         step.waiting = self.not_admitted();
         step.free_blocks = self.pool.free();
-    }
-
-    /// How long a step lasts in which everybody decodes.
-    #[inline]
-    fn decode_duration(&mut self, step: &Step) -> Picos {
-        self.cost
-            .decode(step.load.decode_seqs)
-            .at(step.load.decode_kv_tokens, step.load.decode_longest)
     }
 
     /// The step is queued behind those in flight.
@@ -106,7 +93,7 @@ impl Replica {
         self.leavers.clear();
         while let Some(slot) = self.pack.pop_ended() {
             let sequence = &self.sequences[slot];
-            step.finishing.push((sequence.order, sequence.handle(slot)));
+            step.finishing.push((sequence.order, sequence.handle));
             self.leavers.push(slot);
         }
         for at in 0..self.leavers.len() {
@@ -154,14 +141,14 @@ impl Replica {
             sequence.last_step = self.scheduled_steps;
             sequence.placeholder = u32::from(newest_overlapped);
             sequence.sampled_last = true;
-            let handle = sequence.handle(slot);
+            let handle = sequence.handle;
             match self.in_flight.back_mut() {
                 // Its last token comes with the common gap.
                 _ if phase == Phase::Final => {}
                 Some(newest) => {
                     newest.left_pack.push(handle);
                 }
-                None => sequence.last_token = self.last_end,
+                None => sequence.story.note_token_at(self.last_end),
             }
         }
     }

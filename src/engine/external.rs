@@ -26,8 +26,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
+use super::Handle;
 use super::replica::Replica;
-use super::sequence::{Handle, Phase, Sequence};
+use super::sequence::{Phase, Sequence};
 use super::step::Step;
 use super::waiting::Rank;
 use super::{EngineConfig, Policy};
@@ -316,7 +317,7 @@ impl Replica {
         sequence.held = held;
         sequence.computed = local + loaded;
         sequence.phase = Phase::Loading;
-        let handle = sequence.handle(slot);
+        let handle = sequence.handle;
         let due = self.ask_to_load(now, slot, local, loaded).unwrap_or(Picos::MAX);
         let external = self.external.as_mut().expect("only a connector offers tokens");
         let blocks = self.pool.blocks_for(local + loaded);
@@ -423,7 +424,7 @@ impl Replica {
             return;
         }
         let mut ready = external.ready.iter();
-        let found = ready.find(|(_, arrived)| arrived.handle.generation == sequence.generation);
+        let found = ready.find(|(_, arrived)| arrived.handle == sequence.handle);
         let (rank, arrived) = found.expect("it waits for its turn");
         let (rank, arrived) = (rank.clone(), *arrived);
         external.ready.remove(&rank);
@@ -466,7 +467,7 @@ fn asked(sequence: &Sequence, local: u32) -> Asked<'_> {
         pieces: &sequence.pieces,
         known_tokens: sequence.known_tokens(),
         local_tokens: local,
-        resumed: sequence.preemptions > 0,
+        resumed: sequence.story.has_run(),
     }
 }
 

@@ -7,8 +7,9 @@
 use super::replica::Replica;
 use super::sequence::Phase;
 use super::step::{ScheduleRecord, Step};
-use crate::cost::DecodeCost;
+use crate::cost::{DecodeCost, StepLoad};
 use crate::facts::Observer;
+use crate::ids::RequestId;
 use crate::units::Picos;
 
 /// A run of alike steps, as far as nothing comes from outside: step `i` of it lasts `duration + i·increment`.
@@ -66,24 +67,12 @@ impl Replica {
             .in_flight
             .front()
             .expect("a leap starts with a step in flight");
-        let (begin, duration) = (front.begin, front.duration);
-        let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
-        let members = u64::from(self.pack.members);
         let law = self.cost.decode(self.pack.members);
-        let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
-        let growth = law.per_kv_token * members + law.per_longest_token;
-        let mut limit = self.pack.steps_to_ending();
-        let increment = if gpu >= law.floor {
-            growth
-        } else {
-            // Host-bound: constant until the GPU catches up with the host, counting the steps still to be scheduled.
-            let constant = (law.floor - gpu).0 / growth.0.max(1);
-            limit = limit.min(constant.saturating_sub(self.in_flight.len() as u64));
-            Picos::ZERO
-        };
+        let ahead = self.in_flight.len() as u64;
+        let (increment, limit) = run_law(&law, &front.load, ahead, self.pack.steps_to_ending());
         Run {
-            begin,
-            duration,
+            begin: front.begin,
+            duration: front.duration,
             increment,
             limit: self.pack.steps_that_fit(self.pool.free(), limit),
             law,
@@ -161,24 +150,11 @@ impl Replica {
         for ahead in 0..steps {
             duration += increment;
             free -= self.pack.blocks_needed(ahead);
-            let mut shares = Vec::new();
-            let mut at = self.sequences.first_running;
-            while let Some(slot) = at {
-                let sequence = &self.sequences[slot];
-                if sequence.phase == Phase::Packed {
-                    shares.push((
-                        sequence.request.id,
-                        self.pack.computed(sequence) + ahead as u32,
-                        1,
-                    ));
-                }
-                at = sequence.next;
-            }
             records.push(ScheduleRecord {
                 scheduled,
                 begin,
                 duration,
-                shares,
+                shares: self.shares_of_pack(ahead as u32),
                 preempted: Vec::new(),
                 free_blocks: free,
                 running: self.sequences.running,
@@ -193,6 +169,36 @@ impl Replica {
             .expect("only called with a log")
             .append(&mut records);
     }
+
+    /// What the members of the pack compute `ahead` steps from now, in order of admission.
+    fn shares_of_pack(&self, ahead: u32) -> Vec<(RequestId, u32, u32)> {
+        let mut shares = Vec::new();
+        let mut at = self.sequences.first_running;
+        while let Some(slot) = at {
+            let sequence = &self.sequences[slot];
+            if sequence.phase == Phase::Packed {
+                shares.push((sequence.request.id, self.pack.computed(sequence) + ahead, 1));
+            }
+            at = sequence.next;
+        }
+        shares
+    }
+}
+
+/// What each step of a run lasts longer than the one before, beginning with one of `load`, and for how many steps,
+/// `limit` at most. `ahead` steps are launched already.
+#[inline]
+pub(super) fn run_law(law: &DecodeCost, load: &StepLoad, ahead: u64, limit: u64) -> (Picos, u64) {
+    let gpu = law.base
+        + law.per_kv_token * load.decode_kv_tokens
+        + law.per_longest_token * u64::from(load.decode_longest);
+    let growth = law.per_kv_token * u64::from(load.decode_seqs) + law.per_longest_token;
+    if gpu >= law.floor {
+        return (growth, limit);
+    }
+    // Host-bound: constant until the GPU catches up with the host, counting the steps still to be launched.
+    let constant = (law.floor - gpu).0 / growth.0.max(1);
+    (Picos::ZERO, limit.min(constant.saturating_sub(ahead)))
 }
 
 /// `n` terms of `first, first + step, …`, added up.

@@ -60,6 +60,7 @@ impl Pack {
     }
 
     /// A sequence whose next token is a decode joins.
+    #[inline]
     pub(crate) fn join(&mut self, slot: usize, sequence: &mut Sequence) {
         sequence.phase = Phase::Packed;
         sequence.anchor = i64::from(sequence.computed) - self.clock as i64;
@@ -75,6 +76,7 @@ impl Pack {
     }
 
     /// A member leaves; its counts are made current.
+    #[inline]
     pub(crate) fn leave(&mut self, slot: usize, sequence: &mut Sequence, phase: Phase) {
         debug_assert_eq!(sequence.phase, Phase::Packed, "only members leave");
         self.endings.remove(last_clock(sequence), slot);

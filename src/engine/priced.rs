@@ -29,7 +29,24 @@ impl Priced {
         }
     }
 
-    /// The duration of any step.
+    /// The duration of a step in which everybody decodes.
+    #[inline]
+    pub(crate) fn decodes(&mut self, load: &StepLoad) -> Picos {
+        self.decode(load.decode_seqs)
+            .at(load.decode_kv_tokens, load.decode_longest)
+    }
+
+    /// The duration of a step, by the law of decodes if it is nothing but them.
+    #[inline]
+    pub(crate) fn any(&mut self, load: &StepLoad) -> Picos {
+        if load.only_decodes() {
+            self.decodes(load)
+        } else {
+            self.step(load)
+        }
+    }
+
+    /// The duration of a step that is more than decodes, or no decode to its engine.
     pub(crate) fn step(&mut self, load: &StepLoad) -> Picos {
         self.cost.step(load)
     }

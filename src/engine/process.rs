@@ -1,10 +1,11 @@
 //! The end of a step: tokens reach their requests, finished ones leave (`Scheduler.update_from_output`).
 
+use super::Handle;
 use super::external::Leaving;
 use super::replica::Replica;
-use super::sequence::{Handle, Phase, Sequence};
+use super::sequence::Phase;
 use super::step::Step;
-use crate::facts::{Completion, Fact, Observer, Outcome};
+use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
 impl Replica {
@@ -23,7 +24,7 @@ impl Replica {
         }
         for &handle in &step.left_pack {
             if self.sequences.get(handle).is_some() {
-                self.sequences[handle.slot].last_token = now;
+                self.sequences[handle.slot].story.note_token_at(now);
             }
         }
         if !step.finishing.is_empty() {
@@ -53,18 +54,9 @@ impl Replica {
             return;
         }
         let sequence = &mut self.sequences[handle.slot];
-        let (id, arrival) = (sequence.request.id, sequence.request.arrival);
-        if sequence.first_token.is_none() {
-            sequence.first_token = Some(now);
-            observer.observe(&Fact::FirstToken { now, id, arrival });
-        } else {
-            observer.observe(&Fact::Gap {
-                now,
-                id,
-                gap: now - sequence.last_token,
-            });
+        if let Some(fact) = sequence.story.have_token(&sequence.request, now, None) {
+            observer.observe(&fact);
         }
-        sequence.last_token = now;
         if self.stepwise && matches!(sequence.phase, Phase::Single | Phase::Final) {
             // V1-44: everything but the newest token has its KV.
             let in_flight = self.tokens_in_flight(handle.slot);
@@ -83,7 +75,7 @@ impl Replica {
     /// Output tokens of a sequence outside the pack that are sampled in steps not processed yet, thrown-away ones left
     /// out.
     fn tokens_in_flight(&self, slot: usize) -> u32 {
-        let handle = self.sequences[slot].handle(slot);
+        let handle = self.sequences[slot].handle;
         let held = self
             .in_flight
             .iter()
@@ -99,7 +91,7 @@ impl Replica {
             Phase::Single => self.singles.retain(|&other| other != slot),
             Phase::Final | Phase::Loading => {}
             Phase::Waiting => {
-                let handle = self.sequences[slot].handle(slot);
+                let handle = self.sequences[slot].handle;
                 self.waiting.remove(handle, &self.sequences[slot].request);
             }
         }
@@ -123,33 +115,16 @@ impl Replica {
                 self.pool.release(held, pieces, registered, sequence.computed);
             }
         }
-        let completion = self.completion(&sequence, now, outcome);
+        let delivered = match outcome {
+            Outcome::Completed => sequence.output_tokens,
+            Outcome::TimedOut | Outcome::Rejected | Outcome::Failed => {
+                sequence.sampled.min(sequence.output_tokens)
+            }
+        };
+        let (story, request) = (&sequence.story, &sequence.request);
+        let completion = story.end(request, self.id, now, outcome, delivered);
         self.sequences.recycle(sequence.pieces);
         completion
-    }
-
-    fn completion(&self, sequence: &Sequence, now: Picos, outcome: Outcome) -> Completion {
-        let request = &sequence.request;
-        Completion {
-            id: request.id,
-            replica: self.id,
-            outcome,
-            arrival: request.arrival,
-            client_queue_time: request.client_queue_time,
-            first_scheduled: sequence.first_scheduled.unwrap_or(request.arrival),
-            first_token: sequence.first_token,
-            end: now,
-            prompt_tokens: request.prompt_tokens,
-            output_tokens: match outcome {
-                Outcome::Completed => sequence.output_tokens,
-                Outcome::TimedOut | Outcome::Rejected | Outcome::Failed => {
-                    sequence.sampled.min(sequence.output_tokens)
-                }
-            },
-            cached_tokens: sequence.cached_tokens,
-            preemptions: sequence.preemptions,
-            waiting_time: sequence.waited,
-        }
     }
 
     /// The client of a request gave up at `now` (V1-10); `None` if it has ended before.

@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use super::external::External;
 use super::pack::Pack;
 use super::priced::Priced;
-use super::sequence::{Handle, Sequences};
+use super::sequence::Sequences;
 use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
 use super::waiting::Waiting;
-use super::{EngineConfig, Refusal};
+use super::{EngineConfig, Handle, Refusal};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -93,12 +93,7 @@ impl Replica {
         let tracks_longest = cost.decode(1).per_longest_token > Picos::ZERO;
         Replica {
             id,
-            pool: BlockPool::new(
-                config.num_gpu_blocks,
-                config.block_size,
-                config.enable_prefix_caching,
-                config.switches.unhashed_to_head,
-            ),
+            pool: empty_pool(&config),
             sequences: Sequences::default(),
             waiting: Waiting::new(config.policy),
             pack: Pack::new(config.block_size, tracks_longest),
@@ -225,13 +220,7 @@ impl Replica {
 
     /// Starts again empty at `now`, after everybody inside has left.
     pub(super) fn restart(&mut self, now: Picos) {
-        let config = &self.config;
-        self.pool = BlockPool::new(
-            config.num_gpu_blocks,
-            config.block_size,
-            config.enable_prefix_caching,
-            config.switches.unhashed_to_head,
-        );
+        self.pool = empty_pool(&self.config);
         if let Some(external) = &mut self.external {
             external.restart(now);
         }
@@ -411,4 +400,13 @@ impl Replica {
         self.telling.flush(observer);
         self.tell_tiers(observer);
     }
+}
+
+fn empty_pool(config: &EngineConfig) -> BlockPool {
+    BlockPool::new(
+        config.num_gpu_blocks,
+        config.block_size,
+        config.enable_prefix_caching,
+        config.switches.unhashed_to_head,
+    )
 }

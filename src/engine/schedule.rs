@@ -9,8 +9,7 @@ use super::external::Leaving;
 use super::replica::Replica;
 use super::sequence::Phase;
 use super::step::Step;
-use crate::cost::Chunk;
-use crate::facts::{Fact, Observer};
+use crate::facts::Observer;
 use crate::units::Picos;
 
 /// What is left of a step's budget, and whether prefill work is held back in it.
@@ -145,7 +144,7 @@ impl Replica {
     ) {
         self.picks.clear();
         let mut at = self.sequences.first_running;
-        'requests: while let Some(slot) = at
+        while let Some(slot) = at
             && budget.tokens > 0
         {
             let tokens = match self.sequences[slot].phase {
@@ -162,24 +161,17 @@ impl Replica {
             }
             let computed = self.computed(slot);
             let blocks = self.pool.blocks_for(computed + tokens) - self.pool.blocks_for(computed);
-            let mut passed_over = 0;
-            while blocks > self.pool.free() {
-                let victim = self.victim();
-                if victim == slot {
-                    at = self.sequences[slot].next;
-                    self.preempt(victim, step, budget, now, observer);
-                    if self.config.policy == Policy::Fcfs || !self.config.switches.eviction_restores_budget {
-                        break 'requests;
-                    }
-                    continue 'requests;
+            let made = self.preempt_for(slot, blocks, step, budget, now, observer);
+            at = self.sequences[slot].next;
+            let Some(passed_over) = made else {
+                if self.config.policy == Policy::Fcfs || !self.config.switches.eviction_restores_budget {
+                    break;
                 }
-                passed_over += u32::from(self.sequences[victim].order < self.sequences[slot].order);
-                self.preempt(victim, step, budget, now, observer);
-            }
+                continue;
+            };
             self.pool.take(blocks);
             self.picks.push((slot, tokens));
             budget.tokens -= tokens;
-            at = self.sequences[slot].next;
             if !self.config.switches.eviction_restores_budget {
                 // 0.11 keeps its index when an earlier element goes, and so passes over one request each.
                 for _ in 0..passed_over {
@@ -194,6 +186,29 @@ impl Replica {
                 self.share_out(slot, tokens, step);
             }
         }
+    }
+
+    /// Preempts until so many blocks are free for a running sequence. How many went that stand before it; `None` if it
+    /// went itself, though it still tells who stood behind it.
+    fn preempt_for<O: Observer>(
+        &mut self,
+        slot: usize,
+        blocks: u32,
+        step: &Step,
+        budget: &mut Budget,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<u32> {
+        let mut earlier = 0;
+        while blocks > self.pool.free() {
+            let victim = self.victim();
+            self.preempt(victim, step, budget, now, observer);
+            if victim == slot {
+                return None;
+            }
+            earlier += u32::from(self.sequences[victim].order < self.sequences[slot].order);
+        }
+        Some(earlier)
     }
 
     /// Members of the pack that got nothing leave it.
@@ -287,21 +302,12 @@ impl Replica {
         let held = std::mem::take(&mut sequence.held);
         self.pool
             .release(held, &sequence.pieces, allocated - unknown, allocated);
-        observer.observe(&Fact::Preempted {
-            now,
-            replica: self.id,
-            id: sequence.request.id,
-            running_since: sequence.running_since,
-            lost_tokens: sequence.computed,
-        });
+        let lost = std::mem::take(&mut sequence.computed);
+        observer.observe(&sequence.story.preempt(&sequence.request, self.id, now, lost));
         sequence.phase = Phase::Waiting;
-        sequence.recompute_until = sequence.recompute_until.max(sequence.computed);
-        sequence.computed = 0;
-        sequence.preemptions += 1;
-        sequence.waiting_since = now;
         self.fruitless_preemptions += 1;
         self.preempted.push(sequence.request.id);
-        let handle = sequence.handle(slot);
+        let handle = sequence.handle;
         self.waiting.push_front(handle, &self.sequences[slot].request);
         self.tell_connector(slot, now, Leaving::Preempted);
     }
@@ -328,16 +334,7 @@ impl Replica {
         let unknown_input = step.overlapped && self.sampled_in_newest(slot);
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
-        if tokens == 1 {
-            step.load.decode_seqs += 1;
-            step.load.decode_kv_tokens += u64::from(before + 1);
-            step.load.decode_longest = step.load.decode_longest.max(before + 1);
-        } else {
-            step.load.chunks.push(Chunk {
-                computed: before,
-                new: tokens,
-            });
-        }
+        step.load.add(before, tokens);
         step.carries_prefill |= !sequence.sampled_last;
         if self.external.is_some() {
             step.shares.push((slot, before, before + tokens));
@@ -347,12 +344,7 @@ impl Replica {
         sequence.placeholder = u32::from(missing == 1 && unknown_input);
         sequence.last_step = step.number;
         sequence.sampled_last = tokens == missing;
-        step.recomputed_tokens += u64::from(
-            sequence
-                .recompute_until
-                .min(sequence.computed)
-                .saturating_sub(before),
-        );
+        step.recomputed_tokens += sequence.story.recomputed(before, sequence.computed);
         let registered = sequence.computed - sequence.placeholder;
         self.pool.register(
             &mut sequence.held,
@@ -371,7 +363,7 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         step.load.sampled_rows += 1;
         sequence.sampled += 1;
-        let handle = sequence.handle(slot);
+        let handle = sequence.handle;
         if sequence.sampled > sequence.output_tokens {
             // The over-run of an ending that the scheduler did not foresee: computed, then thrown away.
             return;

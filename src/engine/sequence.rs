@@ -1,17 +1,9 @@
 //! A request inside one engine.
 
-use slab::Slab;
-
+use super::roster::{Handle, Roster, Seated, identify};
+use super::story::Story;
 use crate::kv::Held;
-use crate::units::Picos;
 use crate::workload::{Piece, Request};
-
-/// A sequence's place in the table, safe against reuse of the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Handle {
-    pub(crate) slot: usize,
-    pub(crate) generation: u32,
-}
 
 /// Where a sequence stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +26,9 @@ pub(crate) struct Sequence {
     pub(crate) request: Request,
     /// What its tokens are, prompt and output; empty where nothing is cached.
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) generation: u32,
+    pub(crate) handle: Handle,
+    /// Its last token is current for sequences that do not share the common gap.
+    pub(crate) story: Story,
     pub(crate) phase: Phase,
     /// Tokens whose KV is computed or scheduled, `n_comp`. Stale while packed: see `Pack::computed`.
     pub(crate) computed: u32,
@@ -56,22 +50,11 @@ pub(crate) struct Sequence {
     pub(crate) sampled_last: bool,
     /// Tokens it was given in that step.
     pub(crate) last_share: u32,
-    /// When its last token came; kept for sequences that do not share the common gap.
-    pub(crate) last_token: Picos,
     /// Position in `running`: the order of admission.
     pub(crate) order: u64,
     pub(crate) previous: Option<usize>,
     pub(crate) next: Option<usize>,
     pub(crate) held: Held,
-    /// Tokens below this were computed before and lost.
-    pub(crate) recompute_until: u32,
-    pub(crate) waiting_since: Picos,
-    pub(crate) running_since: Picos,
-    pub(crate) waited: Picos,
-    pub(crate) first_scheduled: Option<Picos>,
-    pub(crate) first_token: Option<Picos>,
-    pub(crate) cached_tokens: u32,
-    pub(crate) preemptions: u32,
 }
 
 impl Sequence {
@@ -84,21 +67,19 @@ impl Sequence {
     pub(crate) fn missing_tokens(&self) -> u32 {
         self.known_tokens() - self.computed
     }
+}
 
-    /// Its handle, given its slot.
-    pub(crate) fn handle(&self, slot: usize) -> Handle {
-        Handle {
-            slot,
-            generation: self.generation,
-        }
+impl Seated for Sequence {
+    #[inline]
+    fn handle(&self) -> Handle {
+        self.handle
     }
 }
 
 /// All sequences of a replica, and the list `running` through them in order of admission.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
-    slots: Slab<Sequence>,
-    generations: u32,
+    slots: Roster<Sequence>,
     spare: Vec<Vec<Piece>>,
     pub(crate) first_running: Option<usize>,
     pub(crate) last_running: Option<usize>,
@@ -122,15 +103,15 @@ impl std::ops::IndexMut<usize> for Sequences {
 impl Sequences {
     /// Takes in a request; `caching` prepares the identity of its tokens.
     pub(crate) fn insert(&mut self, request: Request, max_model_len: u32, caching: bool) -> Handle {
-        self.generations = self.generations.wrapping_add(1);
         let mut pieces = Vec::new();
         if caching {
             pieces = self.spare.pop().unwrap_or_default();
-            identify(&request, &mut pieces);
+            identify(&request, None, &mut pieces);
         }
-        let sequence = Sequence {
+        self.slots.insert(|handle| Sequence {
             pieces,
-            generation: self.generations,
+            handle,
+            story: Story::new(&request),
             phase: Phase::Waiting,
             computed: 0,
             sampled: 0,
@@ -142,40 +123,22 @@ impl Sequences {
             placeholder: 0,
             sampled_last: false,
             last_share: 0,
-            last_token: Picos::ZERO,
             order: 0,
             previous: None,
             next: None,
             held: Held::default(),
-            recompute_until: 0,
-            waiting_since: request.arrival,
-            running_since: Picos::ZERO,
-            waited: Picos::ZERO,
-            first_scheduled: None,
-            first_token: None,
-            cached_tokens: 0,
-            preemptions: 0,
             request,
-        };
-        Handle {
-            slot: self.slots.insert(sequence),
-            generation: self.generations,
-        }
+        })
     }
 
     /// The sequence of a handle, if it has not left.
     pub(crate) fn get(&self, handle: Handle) -> Option<&Sequence> {
-        self.slots
-            .get(handle.slot)
-            .filter(|sequence| sequence.generation == handle.generation)
+        self.slots.get(handle)
     }
 
     /// Everybody inside.
     pub(crate) fn handles(&self) -> Vec<Handle> {
-        self.slots
-            .iter()
-            .map(|(slot, sequence)| sequence.handle(slot))
-            .collect()
+        self.slots.iter().map(|sequence| sequence.handle).collect()
     }
 
     /// Number of sequences, waiting and running.
@@ -222,14 +185,4 @@ impl Sequences {
         }
         self.running -= 1;
     }
-}
-
-/// Writes down what the tokens of a request are: its prompt, then its output.
-fn identify(request: &Request, pieces: &mut Vec<Piece>) {
-    pieces.extend(request.prompt_pieces());
-    pieces.push(Piece {
-        segment: request.output_segment,
-        start: request.prompt_tokens,
-        tokens: request.output_tokens + 1,
-    });
 }

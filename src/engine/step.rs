@@ -1,6 +1,6 @@
 //! A step between its scheduling and the processing of its output.
 
-use super::sequence::Handle;
+use super::Handle;
 use crate::cost::StepLoad;
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -68,10 +68,7 @@ impl Step {
     /// Empties it for another step; the buffers keep their memory.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        let load = &mut self.load;
-        (load.decode_seqs, load.sampled_rows) = (0, 0);
-        (load.decode_kv_tokens, load.decode_longest) = (0, 0);
-        load.chunks.clear();
+        self.load.clear();
         self.recomputed_tokens = 0;
         self.carries_prefill = false;
         self.shares.clear();

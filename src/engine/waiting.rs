@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::Handle;
 use super::Policy;
-use super::sequence::Handle;
 use crate::units::Picos;
 use crate::workload::Request;
 

@@ -78,6 +78,8 @@ pub(crate) fn sglang(pool: u32, chunk: u32, radix_cache: bool) -> SglangConfig {
         max_running_requests: 64,
         chunked_prefill_size: Some(chunk),
         max_prefill_tokens: 16384,
+        prefill_decode_interval: 0,
+        prefill_max_requests: None,
         policy: QueuePolicy::Fcfs,
         priority: None,
         page_size: 1,

@@ -19,6 +19,8 @@ pub(crate) fn server(pool: u32, chunk: u32) -> SglangConfig {
         max_running_requests: 48,
         chunked_prefill_size: Some(chunk),
         max_prefill_tokens: 16384,
+        prefill_decode_interval: 0,
+        prefill_max_requests: None,
         policy: QueuePolicy::Fcfs,
         priority: None,
         page_size: 1,
@@ -166,6 +168,41 @@ fn s1_a_prompt_is_chunked_and_decodes_wait() {
     assert!((log[3].ratio - 0.698_997).abs() < 1e-6);
     // After A: 32 tokens are free, of which D takes two, and 28 are cached.
     assert_eq!((log[6].free_pages, log[6].evictable), (30, 28));
+}
+
+#[test]
+fn sg11_decodes_run_between_chunks_as_often_as_the_interval_says() {
+    let with_interval = |interval| SglangConfig {
+        prefill_decode_interval: interval,
+        ..server(60, 8)
+    };
+    let requests = vec![request('A', 0, 6, 6, 6), request('B', 0, 12, 3, 3)];
+    let (log, _) = serve(with_interval(2), requests);
+    let expected = [
+        "EXTEND A6 B2",
+        "DECODE A x2",
+        "EXTEND B8",
+        "DECODE A x2",
+        "EXTEND B2",
+        "DECODE A B",
+        "DECODE B",
+    ];
+    assert_eq!(trace(&log), expected);
+    // Nobody decodes whom a prompt that is alone could hold up: the loop goes round, and its chunks follow each other.
+    let (log, completions) = serve(with_interval(3), vec![request('A', 0, 20, 1, 1)]);
+    assert_eq!(trace(&log), ["EXTEND A8 x2", "EXTEND A4"]);
+    assert_eq!(ends(&completions), [('A', 3.0)]);
+}
+
+#[test]
+fn sg25_a_prefill_batch_has_no_more_requests_than_asked_for() {
+    let config = SglangConfig {
+        prefill_max_requests: Some(2),
+        ..server(60, 64)
+    };
+    let requests = ['A', 'B', 'C'].map(|name| request(name, 0, 4, 2, 2));
+    let (log, _) = serve(config, requests.to_vec());
+    assert_eq!(trace(&log), ["EXTEND A4 B4", "EXTEND C4", "DECODE A B C"]);
 }
 
 #[test]

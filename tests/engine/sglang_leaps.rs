@@ -108,6 +108,7 @@ prop_compose! {
         ],
         (radix_cache, mixed, overlap, priorities, new) in any::<(bool, bool, bool, bool, bool)>(),
         conservativeness in 0.0f64..1.5,
+        (interval, most) in (prop_oneof![2 => Just(0u32), 1 => 1u32..6], prop_oneof![3 => Just(None), 1 => (1u32..4).prop_map(Some)]),
     ) -> SglangConfig {
         SglangConfig {
             page_size,
@@ -115,6 +116,8 @@ prop_compose! {
             max_running_requests: running,
             chunked_prefill_size: chunk.map(|pages| pages * page_size * 3),
             max_prefill_tokens: 120,
+            prefill_decode_interval: interval,
+            prefill_max_requests: most,
             policy,
             priority: (priorities && policy == QueuePolicy::Fcfs).then_some(PriorityRule {
                 low_values_first: false,

@@ -100,6 +100,8 @@ fn sglang(experiment: &Experiment, seed: u64) -> EngineSpec {
             .enable_chunked_prefill
             .then(|| vllm.max_num_batched_tokens.next_multiple_of(page_size)),
         max_prefill_tokens: 16384,
+        prefill_decode_interval: 0,
+        prefill_max_requests: None,
         policy: policies[(seed % 4) as usize],
         priority: None,
         page_size,
@@ -200,18 +202,89 @@ fn policies() -> impl Strategy<Value = Policy> {
     ]
 }
 
+/// Each of the replicas `0..replicas` does to the last picosecond what it does alone with the requests that it was sent.
+/// `simulate` serves requests by the replicas that it is given; `distinct` of them are unlike each other.
+fn each_as_if_alone(
+    replicas: u32,
+    distinct: u32,
+    mut requests: Vec<Request>,
+    simulate: impl Fn(&[u32], &[Request]) -> (Stories, Pause),
+) -> Result<(), TestCaseError> {
+    // Who is too long is refused wherever it is sent, and leaves only the time that it took to read.
+    for replica in 0..distinct {
+        let (probe, _) = simulate(&[replica], &requests);
+        requests.retain(|request| {
+            let ends = probe.ended.get(&request.id.0);
+            ends.is_none_or(|ends| ends[0].outcome != Outcome::Rejected)
+        });
+    }
+    let all: Vec<u32> = (0..replicas).collect();
+    let (together, pause) = simulate(&all, &requests);
+    // A server may be one that can never go on; then so can one alone.
+    if pause != Pause::Drained {
+        return Ok(());
+    }
+    prop_assert_eq!(together.ended.len(), requests.len());
+    for replica in all {
+        let is_mine = |id: u64| together.ended[&id][0].replica == ReplicaId(replica);
+        let is_own = |request: &&Request| is_mine(request.id.0);
+        let own: Vec<Request> = requests.iter().filter(is_own).cloned().collect();
+        let (alone, _) = simulate(&[replica], &own);
+        let admitted = together.admitted.iter().copied();
+        let admitted: Vec<_> = admitted.filter(|&(id, _)| is_mine(id)).collect();
+        prop_assert_eq!(&alone.admitted, &admitted);
+        for request in &own {
+            let mut expected = alone.ended[&request.id.0].clone();
+            expected
+                .iter_mut()
+                .for_each(|story| story.replica = ReplicaId(replica));
+            prop_assert_eq!(&together.ended[&request.id.0], &expected);
+        }
+    }
+    Ok(())
+}
+
+/// Every request ends once, and the recorder's books balance. What was told, of a run that drained.
+fn nothing_is_lost(
+    replicas: u32,
+    block_size: u32,
+    records: Records,
+    simulation: impl Fn() -> Simulation<Generator>,
+) -> Result<Option<(Simulation<Generator>, Stories)>, TestCaseError> {
+    let mut stories = Stories::default();
+    let mut told = simulation();
+    if told.advance(Until::DRAINED, &mut stories) != Pause::Drained {
+        return Ok(None);
+    }
+    let counts = told.counts();
+    prop_assert_eq!(counts.sent, counts.ended);
+    prop_assert_eq!(stories.ended.len() as u64, counts.sent);
+    prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
+    let mut recorder = Recorder::new(RecorderOptions {
+        fleet: Fleet::alike(replicas, told.total_blocks().next().unwrap(), block_size),
+        slo: SloLimits::default(),
+        records,
+    });
+    let mut recorded = simulation();
+    recorded.advance(Until::DRAINED, &mut recorder);
+    let seen = recorder.finish(recorded.now());
+    prop_assert_eq!(seen.violations, Vec::<String>::new());
+    prop_assert_eq!(seen.whole.ended(), counts.sent);
+    Ok(Some((told, stories)))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// A replica among several does to the last picosecond what it does alone with the requests that it was sent.
+    /// A replica among several does what it does alone.
     #[test]
     fn each_replica_is_as_if_alone(
         seed in any::<u64>(), replicas in 2u32..6, policy in policies(), kind in kinds(),
     ) {
         let experiment = Experiment::draw(seed);
-        let requests = requests(&experiment);
         let engine = engine(&experiment, seed, kind);
-        let simulate = |count: u32, requests: &[Request]| {
+        each_as_if_alone(replicas, 1, requests(&experiment), |members, requests| {
+            let count = members.len() as u32;
             let mut stories = Stories::default();
             let mut cluster = Simulation::of_cluster(
                 &engine, costs(&experiment, count), &ClusterSpec::of(count, policy), seed, experiment.frontend,
@@ -219,39 +292,13 @@ proptest! {
             );
             let pause = cluster.advance(Until::DRAINED, &mut stories);
             (stories, pause)
-        };
-        // Who is too long is refused wherever it is sent, and leaves only the time that it took to read.
-        let (probe, _) = simulate(1, &requests);
-        let is_refused = |id: u64| probe.ended.get(&id).is_some_and(|ends| ends[0].outcome == Outcome::Rejected);
-        let requests: Vec<Request> =
-            requests.into_iter().filter(|request| !is_refused(request.id.0)).collect();
-        let (together, pause) = simulate(replicas, &requests);
-        // A server may be one that can never go on; then so can one alone.
-        if pause != Pause::Drained {
-            return Ok(());
-        }
-        prop_assert_eq!(together.ended.len(), requests.len());
-        for replica in 0..replicas {
-            let is_mine = |id: u64| together.ended[&id][0].replica == ReplicaId(replica);
-            let own: Vec<Request> =
-                requests.iter().filter(|request| is_mine(request.id.0)).cloned().collect();
-            let (alone, _) = simulate(1, &own);
-            let admitted: Vec<_> =
-                together.admitted.iter().copied().filter(|&(id, _)| is_mine(id)).collect();
-            prop_assert_eq!(&alone.admitted, &admitted);
-            for request in &own {
-                let mut expected = alone.ended[&request.id.0].clone();
-                expected.iter_mut().for_each(|story| story.replica = ReplicaId(replica));
-                prop_assert_eq!(&together.ended[&request.id.0], &expected);
-            }
-        }
+        })?;
     }
 
     /// So it is where every replica has an engine, a KV block, a step time and a front end of its own.
     #[test]
     fn unlike_replicas_are_each_as_if_alone(seed in any::<u64>(), replicas in 2u32..6, policy in policies()) {
-        let experiment = Experiment::draw(seed);
-        let server = |replica: u32| {
+        let server = |&replica: &u32| {
             let mut own = Experiment::draw(seed.wrapping_add(u64::from(replica)));
             own.engine.policy = plimsoll::engine::Policy::Fcfs;
             Server {
@@ -260,41 +307,15 @@ proptest! {
                 frontend: own.frontend,
             }
         };
-        let simulate = |kinds: Vec<u32>, requests: &[Request]| {
+        let requests = requests(&Experiment::draw(seed));
+        each_as_if_alone(replicas, replicas, requests, |members, requests| {
             let mut stories = Stories::default();
-            let spec = ClusterSpec::of(kinds.len() as u32, policy);
-            let servers = kinds.into_iter().map(server).collect();
+            let spec = ClusterSpec::of(members.len() as u32, policy);
+            let servers = members.iter().map(server).collect();
             let mut cluster = Simulation::of_servers(servers, &spec, seed, Given(requests.to_vec().into()));
             let pause = cluster.advance(Until::DRAINED, &mut stories);
             (stories, pause)
-        };
-        let mut requests = requests(&experiment);
-        for replica in 0..replicas {
-            let (probe, _) = simulate(vec![replica], &requests);
-            requests.retain(|request| {
-                let ends = probe.ended.get(&request.id.0);
-                ends.is_none_or(|ends| ends[0].outcome != Outcome::Rejected)
-            });
-        }
-        let (together, pause) = simulate((0..replicas).collect(), &requests);
-        if pause != Pause::Drained {
-            return Ok(());
-        }
-        prop_assert_eq!(together.ended.len(), requests.len());
-        for replica in 0..replicas {
-            let is_mine = |id: u64| together.ended[&id][0].replica == ReplicaId(replica);
-            let own: Vec<Request> =
-                requests.iter().filter(|request| is_mine(request.id.0)).cloned().collect();
-            let (alone, _) = simulate(vec![replica], &own);
-            let admitted: Vec<_> =
-                together.admitted.iter().copied().filter(|&(id, _)| is_mine(id)).collect();
-            prop_assert_eq!(&alone.admitted, &admitted);
-            for request in &own {
-                let mut expected = alone.ended[&request.id.0].clone();
-                expected.iter_mut().for_each(|story| story.replica = ReplicaId(replica));
-                prop_assert_eq!(&together.ended[&request.id.0], &expected);
-            }
-        }
+        })?;
     }
 
     /// Limits, a queue, retries, an autoscaler and failures: every request still ends once, and the books balance.
@@ -359,35 +380,20 @@ proptest! {
             true => sglang(&experiment, seed),
             false => experiment.engine.clone().into(),
         };
-        let simulation = || Simulation::of_cluster(
+        let lost = nothing_is_lost(4, engine.block_size(), Records::WithItls, || Simulation::of_cluster(
             &engine, costs(&experiment, 4), &spec, seed, experiment.frontend,
             Generator::new(&experiment.spec, experiment.seed),
-        ).admitting(&admission);
-        let mut stories = Stories::default();
-        let mut told = simulation();
-        if told.advance(Until::DRAINED, &mut stories) != Pause::Drained {
+        ).admitting(&admission))?;
+        let Some((told, stories)) = lost else {
             return Ok(());
-        }
+        };
         let counts = told.counts();
-        prop_assert_eq!(counts.sent, counts.ended);
-        prop_assert_eq!(stories.ended.len() as u64, counts.sent);
-        prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
         let rejected = stories.ended.values().filter(|ends| ends[0].outcome == Outcome::Rejected).count() as u64;
         let reasons = counts.prompt_too_long + counts.never_fit + counts.queue_full + counts.no_replica
             + counts.rate_limited + counts.gate_full + counts.gate_timeout;
         prop_assert_eq!(rejected, reasons);
         let paid = told.payroll().paid;
         prop_assert!(paid.iter().all(|paid| *paid <= told.now().max(stories.last)));
-        let mut recorder = Recorder::new(RecorderOptions {
-            fleet: Fleet::alike(4, told.total_blocks().next().unwrap(), engine.block_size()),
-            slo: SloLimits::default(),
-            records: Records::WithItls,
-        });
-        let mut recorded = simulation();
-        recorded.advance(Until::DRAINED, &mut recorder);
-        let seen = recorder.finish(recorded.now());
-        prop_assert_eq!(seen.violations, Vec::<String>::new());
-        prop_assert_eq!(seen.whole.ended(), counts.sent);
     }
 
     /// Replicas fail, drain and come back; every request still ends once, and the books balance.
@@ -416,28 +422,9 @@ proptest! {
             0 => experiment.engine.clone().into(),
             _ => engine(&experiment, seed, kind),
         };
-        let simulation = || Simulation::of_cluster(
+        nothing_is_lost(replicas, engine.block_size(), Records::None, || Simulation::of_cluster(
             &engine, costs(&experiment, replicas), &spec, seed, experiment.frontend,
             Generator::new(&experiment.spec, experiment.seed),
-        );
-        let mut stories = Stories::default();
-        let mut told = simulation();
-        if told.advance(Until::DRAINED, &mut stories) != Pause::Drained {
-            return Ok(());
-        }
-        let counts = told.counts();
-        prop_assert_eq!(counts.sent, counts.ended);
-        prop_assert_eq!(stories.ended.len() as u64, counts.sent);
-        prop_assert!(stories.ended.values().all(|ends| ends.len() == 1));
-        let mut recorder = Recorder::new(RecorderOptions {
-            fleet: Fleet::alike(replicas, told.total_blocks().next().unwrap(), engine.block_size()),
-            slo: SloLimits::default(),
-            records: Records::None,
-        });
-        let mut recorded = simulation();
-        recorded.advance(Until::DRAINED, &mut recorder);
-        let seen = recorder.finish(recorded.now());
-        prop_assert_eq!(seen.violations, Vec::<String>::new());
-        prop_assert_eq!(seen.whole.ended(), counts.sent);
+        ))?;
     }
 }

@@ -32,6 +32,12 @@ pub struct RawSglang {
     /// Prompt tokens admitted to a batch.
     #[arg(long, value_name = "TOKENS")]
     pub max_prefill_tokens: Option<Count>,
+    /// Decode rounds after each prefill batch before the next (0.5.23); 0 prefills first.
+    #[arg(long, value_name = "N")]
+    pub prefill_decode_interval: Option<Count>,
+    /// Most requests of a prefill batch.
+    #[arg(long, value_name = "N")]
+    pub prefill_max_requests: Option<Count>,
     /// Order of the waiting queue.
     #[arg(long, value_name = "POLICY")]
     pub schedule_policy: Option<RawQueuePolicy>,
@@ -85,4 +91,20 @@ pub enum RawQueuePolicy {
     Lof,
     /// Shuffled in every pass.
     Random,
+    /// By priority: said with `--enable-priority-scheduling` here.
+    #[schemars(skip)]
+    #[value(hide = true)]
+    Priority,
+    /// Not modelled.
+    #[schemars(skip)]
+    #[value(hide = true)]
+    RoutingKey,
+    /// Not modelled.
+    #[schemars(skip)]
+    #[value(hide = true)]
+    Hrrn,
+    /// Not modelled.
+    #[schemars(skip)]
+    #[value(hide = true)]
+    ShortestPrefillFirst,
 }

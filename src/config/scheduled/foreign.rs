@@ -59,7 +59,8 @@ pub(super) fn note_seats(judge: &mut Judge, raw: &RawEngine, kind: Kind) {
     }
 }
 
-/// Multi-step scheduling (V0-11) is not modelled.
+/// Multi-step scheduling (V0-11) is not modelled: what is known of it is its price, tokens in bursts and arrivals that wait.
+/// What it was for, the host's work that is saved, no calibration has, so it would only ever be seen to do harm.
 pub(super) fn only_one_step(judge: &mut Judge, raw: &RawEngine) {
     let key = "engine.num_scheduler_steps";
     if let Some(steps) = raw.num_scheduler_steps
@@ -68,7 +69,7 @@ pub(super) fn only_one_step(judge: &mut Judge, raw: &RawEngine) {
         judge.wrong_help(
             key,
             "other than 1 is not modelled yet",
-            "steps that are decided together",
+            "what the host saves by it is not known",
             "leave it out",
         );
     }

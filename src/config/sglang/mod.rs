@@ -105,6 +105,13 @@ pub(super) fn resolve(
         max_running_requests: 0,
         chunked_prefill_size: chunk,
         max_prefill_tokens,
+        prefill_decode_interval: queue::prefill_decode_interval(judge, raw, &profile),
+        prefill_max_requests: limit(
+            judge,
+            "prefill_max_requests",
+            raw.prefill_max_requests,
+            (1, TOKENS_MAX),
+        ),
         policy,
         priority: queue::priority(judge, raw, &profile, policy),
         page_size,

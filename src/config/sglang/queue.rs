@@ -1,6 +1,6 @@
 //! In which order SGLang's queue is served.
 
-use super::profile::SglangProfile;
+use super::profile::{Behaviour, SglangProfile};
 use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawQueuePolicy, RawSglang};
@@ -8,6 +8,9 @@ use crate::engine::sglang::{PriorityRule, QueuePolicy};
 
 /// Largest difference of priorities that is taken seriously: 2³⁰.
 const VALUES_MAX: u64 = 1 << 30;
+
+/// Longest interval that is taken seriously.
+const INTERVAL_MAX: u64 = 1 << 16;
 
 /// `schedule_policy`.
 pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> QueuePolicy {
@@ -29,7 +32,41 @@ pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile
         RawQueuePolicy::DfsWeight => QueuePolicy::DfsWeight,
         RawQueuePolicy::Lof => QueuePolicy::Lof,
         RawQueuePolicy::Random => QueuePolicy::Random,
+        RawQueuePolicy::Priority => {
+            let help = "write --schedule-policy fcfs --enable-priority-scheduling";
+            refuse(judge, "goes with priorities", help)
+        }
+        RawQueuePolicy::RoutingKey => refuse(judge, "requests have no routing keys here", KNOWN),
+        RawQueuePolicy::Hrrn | RawQueuePolicy::ShortestPrefillFirst => {
+            let why = "no recorded schedule of the engine shows how it counts and ages what waits";
+            refuse(judge, why, KNOWN)
+        }
     }
+}
+
+const KNOWN: &str = "fcfs, lpm, dfs-weight, lof and random are modelled";
+
+/// A policy of SGLang 0.5.23 (SG-26) that is not modelled.
+fn refuse(judge: &mut Judge, why: &str, help: &str) -> QueuePolicy {
+    judge.wrong_help("sglang.schedule_policy", "is not modelled yet", why, help);
+    QueuePolicy::Fcfs
+}
+
+/// `prefill_decode_interval`, a flag since 0.5.23 (SG-11).
+pub(super) fn prefill_decode_interval(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> u32 {
+    let key = "sglang.prefill_decode_interval";
+    let source = Source::Profile(profile.profile.clone());
+    let interval = judge.count(key, raw.prefill_decode_interval, (0, INTERVAL_MAX), 0, source);
+    if interval > 0 && profile.behaviour == Behaviour::V0_5_4 {
+        let help = "--engine sglang@0.5.23 has it";
+        judge.wrong_help(
+            key,
+            "is not a flag of SGLang 0.5.4",
+            "prefills come first there",
+            help,
+        );
+    }
+    interval
 }
 
 /// `enable_priority_scheduling` and what goes with it.
@@ -97,4 +134,51 @@ pub(super) fn priority(
             source,
         )),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Document, NoFiles, resolve};
+    use crate::engine::EngineSpec;
+    use crate::engine::sglang::SglangConfig;
+
+    fn resolved(flags: &str) -> Result<SglangConfig, Vec<String>> {
+        let text = format!(
+            "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n{flags}\n\
+             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+        );
+        let document = Document::parse("test.toml", &text).unwrap();
+        match resolve(document, &NoFiles) {
+            Ok(run) => match run.scenario.first_pool().engine.clone() {
+                EngineSpec::Sglang(config) => Ok(config),
+                other => panic!("{} is not SGLang", other.profile()),
+            },
+            Err(problems) => Err(problems.0.into_iter().map(|problem| problem.message).collect()),
+        }
+    }
+
+    #[test]
+    fn the_interval_came_after_0_5_4() {
+        let flags = |version: &str| {
+            format!(
+                "[engine]\nprofile = \"sglang@{version}\"\n[sglang]\nprefill_decode_interval = 4\nprefill_max_requests = 8"
+            )
+        };
+        let config = resolved(&flags("0.5.23")).unwrap();
+        assert_eq!(
+            (config.prefill_decode_interval, config.prefill_max_requests),
+            (4, Some(8))
+        );
+        let refused = "`prefill_decode_interval` is not a flag of SGLang 0.5.4";
+        assert_eq!(resolved(&flags("0.5.4")), Err(vec![refused.to_string()]));
+    }
+
+    #[test]
+    fn policies_that_sglang_has_and_this_has_not_are_refused_by_name() {
+        for policy in ["priority", "routing-key", "hrrn", "shortest-prefill-first"] {
+            let flags = format!("[engine]\nprofile = \"sglang\"\n[sglang]\nschedule_policy = \"{policy}\"");
+            let refused = "`schedule_policy` is not modelled yet";
+            assert_eq!(resolved(&flags), Err(vec![refused.to_string()]), "{policy}");
+        }
+    }
 }

@@ -100,44 +100,49 @@ pub(super) fn attempt(
         });
     }
     let offered = device.memory.0.saturating_sub(options.budget.excluded.0);
-    let requested = Bytes((offered as f64 * utilization).ceil() as u64);
-    let weights = rank_weights(model, options);
-    let estimates = options.estimates.unwrap_or_else(|| Estimates::of(model, options));
-    let layout = kv_layout(model, options);
     let mut plan = MemoryPlan {
-        requested,
-        weights,
-        estimates,
+        requested: Bytes((offered as f64 * utilization).ceil() as u64),
+        weights: rank_weights(model, options),
+        estimates: options.estimates.unwrap_or_else(|| Estimates::of(model, options)),
         kv_pool: Bytes(0),
-        layout,
+        layout: kv_layout(model, options),
         num_gpu_blocks: 0,
         block_size: options.block_size,
         max_model_len: options.max_model_len,
     };
-    let charged = plan.charged(options.charge_cuda_graphs);
-    plan.kv_pool = match options.kv_cache_memory_bytes {
-        Some(bytes) => bytes,
-        None if charged >= requested => {
-            return Err(Shortage::NoRoomForKv {
-                weights,
-                other: charged - weights,
-                requested,
-            });
-        }
-        None => requested - charged,
-    };
+    plan.kv_pool = pool(&plan, options)?;
     let blocks = plan.kv_pool.0 / plan.layout.block_bytes.0;
     let blocks = options.num_gpu_blocks_override.map_or(blocks, u64::from);
     plan.num_gpu_blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    let sized_by = PoolSize::of(options);
-    if sized_by == PoolSize::Blocks {
+    if PoolSize::of(options) == PoolSize::Blocks {
         plan.kv_pool = Bytes(plan.layout.block_bytes.0.saturating_mul(blocks));
     }
+    check_pool(&plan, options, device)?;
+    Ok(plan)
+}
+
+/// The KV pool by its formula, or as large as it was asked for.
+fn pool(plan: &MemoryPlan, options: &MemoryOptions) -> Result<Bytes, Shortage> {
+    let charged = plan.charged(options.charge_cuda_graphs);
+    match options.kv_cache_memory_bytes {
+        Some(bytes) => Ok(bytes),
+        None if charged >= plan.requested => Err(Shortage::NoRoomForKv {
+            weights: plan.weights,
+            other: charged - plan.weights,
+            requested: plan.requested,
+        }),
+        None => Ok(plan.requested - charged),
+    }
+}
+
+/// The pool lies within the device's memory and holds one longest request.
+fn check_pool(plan: &MemoryPlan, options: &MemoryOptions, device: &Device) -> Result<(), Shortage> {
+    let sized_by = PoolSize::of(options);
     // Activations and the rest are estimates; what weights and pool alone exceed is certain.
-    if sized_by != PoolSize::TheRest && plan.kv_pool.0.saturating_add(weights.0) > device.memory.0 {
+    if sized_by != PoolSize::TheRest && plan.kv_pool.0.saturating_add(plan.weights.0) > device.memory.0 {
         return Err(Shortage::PoolBeyondMemory {
             kv_pool: plan.kv_pool,
-            weights,
+            weights: plan.weights,
             memory: device.memory,
             sized_by,
         });
@@ -151,5 +156,5 @@ pub(super) fn attempt(
             sized_by,
         });
     }
-    Ok(plan)
+    Ok(())
 }

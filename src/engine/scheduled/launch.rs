@@ -1,7 +1,7 @@
 //! From a plan to a step: what it computes, and how long that takes.
 
 use super::replica::ScheduledReplica;
-use crate::cost::{Chunk, StepLoad};
+use crate::cost::StepLoad;
 use crate::engine::{Handle, ScheduleRecord};
 use crate::units::Picos;
 
@@ -41,10 +41,7 @@ impl Step {
     /// Empties it for another step; the buffers keep their memory.
     fn clear(&mut self) {
         self.entries.clear();
-        let load = &mut self.load;
-        (load.decode_seqs, load.sampled_rows) = (0, 0);
-        (load.decode_kv_tokens, load.decode_longest) = (0, 0);
-        load.chunks.clear();
+        self.load.clear();
         self.recomputed_tokens = 0;
         (self.repeat, self.is_uniform) = (None, true);
     }
@@ -59,22 +56,14 @@ impl ScheduledReplica {
         for &slot in &shares {
             self.enter(&mut step, slot);
         }
-        let load = &step.load;
-        let only_decodes = load.chunks.is_empty() && load.sampled_rows == load.decode_seqs;
         step.begin = now;
-        step.duration = if only_decodes {
-            self.cost
-                .decode(load.decode_seqs)
-                .at(load.decode_kv_tokens, load.decode_longest)
-        } else {
-            self.cost.step(&step.load)
-        };
+        step.duration = self.cost.any(&step.load);
         // Blocks on their way to and from the host hold the step up (V0-8).
         step.duration += self.config.swap_time_per_block * u64::from(self.ledger.moved_blocks);
         if let Some(jitter) = &mut self.jitter {
             step.duration = jitter.disturb(step.duration);
         }
-        if only_decodes && self.ledger.moved_blocks == 0 && !self.stepwise {
+        if step.load.only_decodes() && self.ledger.moved_blocks == 0 && !self.stepwise {
             step.repeat = self.ledger.repeat;
         }
         step.running = self.ledger.running.len() as u32;
@@ -91,28 +80,14 @@ impl ScheduledReplica {
         let sequence = &self.ledger.sequences[slot];
         let tokens = sequence.share;
         let after = sequence.computed + tokens;
-        let load = &mut step.load;
-        if tokens == 1 {
-            load.decode_seqs += 1;
-            load.decode_kv_tokens += u64::from(after);
-            load.decode_longest = load.decode_longest.max(after);
-        } else {
-            load.chunks.push(Chunk {
-                computed: sequence.computed,
-                new: tokens,
-            });
-        }
-        load.sampled_rows += u32::from(after == sequence.known());
-        let again = sequence
-            .recompute_until
-            .min(after)
-            .saturating_sub(sequence.computed);
-        step.recomputed_tokens += u64::from(again);
+        step.load.add(sequence.computed, tokens);
+        step.load.sampled_rows += u32::from(after == sequence.known());
+        step.recomputed_tokens += sequence.story.recomputed(sequence.computed, after);
         let streams = sequence.binding.is_none();
-        let had_token = sequence.first_token.is_some() && sequence.last_token == self.last_end;
+        let had_token = sequence.story.had_token_at(self.last_end);
         step.is_uniform &= had_token || !streams;
         step.entries.push(Entry {
-            handle: sequence.handle(slot),
+            handle: sequence.handle,
             tokens,
             is_prefill: sequence.computed < sequence.fill,
         });

@@ -1,16 +1,16 @@
 //! The leap over a run of decode steps that the scheduler would decide alike.
 //!
 //! Until an answer ends, a request arrives or blocks run short the batch is constant, its KV total grows by its size in
-//! each step, and durations are an arithmetic progression ([`DecodeCost`]): the steps that fit are solved for.
+//! each step, and durations are an arithmetic progression ([`crate::cost::DecodeCost`]): the steps that fit are solved for.
 //! Members' counters are stale while steps are leapt over and are brought up to date before anything else happens, in
 //! O(members): once for a run, not for a step.
 
 use super::launch::Step;
 use super::replica::ScheduledReplica;
 use super::sequence::Sequence;
-use crate::cost::DecodeCost;
 use crate::engine::ScheduleRecord;
-use crate::engine::leap::{progression, steps_before};
+use crate::engine::growth::Growth;
+use crate::engine::leap::{progression, run_law, steps_before};
 use crate::engine::scheduler::Binding;
 use crate::facts::{Fact, Observer, Steps};
 use crate::units::Picos;
@@ -20,54 +20,11 @@ use crate::units::Picos;
 pub(super) struct Plan {
     /// Steps whose ends nobody notices: nobody ends, no batch does.
     steps_left: u64,
-    /// Members by the tokens of their last block when the plan was made and the step in flight is done.
-    residues: Vec<u32>,
-    members: u32,
-    /// Steps since then.
-    ahead: u64,
+    growth: Growth,
     /// Blocks that stay free.
     spare: u32,
     /// Rows that stream a token in each step.
     streaming: u32,
-}
-
-impl Plan {
-    /// Blocks that the step after the next `ahead` ones takes.
-    fn blocks_due(&self, ahead: u64) -> u32 {
-        let size = self.residues.len() as u64;
-        let residue = (size - (self.ahead + ahead) % size) % size;
-        self.residues[residue as usize]
-    }
-
-    /// Blocks that the next `steps` steps take.
-    fn blocks_for(&self, steps: u64) -> u32 {
-        let size = self.residues.len() as u64;
-        let growing: u32 = if steps >= size {
-            self.residues.iter().sum()
-        } else {
-            0
-        };
-        let whole = (steps / size) as u32 * growing;
-        whole + (0..steps % size).map(|ahead| self.blocks_due(ahead)).sum::<u32>()
-    }
-
-    /// The most steps, `limit` at most, that leave the spare blocks free.
-    fn steps_that_fit(&self, free: u32, limit: u64) -> u64 {
-        let Some(mut free) = free.checked_sub(self.spare) else {
-            return 0;
-        };
-        let cycles = u64::from(free / self.members);
-        let mut steps = (cycles * self.residues.len() as u64).min(limit);
-        free -= self.blocks_for(steps);
-        while steps < limit {
-            match free.checked_sub(self.blocks_due(steps)) {
-                Some(left) => free = left,
-                None => break,
-            }
-            steps += 1;
-        }
-        steps
-    }
 }
 
 impl ScheduledReplica {
@@ -98,15 +55,14 @@ impl ScheduledReplica {
         if !step.is_uniform {
             return None;
         }
-        let load = &step.load;
-        let (members, kv, longest) = (load.decode_seqs, load.decode_kv_tokens, load.decode_longest);
+        let law = self.cost.decode(step.load.decode_seqs);
         if self.plan.is_none() {
             self.make_plan(spare);
         }
-        let law = self.cost.decode(members);
         let plan = self.plan.as_ref().expect("made above");
-        let (increment, limit) = run_law(&law, kv, longest, members, plan.steps_left);
-        let limit = plan.steps_that_fit(self.ledger.pool.free(), limit);
+        let (increment, limit) = run_law(&law, &self.step().load, 1, plan.steps_left);
+        let free = self.ledger.pool.free();
+        let limit = plan.growth.steps_that_fit(free, plan.spare, limit);
         (limit > 0).then_some((increment, limit))
     }
 
@@ -114,7 +70,7 @@ impl ScheduledReplica {
     fn make_plan(&mut self, spare: u32) {
         self.settle();
         let size = self.ledger.block_size;
-        let mut residues = vec![0; size as usize];
+        let mut growth = Growth::new(size);
         let mut steps_left = u32::MAX;
         let (mut streaming, mut batch_ends) = (0, 0);
         let entries = &self.step().entries;
@@ -137,7 +93,7 @@ impl ScheduledReplica {
             let computed = sequence.computed + 1;
             let room = sequence.blocks * size - computed;
             if room < size {
-                residues[(computed % size) as usize] += 1;
+                growth.count(computed);
             } else {
                 steps_left = steps_left.min(room);
             }
@@ -145,12 +101,9 @@ impl ScheduledReplica {
         if batch_ends > 0 {
             steps_left = steps_left.min(batch_ends - 1);
         }
-        let members = entries.len() as u32;
         self.plan = Some(Plan {
             steps_left: steps_left.into(),
-            residues,
-            members,
-            ahead: 0,
+            growth,
             spare,
             streaming,
         });
@@ -182,11 +135,11 @@ impl ScheduledReplica {
             self.log_run(steps, increment);
         }
         let plan = self.plan.as_mut().expect("made before a leap");
-        let (members, blocks) = (plan.members, plan.blocks_for(steps));
-        plan.ahead += steps;
+        self.ledger.pool.take(plan.growth.blocks_for(steps));
+        plan.growth.advance(steps);
         plan.steps_left -= steps;
-        self.ledger.pool.take(blocks);
         self.ahead += steps as u32;
+        let members = self.step().load.decode_seqs;
         let law = self.cost.decode(members);
         let free_blocks = self.ledger.pool.free();
         let step = self.in_flight.as_mut().expect("a run has a step in flight");
@@ -235,7 +188,7 @@ impl ScheduledReplica {
         for ahead in 0..steps {
             begin += duration;
             duration += increment;
-            free_blocks -= plan.blocks_due(ahead);
+            free_blocks -= plan.growth.blocks_due(ahead);
             let share = |entry: &super::launch::Entry| {
                 let sequence = &self.ledger.sequences[entry.handle.slot];
                 (sequence.request.id, sequence.computed + 1 + ahead as u32, 1)
@@ -262,18 +215,6 @@ impl Sequence {
         self.outputs += sampled;
         self.filler += steps - sampled;
         self.computed += steps;
-        self.last_token = end;
+        self.story.note_token_at(end);
     }
-}
-
-/// The increment of a run of `members` beginning at these contexts, and for how many steps it holds.
-fn run_law(law: &DecodeCost, kv_tokens: u64, longest: u32, members: u32, limit: u64) -> (Picos, u64) {
-    let gpu = law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest);
-    let growth = law.per_kv_token * u64::from(members) + law.per_longest_token;
-    if gpu >= law.floor {
-        return (growth, limit);
-    }
-    // Host-bound: constant until the GPU catches up, counting the step still to be launched.
-    let constant = (law.floor - gpu).0 / growth.0.max(1);
-    (Picos::ZERO, limit.min(constant.saturating_sub(1)))
 }

@@ -4,33 +4,15 @@
 
 use std::collections::VecDeque;
 
-use slab::Slab;
-
 use super::ScheduledConfig;
 use super::sequence::{Phase, Sequence};
 use crate::engine::Handle;
+use crate::engine::roster::Roster;
 use crate::engine::scheduler::Denied;
-use crate::facts::{Completion, Outcome};
+use crate::facts::{Completion, Fact, Outcome};
 use crate::ids::{ReplicaId, RequestId};
 use crate::kv::BlockPool;
 use crate::units::Picos;
-
-/// Something to be told of a decision.
-#[derive(Debug)]
-pub(super) enum Told {
-    Admitted {
-        id: RequestId,
-        waiting_since: Picos,
-        known_tokens: u32,
-        cached_tokens: u32,
-        resumed: bool,
-    },
-    Preempted {
-        id: RequestId,
-        running_since: Picos,
-        lost_tokens: u32,
-    },
-}
 
 /// The state that a decision changes.
 pub(super) struct Ledger {
@@ -38,8 +20,7 @@ pub(super) struct Ledger {
     pub(super) max_model_len: u32,
     pub(super) pool: BlockPool,
     pub(super) block_size: u32,
-    pub(super) sequences: Slab<Sequence>,
-    generations: u32,
+    pub(super) sequences: Roster<Sequence>,
     /// Sequences whose clients wait for them.
     pub(super) inside: usize,
     pub(super) waiting: VecDeque<usize>,
@@ -50,7 +31,8 @@ pub(super) struct Ledger {
     pub(super) swap_free: u32,
     /// Who computes in the step that is composed, in the order of the scheduler's words.
     pub(super) shares: Vec<usize>,
-    pub(super) told: Vec<Told>,
+    /// What observers have to hear of the decision.
+    pub(super) told: Vec<Fact<'static>>,
     pub(super) preempted: Vec<RequestId>,
     /// Requests that the decision refused.
     pub(super) refused: Vec<Completion>,
@@ -69,8 +51,7 @@ impl Ledger {
             max_model_len: config.max_model_len,
             pool: pool(config),
             block_size: config.block_size,
-            sequences: Slab::new(),
-            generations: 0,
+            sequences: Roster::default(),
             inside: 0,
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -110,21 +91,17 @@ impl Ledger {
 
     /// Takes in a request; it waits when it is drained.
     pub(super) fn insert(&mut self, request: crate::workload::Request, now: Picos) -> Handle {
-        self.generations = self.generations.wrapping_add(1);
-        let caches = self.pool.caches();
-        let sequence = Sequence::new(request, now, self.generations, self.max_model_len, caches);
+        let (max_model_len, caches) = (self.max_model_len, self.pool.caches());
         self.inside += 1;
-        Handle {
-            slot: self.sequences.insert(sequence),
-            generation: self.generations,
-        }
+        self.sequences
+            .insert(|handle| Sequence::new(request, now, handle, max_model_len, caches))
     }
 
     /// The slot of a sequence whose client still waits.
     pub(super) fn slot(&self, handle: Handle) -> Result<usize, Denied> {
-        match self.sequences.get(handle.slot) {
-            Some(sequence) if sequence.generation == handle.generation => Ok(handle.slot),
-            _ => Err(Denied::Gone),
+        match self.sequences.get(handle) {
+            Some(_) => Ok(handle.slot),
+            None => Err(Denied::Gone),
         }
     }
 
@@ -185,24 +162,10 @@ impl Ledger {
         let sequence = &mut self.sequences[slot];
         sequence.is_answered = true;
         self.inside -= 1;
-        let request = &sequence.request;
+        let (story, request) = (&sequence.story, &sequence.request);
         // Who gets its answer whole has nothing of it before.
-        let has_tokens = sequence.first_token.is_some();
-        Completion {
-            id: request.id,
-            replica: self.replica,
-            outcome,
-            arrival: request.arrival,
-            client_queue_time: request.client_queue_time,
-            first_scheduled: sequence.first_scheduled.unwrap_or(request.arrival),
-            first_token: sequence.first_token,
-            end: now,
-            prompt_tokens: request.prompt_tokens,
-            output_tokens: if has_tokens { sequence.outputs } else { 0 },
-            cached_tokens: sequence.cached_tokens,
-            preemptions: sequence.preemptions,
-            waiting_time: sequence.waited,
-        }
+        let delivered = if story.has_token() { sequence.outputs } else { 0 };
+        story.end(request, self.replica, now, outcome, delivered)
     }
 
     /// Everything adds up; O(sequences), for tests and debug builds.

@@ -3,10 +3,9 @@
 use std::iter::Chain;
 use std::slice;
 
-use slab::Slab;
-
-use super::ledger::{Ledger, Told};
+use super::ledger::Ledger;
 use super::sequence::{Phase, Sequence};
+use crate::engine::roster::Roster;
 use crate::engine::scheduler::{Binding, Denied, SequenceId, SequenceView};
 use crate::facts::Outcome;
 use crate::kv::Match;
@@ -75,7 +74,7 @@ impl StepPlan<'_> {
     #[must_use]
     pub fn get(&self, id: SequenceId) -> Option<SequenceView> {
         let slot = self.ledger.slot(id.0).ok()?;
-        Some(self.ledger.sequences[slot].view(slot))
+        Some(self.ledger.sequences[slot].view())
     }
 
     /// Tokens that a sequence must compute before its next is sampled: what it knows, without what is computed or, if it
@@ -227,7 +226,7 @@ impl StepPlan<'_> {
     pub fn pad(&mut self, id: SequenceId, tokens: u32) -> Result<(), Denied> {
         let slot = self.ledger.slot(id.0)?;
         let sequence = &mut self.ledger.sequences[slot];
-        if sequence.phase != Phase::Waiting || sequence.first_scheduled.is_some() {
+        if sequence.phase != Phase::Waiting || sequence.story.has_run() {
             return Err(Denied::NotWaiting);
         }
         sequence.padding = tokens;
@@ -242,7 +241,7 @@ impl StepPlan<'_> {
     pub fn bind(&mut self, id: SequenceId, binding: Binding) -> Result<(), Denied> {
         let slot = self.ledger.slot(id.0)?;
         let sequence = &mut self.ledger.sequences[slot];
-        if sequence.phase != Phase::Waiting || sequence.first_scheduled.is_some() {
+        if sequence.phase != Phase::Waiting || sequence.story.has_run() {
             return Err(Denied::NotWaiting);
         }
         sequence.binding = Some(binding);
@@ -253,14 +252,14 @@ impl StepPlan<'_> {
     pub fn sort_waiting_by_key<K: Ord>(&mut self, mut key: impl FnMut(&SequenceView) -> K) {
         let sequences = &self.ledger.sequences;
         let waiting = self.ledger.waiting.make_contiguous();
-        waiting.sort_by_cached_key(|&slot| key(&sequences[slot].view(slot)));
+        waiting.sort_by_cached_key(|&slot| key(&sequences[slot].view()));
     }
 
     /// Puts the running sequences in order of `key`, equals as they were.
     pub fn sort_running_by_key<K: Ord>(&mut self, mut key: impl FnMut(&SequenceView) -> K) {
         let sequences = &self.ledger.sequences;
         let running = &mut self.ledger.running;
-        running.sort_by_cached_key(|&slot| key(&sequences[slot].view(slot)));
+        running.sort_by_cached_key(|&slot| key(&sequences[slot].view()));
     }
 
     /// The scheduler wants to be asked again at `at`, if nothing happens before.
@@ -297,12 +296,12 @@ impl StepPlan<'_> {
 /// `while let Some(head) = plan.waiting().next()` may act on the plan.
 #[derive(Clone, Debug)]
 pub struct Views<'a> {
-    sequences: &'a Slab<Sequence>,
+    sequences: &'a Roster<Sequence>,
     slots: Chain<slice::Iter<'a, usize>, slice::Iter<'a, usize>>,
 }
 
 impl<'a> Views<'a> {
-    fn of(sequences: &'a Slab<Sequence>, (first, second): (&'a [usize], &'a [usize])) -> Views<'a> {
+    fn of(sequences: &'a Roster<Sequence>, (first, second): (&'a [usize], &'a [usize])) -> Views<'a> {
         Views {
             sequences,
             slots: first.iter().chain(second),
@@ -315,12 +314,12 @@ impl Iterator for Views<'_> {
 
     fn next(&mut self) -> Option<SequenceView> {
         let slot = *self.slots.next()?;
-        Some(self.sequences[slot].view(slot))
+        Some(self.sequences[slot].view())
     }
 
     fn nth(&mut self, n: usize) -> Option<SequenceView> {
         let slot = *self.slots.nth(n)?;
-        Some(self.sequences[slot].view(slot))
+        Some(self.sequences[slot].view())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -331,7 +330,7 @@ impl Iterator for Views<'_> {
 impl DoubleEndedIterator for Views<'_> {
     fn next_back(&mut self) -> Option<SequenceView> {
         let slot = *self.slots.next_back()?;
-        Some(self.sequences[slot].view(slot))
+        Some(self.sequences[slot].view())
     }
 }
 
@@ -364,35 +363,20 @@ impl Ledger {
         self.running.push(slot);
         let sequence = &mut self.sequences[slot];
         sequence.phase = Phase::Running;
-        sequence.waited += now - sequence.waiting_since;
-        sequence.running_since = now;
-        let resumed = sequence.first_scheduled.is_some();
-        if !resumed {
-            sequence.first_scheduled = Some(now);
-            sequence.cached_tokens = cached_tokens;
-        }
-        self.told.push(Told::Admitted {
-            id: sequence.request.id,
-            waiting_since: sequence.waiting_since,
-            known_tokens: sequence.request.prompt_tokens + sequence.outputs,
-            cached_tokens,
-            resumed,
-        });
+        let known = sequence.request.prompt_tokens + sequence.outputs;
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        self.told
+            .push(story.admit(request, self.replica, now, known, cached_tokens));
     }
 
     /// A sequence that ran no longer does.
     fn set_aside(&mut self, slot: usize, phase: Phase, lost_tokens: u32, now: Picos) {
         let sequence = &mut self.sequences[slot];
         sequence.phase = phase;
-        sequence.recompute_until = sequence.recompute_until.max(lost_tokens);
-        (sequence.waiting_since, sequence.queued_since) = (now, now);
-        sequence.preemptions += 1;
-        let id = sequence.request.id;
-        self.preempted.push(id);
-        self.told.push(Told::Preempted {
-            id,
-            running_since: sequence.running_since,
-            lost_tokens,
-        });
+        sequence.queued_since = now;
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        self.preempted.push(request.id);
+        self.told
+            .push(story.preempt(request, self.replica, now, lost_tokens));
     }
 }

@@ -5,6 +5,7 @@ use super::replica::ScheduledReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
 use crate::engine::scheduler::Binding;
+use crate::engine::story::common_gap;
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -30,26 +31,14 @@ impl ScheduledReplica {
         now
     }
 
-    /// Tells that a step was executed. Its common gap is that of the larger of two groups: who had a token in the step
-    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    /// Tells that a step was executed. Returns since when those who share its gap had waited.
     fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) -> Picos {
-        let (mut from_last, mut from_decode) = (0, 0);
-        for entry in &step.entries {
-            let Ok(slot) = self.ledger.slot(entry.handle) else {
-                continue;
-            };
-            let sequence = &self.ledger.sequences[slot];
+        let stories = step.entries.iter().filter_map(|entry| {
+            let sequence = self.ledger.sequences.get(entry.handle)?;
             let samples = sequence.computed + entry.tokens == sequence.known();
-            if samples && sequence.binding.is_none() && sequence.first_token.is_some() {
-                from_last += u32::from(sequence.last_token == self.last_end);
-                from_decode += u32::from(sequence.last_token == self.last_decode);
-            }
-        }
-        let (gap_seqs, since) = if from_decode > from_last {
-            (from_decode, self.last_decode)
-        } else {
-            (from_last, self.last_end)
-        };
+            (samples && sequence.binding.is_none()).then_some(&sequence.story)
+        });
+        let (gap_seqs, since) = common_gap(stories, self.last_end, self.last_decode);
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: step.begin,
@@ -118,16 +107,10 @@ impl ScheduledReplica {
         ended: &mut Vec<Completion>,
     ) {
         let sequence = &mut self.ledger.sequences[slot];
-        let id = sequence.request.id;
-        if sequence.first_token.is_none() {
-            sequence.first_token = Some(now);
-            let arrival = sequence.request.arrival;
-            observer.observe(&Fact::FirstToken { now, id, arrival });
-        } else if sequence.last_token != since {
-            let gap = now - sequence.last_token;
-            observer.observe(&Fact::Gap { now, id, gap });
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        if let Some(fact) = story.have_token(request, now, Some(since)) {
+            observer.observe(&fact);
         }
-        sequence.last_token = now;
         if sequence.is_complete() {
             self.ledger.take_out(slot);
             ended.push(self.ledger.answer(slot, now, Outcome::Completed));
@@ -144,10 +127,11 @@ impl ScheduledReplica {
         ended: &mut Vec<Completion>,
     ) {
         let sequence = &mut self.ledger.sequences[slot];
-        sequence.first_token = Some(now);
-        let (id, arrival) = (sequence.request.id, sequence.request.arrival);
-        observer.observe(&Fact::FirstToken { now, id, arrival });
-        let tokens = sequence.outputs - 1;
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        if let Some(fact) = story.have_token(request, now, None) {
+            observer.observe(&fact);
+        }
+        let (id, tokens) = (request.id, sequence.outputs - 1);
         if tokens > 0 {
             observer.observe(&Fact::Burst { now, id, tokens });
         }

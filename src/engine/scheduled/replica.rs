@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 
 use super::launch::Step;
 use super::leap::Plan;
-use super::ledger::{Ledger, Told};
+use super::ledger::Ledger;
 use super::{ScheduledConfig, StepPlan};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::priced::Priced;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::{Handle, Refusal, ScheduleRecord};
-use crate::facts::{Completion, Fact, Observer};
+use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
 use crate::units::Picos;
 use crate::workload::Request;
@@ -252,9 +252,8 @@ impl ScheduledReplica {
         #[cfg(debug_assertions)]
         self.ledger.check();
         let has_changed = !self.ledger.told.is_empty() || !self.ledger.refused.is_empty();
-        let replica = self.id;
-        for told in self.ledger.told.drain(..) {
-            observer.observe(&told.fact(now, replica));
+        for fact in self.ledger.told.drain(..) {
+            observer.observe(&fact);
         }
         ended.append(&mut self.ledger.refused);
         has_changed
@@ -290,37 +289,4 @@ impl ScheduledReplica {
 
     /// Tells everything that has happened.
     pub(crate) fn tell<O: Observer>(&mut self, _observer: &mut O) {}
-}
-
-impl Told {
-    fn fact(self, now: Picos, replica: ReplicaId) -> Fact<'static> {
-        match self {
-            Told::Admitted {
-                id,
-                waiting_since,
-                known_tokens,
-                cached_tokens,
-                resumed,
-            } => Fact::Admitted {
-                now,
-                replica,
-                id,
-                waiting_since,
-                known_tokens,
-                cached_tokens,
-                resumed,
-            },
-            Told::Preempted {
-                id,
-                running_since,
-                lost_tokens,
-            } => Fact::Preempted {
-                now,
-                replica,
-                id,
-                running_since,
-                lost_tokens,
-            },
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! A request inside an engine whose scheduler is separate.
 
 use crate::engine::Handle;
+use crate::engine::roster::{Seated, identify};
 use crate::engine::scheduler::{Binding, SequenceId, SequenceView};
+use crate::engine::story::Story;
 use crate::kv::Held;
 use crate::units::Picos;
 use crate::workload::{Piece, Request};
@@ -23,7 +25,8 @@ pub(super) struct Sequence {
     pub(super) request: Request,
     /// What its tokens are, prompt and output; empty where nothing is cached.
     pub(super) pieces: Vec<Piece>,
-    pub(super) generation: u32,
+    pub(super) handle: Handle,
+    pub(super) story: Story,
     pub(super) phase: Phase,
     /// Output tokens that it will have.
     pub(super) target: u32,
@@ -46,19 +49,8 @@ pub(super) struct Sequence {
     pub(super) binding: Option<Binding>,
     /// Its client has its answer or has given up; the row is computed on.
     pub(super) is_answered: bool,
-    /// Tokens below this were computed before and lost.
-    pub(super) recompute_until: u32,
-    pub(super) last_token: Picos,
     /// When it reached this engine, or was last preempted.
     pub(super) queued_since: Picos,
-    /// Since when it waits as its client sees it.
-    pub(super) waiting_since: Picos,
-    pub(super) running_since: Picos,
-    pub(super) waited: Picos,
-    pub(super) first_scheduled: Option<Picos>,
-    pub(super) first_token: Option<Picos>,
-    pub(super) cached_tokens: u32,
-    pub(super) preemptions: u32,
 }
 
 impl Sequence {
@@ -66,22 +58,18 @@ impl Sequence {
     pub(super) fn new(
         request: Request,
         now: Picos,
-        generation: u32,
+        handle: Handle,
         max_model_len: u32,
         caches: bool,
     ) -> Sequence {
         let mut pieces = Vec::new();
         if caches {
-            pieces.extend(request.prompt_pieces());
-            pieces.push(Piece {
-                segment: request.output_segment,
-                start: request.prompt_tokens,
-                tokens: request.output_tokens + 1,
-            });
+            identify(&request, None, &mut pieces);
         }
         Sequence {
             pieces,
-            generation,
+            handle,
+            story: Story::new(&request),
             phase: Phase::Waiting,
             target: request.output_tokens.min(max_model_len - request.prompt_tokens),
             padding: 0,
@@ -94,16 +82,7 @@ impl Sequence {
             share: 0,
             binding: None,
             is_answered: false,
-            recompute_until: 0,
-            last_token: Picos::ZERO,
             queued_since: now,
-            waiting_since: request.arrival,
-            running_since: Picos::ZERO,
-            waited: Picos::ZERO,
-            first_scheduled: None,
-            first_token: None,
-            cached_tokens: 0,
-            preemptions: 0,
             request,
         }
     }
@@ -120,20 +99,12 @@ impl Sequence {
         self.outputs == self.target
     }
 
-    /// Its handle, given its slot.
-    pub(super) fn handle(&self, slot: usize) -> Handle {
-        Handle {
-            slot,
-            generation: self.generation,
-        }
-    }
-
     /// What a scheduler sees of it.
     #[inline]
-    pub(super) fn view(&self, slot: usize) -> SequenceView {
+    pub(super) fn view(&self) -> SequenceView {
         let request = &self.request;
         SequenceView {
-            id: SequenceId(self.handle(slot)),
+            id: SequenceId(self.handle),
             request: request.id,
             arrival: request.arrival,
             queued_since: self.queued_since,
@@ -147,5 +118,12 @@ impl Sequence {
             given_tokens: self.share,
             is_prefilling: self.computed < self.fill,
         }
+    }
+}
+
+impl Seated for Sequence {
+    #[inline]
+    fn handle(&self) -> Handle {
+        self.handle
     }
 }

@@ -53,7 +53,7 @@ impl ScheduledReplica {
     pub(crate) fn fail<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.settle();
         let sequences = self.ledger.sequences.iter();
-        let inside: Vec<Handle> = sequences.map(|(slot, sequence)| sequence.handle(slot)).collect();
+        let inside: Vec<Handle> = sequences.map(|sequence| sequence.handle).collect();
         for handle in inside {
             if let Some(mut completion) = self.abort(handle, now, observer) {
                 completion.outcome = Outcome::Failed;

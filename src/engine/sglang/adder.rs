@@ -150,6 +150,13 @@ impl SglangReplica {
 
     /// Tries a waiting request (`add_one_req`).
     pub(super) fn add(&mut self, adder: &mut Adder, slot: usize) -> Verdict {
+        let most = self.config.prefill_max_requests;
+        if most.is_some_and(|most| adder.shares.len() >= most as usize) {
+            // The engine asks after it has looked the prefix up, which keeps that recent.
+            let known = self.sequences[slot].known();
+            self.look_up(slot, known - 1);
+            return Verdict::Other;
+        }
         if !self.config.radix_cache && self.sequences[slot].request.ignore_eos {
             return self.add_exactly(adder, slot);
         }
@@ -173,7 +180,7 @@ impl SglangReplica {
         }
         let sequence = &mut self.sequences[slot];
         (sequence.node, sequence.shared, sequence.kv) = (found.node, found.tokens, found.tokens);
-        let verdict = self.take(adder, slot, extend, true);
+        let verdict = self.take(adder, slot, extend, adder.page);
         if verdict == Verdict::Other && adder.shares.last().is_none_or(|share| share.slot != slot) {
             self.tree.unlock(found.node);
             let sequence = &mut self.sequences[slot];
@@ -182,16 +189,15 @@ impl SglangReplica {
         verdict
     }
 
-    /// Puts a request that passed the test into the batch, whole or cut (SG-21).
-    fn take(&mut self, adder: &mut Adder, slot: usize, extend: u32, rounds: bool) -> Verdict {
+    /// Puts a request that passed the test into the batch, whole or cut to a multiple of `granule` (SG-21).
+    fn take(&mut self, adder: &mut Adder, slot: usize, extend: u32, granule: u32) -> Verdict {
         let reserve = self.reserve();
         let output = self.sequences[slot].max_new.min(CLIP_MAX_NEW_TOKENS);
-        // A cut that is not rounded to pages may not pass the end of the prompt.
-        let whole = i64::from(if rounds { adder.ceil(extend) } else { extend });
+        let whole = i64::from(extend.next_multiple_of(granule));
         let (new, output) = match adder.rem_chunk {
             Some(chunk) if whole > chunk => {
-                let page = if rounds { i64::from(adder.page) } else { 1 };
-                let Ok(cut @ 1..) = u32::try_from(chunk / page * page) else {
+                let granule = i64::from(granule);
+                let Ok(cut @ 1..) = u32::try_from(chunk / granule * granule) else {
                     return Verdict::Other;
                 };
                 adder.cut = Some(slot);
@@ -248,7 +254,8 @@ impl SglangReplica {
             }
             freed += occupied;
         }
-        self.take(adder, slot, extend, false)
+        // This path cuts where the budget ends, not at a page.
+        self.take(adder, slot, extend, 1)
     }
 
     /// (tokens left, tokens occupied); `None` if nothing is left.

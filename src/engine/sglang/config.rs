@@ -39,6 +39,10 @@ pub struct SglangConfig {
     pub chunked_prefill_size: Option<u32>,
     /// Prompt tokens admitted in a step, the first request excepted.
     pub max_prefill_tokens: u32,
+    /// Decode rounds between two prefill batches, if nobody who waits is to hold up who decodes; 0 prefills first (SG-11).
+    pub prefill_decode_interval: u32,
+    /// Most requests of a prefill batch (SG-25).
+    pub prefill_max_requests: Option<u32>,
     /// Order of the waiting queue.
     pub policy: QueuePolicy,
     /// Order and preemption by priority, if enabled.

@@ -4,7 +4,7 @@ use super::batch::{Batch, BatchMode, Entry};
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::{Phase, Sequence};
-use crate::facts::{Completion, Fact, Observer, Outcome};
+use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
 /// Decode steps for which a retraction makes room (`SGLANG_RETRACT_DECODE_STEPS`).
@@ -88,9 +88,7 @@ impl SglangReplica {
             self.allocate(handle.slot, 1);
             let sequence = &mut self.sequences[handle.slot];
             sequence.in_flight += 1;
-            batch.load.decode_seqs += 1;
-            batch.load.decode_kv_tokens += u64::from(sequence.kv);
-            batch.load.decode_longest = batch.load.decode_longest.max(sequence.kv);
+            batch.load.add(sequence.kv - 1, 1);
             batch.load.sampled_rows += 1;
             batch.entries.push(Entry {
                 handle,
@@ -147,26 +145,17 @@ impl SglangReplica {
         let sequence = &mut self.sequences[slot];
         let is_kept = matches!(self.role, Role::Decode(_));
         let lost = if is_kept { 0 } else { sequence.known() - 1 };
-        sequence.recompute_until = sequence.recompute_until.max(lost);
         sequence.life += 1;
         sequence.in_flight = 0;
         sequence.phase = Phase::Waiting;
-        sequence.retractions += 1;
-        sequence.waiting_since = now;
-        let (id, running_since) = (sequence.request.id, sequence.running_since);
+        let fact = sequence.story.preempt(&sequence.request, self.id, now, lost);
+        self.retracted.push(sequence.request.id);
         if is_kept {
             self.keep_in_host(slot, now);
         } else {
             self.waiting.push_back(slot);
         }
-        self.retracted.push(id);
-        observer.observe(&Fact::Preempted {
-            now,
-            replica: self.id,
-            id,
-            running_since,
-            lost_tokens: lost,
-        });
+        observer.observe(&fact);
     }
 
     /// The only running request cannot grow: version 0.5.23 aborts it; 0.5.4 would die of it, and the run ends.

@@ -11,8 +11,8 @@
 use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
-use crate::cost::DecodeCost;
-use crate::engine::leap::{progression, steps_before};
+use crate::engine::growth::Growth;
+use crate::engine::leap::{progression, run_law, steps_before};
 use crate::facts::{Fact, Observer, Steps};
 use crate::units::Picos;
 
@@ -22,10 +22,7 @@ pub(super) struct Plan {
     membership: u64,
     /// Steps that can be processed before somebody ends, or is left out because its end is known.
     steps_left: u64,
-    /// Members by their KV tokens modulo the page size, when the plan was made.
-    residues: Vec<u32>,
-    /// Steps since then.
-    ahead: u64,
+    growth: Growth,
 }
 
 impl SglangReplica {
@@ -41,11 +38,10 @@ impl SglangReplica {
         if begin + duration >= horizon {
             return 0;
         }
-        let members = self.running.len() as u32;
-        let law = self.cost.decode(members);
+        let law = self.cost.decode(self.running.len() as u32);
         let limit = self.steps_to_ending();
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
-        let (increment, limit) = run_law(&law, front, members, self.in_flight.len() as u64, limit);
+        let (increment, limit) = run_law(&law, &front.load, self.in_flight.len() as u64, limit);
         if limit == 0 {
             return 0;
         }
@@ -89,9 +85,8 @@ impl SglangReplica {
             return plan.steps_left;
         }
         self.settle();
-        let page = self.config.page_size;
         let predicts = self.config.switches.predicts_length_endings && self.config.overlap_schedule;
-        let mut residues = vec![0; page as usize];
+        let mut growth = Growth::new(self.config.page_size);
         let mut steps_left = u32::MAX;
         for handle in &self.running {
             let sequence = &self.sequences[handle.slot];
@@ -99,40 +94,28 @@ impl SglangReplica {
             // A pass leaves out whose last token is in flight (SG-5).
             let to_leave = (sequence.max_new - sequence.outputs).saturating_sub(2);
             steps_left = steps_left.min(if predicts { to_end.min(to_leave) } else { to_end });
-            residues[(sequence.kv % page) as usize] += 1;
+            growth.count(sequence.kv);
         }
         self.plan = Some(Plan {
             membership: self.membership,
             steps_left: steps_left.into(),
-            residues,
-            ahead: 0,
+            growth,
         });
         steps_left.into()
     }
 
-    /// Pages that the step after the next `ahead` ones takes.
-    fn pages_due(&self, ahead: u64) -> u32 {
-        let plan = self.plan.as_ref().expect("made before");
-        let page = u64::from(self.config.page_size);
-        let residue = (page - (plan.ahead + ahead) % page) % page;
-        plan.residues[residue as usize]
+    fn growth(&self) -> &Growth {
+        &self.plan.as_ref().expect("made before").growth
     }
 
-    /// Pages that the next `steps` steps take.
-    fn pages_for(&self, steps: u64) -> u32 {
-        let page = u64::from(self.config.page_size);
-        let whole = (steps / page) as u32 * self.running.len() as u32;
-        whole + (0..steps % page).map(|ahead| self.pages_due(ahead)).sum::<u32>()
-    }
-
-    /// The most steps, `limit` at most, before which nothing is evicted but before the first. A step asks for a page for
-    /// every member, whatever it takes.
+    /// The most steps, `limit` at most, before which nothing is evicted but before the first. Each asks for a page for
+    /// every member, whatever it takes, so only the last may leave fewer free.
     fn steps_that_fit(&mut self, limit: u64) -> u64 {
         let members = self.running.len() as u32;
         if self.free_pages < members {
             // What the decision for the next batch would do.
             let page = u64::from(self.config.page_size);
-            let need = u64::from(self.pages_due(0)) * page;
+            let need = u64::from(self.growth().blocks_due(0)) * page;
             if !self.make_room(need) {
                 return 0;
             }
@@ -140,16 +123,7 @@ impl SglangReplica {
                 return limit.min(1);
             }
         }
-        let page = u64::from(self.config.page_size);
-        // Before step i as many pages must be free as there are members; a cycle of `page` steps takes one for each.
-        let cycles = u64::from((self.free_pages / members).saturating_sub(1));
-        let mut steps = (cycles * page).min(limit);
-        let mut free = self.free_pages - self.pages_for(steps);
-        while steps < limit && free >= members {
-            free -= self.pages_due(steps);
-            steps += 1;
-        }
-        steps
+        1 + self.growth().steps_that_fit(self.free_pages, members, limit - 1)
     }
 
     fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
@@ -183,20 +157,20 @@ impl SglangReplica {
             self.ratio =
                 (self.ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
         }
-        self.free_pages -= self.pages_for(steps);
         let members = self.running.len() as u32;
         let law = self.cost.decode(members);
         let plan = self.plan.as_mut().expect("made before");
-        plan.ahead += steps;
+        self.free_pages -= plan.growth.blocks_for(steps);
+        plan.growth.advance(steps);
         plan.steps_left -= steps;
+        let newest = plan.growth.blocks_taken_last();
         self.ahead += steps as u32;
+        self.prefill_hold = self.prefill_hold.saturating_sub(steps as u32);
         let first = self.in_flight.front().expect("a plain run has a batch in flight");
         let mut begin = first.begin + progression(first.duration, increment, steps);
         self.last_end = begin;
         let mut free = self.reported_free();
         // The pages that the newest batch took were free when the one before it was decided.
-        let page = u64::from(self.config.page_size);
-        let newest = self.pages_due(page - 1);
         for batch in self.in_flight.iter_mut().rev() {
             batch.free_pages = free;
             free += newest;
@@ -224,7 +198,7 @@ impl SglangReplica {
             let sequence = &mut self.sequences[handle.slot];
             sequence.outputs += ahead;
             sequence.kv += ahead;
-            sequence.last_token = self.last_end;
+            sequence.story.note_token_at(self.last_end);
         }
     }
 
@@ -238,7 +212,7 @@ impl SglangReplica {
         let (mut free_pages, mut ratio) = (self.free_pages, self.ratio);
         for step in 0..steps {
             duration += increment;
-            free_pages -= self.pages_due(step);
+            free_pages -= self.growth().blocks_due(step);
             ratio = (ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
             let share = |handle: &crate::engine::Handle| {
                 let sequence = &self.sequences[handle.slot];
@@ -271,20 +245,4 @@ impl SglangReplica {
             begin += duration;
         }
     }
-}
-
-/// What each step of a run of `members` lasts longer than the one before, beginning with `front`, and for how many
-/// steps, `limit` at most. `ahead` batches are launched already.
-pub(super) fn run_law(law: &DecodeCost, front: &Batch, members: u32, ahead: u64, limit: u64) -> (Picos, u64) {
-    let load = &front.load;
-    let gpu = law.base
-        + law.per_kv_token * load.decode_kv_tokens
-        + law.per_longest_token * u64::from(load.decode_longest);
-    let growth = law.per_kv_token * u64::from(members) + law.per_longest_token;
-    if gpu >= law.floor {
-        return (growth, limit);
-    }
-    // Host-bound: constant until the GPU catches up, counting the steps still to be launched.
-    let constant = (law.floor - gpu).0 / growth.0.max(1);
-    (Picos::ZERO, limit.min(constant.saturating_sub(ahead)))
 }

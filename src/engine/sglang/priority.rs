@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::PriorityRule;
 use super::adder::Adder;
 use super::replica::SglangReplica;
 use super::sequence::CLIP_MAX_NEW_TOKENS;
@@ -22,19 +23,7 @@ impl SglangReplica {
         let Some(rule) = self.config.priority else {
             return false;
         };
-        let sign = if rule.low_values_first { -1 } else { 1 };
-        let urgency = |slot: usize| sign * self.sequences[slot].request.priority;
-        let mut lower: Vec<Handle> = self
-            .running
-            .iter()
-            .copied()
-            .filter(|handle| self.is_running(*handle))
-            .filter(|handle| urgency(slot) - urgency(handle.slot) > rule.preemption_threshold)
-            .collect();
-        lower.sort_by_key(|handle| {
-            let arrival = self.sequences[handle.slot].request.arrival;
-            (urgency(handle.slot), Reverse(arrival))
-        });
+        let mut lower = self.much_lower_than(slot, rule);
         let known = self.sequences[slot].known();
         let extend = known - self.look_up(slot, known - 1).tokens;
         let output = self.sequences[slot].max_new.min(CLIP_MAX_NEW_TOKENS);
@@ -60,6 +49,21 @@ impl SglangReplica {
         self.running.retain(|handle| !lower.contains(handle));
         self.full = false;
         true
+    }
+
+    /// Running requests that may make room for a candidate, in the order in which they go.
+    fn much_lower_than(&self, slot: usize, rule: PriorityRule) -> Vec<Handle> {
+        let sign = if rule.low_values_first { -1 } else { 1 };
+        let urgency = |slot: usize| sign * self.sequences[slot].request.priority;
+        let is_lower = |handle: &Handle| {
+            self.is_running(*handle) && urgency(slot) - urgency(handle.slot) > rule.preemption_threshold
+        };
+        let mut lower: Vec<Handle> = self.running.iter().copied().filter(is_lower).collect();
+        lower.sort_by_key(|handle| {
+            let arrival = self.sequences[handle.slot].request.arrival;
+            (urgency(handle.slot), Reverse(arrival))
+        });
+        lower
     }
 
     /// Tokens that a running request is expected to generate yet.

@@ -6,6 +6,7 @@ use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
+use crate::engine::story::common_gap;
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -45,25 +46,12 @@ impl SglangReplica {
         self.is_running(entry.handle) && self.sequences[entry.handle.slot].life == entry.life
     }
 
-    /// Tells that a batch was executed. Its common gap is that of the larger of two groups: who had a token in the batch
-    /// before, and who had one in the decode before and was kept waiting by prefills since. Returns where it began.
+    /// Tells that a batch was executed. Returns since when those who share its gap had waited.
     fn report<O: Observer>(&mut self, batch: &Batch, observer: &mut O) -> Picos {
-        let (mut from_last, mut from_decode) = (0, 0);
-        for entry in batch.entries.iter().filter(|entry| entry.samples) {
-            if !self.awaits(entry) {
-                continue;
-            }
-            let sequence = &self.sequences[entry.handle.slot];
-            if sequence.first_token.is_some() {
-                from_last += u32::from(sequence.last_token == self.last_end);
-                from_decode += u32::from(sequence.last_token == self.last_decode);
-            }
-        }
-        let (gap_seqs, since) = if from_decode > from_last {
-            (from_decode, self.last_decode)
-        } else {
-            (from_last, self.last_end)
-        };
+        let entries = batch.entries.iter();
+        let samplers = entries.filter(|entry| entry.samples && self.awaits(entry));
+        let stories = samplers.map(|entry| &self.sequences[entry.handle.slot].story);
+        let (gap_seqs, since) = common_gap(stories, self.last_end, self.last_decode);
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: batch.begin,
@@ -98,16 +86,10 @@ impl SglangReplica {
         let sequence = &mut self.sequences[slot];
         sequence.outputs += 1;
         sequence.in_flight -= 1;
-        let id = sequence.request.id;
-        if sequence.first_token.is_none() {
-            sequence.first_token = Some(now);
-            let arrival = sequence.request.arrival;
-            observer.observe(&Fact::FirstToken { now, id, arrival });
-        } else if sequence.last_token != since {
-            let gap = now - sequence.last_token;
-            observer.observe(&Fact::Gap { now, id, gap });
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        if let Some(fact) = story.have_token(request, now, Some(since)) {
+            observer.observe(&fact);
         }
-        sequence.last_token = now;
         if sequence.outputs == sequence.target {
             self.cache_finished(slot);
             self.rows -= 1;
@@ -122,24 +104,10 @@ impl SglangReplica {
     pub(super) fn leave(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
         let sequence = &mut self.sequences[slot];
         let was = std::mem::replace(&mut sequence.phase, Phase::Ended);
-        let request = &sequence.request;
-        let completion = Completion {
-            id: request.id,
-            replica: self.id,
-            outcome,
-            arrival: request.arrival,
-            client_queue_time: request.client_queue_time,
-            first_scheduled: sequence.first_scheduled.unwrap_or(request.arrival),
-            first_token: sequence.first_token,
-            end: now,
-            prompt_tokens: request.prompt_tokens,
-            output_tokens: sequence.outputs,
-            cached_tokens: sequence.cached_tokens,
-            preemptions: sequence.retractions,
-            waiting_time: sequence.waited,
-        };
+        let (story, request) = (&sequence.story, &sequence.request);
+        let completion = story.end(request, self.id, now, outcome, sequence.outputs);
         self.inside -= 1;
-        let handle = sequence.handle(slot);
+        let handle = sequence.handle;
         if was == Phase::Running && self.is_listed(handle) {
             self.ended_in_lists += 1;
         } else {

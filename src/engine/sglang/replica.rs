@@ -9,7 +9,6 @@
 use std::collections::VecDeque;
 
 use rand::rngs::ChaCha8Rng;
-use slab::Slab;
 
 use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
@@ -19,6 +18,7 @@ use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::priced::Priced;
+use crate::engine::roster::Roster;
 use crate::engine::signal::Told;
 use crate::engine::{Handle, Refusal};
 use crate::facts::{Completion, Observer};
@@ -39,8 +39,7 @@ pub(crate) struct SglangReplica {
     pub(super) cost: Priced,
     pub(super) tree: RadixTree,
     pub(super) free_pages: u32,
-    pub(super) sequences: Slab<Sequence>,
-    generations: u32,
+    pub(super) sequences: Roster<Sequence>,
     /// Requests inside, drained or not.
     pub(super) inside: usize,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
@@ -54,6 +53,10 @@ pub(crate) struct SglangReplica {
     pub(super) chunked: Option<usize>,
     /// The sticky flag (SG-14).
     pub(super) full: bool,
+    /// Passes that may not prefill yet (SG-11).
+    pub(super) prefill_hold: u32,
+    /// The last pass was one of these.
+    pub(super) held_prefill: bool,
     /// The new-token ratio (SG-32).
     pub(super) ratio: f64,
     /// Counts changes of the running batch.
@@ -108,8 +111,7 @@ impl SglangReplica {
             cost: Priced::new(cost),
             tree: RadixTree::new(config.page_size),
             free_pages: config.max_total_tokens / config.page_size,
-            sequences: Slab::new(),
-            generations: 0,
+            sequences: Roster::default(),
             inside: 0,
             inbox: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -117,6 +119,8 @@ impl SglangReplica {
             last: None,
             chunked: None,
             full: false,
+            prefill_hold: 0,
+            held_prefill: false,
             ratio: config.init_new_token_ratio,
             membership: 1,
             uniform: 0,
@@ -191,14 +195,11 @@ impl SglangReplica {
         if let Some(refusal) = self.refusal(&request) {
             return Err((refusal, request));
         }
-        self.generations = self.generations.wrapping_add(1);
-        let sequence = Sequence::new(request, self.generations, &self.config);
-        let handle = Handle {
-            generation: self.generations,
-            slot: self.sequences.insert(sequence),
-        };
         self.inside += 1;
-        Ok(handle)
+        let config = &self.config;
+        Ok(self
+            .sequences
+            .insert(|handle| Sequence::new(request, handle, config)))
     }
 
     /// A request that was taken in reaches the loop at `now`, no earlier than those let in before.
@@ -270,9 +271,7 @@ impl SglangReplica {
 
     /// The sequence of a handle, if it has not left.
     pub(super) fn find(&self, handle: Handle) -> Option<&Sequence> {
-        self.sequences
-            .get(handle.slot)
-            .filter(|sequence| sequence.generation == handle.generation)
+        self.sequences.get(handle)
     }
 
     /// Whether a handle's sequence is admitted and not ended.
@@ -392,6 +391,12 @@ impl SglangReplica {
     fn rest(&mut self, now: Picos) {
         self.ratio = self.config.init_new_token_ratio;
         self.next_pass = self.next_input().filter(|&at| at > now);
+        self.prefill_hold = 0;
+        if self.held_prefill && (self.chunked.is_some() || !self.waiting.is_empty()) {
+            // An idle loop goes round at once, until nothing of the interval is left (SG-11).
+            self.next_pass = Some(now);
+            return;
+        }
         let (expects, wants) = match &self.role {
             Role::Whole => (false, false),
             Role::Prefill(role) => (role.expects_memory(), false),
@@ -430,20 +435,16 @@ impl SglangReplica {
         batch.entries.clear();
         batch.recomputed_tokens = 0;
         batch.membership = 0;
-        let load = &mut batch.load;
-        (load.decode_seqs, load.sampled_rows) = (0, 0);
-        (load.decode_kv_tokens, load.decode_longest) = (0, 0);
-        load.chunks.clear();
+        batch.load.clear();
         batch
     }
 
     /// Prices a batch and queues it behind the one in flight.
     fn put_on_gpu(&mut self, batch: &mut Batch, now: Picos) {
         batch.duration = if batch.mode == BatchMode::Decode {
-            self.cost
-                .decode(batch.load.decode_seqs)
-                .at(batch.load.decode_kv_tokens, batch.load.decode_longest)
+            self.cost.decodes(&batch.load)
         } else {
+            // Mixed and prefill batches replay no decode graph, however little they compute (SG-12).
             self.cost.step(&batch.load)
         };
         if let Some(jitter) = &mut self.jitter {

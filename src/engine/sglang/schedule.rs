@@ -6,7 +6,7 @@ use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::cost::Chunk;
-use crate::facts::{Completion, Fact, Observer};
+use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 
 impl SglangReplica {
@@ -19,7 +19,10 @@ impl SglangReplica {
     ) -> Option<Box<Batch>> {
         self.retracted.clear();
         self.shares_log.clear();
-        if let Some(slot) = self.chunked {
+        if let Some(slot) = self.chunked
+            && self.last.is_some()
+        {
+            // A chunk was launched since it was last stashed.
             let fill = self.sequences[slot].fill;
             self.cache_unfinished(slot, fill);
         }
@@ -39,9 +42,15 @@ impl SglangReplica {
         if self.config.switches.drops_finished_each_pass && self.drop_ended() > 0 {
             self.full = false;
         }
-        let batch = self.prefill_batch(now, observer);
-        if batch.is_some() || self.running.is_empty() {
-            return batch;
+        self.held_prefill = self.prefill_hold > 0;
+        if self.held_prefill {
+            self.prefill_hold -= 1;
+        } else if let Some(batch) = self.prefill_batch(now, observer) {
+            self.prefill_hold = self.config.prefill_decode_interval;
+            return Some(batch);
+        }
+        if self.running.is_empty() {
+            return None;
         }
         self.decode_batch(now, observer, ended)
     }
@@ -208,22 +217,9 @@ impl SglangReplica {
         self.rows += 1;
         let sequence = &mut self.sequences[share.slot];
         sequence.phase = Phase::Running;
-        sequence.waited += now - sequence.waiting_since;
-        sequence.running_since = now;
-        if sequence.first_scheduled.is_none() {
-            sequence.first_scheduled = Some(now);
-            sequence.cached_tokens = sequence.shared;
-        }
-        let fact = Fact::Admitted {
-            now,
-            replica: self.id,
-            id: sequence.request.id,
-            waiting_since: sequence.waiting_since,
-            known_tokens: sequence.known(),
-            cached_tokens: sequence.shared,
-            resumed: sequence.retractions > 0,
-        };
-        observer.observe(&fact);
+        let (known, cached) = (sequence.known(), sequence.shared);
+        let (story, request) = (&mut sequence.story, &sequence.request);
+        observer.observe(&story.admit(request, self.id, now, known, cached));
     }
 
     /// A sequence's new tokens join the batch.
@@ -233,28 +229,23 @@ impl SglangReplica {
         let samples = self.chunked != Some(share.slot);
         let sequence = &mut self.sequences[share.slot];
         let computed = sequence.kv - share.new;
-        if share.new == 1 && samples {
-            batch.load.decode_seqs += 1;
-            batch.load.decode_kv_tokens += u64::from(sequence.kv);
-            batch.load.decode_longest = batch.load.decode_longest.max(sequence.kv);
+        let new = share.new;
+        if samples {
+            batch.load.add(computed, new);
         } else {
-            batch.load.chunks.push(Chunk {
-                computed,
-                new: share.new,
-            });
+            batch.load.chunks.push(Chunk { computed, new });
         }
         batch.load.sampled_rows += u32::from(samples);
-        batch.recomputed_tokens +=
-            u64::from(sequence.recompute_until.min(sequence.kv).saturating_sub(computed));
+        batch.recomputed_tokens += sequence.story.recomputed(computed, sequence.kv);
         sequence.in_flight += u32::from(samples);
         batch.entries.push(Entry {
-            handle: sequence.handle(share.slot),
+            handle: sequence.handle,
             life: sequence.life,
             samples,
             is_decode: false,
         });
         if !samples {
-            let (handle, kv) = (sequence.handle(share.slot), sequence.kv);
+            let (handle, kv) = (sequence.handle, sequence.kv);
             self.note_chunk(handle, kv);
         }
     }

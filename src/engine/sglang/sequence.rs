@@ -2,9 +2,9 @@
 
 use super::SglangConfig;
 use crate::engine::Handle;
-use crate::ids::SegmentId;
+use crate::engine::roster::{Seated, identify};
+use crate::engine::story::Story;
 use crate::kv::{NodeId, ROOT};
-use crate::units::Picos;
 use crate::workload::{Piece, Request};
 
 /// Where a sequence stands.
@@ -26,7 +26,9 @@ pub(crate) struct Sequence {
     pub(crate) request: Request,
     /// What its tokens are, prompt and output; empty where nothing is cached.
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) generation: u32,
+    pub(crate) handle: Handle,
+    /// Its last token is stale while steps are leapt over.
+    pub(crate) story: Story,
     pub(crate) phase: Phase,
     /// `max_new_tokens` after clipping (SG-25).
     pub(crate) max_new: u32,
@@ -46,21 +48,11 @@ pub(crate) struct Sequence {
     pub(crate) shared: u32,
     /// Counts retractions, so that tokens in flight from before one are told apart.
     pub(crate) life: u32,
-    /// Tokens below this were computed before and lost.
-    pub(crate) recompute_until: u32,
-    pub(crate) last_token: Picos,
-    pub(crate) waiting_since: Picos,
-    pub(crate) running_since: Picos,
-    pub(crate) waited: Picos,
-    pub(crate) first_scheduled: Option<Picos>,
-    pub(crate) first_token: Option<Picos>,
-    pub(crate) cached_tokens: u32,
-    pub(crate) retractions: u32,
 }
 
 impl Sequence {
     /// A request that has just come in.
-    pub(crate) fn new(request: Request, generation: u32, config: &SglangConfig) -> Sequence {
+    pub(crate) fn new(request: Request, handle: Handle, config: &SglangConfig) -> Sequence {
         let max_new = clipped_max_new(&request, config);
         let mut pieces = Vec::new();
         if config.radix_cache {
@@ -68,7 +60,8 @@ impl Sequence {
         }
         Sequence {
             pieces,
-            generation,
+            handle,
+            story: Story::new(&request),
             phase: Phase::Waiting,
             max_new,
             target: request.output_tokens.min(max_new),
@@ -79,15 +72,6 @@ impl Sequence {
             node: ROOT,
             shared: 0,
             life: 0,
-            recompute_until: 0,
-            last_token: Picos::ZERO,
-            waiting_since: request.arrival,
-            running_since: Picos::ZERO,
-            waited: Picos::ZERO,
-            first_scheduled: None,
-            first_token: None,
-            cached_tokens: 0,
-            retractions: 0,
             request,
         }
     }
@@ -103,13 +87,12 @@ impl Sequence {
     pub(crate) fn remaining(&self) -> u32 {
         (self.max_new - self.outputs).min(CLIP_MAX_NEW_TOKENS)
     }
+}
 
-    /// Its handle, given its slot.
-    pub(crate) fn handle(&self, slot: usize) -> Handle {
-        Handle {
-            slot,
-            generation: self.generation,
-        }
+impl Seated for Sequence {
+    #[inline]
+    fn handle(&self) -> Handle {
+        self.handle
     }
 }
 
@@ -134,28 +117,4 @@ pub(crate) fn clipped_max_new(request: &Request, config: &SglangConfig) -> u32 {
         );
     }
     request.max_tokens.min(most)
-}
-
-/// Writes down what the tokens of a request are: its prompt, then its output.
-fn identify(request: &Request, eos: Option<SegmentId>, pieces: &mut Vec<Piece>) {
-    pieces.extend(request.prompt_pieces());
-    let mut output = Piece {
-        segment: request.output_segment,
-        start: request.prompt_tokens,
-        tokens: request.output_tokens + 1,
-    };
-    match eos {
-        Some(segment) if request.ends_by_eos() => {
-            output.tokens = request.output_tokens - 1;
-            if output.tokens > 0 {
-                pieces.push(output);
-            }
-            pieces.push(Piece {
-                segment,
-                start: request.prompt_tokens + request.output_tokens - 1,
-                tokens: 1,
-            });
-        }
-        _ => pieces.push(output),
-    }
 }

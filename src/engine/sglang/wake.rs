@@ -1,9 +1,8 @@
 //! What others need to know of an SGLang server among several, as [`crate::engine::wake`] tells of vLLM's.
 
-use super::leap::run_law;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
-use crate::engine::leap::progression;
+use crate::engine::leap::{progression, run_law};
 use crate::engine::{Handle, State, Wake};
 use crate::facts::{Completion, Observer, Outcome};
 use crate::kv::RadixTree;
@@ -36,7 +35,7 @@ impl SglangReplica {
             .steps_to_ending()
             .min(cycles * u64::from(self.config.page_size));
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
-        let (increment, limit) = run_law(&law, front, members, self.in_flight.len() as u64, limit);
+        let (increment, limit) = run_law(&law, &front.load, self.in_flight.len() as u64, limit);
         let end = front.begin + progression(front.duration, increment, limit);
         end.min(self.next_input().unwrap_or(Picos::MAX)).max(next_end)
     }
@@ -72,8 +71,8 @@ impl SglangReplica {
         let inside: Vec<Handle> = self
             .sequences
             .iter()
-            .filter(|(_, sequence)| sequence.phase != Phase::Ended)
-            .map(|(slot, sequence)| sequence.handle(slot))
+            .filter(|sequence| sequence.phase != Phase::Ended)
+            .map(|sequence| sequence.handle)
             .collect();
         for handle in inside {
             if let Some(mut completion) = self.abort(handle, now, observer) {
@@ -94,6 +93,7 @@ impl SglangReplica {
         self.running.clear();
         (self.last, self.chunked, self.full) = (None, None, false);
         self.ratio = self.config.init_new_token_ratio;
+        self.prefill_hold = 0;
         self.membership += 1;
         (self.uniform, self.plan, self.ahead) = (0, None, 0);
         (self.rows, self.ended_in_lists) = (0, 0);

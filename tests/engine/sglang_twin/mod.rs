@@ -112,6 +112,9 @@ struct Twin<'a> {
     chunked: Option<usize>,
     full: bool,
     ratio: f64,
+    /// Passes that may not prefill yet.
+    hold: u32,
+    held: bool,
     rows: u32,
     touches: u32,
     record: SglangRecord,
@@ -237,7 +240,7 @@ impl Twin<'_> {
     }
 
     fn next_batch(&mut self) -> Option<Vec<Entry>> {
-        if let Some(at) = self.chunked {
+        if let Some(at) = self.chunked.filter(|_| self.last.is_some()) {
             self.cache_unfinished(at);
         }
         if let Some(mut last) = self.last.take() {
@@ -250,9 +253,15 @@ impl Twin<'_> {
             }
         }
         self.drop_gone();
-        let prefill = self.prefill();
-        if prefill.is_some() || self.died {
-            return prefill;
+        self.held = self.hold > 0;
+        if self.held {
+            self.hold -= 1;
+        } else {
+            let prefill = self.prefill();
+            if prefill.is_some() || self.died {
+                self.hold = self.config.prefill_decode_interval;
+                return prefill;
+            }
         }
         if self.running.is_empty() {
             return None;
@@ -361,6 +370,8 @@ fn serve(config: &SglangConfig, requests: &[Request]) -> Option<Vec<SglangRecord
         chunked: None,
         full: false,
         ratio: config.init_new_token_ratio,
+        hold: 0,
+        held: false,
         rows: 0,
         touches: 0,
         record: blank(),
@@ -411,6 +422,11 @@ fn serve(config: &SglangConfig, requests: &[Request]) -> Option<Vec<SglangRecord
             twin.process(&batch);
         } else if !launched {
             twin.ratio = config.init_new_token_ratio;
+            if twin.held && (twin.chunked.is_some() || !twin.waiting.is_empty()) {
+                // The idle loop goes round.
+                continue;
+            }
+            twin.hold = 0;
             if arrived == twin.reqs.len() {
                 assert!(
                     twin.waiting.is_empty() && twin.running.is_empty(),

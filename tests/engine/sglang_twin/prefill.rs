@@ -88,6 +88,13 @@ impl Twin<'_> {
             let exact = !self.config.radix_cache && self.reqs[at].ignore_eos;
             let known = self.reqs[at].known();
             let (node, shared) = if exact { (0, 0) } else { self.find(at, known - 1) };
+            if self
+                .config
+                .prefill_max_requests
+                .is_some_and(|most| list.len() >= most as usize)
+            {
+                break;
+            }
             let extend = known - shared;
             let whole = extend.next_multiple_of(page);
             let refused = if exact {

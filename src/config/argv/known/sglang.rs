@@ -214,17 +214,13 @@ pub(super) const SGLANG: &[Family] = &[
     ),
     (
         One,
-        NotModelled("length", "retraction by length is modelled"),
+        NotModelled("length", "only retraction by length is modelled"),
         &["retraction-policy"],
     ),
     (
         One,
-        NotModelled("0", "decode rounds between prefills are not modelled yet"),
-        &[
-            "prefill-decode-interval",
-            "prefill-decode-interval-min-bs",
-            "prefill-max-requests",
-        ],
+        NotModelled("0", "--prefill-decode-interval holds however few run here"),
+        &["prefill-decode-interval-min-bs"],
     ),
     (
         One,

@@ -17,7 +17,7 @@ use crate::engine::Handle;
 use crate::engine::sglang::replica::SglangReplica;
 use crate::engine::sglang::sequence::{CLIP_MAX_NEW_TOKENS, Phase};
 use crate::engine::signal::{Signal, Told};
-use crate::facts::{Completion, Fact, Observer, Outcome};
+use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
 /// With at most so many running requests a server has further rows for those that wait or are transferred, twice as
@@ -222,23 +222,14 @@ impl SglangReplica {
             let slot = self.waiting.pop_front().expect("counted before");
             let sequence = &mut self.sequences[slot];
             sequence.phase = Phase::Running;
-            sequence.waited += now - sequence.waiting_since;
-            sequence.running_since = now;
-            sequence.first_scheduled = sequence.first_scheduled.or(Some(now));
-            observer.observe(&Fact::Admitted {
-                now,
-                replica: self.id,
-                id: sequence.request.id,
-                waiting_since: sequence.waiting_since,
-                known_tokens: sequence.known(),
-                cached_tokens: 0,
-                resumed: sequence.retractions > 0,
-            });
+            let known = sequence.known();
+            let (story, request) = (&mut sequence.story, &sequence.request);
+            observer.observe(&story.admit(request, self.id, now, known, 0));
             if sequence.outputs == 0 {
-                let (id, arrival) = (sequence.request.id, sequence.request.arrival);
-                (sequence.outputs, sequence.last_token) = (1, now);
-                sequence.first_token = Some(now);
-                observer.observe(&Fact::FirstToken { now, id, arrival });
+                sequence.outputs = 1;
+                if let Some(fact) = story.have_token(request, now, None) {
+                    observer.observe(&fact);
+                }
                 if sequence.outputs == sequence.target {
                     self.cache_finished(slot);
                     self.rows -= 1;
@@ -246,7 +237,7 @@ impl SglangReplica {
                     continue;
                 }
             }
-            let handle = self.sequences[slot].handle(slot);
+            let handle = self.sequences[slot].handle;
             self.running.push(handle);
             self.membership += 1;
         }
