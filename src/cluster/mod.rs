@@ -10,6 +10,7 @@ mod fleet;
 mod frontend;
 mod lane;
 mod links;
+mod lockstep;
 pub mod router;
 mod serving;
 mod spec;
@@ -20,6 +21,7 @@ pub use autoscale::{Autoscale, Signal};
 pub use disaggregated::{Disaggregation, Flow};
 pub use frontend::Frontend;
 pub use links::LinkRate;
+pub use lockstep::{LockStepAccount, LockStepSpec};
 pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 
 pub(crate) use disaggregated::Disaggregated;

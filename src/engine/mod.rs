@@ -13,8 +13,9 @@ pub(crate) mod external;
 #[cfg(test)]
 mod external_tests;
 mod idle;
-mod leap;
+pub(crate) mod leap;
 pub mod lmcache;
+pub(crate) mod lockstep;
 pub mod memory;
 mod pack;
 mod priced;

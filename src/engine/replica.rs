@@ -147,6 +147,11 @@ impl Replica {
         self.log.take().unwrap_or_default()
     }
 
+    /// Steps in flight, at most.
+    pub(crate) fn queue_depth(&self) -> usize {
+        self.config.queue_depth as usize
+    }
+
     /// Tokens of a KV block.
     pub(crate) fn block_size(&self) -> u32 {
         self.config.block_size
@@ -226,12 +231,16 @@ impl Replica {
     /// Starts again empty at `now`, after everybody inside has left.
     pub(super) fn restart(&mut self, now: Picos) {
         let config = &self.config;
+        let event_latency = self.pool.event_latency();
         self.pool = BlockPool::new(
             config.num_gpu_blocks,
             config.block_size,
             config.enable_prefix_caching,
             config.switches.unhashed_to_head,
         );
+        if let Some(latency) = event_latency {
+            self.pool.delay_events(latency);
+        }
         if let Some(external) = &mut self.external {
             external.restart(now);
         }
@@ -353,7 +362,7 @@ impl Replica {
 
     /// Moves what has arrived into the waiting queue.
     #[inline]
-    fn drain(&mut self, now: Picos) {
+    pub(super) fn drain(&mut self, now: Picos) {
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
         {
@@ -401,6 +410,7 @@ impl Replica {
         self.processed_steps = step.number;
         self.last_end = step.end();
         self.open(&mut step, self.last_end);
+        self.pool.set_clock(self.last_end);
         self.close_with_pack(&mut step);
         self.in_flight.push_back(step);
         self.last_end
