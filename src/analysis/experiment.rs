@@ -3,7 +3,7 @@
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
 use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
-use crate::cluster::Payroll;
+use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
@@ -44,6 +44,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// Where replicas come and go with the load, what that came to.
     pub scaling: Option<Scaling>,
+    /// Where ranks step together, what that has cost.
+    pub lock_step: Option<LockStepAccount>,
     /// Tokens whose cached KV was evicted, over the whole run.
     pub evicted_tokens: u64,
     /// The caller asked to stop: the result covers only what was simulated until then.
@@ -87,6 +89,9 @@ pub fn simulate_watched(
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
     let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic)
         .admitting(&scenario.admission);
+    if let Some(ranks) = &scenario.lock_step {
+        simulation = simulation.in_lock_step(ranks.spec, (ranks.shared)());
+    }
     if let Some(tiers) = &scenario.tiers {
         simulation = simulation.with_tiers(tiers);
     }
@@ -121,6 +126,7 @@ pub fn simulate_watched(
         result,
         counts: simulation.counts(),
         scaling: scaling(scenario, &simulation),
+        lock_step: simulation.lock_step().cloned(),
         evicted_tokens: simulation.evicted_tokens(),
         is_interrupted: end == End::Interrupted,
         is_livelocked: end == End::Livelocked,

@@ -7,7 +7,7 @@ use crate::analysis::{Experiment, simulate};
 use crate::config::Resolved;
 use crate::cost::calibration::Calibration;
 use crate::cost::jitter::JitterLaw;
-use crate::cost::roofline::RooflineCost;
+use crate::cost::roofline::{RooflineCost, SharedExperts};
 use crate::metrics::{Records, Summary};
 use crate::sim::{Frontend, Scenario};
 
@@ -146,6 +146,9 @@ impl Run {
                 servers: pool.frontend.servers,
                 ..Frontend::of(host)
             };
+        }
+        if let Some(ranks) = &mut scenario.lock_step {
+            ranks.shared = SharedExperts::maker(device, model, calibration, placement).ok()?;
         }
         Some(scenario)
     }

@@ -146,6 +146,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         router: router(resolved),
         gate: Vec::new(),
         scaling: None,
+        lock_step: None,
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
@@ -203,6 +204,7 @@ pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
             .scaling
             .as_ref()
             .map(|scaling| scaled(resolved, scaling, outcome)),
+        lock_step: outcome.lock_step.clone(),
         ..meta(resolved, &outcome.result)
     }
 }

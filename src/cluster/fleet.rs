@@ -23,8 +23,8 @@ mod scaling;
 /// A request's place in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
-    replica: usize,
-    handle: Handle,
+    pub(super) replica: usize,
+    pub(super) handle: Handle,
 }
 
 /// Engines behind a router, or one engine alone, which then is all there is to visit.
@@ -57,7 +57,12 @@ impl Cluster {
     }
 
     /// The engines of `spec`, all of them up at first but those whose first change is to come up.
-    pub(crate) fn new(engines: Vec<Engine>, spec: &ClusterSpec, block_sizes: &[u32], seed: u64) -> Cluster {
+    pub(crate) fn new(
+        mut engines: Vec<Engine>,
+        spec: &ClusterSpec,
+        block_sizes: &[u32],
+        seed: u64,
+    ) -> Cluster {
         assert!(
             engines.len() == spec.replicas as usize && !engines.is_empty(),
             "a cluster has the engines it says"
@@ -66,16 +71,34 @@ impl Cluster {
             && spec.changes.is_empty()
             && spec.outages.is_none()
             && spec.scalers.is_empty();
+        for group in &spec.groups {
+            if let Some(latency) = group.policy.event_latency() {
+                let members = group.members.iter();
+                members.for_each(|&member| engines[member as usize].delay_events(latency));
+            }
+        }
         let routing = (!is_simple).then(|| Routing::new(spec, block_sizes, seed));
         Cluster { engines, routing }
     }
 
+    /// The engines and the one router in front of them.
+    pub(super) fn into_ranks(self) -> (Vec<Engine>, Lane) {
+        let mut lanes = self.routing.expect("there are several ranks").lanes;
+        assert!(lanes.len() == 1, "the ranks of a server share one balancer");
+        (self.engines, lanes.remove(0))
+    }
+
     /// Who gets a request that is sent at `now`; `None` if no replica is up.
     #[inline]
-    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
+    pub(crate) fn route<O: Observer>(
+        &mut self,
+        now: Picos,
+        request: &Request,
+        observer: &mut O,
+    ) -> Option<usize> {
         match &mut self.routing {
             None => Some(0),
-            Some(routing) => routing.route(&self.engines, now, request),
+            Some(routing) => routing.route(&mut self.engines, now, request, observer),
         }
     }
 
@@ -271,7 +294,13 @@ impl Routing {
         }
     }
 
-    fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
+    fn route<O: Observer>(
+        &mut self,
+        engines: &mut [Engine],
+        now: Picos,
+        request: &Request,
+        observer: &mut O,
+    ) -> Option<usize> {
         let lane = match self.lanes.as_mut_slice() {
             [lane] => lane,
             lanes => lanes
@@ -280,9 +309,17 @@ impl Routing {
                 .expect("every request belongs to a group"),
         };
         let members = &lane.members;
+        if lane.hears_of_evictions {
+            // Decoding alone evicts, and what was evicted may have been heard of by now.
+            for &member in members {
+                if self.wakes.of(member).is_some_and(|wake| wake > now) {
+                    settle(&mut engines[member], now, observer);
+                }
+            }
+        }
         let view = View {
             loads: &lane.loads,
-            cached_tokens: &|index| engines[members[index]].cached_tokens(request),
+            cached_tokens: &|index| engines[members[index]].heard_tokens(request, now),
         };
         let index = lane.router.route(request, now, &view)?;
         assert!(lane.loads[index].is_up, "a router chooses among those up");

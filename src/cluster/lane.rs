@@ -15,6 +15,8 @@ pub(super) struct Lane {
     /// One for each member.
     pub(super) loads: Vec<Load>,
     pub(super) next_report: Option<Picos>,
+    /// Its router hears of what is stored and evicted, some time later.
+    pub(super) hears_of_evictions: bool,
 }
 
 impl Lane {
@@ -30,6 +32,7 @@ impl Lane {
         };
         Lane {
             next_report: router.reports_every(),
+            hears_of_evictions: group.policy.event_latency().is_some(),
             router,
             loads: group.members.iter().map(load).collect(),
             members,

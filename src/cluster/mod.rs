@@ -11,6 +11,7 @@ mod frontend;
 mod lane;
 mod links;
 mod lives;
+mod lockstep;
 pub mod router;
 mod serving;
 mod spec;
@@ -22,6 +23,7 @@ pub use disaggregated::{Disaggregation, Flow};
 pub use frontend::Frontend;
 pub use links::LinkRate;
 pub use lives::Payroll;
+pub use lockstep::{LockStepAccount, LockStepSpec};
 pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 
 pub(crate) use disaggregated::Disaggregated;

@@ -3,6 +3,8 @@
 use super::Disaggregated;
 use super::fleet::{self, Cluster};
 use super::lives::Payroll;
+use super::lockstep::{LockStep, LockStepAccount, LockStepSpec};
+use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
@@ -22,6 +24,8 @@ pub(crate) enum Serving {
     Fleet(Cluster),
     /// Some prefill, some decode.
     Disaggregated(Box<Disaggregated>),
+    /// Ranks of one server that step together.
+    LockStep(Box<LockStep>),
 }
 
 /// A request's place in what serves.
@@ -39,6 +43,7 @@ macro_rules! each {
         match $self {
             Serving::Fleet($serving) => $call,
             Serving::Disaggregated($serving) => $call,
+            Serving::LockStep($serving) => $call,
         }
     };
 }
@@ -46,10 +51,16 @@ macro_rules! each {
 impl Serving {
     /// Who gets a request that is sent at `now` first; `None` if no replica is up.
     #[inline]
-    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
+    pub(crate) fn route<O: Observer>(
+        &mut self,
+        now: Picos,
+        request: &Request,
+        observer: &mut O,
+    ) -> Option<usize> {
         match self {
-            Serving::Fleet(fleet) => fleet.route(now, request),
+            Serving::Fleet(fleet) => fleet.route(now, request, observer),
             Serving::Disaggregated(pools) => Some(pools.route(now, request)),
+            Serving::LockStep(ranks) => ranks.route(now, request),
         }
     }
 
@@ -64,6 +75,7 @@ impl Serving {
     ) -> Result<Ticket, (Refusal, Request)> {
         match self {
             Serving::Fleet(fleet) => fleet.offer(replica, entry, request).map(Ticket::Placed),
+            Serving::LockStep(ranks) => ranks.offer(replica, entry, request).map(Ticket::Placed),
             Serving::Disaggregated(pools) => {
                 let id = request.id;
                 pools
@@ -87,7 +99,11 @@ impl Serving {
     /// The passes of loops that are due at `now`.
     #[inline]
     pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
-        each!(self, serving => serving.pass_at(now, observer, ended));
+        match self {
+            Serving::Fleet(fleet) => fleet.pass_at(now, observer, ended),
+            Serving::Disaggregated(pools) => pools.pass_at(now, observer, ended),
+            Serving::LockStep(ranks) => ranks.pass_at(now, observer),
+        }
     }
 
     /// Whether nothing will happen without anything from outside.
@@ -115,10 +131,8 @@ impl Serving {
     pub(crate) fn payroll(&self, now: Picos) -> Payroll {
         match self {
             Serving::Fleet(fleet) => fleet.payroll(now),
-            Serving::Disaggregated(pools) => Payroll {
-                paid: vec![now; pools.total_blocks().count()],
-                ..Payroll::default()
-            },
+            Serving::Disaggregated(pools) => always_paid(now, pools.total_blocks().count()),
+            Serving::LockStep(ranks) => always_paid(now, ranks.engines.len()),
         }
     }
 
@@ -131,7 +145,9 @@ impl Serving {
     pub(crate) fn add_tiers(&mut self, config: &LmcacheConfig) {
         match self {
             Serving::Fleet(fleet) => fleet.add_tiers(config),
-            Serving::Disaggregated(_) => unreachable!("config refuses tiers beside pools with roles"),
+            Serving::Disaggregated(_) | Serving::LockStep(_) => {
+                unreachable!("config refuses tiers beside pools with roles and ranks in lock-step")
+            }
         }
     }
 
@@ -144,6 +160,7 @@ impl Serving {
     ) -> Option<Completion> {
         match (self, ticket) {
             (Serving::Fleet(fleet), Ticket::Placed(ticket)) => fleet.abort(ticket, now, observer),
+            (Serving::LockStep(ranks), Ticket::Placed(ticket)) => ranks.abort(ticket, now, observer),
             (Serving::Disaggregated(pools), Ticket::InFlight(id)) => pools.abort(id, now, observer),
             _ => unreachable!("a ticket is of whoever gave it"),
         }
@@ -161,13 +178,16 @@ impl Serving {
         match self {
             Serving::Fleet(fleet) => fleet.next_change(),
             Serving::Disaggregated(_) => None,
+            Serving::LockStep(ranks) => ranks.next_change(),
         }
     }
 
     /// What happens to replicas at `now`. Everything before has been run.
     pub(crate) fn change<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
-        if let Serving::Fleet(fleet) = self {
-            fleet.change(now, observer, ended);
+        match self {
+            Serving::Fleet(fleet) => fleet.change(now, observer, ended),
+            Serving::Disaggregated(_) => {}
+            Serving::LockStep(ranks) => ranks.change(now),
         }
     }
 
@@ -183,7 +203,11 @@ impl Serving {
 
     /// Makes the steps of every engine scatter.
     pub(crate) fn disturb(&mut self, jitter: impl Fn(u64) -> Jitter) {
-        each!(self, serving => serving.disturb(jitter));
+        match self {
+            Serving::Fleet(fleet) => fleet.disturb(jitter),
+            Serving::Disaggregated(pools) => pools.disturb(jitter),
+            Serving::LockStep(ranks) => ranks.disturb(jitter(0)),
+        }
     }
 
     /// Keeps a record of every step of the first engine.
@@ -191,11 +215,32 @@ impl Serving {
         each!(self, serving => serving.keep_log());
     }
 
+    /// The replicas become ranks that step together.
+    pub(crate) fn into_lock_step(self, spec: LockStepSpec, shared: Box<dyn SharedCost>) -> Serving {
+        match self {
+            Serving::Fleet(fleet) => {
+                let (engines, lane) = fleet.into_ranks();
+                Serving::LockStep(Box::new(LockStep::new(spec, engines, lane, shared)))
+            }
+            Serving::Disaggregated(_) | Serving::LockStep(_) => {
+                unreachable!("the ranks of a server prefill and decode")
+            }
+        }
+    }
+
+    /// What stepping together has cost, if ranks do.
+    pub(crate) fn lock_step(&self) -> Option<&LockStepAccount> {
+        match self {
+            Serving::LockStep(ranks) => Some(ranks.account()),
+            Serving::Fleet(_) | Serving::Disaggregated(_) => None,
+        }
+    }
+
     /// The records kept so far.
     pub(crate) fn take_log(&mut self) -> Vec<ScheduleRecord> {
         match self {
             Serving::Fleet(fleet) => fleet.take_log(),
-            Serving::Disaggregated(_) => Vec::new(),
+            Serving::Disaggregated(_) | Serving::LockStep(_) => Vec::new(),
         }
     }
 
@@ -203,7 +248,7 @@ impl Serving {
     pub(crate) fn take_sglang_log(&mut self) -> Vec<SglangRecord> {
         match self {
             Serving::Fleet(fleet) => fleet.take_sglang_log(),
-            Serving::Disaggregated(_) => Vec::new(),
+            Serving::Disaggregated(_) | Serving::LockStep(_) => Vec::new(),
         }
     }
 
@@ -212,5 +257,13 @@ impl Serving {
         if let Serving::Fleet(fleet) = self {
             fleet.replay_orders(orders);
         }
+    }
+}
+
+/// What replicas cost that are all there from the start.
+fn always_paid(now: Picos, replicas: usize) -> Payroll {
+    Payroll {
+        paid: vec![now; replicas],
+        ..Payroll::default()
     }
 }

@@ -54,6 +54,12 @@ impl Wakes {
         }
     }
 
+    /// When a replica wakes up, if it does.
+    pub(super) fn of(&self, index: usize) -> Option<Picos> {
+        let wake = self.wakes[index];
+        (wake != NEVER).then_some(wake.at)
+    }
+
     /// Who is first and when; `None` if nobody has anything to do.
     pub(super) fn first(&self) -> Option<(usize, Wake)> {
         let index = self.winners[1] as usize;

@@ -7,7 +7,7 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawCluster;
-use super::{formats, lmcache, machine, ranks, serving};
+use super::{formats, lmcache, lockstep, machine, ranks, serving};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::memory::MemoryOptions;
 use crate::hardware::Device;
@@ -79,6 +79,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }
+    let model = lockstep::of_rank(&model, lockstep::ranks(&raw.cluster, &model));
     let options = MemoryOptions {
         pipeline_parallel,
         ..flags.memory_options(tensor_parallel, kv_dtype)
@@ -162,7 +163,7 @@ fn layout(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> (u
         && judge.required(key, engines, (1, 1 << 16)) > 1
     {
         judge.notes.push(format!(
-            "one of the {} data-parallel engines is counted, without experts each needs what one alone does",
+            "one of the {} data-parallel engines is counted; routed experts are shared among them, all else each holds",
             engines.0
         ));
     }

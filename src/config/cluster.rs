@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
-use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawRouter, RawScenario};
+use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawScenario};
+use super::routers::{policy, refuse_foreign_options, routed};
+use super::serving::Flags;
 use super::{autoscale, disaggregation};
-use crate::cluster::router::{CacheAware, KvEvents, Policy};
+use crate::cluster::router::Policy;
 use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
-use crate::model::{LayerGroup, Mlp, ModelShape};
 use crate::quantity::parse_duration;
 use crate::sim::Role;
 
@@ -25,10 +26,10 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
     let have_roles = disaggregation::check_roles(judge, raw, &roles);
     let groups = match &mut *pools {
         [pool] if raw.cluster.pools.is_empty() => {
-            let balancer = pool.draft.flags.data_parallel_balancer();
-            let (replicas, policy) = match data_parallel(judge, &raw.cluster, pool.draft.model.as_ref()) {
-                Some(engines) => (engines, balancer),
-                None => replicas(judge, &raw.cluster, balancer),
+            let flags = &pool.draft.flags;
+            let (replicas, policy) = match data_parallel(judge, &raw.cluster) {
+                Some(engines) => (engines, flags.data_parallel_balancer()),
+                None => replicas(judge, &raw.cluster, flags),
             };
             pool.replicas = replicas;
             scalers.extend(autoscaled(judge, raw, pool, 0));
@@ -89,7 +90,7 @@ fn groups(
     let mut next = 0;
     for index in 0..pools.len() {
         let policy = pools[index].judge(judge, raw, |judge, raw, draft| {
-            policy(judge, &raw.cluster, draft.flags.data_parallel_balancer())
+            policy(judge, &raw.cluster, &draft.flags)
         });
         scalers.extend(autoscaled(judge, raw, &mut pools[index], next));
         let members = next..next + pools[index].replicas;
@@ -152,7 +153,7 @@ pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
 }
 
 /// Engines of a data-parallel server, if there is more than one.
-fn data_parallel(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> Option<u32> {
+fn data_parallel(judge: &mut Judge, raw: &RawCluster) -> Option<u32> {
     let key = "cluster.data_parallel_size";
     let engines = judge.required(key, raw.data_parallel_size?, (1, REPLICAS_MAX));
     if engines <= 1 || judge.is_wrong(&[key]) {
@@ -167,23 +168,10 @@ fn data_parallel(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>
             help,
         );
     }
-    if model.is_some_and(has_experts) {
-        judge.wrong_help(
-            key,
-            "must be 1 for a model with experts",
-            "its engines would step together, which is not modelled yet",
-            "--replicas N simulates N separate servers",
-        );
-    }
     Some(engines)
 }
 
-fn has_experts(model: &ModelShape) -> bool {
-    let is_moe = |group: &LayerGroup| matches!(group.mlp, Mlp::Experts { .. });
-    model.layers.iter().any(is_moe)
-}
-
-fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Policy) {
+fn replicas(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> (u32, Policy) {
     let replicas = match raw.replicas {
         Some(count) => judge.required("cluster.replicas", count, (1, REPLICAS_MAX)),
         None => 1,
@@ -195,134 +183,7 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> (u32, Poli
         }
         return (replicas, Policy::RoundRobin);
     };
-    (replicas, routed(judge, raw, router, balancer))
-}
-
-/// The router of a pool: its own, the scenario's, or none in particular.
-fn policy(judge: &mut Judge, raw: &RawCluster, balancer: Policy) -> Policy {
-    match raw.router {
-        Some(router) => routed(judge, raw, router, balancer),
-        None => {
-            let source = Source::Assumption("what most load balancers do".to_string());
-            judge.assume("cluster.router", "round_robin".to_string(), source);
-            Policy::RoundRobin
-        }
-    }
-}
-
-fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, balancer: Policy) -> Policy {
-    match router {
-        RawRouter::RoundRobin => Policy::RoundRobin,
-        RawRouter::Random => Policy::Random,
-        RawRouter::LeastRequests => Policy::LeastRequests,
-        RawRouter::LeastTokens => Policy::LeastTokens,
-        RawRouter::PowerOfTwo => Policy::PowerOfTwo,
-        RawRouter::SessionAffinity => Policy::SessionAffinity,
-        RawRouter::PrefixHash => Policy::PrefixHash,
-        RawRouter::CacheAware => cache_aware(judge, raw),
-        RawRouter::KvEvents => kv_events(judge, raw),
-        RawRouter::VllmDataParallel => {
-            if !matches!(balancer, Policy::VllmDataParallel(_)) {
-                let help = "choose another router; SGLang's own servers take turns: round_robin";
-                judge.wrong_help(
-                    "cluster.router",
-                    "is vLLM's",
-                    "this engine has no such balancer",
-                    help,
-                );
-            }
-            balancer
-        }
-    }
-}
-
-fn cache_aware(judge: &mut Judge, raw: &RawCluster) -> Policy {
-    let source = || Source::Assumption("default of sglang_router".to_string());
-    let options = CacheAware::default();
-    let key = "cluster.cache_threshold";
-    let cache_threshold = judge.take(key, raw.cache_threshold, options.cache_threshold, source());
-    judge.fraction(key, cache_threshold, true, true);
-    let balance_abs_threshold = judge.count(
-        "cluster.balance_abs_threshold",
-        raw.balance_abs_threshold,
-        (0, 1 << 30),
-        options.balance_abs_threshold.into(),
-        source(),
-    );
-    let key = "cluster.balance_rel_threshold";
-    let balance_rel_threshold = judge.take(
-        key,
-        raw.balance_rel_threshold,
-        options.balance_rel_threshold,
-        source(),
-    );
-    judge.number(
-        key,
-        balance_rel_threshold,
-        |factor| factor >= 1.0,
-        "must be at least 1",
-    );
-    Policy::CacheAware(CacheAware {
-        cache_threshold,
-        balance_abs_threshold,
-        balance_rel_threshold,
-        ..options
-    })
-}
-
-fn kv_events(judge: &mut Judge, raw: &RawCluster) -> Policy {
-    let key = "cluster.overlap_weight";
-    let source = Source::Assumption("default of Dynamo's router".to_string());
-    let overlap_weight = judge.take(
-        key,
-        raw.overlap_weight,
-        KvEvents::default().overlap_weight,
-        source,
-    );
-    judge.number(key, overlap_weight, |weight| weight >= 0.0, "must be at least 0");
-    Policy::KvEvents(KvEvents { overlap_weight })
-}
-
-/// An option of a router that is not the one in use would be ignored.
-fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups: &[Group]) {
-    let any = |is: fn(&Policy) -> bool| groups.iter().any(|group| is(&group.policy));
-    let is_cache_aware = any(|policy| matches!(policy, Policy::CacheAware(_)));
-    let options = [
-        (
-            "cache_threshold",
-            raw.cache_threshold.is_some(),
-            "cache_aware",
-            is_cache_aware,
-        ),
-        (
-            "balance_abs_threshold",
-            raw.balance_abs_threshold.is_some(),
-            "cache_aware",
-            is_cache_aware,
-        ),
-        (
-            "balance_rel_threshold",
-            raw.balance_rel_threshold.is_some(),
-            "cache_aware",
-            is_cache_aware,
-        ),
-        (
-            "overlap_weight",
-            raw.overlap_weight.is_some(),
-            "kv_events",
-            any(|policy| matches!(policy, Policy::KvEvents(_))),
-        ),
-    ];
-    for (name, is_given, owner, is_in_use) in options {
-        if is_given && !is_in_use {
-            judge.wrong_help(
-                &format!("cluster.{name}"),
-                "has no effect",
-                format!("only the router {owner} has it"),
-                format!("add --router {owner}, or leave it out"),
-            );
-        }
-    }
+    (replicas, routed(judge, raw, router, flags))
 }
 
 fn outages(judge: &mut Judge, raw: &RawCluster) -> Option<Outages> {

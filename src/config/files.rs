@@ -45,6 +45,8 @@ shipped!(
     "queue-unique",
     "chunk-sizes",
     "dp-router",
+    "dp-attention",
+    "kv-events",
     "failover",
     "static-batching",
     "continuous-batching",

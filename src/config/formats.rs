@@ -148,7 +148,8 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
     }
 }
 
-fn has_experts(model: &ModelShape) -> bool {
+/// Whether tokens of the model are routed to experts.
+pub(super) fn has_experts(model: &ModelShape) -> bool {
     let routed = |mlp: &Mlp| matches!(mlp, Mlp::Experts { .. });
     model.layers.iter().any(|group| routed(&group.mlp))
 }

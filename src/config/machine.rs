@@ -8,6 +8,7 @@ use super::document::Source;
 use super::files::Files;
 use super::formats;
 use super::judge::Judge;
+use super::lockstep;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
@@ -234,14 +235,25 @@ pub(super) fn build(
     }
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
-    let plan = plan(judge, model, device, tensor_parallel, kv_dtype, &flags)?;
+    let data_parallel = lockstep::ranks(&raw.cluster, model);
+    let own = lockstep::of_rank(model, data_parallel);
+    let plan = plan(judge, &own, device, tensor_parallel, kv_dtype, &flags)?;
     let name = flags.engine();
     let calibration = calibration(judge, raw, device, name, files)?;
-    ranks::check(judge, model, device, &calibration.0, tensor_parallel);
+    ranks::check(
+        judge,
+        model,
+        device,
+        &calibration.0,
+        tensor_parallel,
+        data_parallel,
+    );
     let about_experts = formats::experts_note(model, device, &calibration.0);
     judge.notes.extend(about_experts);
     let placement = Placement {
         tensor_parallel,
+        data_parallel,
+        expert_parallel: raw.cluster.enable_expert_parallel == Some(true),
         kv_dtype,
         graphs: flags.graphs(raw.engine.enforce_eager == Some(true)),
         asynchronous: flags.asynchronous(),

@@ -36,6 +36,7 @@ pub(super) fn check(
     device: &Device,
     calibration: &Calibration,
     tensor_parallel: u32,
+    data_parallel: u32,
 ) {
     let known = calibration.allreduce.iter().map(|link| link.gpus);
     let largest = known.fold(device.gpus_per_node, u32::max);
@@ -47,6 +48,15 @@ pub(super) fn check(
             format!(
                 "write at most {largest}, or give a calibration with an [[allreduce]] of gpus = {tensor_parallel}"
             ),
+        );
+    }
+    let all = tensor_parallel * data_parallel;
+    if data_parallel > 1 && all > largest && tensor_parallel <= largest {
+        judge.wrong_help(
+            "cluster.data_parallel_size",
+            "makes more GPUs than a node has",
+            format!("{all} GPUs share the experts; a node has {largest}, and links between nodes are not modelled"),
+            format!("share them among at most {largest}, or give a calibration with an [[allreduce]] of gpus = {all}"),
         );
     }
     judge.notes.extend(rank_notes(model, device, tensor_parallel));

@@ -11,6 +11,7 @@ use super::gate;
 use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::lmcache;
+use super::lockstep;
 use super::pools;
 use super::raw::RawScenario;
 use super::report::{self, Report};
@@ -96,6 +97,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let seed = seed(&mut judge, &raw);
     let mut pools = pools::draft(&mut judge, &raw, files);
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
+    let lock_step = lockstep::resolve(&mut judge, &raw, &pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
     let slo = slo::resolve(&mut judge, &raw.slo);
     let report = report::resolve(&mut judge, &raw.report);
@@ -139,6 +141,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let jitter = jitter
         .zip(servers.first())
         .and_then(|(asked, server)| asked.law(&mut judge, &server.calibration, &server.placement.engine));
+    let lock_step = lock_step.and_then(|spec| lockstep::build(&mut judge, spec, &servers[0]));
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
@@ -151,6 +154,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         pools,
         cluster,
         tiers,
+        lock_step,
         admission,
         jitter,
         workload: spec,

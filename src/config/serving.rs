@@ -93,6 +93,24 @@ impl Flags {
         }
     }
 
+    /// What data-parallel engines with experts need to know: whether they agree rarely on an end (32 steps, not 16), and
+    /// whether their batches are padded to the largest; `None` where that is not modelled.
+    pub(super) fn steps_with_others(&self, enforce_eager: bool) -> Option<(bool, bool)> {
+        match self {
+            Flags::Vllm(flags) => {
+                let graphs = self.graphs(enforce_eager);
+                let pads = !graphs.enforce_eager && graphs.mode != CudagraphMode::None;
+                Some((flags.profile.startup.data_parallel_by_waiting, pads))
+            }
+            Flags::Sglang(_) | Flags::Scheduled(_) => None,
+        }
+    }
+
+    /// Whether the engine publishes what it caches and evicts (vLLM V1's `kv_events_config`, SGLang's).
+    pub(super) fn publishes_kv_events(&self) -> bool {
+        !matches!(self, Flags::Scheduled(_))
+    }
+
     /// The engine whose calibration and host terms apply.
     pub(super) fn engine(&self) -> &'static str {
         match self {

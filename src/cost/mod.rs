@@ -130,8 +130,27 @@ pub trait StepCost: Send {
     /// The duration of any step.
     fn step(&mut self, load: &StepLoad) -> Picos;
 
+    /// The same as a law of the contexts, for whoever adds to the GPU's part of it: `step_law(load)` at the load's contexts
+    /// is `step(load)`. A cost without a floor need not tell the two apart.
+    fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
+        DecodeCost {
+            base: self.step(load),
+            per_kv_token: Picos::ZERO,
+            per_longest_token: Picos::ZERO,
+            floor: Picos::ZERO,
+        }
+    }
+
     /// Where the time of a step goes, for explanation; never called by the simulation.
     fn breakdown(&self, load: &StepLoad) -> Breakdown;
+}
+
+/// Answers how long what all ranks share takes in a step: the experts, and moving tokens to them and back.
+///
+/// Law: more tokens never take less.
+pub trait SharedCost: Send {
+    /// The time for the tokens of all ranks together.
+    fn all_tokens(&mut self, tokens: u64) -> Picos;
 }
 
 /// A step's time and work by operator.

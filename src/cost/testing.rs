@@ -78,6 +78,8 @@ pub(crate) fn llama_8b() -> ModelShape {
 pub(crate) fn placement() -> Placement {
     Placement {
         tensor_parallel: 1,
+        data_parallel: 1,
+        expert_parallel: false,
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,

@@ -376,9 +376,23 @@ impl Engine {
         each!(self, replica => replica.reported_state())
     }
 
-    /// Tokens at the head of a request's prompt that are cached here.
-    pub(crate) fn cached_tokens(&self, request: &Request) -> u32 {
-        each!(self, replica => replica.cached_tokens(request))
+    /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at
+    /// `now` (RT-12); engines that publish no events are seen as they are.
+    pub(crate) fn heard_tokens(&self, request: &Request, now: Picos) -> u32 {
+        match self {
+            Engine::Vllm(replica) => replica.heard_tokens(request, now),
+            Engine::Sglang(replica) => replica.heard_tokens(request, now),
+            Engine::Scheduled(replica) => replica.cached_tokens(request),
+        }
+    }
+
+    /// Others hear of changes of the cache so late.
+    pub(crate) fn delay_events(&mut self, latency: Picos) {
+        match self {
+            Engine::Vllm(replica) => replica.delay_events(latency),
+            Engine::Sglang(replica) => replica.delay_events(latency),
+            Engine::Scheduled(_) => {}
+        }
     }
 
     /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.

@@ -272,6 +272,7 @@ impl Replica {
         let Some(back) = external.held_back.remove(&id) else {
             return false;
         };
+        self.pool.set_clock(now);
         self.pool.release(back.held, &[], back.registered, back.tokens);
         self.admission_closed = self.nobody_waits();
         if self.spins() {

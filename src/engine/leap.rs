@@ -48,7 +48,7 @@ impl Replica {
             }
             let end = run.begin + progression(run.duration, run.increment, steps);
             self.report_run(observer, steps, run.increment, end);
-            self.jump(steps, end, &run.law);
+            self.jump(steps, end, &run);
         }
         steps
     }
@@ -80,7 +80,13 @@ impl Replica {
     }
 
     #[inline]
-    fn report_run<O: Observer>(&mut self, observer: &mut O, steps: u64, increment: Picos, end: Picos) {
+    pub(super) fn report_run<O: Observer>(
+        &mut self,
+        observer: &mut O,
+        steps: u64,
+        increment: Picos,
+        end: Picos,
+    ) {
         let front = self
             .in_flight
             .front()
@@ -91,10 +97,9 @@ impl Replica {
 
     /// Moves the whole state on by `steps` steps, the last of which ends at `end`.
     #[inline]
-    fn jump(&mut self, steps: u64, end: Picos, law: &DecodeCost) {
-        let blocks = self.pack.blocks_needed_for(steps);
-        self.pool
-            .take(u32::try_from(blocks).expect("the leap was cut to the free blocks"));
+    pub(super) fn jump(&mut self, steps: u64, end: Picos, run: &Run) {
+        let law = &run.law;
+        self.take_blocks(steps, run);
         self.last_end = end;
         self.pack.advance(steps);
         self.scheduled_steps += steps;
@@ -130,6 +135,24 @@ impl Replica {
                 .expect("a leap ends with a step in flight");
             self.end_members(&mut newest);
             self.in_flight.push_back(newest);
+        }
+    }
+
+    /// Takes the blocks of a leap: at once, unless somebody hears when each of them was evicted.
+    #[inline]
+    fn take_blocks(&mut self, steps: u64, run: &Run) {
+        let blocks = self.pack.blocks_needed_for(steps);
+        let blocks = u32::try_from(blocks).expect("the leap was cut to the free blocks");
+        if !self.pool.tells_of_taking(blocks) {
+            return self.pool.take(blocks);
+        }
+        for ahead in 0..steps {
+            let due = self.pack.blocks_needed(ahead);
+            if due > 0 {
+                let scheduled = progression(run.duration, run.increment, ahead + 1);
+                self.pool.set_clock(run.begin + scheduled);
+                self.pool.take(due);
+            }
         }
     }
 
@@ -202,12 +225,12 @@ pub(super) fn run_law(law: &DecodeCost, load: &StepLoad, ahead: u64, limit: u64)
 }
 
 /// `n` terms of `first, first + step, …`, added up.
-pub(super) fn progression(first: Picos, step: Picos, n: u64) -> Picos {
+pub(crate) fn progression(first: Picos, step: Picos, n: u64) -> Picos {
     first * n + step * (n * n.saturating_sub(1) / 2)
 }
 
 /// The most steps, `limit` at most, that end strictly before `span` has passed.
-pub(super) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
+pub(crate) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
     // Wide products only where they are needed: durations of seconds, increments of microseconds, a million steps.
     let is_small = first.0 < 1 << 42 && step.0 < 1 << 23 && limit < 1 << 20;
     let fits = |n: u64| {

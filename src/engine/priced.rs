@@ -51,6 +51,11 @@ impl Priced {
         self.cost.step(load)
     }
 
+    /// The duration of any step as a law of its contexts.
+    pub(crate) fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
+        self.cost.step_law(load)
+    }
+
     #[cold]
     fn ask(&mut self, batch: u32) -> DecodeCost {
         let law = self.cost.decode(batch);

@@ -17,6 +17,7 @@ impl Replica {
     ) -> Picos {
         let mut step = self.in_flight.pop_front().expect("a step in flight ends");
         let now = step.end();
+        self.pool.set_clock(now);
         self.processed_steps = step.number;
         self.report(&step, observer);
         for &handle in &step.samples {
@@ -136,6 +137,7 @@ impl Replica {
     ) -> Option<Completion> {
         self.sequences.get(handle)?;
         self.telling.flush(observer);
+        self.pool.set_clock(now);
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
         completion.output_tokens -= in_flight;

@@ -142,6 +142,11 @@ impl Replica {
         self.log.take().unwrap_or_default()
     }
 
+    /// Steps in flight, at most.
+    pub(crate) fn queue_depth(&self) -> usize {
+        self.config.queue_depth as usize
+    }
+
     /// Tokens of a KV block.
     pub(crate) fn block_size(&self) -> u32 {
         self.config.block_size
@@ -220,7 +225,11 @@ impl Replica {
 
     /// Starts again empty at `now`, after everybody inside has left.
     pub(super) fn restart(&mut self, now: Picos) {
+        let event_latency = self.pool.event_latency();
         self.pool = empty_pool(&self.config);
+        if let Some(latency) = event_latency {
+            self.pool.delay_events(latency);
+        }
         if let Some(external) = &mut self.external {
             external.restart(now);
         }
@@ -342,7 +351,7 @@ impl Replica {
 
     /// Moves what has arrived into the waiting queue.
     #[inline]
-    fn drain(&mut self, now: Picos) {
+    pub(super) fn drain(&mut self, now: Picos) {
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
         {
@@ -390,6 +399,7 @@ impl Replica {
         self.processed_steps = step.number;
         self.last_end = step.end();
         self.open(&mut step, self.last_end);
+        self.pool.set_clock(self.last_end);
         self.close_with_pack(&mut step);
         self.in_flight.push_back(step);
         self.last_end

@@ -26,6 +26,7 @@ impl Replica {
     pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
         self.open(&mut step, now);
+        self.pool.set_clock(now);
         if self.external.is_some() {
             self.notice_loads(now);
         }

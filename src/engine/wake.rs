@@ -63,14 +63,18 @@ impl Replica {
         }
     }
 
-    /// Tokens at the head of a request's prompt that are cached here.
-    pub(crate) fn cached_tokens(&self, request: &Request) -> u32 {
+    /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at
+    /// `now` (RT-12).
+    pub(crate) fn heard_tokens(&self, request: &Request, now: Picos) -> u32 {
         match &request.prompt {
             Prompt::Unique => 0,
-            Prompt::Pieces(pieces) => {
-                self.pool.look_up(pieces, request.prompt_tokens).blocks * self.config.block_size
-            }
+            Prompt::Pieces(pieces) => self.pool.heard_tokens(pieces, request.prompt_tokens, now),
         }
+    }
+
+    /// Others hear of changes of the cache so late.
+    pub(crate) fn delay_events(&mut self, latency: Picos) {
+        self.pool.delay_events(latency);
     }
 
     /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.

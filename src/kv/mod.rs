@@ -3,6 +3,7 @@
 
 mod chunks;
 mod content;
+mod journal;
 mod pool;
 mod prefix;
 mod radix;
@@ -12,6 +13,7 @@ mod shelf;
 mod stack;
 
 pub(crate) use chunks::{Chain, ChunkName};
+pub(crate) use journal::Journal;
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};
 pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};

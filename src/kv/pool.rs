@@ -2,7 +2,8 @@
 //!
 //! Without caching nothing but the number of free blocks matters. With it, contents do ([`PrefixPool`]).
 
-use super::{Held, Match, PrefixPool};
+use super::{Held, Journal, Match, PrefixPool};
+use crate::units::Picos;
 use crate::workload::Piece;
 
 /// A pool of KV blocks, the null block left out (V1-29).
@@ -63,6 +64,48 @@ impl BlockPool {
         match &self.prefix {
             Some(prefix) => prefix.look_up(pieces, (known_tokens - 1) / self.block_size),
             None => Match::MISS,
+        }
+    }
+
+    /// From now on look-ups may also ask what was cached `latency` ago (RT-12).
+    pub(crate) fn delay_events(&mut self, latency: Picos) {
+        if let Some(prefix) = &mut self.prefix {
+            prefix.journal = Some(Box::new(Journal::new(latency)));
+        }
+    }
+
+    /// How late changes of the cache are heard of, if anybody listens.
+    pub(crate) fn event_latency(&self) -> Option<Picos> {
+        let prefix = self.prefix.as_ref()?;
+        prefix.journal.as_ref().map(|journal| journal.latency())
+    }
+
+    /// Contents that change from now on do so at `now`.
+    #[inline]
+    pub(crate) fn set_clock(&mut self, now: Picos) {
+        if let Some(prefix) = &mut self.prefix
+            && let Some(journal) = &mut prefix.journal
+        {
+            journal.set_clock(now);
+        }
+    }
+
+    /// Somebody listens, and taking so many blocks would evict.
+    #[inline]
+    pub(crate) fn tells_of_taking(&self, blocks: u32) -> bool {
+        let prefix = self.prefix.as_ref();
+        prefix.is_some_and(|prefix| prefix.journal.is_some() && prefix.would_evict(blocks))
+    }
+
+    /// Cached tokens of a prompt of `known_tokens`, as far as somebody has heard of them who looks at `now`.
+    pub(crate) fn heard_tokens(&self, pieces: &[Piece], known_tokens: u32, now: Picos) -> u32 {
+        let tokens = self.look_up(pieces, known_tokens).blocks * self.block_size;
+        match self.prefix.as_ref().and_then(|prefix| prefix.journal.as_ref()) {
+            Some(journal) => {
+                let limit = (known_tokens - 1) / self.block_size * self.block_size;
+                journal.heard(now, pieces, tokens, limit, self.block_size)
+            }
+            None => tokens,
         }
     }
 

@@ -14,6 +14,7 @@
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
+use super::Journal;
 use super::content::{self, Cursor};
 use crate::workload::Piece;
 
@@ -129,6 +130,8 @@ pub(crate) struct PrefixPool {
     head: Option<usize>,
     tail: Option<usize>,
     spare: Vec<Vec<Piece>>,
+    /// What was stored and removed lately, if somebody hears of it with a delay.
+    pub(super) journal: Option<Box<Journal>>,
 }
 
 impl PrefixPool {
@@ -157,6 +160,7 @@ impl PrefixPool {
             head: None,
             tail: None,
             spare: Vec::new(),
+            journal: None,
         };
         pool.push_back(Free::Blank(blocks));
         pool
@@ -254,6 +258,7 @@ impl PrefixPool {
                     let run = self.nodes[node].blocks;
                     self.evicted += u64::from(run.min(left));
                     if run > left {
+                        self.note_removal(node, left);
                         self.shorten(node, left);
                         left = 0;
                     } else {
@@ -281,6 +286,7 @@ impl PrefixPool {
                     1
                 }
                 None => {
+                    self.note_storing(held, pieces, blocks);
                     self.append(held, pieces, blocks, key);
                     blocks
                 }
@@ -462,6 +468,7 @@ impl PrefixPool {
             self.nodes[node].children, 0,
             "children are evicted before their parent"
         );
+        self.note_removal(node, self.nodes[node].blocks);
         let Node {
             parent,
             key,
@@ -472,6 +479,51 @@ impl PrefixPool {
         self.children.remove(&(parent, key));
         pieces.clear();
         self.spare.push(pieces);
+    }
+
+    /// Whether taking so many blocks would reach cached ones.
+    pub(super) fn would_evict(&self, blocks: u32) -> bool {
+        let (mut at, mut blank) = (self.head, 0);
+        while let Some(entry) = at
+            && blank < blocks
+            && let Free::Blank(count) = self.entries[entry].what
+        {
+            blank += count;
+            at = self.entries[entry].next;
+        }
+        blank < blocks
+    }
+
+    /// The next `blocks` blocks of a sequence are registered now, and were cached nowhere.
+    fn note_storing(&mut self, held: &Held, pieces: &[Piece], blocks: u32) {
+        if let Some(journal) = &mut self.journal {
+            let from = held.registered * self.block_size;
+            let to = from + blocks * self.block_size;
+            let mut text = journal.blank();
+            content::copy(pieces, Cursor::START, to, &mut text);
+            journal.stored(text, from, to);
+        }
+    }
+
+    /// The `blocks` deepest blocks of a run go, and nobody else has a copy.
+    fn note_removal(&mut self, node: usize, blocks: u32) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != ROOT {
+            path.push(at);
+            at = self.nodes[at].parent;
+        }
+        let (mut text, mut to) = (journal.blank(), 0);
+        for &run in path.iter().rev() {
+            let Node { blocks, pieces, .. } = &self.nodes[run];
+            let tokens = blocks * self.block_size;
+            content::copy(pieces, Cursor::START, tokens, &mut text);
+            to += tokens;
+        }
+        journal.removed(text, to - blocks * self.block_size, to);
     }
 
     fn push_back(&mut self, what: Free) -> usize {

@@ -19,7 +19,9 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
+use super::Journal;
 use super::content::{self, Cursor};
+use crate::units::Picos;
 use crate::workload::Piece;
 
 /// The deep end of a chain. It stays the same when the chain is cut or a chain above is joined to it.
@@ -83,6 +85,8 @@ pub(crate) struct RadixTree {
     evicted: u64,
     path: Vec<NodeId>,
     spare: Vec<Vec<Piece>>,
+    /// What was stored and removed lately, if somebody hears of it with a delay.
+    journal: Option<Box<Journal>>,
 }
 
 impl RadixTree {
@@ -113,6 +117,7 @@ impl RadixTree {
             evicted: 0,
             path: Vec::new(),
             spare: Vec::new(),
+            journal: None,
         }
     }
 
@@ -168,6 +173,33 @@ impl RadixTree {
         tokens
     }
 
+    /// From now on look-ups may also ask what was cached `latency` ago (RT-12).
+    pub(crate) fn delay_events(&mut self, latency: Picos) {
+        self.journal = Some(Box::new(Journal::new(latency)));
+    }
+
+    /// How late changes of the cache are heard of, if anybody listens.
+    pub(crate) fn event_latency(&self) -> Option<Picos> {
+        self.journal.as_ref().map(|journal| journal.latency())
+    }
+
+    /// Contents that change from now on do so at `now`.
+    #[inline]
+    pub(crate) fn set_clock(&mut self, now: Picos) {
+        if let Some(journal) = &mut self.journal {
+            journal.set_clock(now);
+        }
+    }
+
+    /// What [`RadixTree::peek`] finds, as far as somebody has heard of it who looks at `now`.
+    pub(crate) fn heard_tokens(&self, pieces: &[Piece], limit: u32, now: Picos) -> u32 {
+        let tokens = self.peek(pieces, limit);
+        match &self.journal {
+            Some(journal) => journal.heard(now, pieces, tokens, self.floor(limit), self.page),
+            None => tokens,
+        }
+    }
+
     /// Caches the whole pages of the first `tokens` tokens. Returns how many were cached before; the rest belongs to
     /// the tree now, evictable.
     pub(crate) fn insert(&mut self, pieces: &[Piece], tokens: u32) -> u32 {
@@ -175,6 +207,11 @@ impl RadixTree {
         let (found, at) = self.descend(pieces, want);
         self.join_path();
         if found.tokens < want {
+            if let Some(journal) = &mut self.journal {
+                let mut text = journal.blank();
+                content::copy(pieces, Cursor::START, want, &mut text);
+                journal.stored(text, found.tokens, want);
+            }
             self.add_leaf(found, pieces, at, want - found.tokens);
         }
         found.tokens
@@ -227,6 +264,9 @@ impl RadixTree {
 
     /// Forgets the last node of an unlisted chain, and the chain with its only one. Returns the node's tokens.
     fn drop_last_node(&mut self, leaf: NodeId) -> u32 {
+        if self.journal.is_some() {
+            self.note_removal(leaf);
+        }
         let chain = &mut self.chains[leaf.0];
         let end = chain.ends.pop().expect("a chain has a node");
         if let Some(&rest) = chain.ends.last() {
@@ -240,6 +280,25 @@ impl RadixTree {
         self.list(chain.parent);
         self.recycle(chain.pieces);
         end
+    }
+
+    /// The last node of a chain goes.
+    fn note_removal(&mut self, leaf: NodeId) {
+        let mut path = Vec::new();
+        let mut at = leaf;
+        while at != ROOT {
+            path.push(at);
+            at = self.chains[at.0].parent;
+        }
+        let journal = self.journal.as_mut().expect("asked only where there is one");
+        let (mut text, mut to) = (journal.blank(), 0);
+        for chain in path.iter().rev().map(|node| &self.chains[node.0]) {
+            content::copy(&chain.pieces, Cursor::START, chain.tokens(), &mut text);
+            to += chain.tokens();
+        }
+        let ends = &self.chains[leaf.0].ends;
+        let node = ends[ends.len() - 1] - ends.len().checked_sub(2).map_or(0, |before| ends[before]);
+        journal.removed(text, to - node, to);
     }
 
     /// Walks down along equal contents, splitting the last node if need be, and touches what it met. Leaves the chains

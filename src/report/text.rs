@@ -262,6 +262,9 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     if let Some(replicas) = text_replicas::replicas(result) {
         page.fact("replicas", &replicas);
     }
+    if let Some(line) = meta.lock_step.as_ref().and_then(text_replicas::lock_step) {
+        page.fact("lock-step", &line);
+    }
     cache(page, shown, meta);
     batches(page, &result.whole, meta);
     for (name, sentence) in text_tiers::lines(result) {

@@ -2,6 +2,7 @@
 
 use super::figures::{count, percent, significant};
 use crate::analysis::RunResult;
+use crate::cluster::LockStepAccount;
 use crate::metrics::ReplicaSummary;
 
 /// From the least to the most of all replicas; `None` where there is one only.
@@ -45,6 +46,19 @@ pub(super) fn replicas(result: &RunResult) -> Option<String> {
     Some(parts.join(" · "))
 }
 
+/// `4 engines waited 21 % of their step time for the slowest of them, 3 % went to dummy batches · 1,200 steps`; `None`
+/// without steps.
+pub(super) fn lock_step(account: &LockStepAccount) -> Option<String> {
+    Some(format!(
+        "{} engines with work waited {} of all step time for the slowest of them · engines without work spent {} of it in \
+         dummy batches · {} steps",
+        account.ranks,
+        percent(account.waited_share()?),
+        percent(account.idle_share()?),
+        count(account.steps),
+    ))
+}
+
 /// `980–1,020`, or one figure where all are alike.
 fn range(
     replicas: &[ReplicaSummary],
@@ -66,6 +80,23 @@ mod tests {
     use super::*;
     use crate::metrics::LittleCheck;
     use crate::report::fixtures;
+    use crate::units::Picos;
+
+    #[test]
+    fn waiting_for_the_slowest_is_told() {
+        let account = LockStepAccount {
+            ranks: 4,
+            steps: 1200,
+            stepping: Picos(1000),
+            dummies: 300,
+            idle: 400,
+            waited: 1000,
+        };
+        let told = "4 engines with work waited 25.0 % of all step time for the slowest of them · engines without work spent \
+                    10.0 % of it in dummy batches · 1,200 steps";
+        assert_eq!(lock_step(&account).as_deref(), Some(told));
+        assert_eq!(lock_step(&LockStepAccount::default()), None);
+    }
 
     #[test]
     fn the_spread_between_replicas_is_told() {

@@ -7,6 +7,7 @@ use jiff::civil::DateTime;
 use crate::analysis::knee::{Demand, Fleet};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
+use crate::cluster::LockStepAccount;
 use crate::cost::Trust;
 use crate::metrics::WaitReport;
 
@@ -44,6 +45,8 @@ pub struct ResultMeta {
     pub gate: Vec<(String, u64)>,
     /// What replicas that came and went amounted to.
     pub scaling: Option<ScalingMeta>,
+    /// What stepping together cost ranks that do.
+    pub lock_step: Option<LockStepAccount>,
     /// The router between replicas, as a scenario spells it; `None` for one replica.
     pub router: Option<String>,
     /// `vllm@0.33`.

@@ -1,9 +1,9 @@
 //! What a run is a pure function of, together with its seed.
 
 use super::{Admission, Frontend};
-use crate::cluster::ClusterSpec;
-use crate::cost::StepCost;
+use crate::cluster::{ClusterSpec, LockStepSpec};
 use crate::cost::jitter::JitterLaw;
+use crate::cost::{SharedCost, StepCost};
 use crate::engine::EngineSpec;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::hardware::Price;
@@ -18,6 +18,8 @@ pub struct Scenario {
     pub cluster: ClusterSpec,
     /// Tiers of KV beside the GPUs; none as a rule, and only of one pool.
     pub tiers: Option<LmcacheConfig>,
+    /// Replicas are ranks of one server that step together; not as a rule.
+    pub lock_step: Option<LockStepRanks>,
     /// What stands before the routers.
     pub admission: Admission,
     /// How steps scatter around their cost; not at all as a rule.
@@ -46,6 +48,18 @@ impl Scenario {
         self.pools.iter().map(|pool| pool.replicas).sum()
     }
 }
+
+/// How ranks step together, and what they share.
+#[derive(Clone)]
+pub struct LockStepRanks {
+    /// How.
+    pub spec: LockStepSpec,
+    /// Makes the price of the experts of all ranks.
+    pub shared: SharedFactory,
+}
+
+/// Makes a fresh shared cost; shared between threads of a sweep.
+pub type SharedFactory = std::sync::Arc<dyn Fn() -> Box<dyn SharedCost> + Send + Sync>;
 
 /// Replicas that are alike.
 #[derive(Clone)]

@@ -9,9 +9,11 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::admission::Gate;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
-use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, Payroll, Serving, Ticket};
-use crate::cost::StepCost;
+use crate::cluster::{
+    Cluster, ClusterSpec, Disaggregated, Entrance, LockStepAccount, LockStepSpec, Payroll, Serving, Ticket,
+};
 use crate::cost::jitter::{Jitter, JitterLaw};
+use crate::cost::{SharedCost, StepCost};
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{Engine, EngineSpec, Refusal, ScheduleRecord};
@@ -213,6 +215,19 @@ impl<T: Traffic> Simulation<T> {
         self
     }
 
+    /// Makes the replicas ranks that step together, with what they share.
+    #[must_use]
+    pub fn in_lock_step(mut self, spec: LockStepSpec, shared: Box<dyn SharedCost>) -> Simulation<T> {
+        self.cluster = self.cluster.into_lock_step(spec, shared);
+        self
+    }
+
+    /// What stepping together has cost so far, if replicas do.
+    #[must_use]
+    pub fn lock_step(&self) -> Option<&LockStepAccount> {
+        self.cluster.lock_step()
+    }
+
     /// Keeps a record of every step, for comparison with recorded schedules.
     #[must_use]
     pub fn logging(mut self) -> Simulation<T> {
@@ -399,7 +414,7 @@ impl<T: Traffic> Simulation<T> {
 
     /// The routers send a request to a server.
     pub(super) fn dispatch<O: Observer>(&mut self, request: Request, observer: &mut O) {
-        let Some(replica) = self.cluster.route(self.now, &request) else {
+        let Some(replica) = self.cluster.route(self.now, &request, observer) else {
             return self.refuse(Refusal::NoReplica, request, observer);
         };
         let entry = self.entrances[replica].pass(self.now, request.prompt_tokens);

@@ -18,25 +18,25 @@ use proptest::prelude::*;
 use crate::twin::tiers::{TwinMoved, TwinPolicy, TwinTier, TwinTiers};
 use crate::twin::{self, Scheduled, TwinConfig, TwinRequest, TwinRun};
 
-const MILLISECOND: u64 = 1_000_000_000;
+pub(crate) const MILLISECOND: u64 = 1_000_000_000;
 
 /// xorshift64: the seed replays a scenario.
-struct Draw(u64);
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
-    fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         u32::try_from((self.0 >> 33) % u64::from(bound)).unwrap()
     }
 
-    fn chance(&mut self) -> bool {
+    pub(crate) fn chance(&mut self) -> bool {
         self.below(2) == 0
     }
 }
 
-fn draw_config(draw: &mut Draw) -> TwinConfig {
+pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
     let enable_chunked_prefill = draw.chance();
     let small = draw.chance();
     TwinConfig {
@@ -138,7 +138,7 @@ fn lmcache_config(tiers: &TwinTiers) -> LmcacheConfig {
 }
 
 /// Two waves: the second comes when the first has surely ended and may repeat its prompts and answers.
-fn draw_requests(draw: &mut Draw, shared_outputs: bool, aborts: bool) -> Vec<TwinRequest> {
+pub(crate) fn draw_requests(draw: &mut Draw, shared_outputs: bool, aborts: bool) -> Vec<TwinRequest> {
     let mut requests: Vec<TwinRequest> = Vec::new();
     let first_wave = 4 + draw.below(10);
     for id in 0..u64::from(first_wave + draw.below(8)) {
@@ -198,7 +198,7 @@ impl Law {
     }
 }
 
-fn engine_config(config: &TwinConfig) -> EngineConfig {
+pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
     EngineConfig {
         profile: "twin".into(),
         max_model_len: config.max_model_len,
@@ -231,10 +231,10 @@ fn engine_config(config: &TwinConfig) -> EngineConfig {
     }
 }
 
-struct Fixed(std::vec::IntoIter<Request>);
+pub(crate) struct Fixed(std::vec::IntoIter<Request>);
 
 impl Fixed {
-    fn new(requests: &[TwinRequest]) -> Fixed {
+    pub(crate) fn new(requests: &[TwinRequest]) -> Fixed {
         let mut requests: Vec<Request> = requests
             .iter()
             .map(|request| Request {
@@ -280,9 +280,11 @@ impl Traffic for Fixed {
 
 /// Completions, and every gap between tokens as (gap → how many).
 #[derive(Default)]
-struct Seen {
-    completions: BTreeMap<u64, Completion>,
-    gaps: BTreeMap<u64, u64>,
+pub(crate) struct Seen {
+    pub(crate) completions: BTreeMap<u64, Completion>,
+    pub(crate) gaps: BTreeMap<u64, u64>,
+    /// Facts about steps, each of one step or of a run.
+    pub(crate) steps_told: u64,
     moved: TwinMoved,
 }
 
@@ -303,6 +305,7 @@ impl Observer for Seen {
                 };
             }
             Fact::Steps(steps) => {
+                self.steps_told += 1;
                 for index in 0..steps.count {
                     let gap = if index == 0 {
                         steps.gap

@@ -8,6 +8,7 @@ mod equality;
 mod example;
 mod golden;
 mod laws;
+mod lockstep;
 mod oracle;
 mod scheduled;
 mod scheduled_twin;

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Policy};
+use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Overlap, Policy};
 use plimsoll::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Outages, Signal};
 use plimsoll::cost::StepCost;
+use plimsoll::cost::linear::LinearCost;
 use plimsoll::engine::EngineSpec;
 use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
 use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
-use plimsoll::ids::{ReplicaId, RequestId};
+use plimsoll::ids::{ReplicaId, RequestId, SegmentId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 use plimsoll::sim::{
-    Admission, Bucket, Completion, Fact, Observer, Outcome, Pause, RateLimit, Retries, Server, Simulation,
-    Until,
+    Admission, Bucket, Completion, Fact, Frontend, Observer, Outcome, Pause, RateLimit, Retries, Server,
+    Simulation, Until,
 };
 use plimsoll::units::Picos;
-use plimsoll::workload::{Generator, Request, Traffic};
+use plimsoll::workload::{Generator, Piece, Prompt, Request, Traffic};
 use proptest::prelude::*;
 
+use crate::common::{ample_engine, request};
 use crate::scenario::Experiment;
 
 /// Requests at times of their own, whatever becomes of them.
@@ -186,6 +188,82 @@ fn costs(experiment: &Experiment, replicas: u32) -> Vec<Box<dyn StepCost>> {
         .collect()
 }
 
+fn kv_events(overlap: Overlap) -> Policy {
+    Policy::KvEvents(KvEvents {
+        overlap,
+        ..KvEvents::default()
+    })
+}
+
+/// Where the second of two equal prompts goes, `apart` after the first one's arrival: the first is on replica 1 and
+/// answered a millisecond later; replica 0 is as idle, and first of equals.
+fn second_of_two_equals(overlap: Overlap, apart_ms: u64, kind: u8) -> u32 {
+    const MS: u64 = 1_000_000_000;
+    let experiment = Experiment::draw(0);
+    let request = |id: u64, text: u64, tokens: u32, arrival: u64| {
+        let piece = Piece {
+            segment: SegmentId(text),
+            start: 0,
+            tokens,
+        };
+        Request {
+            prompt: Prompt::Pieces([piece].into()),
+            ..request(id, Picos(arrival), tokens, 1)
+        }
+    };
+    let requests = [
+        request(0, 5, 32, 0),
+        request(1, 6, 160, MS / 10),
+        request(2, 6, 160, MS / 10 + apart_ms * MS),
+    ];
+    let vllm = plimsoll::engine::EngineConfig {
+        enable_prefix_caching: true,
+        ..ample_engine()
+    };
+    let engine: EngineSpec = match kind {
+        1 => {
+            let ample = Experiment {
+                engine: vllm,
+                ..experiment
+            };
+            sglang(&ample, 0)
+        }
+        _ => vllm.into(),
+    };
+    let costs = (0..2).map(|_| Box::new(LinearCost::new(0.001, 0.0, 0.0)) as Box<dyn StepCost>);
+    let mut stories = Stories::default();
+    let spec = ClusterSpec::of(2, kv_events(overlap));
+    let traffic = Given(requests.to_vec().into());
+    let mut cluster =
+        Simulation::of_cluster(&engine, costs.collect(), &spec, 0, Frontend::default(), traffic);
+    cluster.advance(Until::DRAINED, &mut stories);
+    assert_eq!(stories.ended[&1][0].replica, ReplicaId(1));
+    stories.ended[&2][0].replica.0
+}
+
+/// RT-12: what an engine has cached is news to the router for as long as the latency lasts.
+#[test]
+fn two_equal_prompts_within_the_latency_are_routed_apart() {
+    let events = |ms: u64| Overlap::Events {
+        latency: Picos(ms * 1_000_000_000),
+    };
+    for kind in 0..2 {
+        assert_eq!(second_of_two_equals(events(0), 2, kind), 1, "heard at once");
+        assert_eq!(second_of_two_equals(events(5), 2, kind), 0, "not heard yet");
+        assert_eq!(second_of_two_equals(events(5), 8, kind), 1, "heard by now");
+    }
+}
+
+/// RT-12: without events what was sent counts, and for its time only.
+#[test]
+fn without_events_what_was_sent_counts_until_it_expires() {
+    let sent = |ms: u64| Overlap::Approximate {
+        ttl: Picos(ms * 1_000_000_000),
+    };
+    assert_eq!(second_of_two_equals(sent(10), 2, 0), 1);
+    assert_eq!(second_of_two_equals(sent(10), 12, 0), 0);
+}
+
 fn policies() -> impl Strategy<Value = Policy> {
     prop_oneof![
         Just(Policy::RoundRobin),
@@ -197,6 +275,10 @@ fn policies() -> impl Strategy<Value = Policy> {
         Just(Policy::PrefixHash),
         Just(Policy::CacheAware(CacheAware::default())),
         Just(Policy::KvEvents(KvEvents::default())),
+        Just(kv_events(Overlap::Events { latency: Picos::ZERO })),
+        Just(kv_events(Overlap::Approximate {
+            ttl: Picos(300_000_000_000)
+        })),
         Just(Policy::VllmDataParallel(DataParallelScore::InFlight)),
         Just(Policy::VllmDataParallel(DataParallelScore::FourfoldWaiting)),
     ]

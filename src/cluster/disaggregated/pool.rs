@@ -37,7 +37,7 @@ impl Pool {
         let first = self.first;
         let view = View {
             loads: &self.loads,
-            cached_tokens: &|index| engines[first + index].cached_tokens(request),
+            cached_tokens: &|index| engines[first + index].heard_tokens(request, now),
         };
         let chosen = self.router.route(request, now, &view);
         first + chosen.expect("the replicas of a pool are up")

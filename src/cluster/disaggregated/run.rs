@@ -98,6 +98,19 @@ impl Disaggregated {
             engines.len() == x + y && x > 0 && y > 0,
             "a disaggregated cluster has the engines it says"
         );
+        let policies = (0..x + y).map(|replica| {
+            if replica < x {
+                spec.prefill_policy
+            } else {
+                spec.decode_policy
+            }
+        });
+        for (engine, policy) in engines.iter_mut().zip(policies) {
+            // Decoding alone evicts, too; a router of the decode pool hears of that when its replica is next visited.
+            if let Some(latency) = policy.event_latency() {
+                engine.delay_events(latency);
+            }
+        }
         let desk = vllm::assign_roles(&mut engines, spec, block_sizes);
         let rates: Vec<LinkRate> = (0..x + y)
             .map(|replica| {

@@ -5,12 +5,13 @@
 
 mod balance;
 mod cache_aware;
+mod expiring;
 mod hashing;
 mod reports;
 mod text_tree;
 
 pub use cache_aware::CacheAware;
-pub use reports::{DataParallelScore, KvEvents};
+pub use reports::{DataParallelScore, KvEvents, Overlap};
 
 use crate::engine::State;
 use crate::ids::RequestId;
@@ -63,7 +64,7 @@ pub struct Load {
 pub struct View<'a> {
     /// One for each replica.
     pub loads: &'a [Load],
-    /// Tokens of the request's prompt that a replica has cached, as its KV events tell.
+    /// Tokens of the request's prompt that a replica has cached, as far as its KV events have been heard.
     pub cached_tokens: &'a dyn Fn(usize) -> u32,
 }
 
@@ -113,6 +114,18 @@ pub trait Router: Send {
 }
 
 impl Policy {
+    /// How late a router of this policy hears what replicas store and evict; `None` if it sees or asks nothing of it.
+    #[must_use]
+    pub fn event_latency(self) -> Option<Picos> {
+        match self {
+            Policy::KvEvents(KvEvents {
+                overlap: Overlap::Events { latency },
+                ..
+            }) => (latency > Picos::ZERO).then_some(latency),
+            _ => None,
+        }
+    }
+
     /// The name, as a scenario spells it.
     #[must_use]
     pub fn name(self) -> &'static str {

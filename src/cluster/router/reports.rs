@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::expiring::ExpiringTree;
 use super::{Load, Router, View};
 use crate::engine::State;
 use crate::ids::RequestId;
@@ -78,11 +79,40 @@ impl Router for VllmDataParallel {
 pub struct KvEvents {
     /// ω: what a prompt token to compute weighs against a block that decodes (RT-10).
     pub overlap_weight: f64,
+    /// How it learns what replicas have cached.
+    pub overlap: Overlap,
+}
+
+/// How a router learns what replicas have cached (RT-12).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Overlap {
+    /// Engines publish what they store and remove, and it hears of that so much later.
+    Events {
+        /// From the change to the router's knowing it.
+        latency: Picos,
+    },
+    /// No events: what it has sent to a replica counts as cached there for so long.
+    Approximate {
+        /// From sending on.
+        ttl: Picos,
+    },
+}
+
+impl Overlap {
+    /// The middle of the 1 to 10 ms of RT-12; nobody has published a measurement.
+    pub const LATENCY: Picos = Picos(5_000_000_000);
+    /// Dynamo's default (RT-12).
+    pub const TTL: Picos = Picos(120_000_000_000_000);
 }
 
 impl Default for KvEvents {
     fn default() -> Self {
-        KvEvents { overlap_weight: 1.0 }
+        KvEvents {
+            overlap_weight: 1.0,
+            overlap: Overlap::Events {
+                latency: Overlap::LATENCY,
+            },
+        }
     }
 }
 
@@ -95,7 +125,7 @@ struct Active {
     blocks: u64,
 }
 
-/// RT-10 to RT-12 at temperature 0. KV events are taken to arrive at once.
+/// RT-10 to RT-12 at temperature 0.
 #[derive(Debug)]
 pub(super) struct KvEventRouter {
     options: KvEvents,
@@ -104,6 +134,8 @@ pub(super) struct KvEventRouter {
     /// Of the active requests on each replica.
     prefill_tokens: Vec<u64>,
     blocks: Vec<u64>,
+    /// What it has sent where, if nobody tells it more.
+    sent: Option<ExpiringTree>,
 }
 
 impl KvEventRouter {
@@ -115,17 +147,28 @@ impl KvEventRouter {
             active: FxHashMap::default(),
             prefill_tokens: vec![0; replicas],
             blocks: vec![0; replicas],
+            sent: match options.overlap {
+                Overlap::Events { .. } => None,
+                Overlap::Approximate { ttl } => Some(ExpiringTree::new(replicas, ttl)),
+            },
         }
     }
 }
 
 impl Router for KvEventRouter {
-    fn route(&mut self, request: &Request, _: Picos, view: &View<'_>) -> Option<usize> {
+    fn route(&mut self, request: &Request, now: Picos, view: &View<'_>) -> Option<usize> {
+        if let Some(sent) = &mut self.sent {
+            sent.look_up(request, now, view);
+        }
         // Replicas with blocks of different sizes are compared in blocks of the first one's.
         let unit = f64::from(self.block_sizes[0]);
         let mut best: Option<(f64, usize, u32)> = None;
         for (index, _) in view.up() {
-            let cached = (view.cached_tokens)(index).min(request.prompt_tokens);
+            let cached = match &self.sent {
+                None => (view.cached_tokens)(index),
+                Some(sent) => sent.whole_blocks(index, self.block_sizes[index]),
+            };
+            let cached = cached.min(request.prompt_tokens);
             let prefill = self.prefill_tokens[index] + u64::from(request.prompt_tokens - cached);
             let active = self.blocks[index] as f64 * (f64::from(self.block_sizes[index]) / unit);
             let logit = self.options.overlap_weight * prefill as f64 / unit + active;
@@ -142,6 +185,9 @@ impl Router for KvEventRouter {
         self.prefill_tokens[replica] += active.prefill_tokens;
         self.blocks[replica] += active.blocks;
         self.active.insert(request.id, active);
+        if let Some(sent) = &mut self.sent {
+            sent.send(request, replica, now);
+        }
         Some(replica)
     }
 

@@ -104,7 +104,12 @@ impl TextTree {
 
     /// The whole prompt is sent to `replica`; one that nobody shares takes its room, too.
     pub(super) fn insert(&mut self, request: &Request, replica: usize) {
-        self.clock += 1;
+        self.insert_at(request, replica, self.clock + 1);
+    }
+
+    /// The same, at a time of the caller's own clock.
+    pub(super) fn insert_at(&mut self, request: &Request, replica: usize, clock: u64) {
+        self.clock = clock;
         let mut at = self.root;
         for mut piece in request.prompt_pieces() {
             while piece.tokens > 0 {
@@ -176,14 +181,57 @@ impl TextTree {
         self.shrink(replica, 0);
     }
 
+    /// How many tokens at the head of the request's prompt each replica was sent after `since`, into `found`.
+    pub(super) fn sent_after(&self, request: &Request, since: Option<u64>, found: &mut [u32]) {
+        found.fill(0);
+        let (mut at, mut depth) = (self.root, 0);
+        for mut piece in request.prompt_pieces() {
+            while piece.tokens > 0 {
+                let Some(&child) = self.nodes[at].children.get(&(piece.segment, piece.start)) else {
+                    return;
+                };
+                let Node { run, owners, .. } = &self.nodes[child];
+                let common = run.tokens.min(piece.tokens);
+                for &(owner, used) in owners {
+                    // Whoever got a text got its head no earlier.
+                    if since.is_none_or(|since| used > since) {
+                        found[owner] = depth + common;
+                    }
+                }
+                if common < run.tokens {
+                    return;
+                }
+                (at, depth) = (child, depth + common);
+                piece = behind(piece, common);
+            }
+        }
+    }
+
+    /// Drops what no replica was sent after `since`.
+    pub(super) fn forget_before(&mut self, since: u64) {
+        for replica in 0..self.tokens.len() {
+            self.drop_leaves(replica, |_, used| used > since);
+        }
+    }
+
+    /// Whether a replica owns anything.
+    pub(super) fn knows(&self, replica: usize) -> bool {
+        self.tokens[replica] > 0
+    }
+
     fn shrink(&mut self, replica: usize, limit: u64) {
+        self.drop_leaves(replica, |tokens, _| tokens <= limit);
+    }
+
+    /// Drops a replica's leaves, that used longest ago first, until `is_enough` of its tokens and of the next leaf's use.
+    fn drop_leaves(&mut self, replica: usize, is_enough: impl Fn(u64, u64) -> bool) {
         let mut leaves: BinaryHeap<Reverse<(u64, usize)>> = self
             .nodes
             .iter()
             .filter_map(|(node, _)| Some(Reverse((self.leaf_of(node, replica)?, node))))
             .collect();
-        while self.tokens[replica] > limit
-            && let Some(Reverse((_, node))) = leaves.pop()
+        while let Some(Reverse((used, node))) = leaves.pop()
+            && !is_enough(self.tokens[replica], used)
         {
             let parent = self.nodes[node].parent;
             self.disown(node, replica);

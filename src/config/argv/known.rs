@@ -181,11 +181,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         ),
     ),
     (
-        "enable-expert-parallel",
-        Nothing,
-        NotModelled("false", "expert parallelism is not modelled yet"),
-    ),
-    (
         "cpu-offload-gb",
         One,
         NotModelled("0", "weights offloaded to the host are not modelled yet"),

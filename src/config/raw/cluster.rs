@@ -28,9 +28,15 @@ pub struct RawCluster {
     /// Stages that a replica's layers are split into (-pp).
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub pipeline_parallel_size: Option<Count>,
-    /// Data-parallel engines inside one vLLM server, balanced as it does (-dp); dense models only.
+    /// Data-parallel engines inside one vLLM server, balanced as it does (-dp); with experts they step together.
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub data_parallel_size: Option<Count>,
+    /// Data-parallel engines hold experts whole, each some of them, not a slice of all (-ep).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Machines")]
+    pub enable_expert_parallel: Option<bool>,
+    /// Steps between two agreements of data-parallel engines with experts on whether anybody has work left.
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub dp_sync_interval: Option<Count>,
     /// Engine instances behind a router.
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub replicas: Option<Count>,
@@ -64,6 +70,15 @@ pub struct RawCluster {
         allow_negative_numbers = true
     )]
     pub overlap_weight: Option<f64>,
+    /// kv_events: engines tell the router what they cache and evict; false has it go by what it sent where.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
+    pub use_kv_events: Option<bool>,
+    /// kv_events: from a change in an engine's cache to the router's knowing it; default 5 ms.
+    #[arg(long, value_name = "TIME", help_heading = "Cluster")]
+    pub kv_event_latency: Option<Duration>,
+    /// kv_events without events: how long what was sent to a replica counts as cached there; default 120 s.
+    #[arg(long, value_name = "TIME", help_heading = "Cluster")]
+    pub router_ttl: Option<Duration>,
     /// Mean time between a replica's start and its failure (MTBF); both means or neither.
     #[arg(long, value_name = "TIME", help_heading = "Cluster")]
     pub mean_time_between_failures: Option<Duration>,

@@ -29,6 +29,10 @@ pub(super) struct Operators {
     hidden_bytes: f64,
     logits_bytes: f64,
     link: Option<AllReduce>,
+    /// Layers whose second all-reduce is the experts', which all data-parallel ranks share.
+    shared_layers: f64,
+    /// GPUs that hold experts whole; 1 where each holds a slice of all.
+    expert_ranks: u32,
     scale: BTreeMap<String, f64>,
 }
 
@@ -52,12 +56,13 @@ impl Operators {
             .into_iter()
             .map(with_gemm)
             .collect::<Result<_, _>>()?;
+        let own_experts = experts(shape, &device.peaks, tp);
+        let shared_layers: u32 = own_experts.iter().map(|experts| experts.layers).sum();
+        let is_shared = placement.data_parallel > 1;
+        let own_experts = if is_shared { Vec::new() } else { own_experts };
         Ok(Operators {
             linears,
-            experts: experts(shape, &device.peaks, tp)
-                .into_iter()
-                .map(with_moe)
-                .collect::<Result<_, _>>()?,
+            experts: own_experts.into_iter().map(with_moe).collect::<Result<_, _>>()?,
             lm_head: with_gemm(lm_head(shape, tp))?,
             peaks: device.peaks.clone(),
             ceilings: Ceilings::of(device, device.peaks.bf16.0),
@@ -67,8 +72,69 @@ impl Operators {
             hidden_bytes: f64::from(shape.hidden_size) * shape.dtype.bytes() as f64,
             logits_bytes: f64::from(shape.vocab_size) * shape.dtype.bytes() as f64,
             link: (tp > 1).then(|| link_for(calibration, device, tp)),
+            shared_layers: if is_shared { f64::from(shared_layers) } else { 0.0 },
+            expert_ranks: 1,
             scale: calibration.scale.clone(),
         })
+    }
+
+    /// The experts of all ranks, and the links that bring them every token.
+    pub(super) fn of_experts(
+        device: &Device,
+        shape: &ModelShape,
+        calibration: &Calibration,
+        placement: &Placement,
+    ) -> Result<Operators, String> {
+        let all = placement.tensor_parallel * placement.data_parallel;
+        let slices = if placement.expert_parallel { 1 } else { all };
+        let with_moe = |experts: Experts| {
+            let moe = moe_for(calibration, experts.format.kernel)?;
+            Ok::<_, String>((experts, moe))
+        };
+        Ok(Operators {
+            experts: experts(shape, &device.peaks, slices)
+                .into_iter()
+                .map(with_moe)
+                .collect::<Result<_, _>>()?,
+            link: Some(link_for(calibration, device, all)),
+            expert_ranks: if placement.expert_parallel { all } else { 1 },
+            ..Operators::new(device, shape, calibration, placement)?
+        })
+    }
+
+    /// What the tokens of all ranks take in the experts.
+    pub(super) fn expert_parts(&self, tokens: u64) -> Vec<Part> {
+        if tokens == 0 {
+            return Vec::new();
+        }
+        let mut parts: Vec<Part> = self
+            .experts
+            .iter()
+            .map(|(experts, moe)| match self.expert_ranks {
+                1 => self.experts_part(&(experts.clone(), moe.clone()), tokens),
+                ranks => self.fullest_part(experts, moe, tokens, ranks),
+            })
+            .collect();
+        if let Some(link) = &self.link {
+            let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
+            parts.push(self.link_part("all_reduce", link, self.shared_layers * one));
+        }
+        self.scaled(parts)
+    }
+
+    /// The GPU of `ranks` that is sent most rows, of experts that each of them holds some of (EP-4).
+    fn fullest_part(&self, experts: &Experts, moe: &Moe, tokens: u64, ranks: u32) -> Part {
+        let rows = tokens as f64 * f64::from(experts.experts_per_token);
+        let ranks_f = f64::from(ranks);
+        let excess = 1.0 + (2.0 * ranks_f.ln() * ranks_f / rows).sqrt();
+        // A GPU cannot be sent more than everything.
+        let fullest = (rows / ranks_f * excess).min(rows);
+        let local = Experts {
+            experts: experts.experts.div_ceil(ranks),
+            experts_per_token: 1,
+            ..experts.clone()
+        };
+        self.experts_part(&(local, moe.clone()), fullest.ceil() as u64)
     }
 
     fn ceilings(&self, format: KernelFormat) -> Ceilings {
@@ -154,7 +220,8 @@ impl Operators {
         if let Some(link) = &self.link {
             // Two a layer and one after the vocabulary-parallel embedding (TP-1).
             let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
-            parts.push(self.link_part("all_reduce", link, (2.0 * self.layers + 1.0) * one));
+            let reductions = 2.0 * self.layers - self.shared_layers + 1.0;
+            parts.push(self.link_part("all_reduce", link, reductions * one));
         }
         self.scaled(parts)
     }

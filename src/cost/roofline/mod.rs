@@ -5,13 +5,18 @@
 //! (asynchronous, V1-81). Whatever depends on the step's tokens, or on its sampled rows, alone is evaluated once for
 //! each count and kept in picoseconds; the simulation then only adds integers.
 //!
-//! Left out: pipeline and expert parallelism, speculative drafts, noise, other work on the GPU.
+//! Of several data-parallel ranks this is one rank's own share; the experts that all of them share are in `shared.rs`.
+//!
+//! Left out: pipeline parallelism, speculative drafts, noise, other work on the GPU.
 //! Laws: [`StepCost`]'s; more tokens, rows or context never cost less, except where padding to a CUDA graph hides
 //! the difference; the parts of [`Breakdown`] add up to the step.
 
 mod attention;
 mod host;
 mod kernels;
+mod shared;
+
+pub use shared::{SharedExperts, SharedMaker};
 
 use super::calibration::{Calibration, KernelFormat};
 use super::{Breakdown, DecodeCost, Part, StepCost, StepLoad, Trust};
@@ -27,6 +32,10 @@ use kernels::Operators;
 pub struct Placement {
     /// Ranks that share every layer.
     pub tensor_parallel: u32,
+    /// Groups of such ranks that have requests of their own and share their experts; 1 as a rule (DP-2).
+    pub data_parallel: u32,
+    /// Those hold experts whole, each some, and not a slice of all.
+    pub expert_parallel: bool,
     /// Format of the KV cache.
     pub kv_dtype: Dtype,
     /// CUDA graphs.
@@ -89,6 +98,8 @@ pub struct RooflineCost {
     graphs: Graphs,
     padded: Vec<u32>,
     attention: AttentionTerms,
+    /// What all data-parallel ranks share, for explanation; none where there is one rank.
+    shared: Option<(SharedExperts, u64)>,
     token_picos: Vec<u64>,
     row_picos: Vec<u64>,
 }
@@ -171,6 +182,13 @@ impl RooflineCost {
             graphs: placement.graphs.clone(),
             padded: padding_table(&placement.graphs),
             attention: terms,
+            shared: match placement.data_parallel {
+                1 => None,
+                ranks => Some((
+                    SharedExperts::new(device, shape, calibration, placement)?,
+                    u64::from(ranks),
+                )),
+            },
             token_picos: Vec::new(),
             row_picos: Vec::new(),
         })
@@ -242,6 +260,10 @@ impl StepCost for RooflineCost {
     }
 
     fn step(&mut self, load: &StepLoad) -> Picos {
+        self.step_law(load).at(load.decode_kv_tokens, load.decode_longest)
+    }
+
+    fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
         let counts = Counts {
             decode_seqs: load.decode_seqs,
             chunks: load.chunks.len() as u32,
@@ -251,13 +273,18 @@ impl StepCost for RooflineCost {
         let launch = self.launch(counts.tokens, load.chunks.is_empty());
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
-        cost.at(load.decode_kv_tokens, load.decode_longest)
+        cost
     }
 
     fn breakdown(&self, load: &StepLoad) -> Breakdown {
         let tokens = load.tokens();
         let launch = self.launch(tokens, load.chunks.is_empty());
-        let mut parts = self.operators.token_parts(self.padded_tokens(tokens, launch));
+        let padded = self.padded_tokens(tokens, launch);
+        let mut parts = self.operators.token_parts(padded);
+        if let Some((shared, ranks)) = &self.shared {
+            // As if all ranks computed the same.
+            parts.extend(shared.parts(padded * ranks));
+        }
         parts.extend(self.attention.parts(load));
         parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;

@@ -45,6 +45,8 @@ impl SglangReplica {
         if limit == 0 {
             return 0;
         }
+        let decided = begin + duration;
+        self.tree.set_clock(decided);
         let limit = self.steps_that_fit(limit);
         let steps = steps_before(horizon - begin, duration, increment, limit);
         if steps > 0 {

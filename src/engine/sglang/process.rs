@@ -21,6 +21,7 @@ impl SglangReplica {
         self.plan = None;
         let batch = self.in_flight.pop_front().expect("a batch in flight ends");
         let now = batch.end();
+        self.tree.set_clock(now);
         let since = self.report(&batch, observer);
         let before = ended.len();
         for entry in &batch.entries {
@@ -137,6 +138,7 @@ impl SglangReplica {
     ) -> Option<Completion> {
         self.settle();
         self.plan = None;
+        self.tree.set_clock(now);
         let phase = self.find(handle)?.phase;
         if phase == Phase::Ended {
             return None;

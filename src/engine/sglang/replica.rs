@@ -355,6 +355,7 @@ impl SglangReplica {
     fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.next_pass = None;
         self.settle();
+        self.tree.set_clock(now);
         loop {
             self.drain(now);
             let batch = self.next_batch(now, observer, ended);

@@ -57,12 +57,18 @@ impl SglangReplica {
         }
     }
 
-    /// Tokens at the head of a request's prompt that are cached here.
-    pub(crate) fn cached_tokens(&self, request: &Request) -> u32 {
+    /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at
+    /// `now` (RT-12).
+    pub(crate) fn heard_tokens(&self, request: &Request, now: Picos) -> u32 {
         match &request.prompt {
             Prompt::Unique => 0,
-            Prompt::Pieces(pieces) => self.tree.peek(pieces, request.prompt_tokens - 1),
+            Prompt::Pieces(pieces) => self.tree.heard_tokens(pieces, request.prompt_tokens - 1, now),
         }
+    }
+
+    /// Others hear of changes of the cache so late.
+    pub(crate) fn delay_events(&mut self, latency: Picos) {
+        self.tree.delay_events(latency);
     }
 
     /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.
@@ -85,7 +91,11 @@ impl SglangReplica {
 
     /// Starts again empty at `now`, after everybody inside has left.
     fn restart(&mut self, now: Picos) {
+        let event_latency = self.tree.event_latency();
         self.tree = RadixTree::new(self.config.page_size);
+        if let Some(latency) = event_latency {
+            self.tree.delay_events(latency);
+        }
         self.free_pages = self.total_blocks();
         self.sequences.clear();
         self.inbox.clear();

@@ -6,6 +6,7 @@ use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers};
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
+use crate::cluster::LockStepAccount;
 use crate::metrics::{
     LinkSummary, LittleCheck, Occupancy, PrefixWaits, RelaySummary, ReplicaSummary, Stage, Summary,
     WaitClass, WaitReport, Waiter, WaySummary,
@@ -66,6 +67,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(scaling) = &meta.scaling {
         object.put("scaling", scaled(scaling));
     }
+    if let Some(account) = &meta.lock_step {
+        object.put("lock_step", lock_step(account));
+    }
     if let Some(relays) = &result.relays {
         object.put("disaggregation", disaggregation(relays));
     }
@@ -96,6 +100,18 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         ),
     );
     object.put("scenario", scenario(meta));
+    object
+}
+
+/// Ranks that step together.
+fn lock_step(account: &LockStepAccount) -> Object {
+    let mut object = Object::default();
+    object.put("ranks", account.ranks);
+    object.put("steps", account.steps);
+    object.put("step_s", account.stepping.seconds());
+    object.put("dummy_batches", account.dummies);
+    object.put("dummy_share", account.idle_share());
+    object.put("waited_share", account.waited_share());
     object
 }
 

@@ -15,6 +15,7 @@
 mod engine;
 mod output;
 mod pool;
+pub(crate) mod ranks;
 mod scheduler;
 mod sequence;
 pub(crate) mod tiers;

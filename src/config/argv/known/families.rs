@@ -220,7 +220,6 @@ pub(super) const FAMILIES: &[Family] = &[
             "dp-supervisor-probe-interval-s",
             "dp-supervisor-probe-timeout-s",
             "dp-supervisor-probe-failure-threshold",
-            "dp-sync-interval",
         ],
     ),
     (

@@ -1,0 +1,475 @@
+//! The ranks of one server, their balancer, and the loop over all of them.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use super::leap::{Share, top};
+use super::{LockStepAccount, LockStepSpec};
+use crate::cluster::fleet::Ticket;
+use crate::cluster::lane::Lane;
+use crate::cluster::router::View;
+use crate::cost::jitter::Jitter;
+use crate::cost::{DecodeCost, SharedCost};
+use crate::engine::leap::{progression, steps_before};
+use crate::engine::lockstep::{RankRun, is_of_decodes};
+use crate::engine::{Engine, Refusal, Replica};
+use crate::facts::{Completion, Observer};
+use crate::ids::RequestId;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Ranks that step together.
+pub(crate) struct LockStep {
+    spec: LockStepSpec,
+    pub(in crate::cluster) engines: Vec<Engine>,
+    lane: Lane,
+    /// Rank and tokens of the requests that were sent and not answered.
+    sent: FxHashMap<RequestId, (usize, u64)>,
+    /// What the experts take of the tokens of all ranks.
+    shared: Box<dyn SharedCost>,
+    /// How the steps of all scatter; without it runs are leapt over.
+    jitter: Option<Jitter>,
+    /// Steps in flight on each rank, at most.
+    depth: usize,
+    next_pass: Option<Picos>,
+    /// Ranks go on stepping until they agree that nobody has work left.
+    is_running: bool,
+    /// Steps that have ended since they began.
+    steps_in_wave: u64,
+    /// Each rank's own share of the steps in flight, oldest first; `None` is a dummy.
+    shares: VecDeque<Vec<Option<Picos>>>,
+    account: LockStepAccount,
+}
+
+impl LockStep {
+    /// The ranks behind one balancer.
+    pub(in crate::cluster) fn new(
+        spec: LockStepSpec,
+        mut engines: Vec<Engine>,
+        lane: Lane,
+        shared: Box<dyn SharedCost>,
+    ) -> LockStep {
+        let depths: Vec<usize> = engines
+            .iter_mut()
+            .map(|engine| rank(engine).queue_depth())
+            .collect();
+        assert!(
+            depths.windows(2).all(|pair| pair[0] == pair[1]),
+            "the ranks of a server are alike"
+        );
+        LockStep {
+            spec,
+            account: LockStepAccount {
+                ranks: engines.len() as u32,
+                ..LockStepAccount::default()
+            },
+            depth: depths[0],
+            engines,
+            lane,
+            sent: FxHashMap::default(),
+            shared,
+            jitter: None,
+            next_pass: None,
+            is_running: false,
+            steps_in_wave: 0,
+            shares: VecDeque::new(),
+        }
+    }
+
+    /// Who gets a request that is sent at `now`.
+    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
+        let engines = &self.engines;
+        let view = View {
+            loads: &self.lane.loads,
+            cached_tokens: &|index| engines[index].heard_tokens(request, now),
+        };
+        self.lane.router.route(request, now, &view)
+    }
+
+    /// A request that was routed to a rank reaches its loop at `entry`.
+    pub(crate) fn offer(
+        &mut self,
+        replica: usize,
+        entry: Picos,
+        request: Request,
+    ) -> Result<Ticket, (Refusal, Request)> {
+        let id = request.id;
+        let tokens = u64::from(request.prompt_tokens) + u64::from(request.max_tokens);
+        let handle = match self.engines[replica].offer(entry, request) {
+            Ok(handle) => handle,
+            Err(refused) => {
+                // The router counted on it.
+                self.lane.router.answered(replica, id);
+                return Err(refused);
+            }
+        };
+        self.sent.insert(id, (replica, tokens));
+        let load = &mut self.lane.loads[replica];
+        load.requests += 1;
+        load.tokens += tokens;
+        load.sent_since_report += 1;
+        if !self.is_running {
+            self.next_pass = Some(self.next_pass.map_or(entry, |pass| pass.min(entry)));
+        }
+        Ok(Ticket { replica, handle })
+    }
+
+    /// A client has its answer, whatever it is.
+    pub(crate) fn answered(&mut self, completion: &Completion) {
+        if let Some((index, tokens)) = self.sent.remove(&completion.id) {
+            self.lane.loads[index].requests -= 1;
+            self.lane.loads[index].tokens -= tokens;
+            self.lane.router.answered(index, completion.id);
+        }
+    }
+
+    /// The client of a request gave up.
+    pub(crate) fn abort<O: Observer>(
+        &mut self,
+        ticket: Ticket,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Completion> {
+        self.engines[ticket.replica].abort(ticket.handle, now, observer)
+    }
+
+    /// When ranks next report how full they are.
+    pub(crate) fn next_change(&self) -> Option<Picos> {
+        self.lane.next_report
+    }
+
+    /// Every rank says how full it is. All of them have come as far as `now`.
+    pub(crate) fn change(&mut self, now: Picos) {
+        for (engine, load) in self.engines.iter().zip(&mut self.lane.loads) {
+            load.reported = engine.reported_state();
+            load.sent_since_report = 0;
+        }
+        let every = self.lane.router.reports_every();
+        self.lane.next_report = every.and_then(|every| now.checked_add(every));
+    }
+
+    /// Steps scatter around their cost, all ranks' alike.
+    pub(crate) fn disturb(&mut self, jitter: Jitter) {
+        self.jitter = Some(jitter);
+    }
+
+    /// What stepping together has cost.
+    pub(crate) fn account(&self) -> &LockStepAccount {
+        &self.account
+    }
+
+    /// Whether nothing will happen without anything from outside.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.next_pass.is_none() && self.shares.is_empty()
+    }
+
+    /// Requests inside.
+    pub(crate) fn inside(&self) -> usize {
+        self.engines.iter().map(Engine::inside).sum()
+    }
+
+    /// Some rank goes round in circles.
+    pub(crate) fn is_livelocked(&self) -> bool {
+        self.engines.iter().any(Engine::is_livelocked)
+    }
+
+    /// Nobody waits for KV from outside.
+    pub(crate) fn is_stuck(&self) -> bool {
+        false
+    }
+
+    /// Tokens whose cached KV was evicted, on all ranks.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        self.engines.iter().map(Engine::evicted_tokens).sum()
+    }
+
+    /// Usable KV blocks of each rank.
+    pub(crate) fn total_blocks(&self) -> impl Iterator<Item = u32> {
+        self.engines.iter().map(Engine::total_blocks)
+    }
+
+    /// Everything that has happened is told.
+    pub(crate) fn tell<O: Observer>(&mut self, _: Picos, observer: &mut O) {
+        self.engines.iter_mut().for_each(|engine| engine.tell(observer));
+    }
+
+    /// Keeps a record of every step of the first rank.
+    pub(crate) fn keep_log(&mut self) {
+        self.engines[0].keep_log();
+    }
+
+    /// Goes on to `horizon`, or until a request has left; ends and passes at the horizon as [`Replica::run`] takes them.
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        horizon: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Picos {
+        let mut now = Picos::ZERO;
+        loop {
+            let step = rank(&mut self.engines[0]).oldest_step();
+            let end = step.map(|(begin, duration)| begin + duration);
+            match (self.next_pass, end) {
+                (Some(pass), end) if end.is_none_or(|end| pass < end) => {
+                    if pass >= horizon || self.is_livelocked() {
+                        return now;
+                    }
+                    if self.pass(pass, observer) {
+                        now = pass;
+                    }
+                }
+                (_, Some(end)) if end <= horizon => match self.leap(horizon, observer) {
+                    Some(last) => now = last,
+                    None => {
+                        if self.end_step(end, observer, ended) {
+                            now = end;
+                        }
+                        if !ended.is_empty() {
+                            return now;
+                        }
+                    }
+                },
+                _ => return now,
+            }
+        }
+    }
+
+    /// The pass that is due at `now`, the horizon of [`LockStep::run`], if one is.
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+        if self.next_pass == Some(now) {
+            self.pass(now, observer);
+        }
+    }
+
+    /// Every rank launches steps at `now` until it has as many in flight as it may; whether any is more than dummies.
+    fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) -> bool {
+        self.next_pass = None;
+        if !self.is_running {
+            (self.is_running, self.steps_in_wave) = (true, 0);
+        }
+        while self.shares.len() < self.depth {
+            for engine in &mut self.engines {
+                rank(engine).launch(now, observer);
+            }
+            self.price();
+        }
+        self.shares.iter().flatten().any(Option::is_some)
+    }
+
+    /// Sets the common duration of the step that was just launched.
+    fn price(&mut self) {
+        let mut loads = Vec::with_capacity(self.engines.len());
+        for engine in &mut self.engines {
+            let load = rank(engine).newest_load();
+            loads.push((
+                load.tokens(),
+                is_of_decodes(load),
+                load.decode_kv_tokens,
+                load.decode_longest,
+            ));
+        }
+        let largest = loads.iter().map(|load| load.0).max().unwrap_or(0).max(1);
+        let is_padded = self.spec.pads && loads.iter().all(|load| load.1);
+        let tokens = match is_padded {
+            true => largest * loads.len() as u64,
+            false => loads.iter().map(|load| load.0.max(1)).sum(),
+        };
+        let experts = self.shared.all_tokens(tokens);
+        let padded = is_padded.then_some(largest as u32);
+        let mut shares = Vec::with_capacity(self.engines.len());
+        let mut duration = Picos::ZERO;
+        for (engine, &(tokens, _, kv_tokens, longest)) in self.engines.iter_mut().zip(&loads) {
+            let law = beside(rank(engine).newest_law(padded), experts);
+            let own = match tokens {
+                0 => law.at(1, 1),
+                _ => law.at(kv_tokens, longest),
+            };
+            duration = duration.max(own);
+            shares.push((tokens > 0).then_some(own));
+        }
+        if let Some(jitter) = &mut self.jitter {
+            duration = jitter.disturb(duration);
+        }
+        for engine in &mut self.engines {
+            rank(engine).retime_newest(duration);
+        }
+        self.shares.push_back(shares);
+    }
+
+    /// The oldest step ends at `now`, on all ranks; whether anybody worked in it.
+    fn end_step<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) -> bool {
+        let (_, duration) = rank(&mut self.engines[0])
+            .oldest_step()
+            .expect("a step in flight ends");
+        for engine in &mut self.engines {
+            rank(engine).end_in_step(observer, ended);
+        }
+        let shares = self.shares.pop_front().expect("a step in flight has shares");
+        let is_work = shares.iter().any(Option::is_some);
+        self.account.steps += 1;
+        self.account.stepping += duration;
+        for share in shares {
+            match share {
+                // A step that scatters may be shorter than a share is on average.
+                Some(own) => self.account.waited += u128::from(duration.0.saturating_sub(own.0)),
+                None => {
+                    self.account.dummies += 1;
+                    self.account.idle += u128::from(duration.0);
+                }
+            }
+        }
+        if !self.is_running {
+            return is_work;
+        }
+        self.steps_in_wave += 1;
+        let agrees = self.steps_in_wave.is_multiple_of(self.spec.sync_interval);
+        if agrees
+            && !self
+                .engines
+                .iter_mut()
+                .any(|engine| rank(engine).knows_requests())
+        {
+            // What reaches a loop later, or is in its inbox, wakes all ranks again.
+            self.is_running = false;
+            let inputs = self
+                .engines
+                .iter_mut()
+                .filter_map(|engine| rank(engine).next_request());
+            self.next_pass = inputs.min().map(|at| at.max(now));
+        } else {
+            self.next_pass = Some(now);
+        }
+        is_work
+    }
+
+    /// Leaps over the steps that end before `horizon` if the steps in flight are alike on every rank; when the last of
+    /// them ends.
+    fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> Option<Picos> {
+        if self.jitter.is_some() || !self.is_running || self.shares.len() != self.depth {
+            return None;
+        }
+        let mut horizon = horizon;
+        for engine in &mut self.engines {
+            if let Some(input) = rank(engine).next_request() {
+                horizon = horizon.min(input);
+            }
+        }
+        let (begin, duration) = rank(&mut self.engines[0]).oldest_step()?;
+        if begin + duration >= horizon {
+            return None;
+        }
+        let mut runs = Vec::with_capacity(self.engines.len());
+        for engine in &mut self.engines {
+            runs.push(rank(engine).run_in_step(horizon)?);
+        }
+        let (shares, limit) = self.shares_of(&runs)?;
+        let top = top(&shares);
+        debug_assert_eq!(top.at_first, duration, "a run goes on as its oldest step is");
+        let steps = steps_before(horizon - begin, top.at_first, top.growth, limit.min(top.steps));
+        if steps == 0 {
+            return None;
+        }
+        let end = begin + progression(top.at_first, top.growth, steps);
+        self.jump(&runs, &shares, (steps, top.growth, end), observer);
+        Some(end)
+    }
+
+    /// What each rank needs by itself in the steps of a run, and how many steps its batch and blocks allow; `None` if
+    /// nobody works.
+    fn shares_of(&mut self, runs: &[RankRun]) -> Option<(Vec<Share>, u64)> {
+        let mut limit = u64::MAX;
+        let (mut largest, mut tokens) = (0, 0);
+        for run in runs {
+            match run {
+                RankRun::Idle => tokens += 1,
+                RankRun::Plain {
+                    limit: own, members, ..
+                } => {
+                    limit = limit.min(*own);
+                    largest = largest.max(*members);
+                    tokens += u64::from(*members);
+                }
+            }
+        }
+        if largest == 0 {
+            return None;
+        }
+        if self.spec.pads {
+            tokens = u64::from(largest) * runs.len() as u64;
+        }
+        let experts = self.shared.all_tokens(tokens);
+        let mut shares = Vec::with_capacity(runs.len());
+        for (engine, run) in self.engines.iter_mut().zip(runs) {
+            let (members, kv_tokens, longest) = match *run {
+                RankRun::Idle => (0, 1, 1),
+                RankRun::Plain {
+                    members,
+                    kv_tokens,
+                    longest,
+                    ..
+                } => (members, kv_tokens, longest),
+            };
+            let batch = if self.spec.pads { largest } else { members.max(1) };
+            let law = beside(rank(engine).plain_law(batch), experts);
+            shares.push(Share::new(&law, kv_tokens, longest, members));
+        }
+        Some((shares, limit))
+    }
+
+    /// Moves all ranks on by `steps` steps, the last of which ends at `end`.
+    fn jump<O: Observer>(
+        &mut self,
+        runs: &[RankRun],
+        shares: &[Share],
+        (steps, growth, end): (u64, Picos, Picos),
+        observer: &mut O,
+    ) {
+        let begin = rank(&mut self.engines[0])
+            .oldest_step()
+            .map_or(end, |(begin, _)| begin);
+        let (mut times, mut at) = (Vec::with_capacity(self.depth), end);
+        self.shares.clear();
+        for ahead in (steps..).take(self.depth) {
+            let slowest = shares.iter().map(|share| share.at(ahead)).max();
+            let duration = slowest.expect("there are ranks");
+            times.push((at, duration));
+            at += duration;
+            let own = |(share, run): (&Share, &RankRun)| {
+                matches!(run, RankRun::Plain { .. }).then(|| share.at(ahead))
+            };
+            self.shares.push_back(shares.iter().zip(runs).map(own).collect());
+        }
+        let stepping = end - begin;
+        self.account.steps += steps;
+        self.account.stepping += stepping;
+        self.steps_in_wave += steps;
+        for ((engine, run), share) in self.engines.iter_mut().zip(runs).zip(shares) {
+            let replica = rank(engine);
+            replica.leap_in_step(steps, growth, end, observer);
+            replica.retime(&times);
+            match run {
+                RankRun::Idle => {
+                    self.account.dummies += steps;
+                    self.account.idle += u128::from(stepping.0);
+                }
+                RankRun::Plain { .. } => self.account.waited += u128::from(stepping.0) - share.sum(steps),
+            }
+        }
+    }
+}
+
+/// A rank's own share beside the experts, which are on the GPU, too.
+fn beside(law: DecodeCost, experts: Picos) -> DecodeCost {
+    DecodeCost {
+        base: law.base + experts,
+        ..law
+    }
+}
+
+/// Only vLLM's ranks are driven from outside.
+fn rank(engine: &mut Engine) -> &mut Replica {
+    engine
+        .vllm_mut()
+        .expect("config lets vLLM's ranks alone step together")
+}

@@ -1,0 +1,29 @@
+//! Data-parallel attention of a model with experts: every rank has its own requests, all ranks have each other's experts,
+//! so all ranks step together (V1-85, SG-50, DP-2).
+//!
+//! * A step of all begins when every rank has launched its own, and lasts as long as the slowest rank needs: `max over
+//!   ranks of (own share) + experts of all ranks' tokens`. Real ranks meet in every layer with experts, where the slowest
+//!   may be another each time; the sum of maxima over layers is not modelled, but the layers of a rank are alike.
+//! * Where all ranks decode under CUDA graphs each is padded to the largest batch (DP-2); so are the experts' tokens.
+//! * A rank without work computes a dummy batch of one token. Ranks agree every `dp_sync_interval` steps whether anybody has
+//!   work left; until then they go on, and a request that reaches an idle rank waits for the step to end.
+//!
+//! Cost: a run of alike decode steps on all ranks is one leap to the first change on any rank, or to the step in which
+//! another rank becomes the slowest: shares are affine in the steps, so that is solved for, in O(ranks). An event on one
+//! rank costs O(ranks), since it cuts everybody's run; that is what lock-step means.
+
+mod account;
+mod group;
+mod leap;
+
+pub use account::LockStepAccount;
+pub(crate) use group::LockStep;
+
+/// How ranks step together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockStepSpec {
+    /// Steps between two agreements on whether anybody has work left (`dp_sync_interval`).
+    pub sync_interval: u64,
+    /// A batch of decodes is padded to the largest of all ranks: CUDA graphs are replayed for it.
+    pub pads: bool,
+}

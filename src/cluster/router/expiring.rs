@@ -1,0 +1,57 @@
+//! What a router has sent where, each part for some time: Dynamo's stand-in for KV events (RT-12, `ApproxKvIndexer`).
+//!
+//! It learns nothing of what replicas evict, nor of what they generate. Sending a text again begins its time anew.
+
+use super::View;
+use super::text_tree::TextTree;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// Texts with the time at which each replica was last sent them.
+#[derive(Debug)]
+pub(super) struct ExpiringTree {
+    tree: TextTree,
+    ttl: Picos,
+    /// When what has expired is next thrown away; it is not looked at before either.
+    next_sweep: Picos,
+    /// Of the last look-up, for each replica.
+    found: Vec<u32>,
+}
+
+impl ExpiringTree {
+    pub(super) fn new(replicas: usize, ttl: Picos) -> ExpiringTree {
+        ExpiringTree {
+            tree: TextTree::new(replicas),
+            ttl,
+            next_sweep: ttl,
+            found: vec![0; replicas],
+        }
+    }
+
+    /// Finds what each replica was sent of the request's prompt. One that is down loses all it had.
+    pub(super) fn look_up(&mut self, request: &Request, now: Picos, view: &View<'_>) {
+        for (replica, load) in view.loads.iter().enumerate() {
+            if !load.is_up && self.tree.knows(replica) {
+                self.tree.forget(replica);
+            }
+        }
+        let since = now.0.checked_sub(self.ttl.0);
+        if let Some(since) = since
+            && now >= self.next_sweep
+        {
+            self.tree.forget_before(since);
+            self.next_sweep = now + self.ttl;
+        }
+        self.tree.sent_after(request, since, &mut self.found);
+    }
+
+    /// Tokens found on a replica by the last look-up, in whole blocks.
+    pub(super) fn whole_blocks(&self, replica: usize, block_size: u32) -> u32 {
+        self.found[replica] - self.found[replica] % block_size
+    }
+
+    /// The request goes to `replica`.
+    pub(super) fn send(&mut self, request: &Request, replica: usize, now: Picos) {
+        self.tree.insert_at(request, replica, now.0);
+    }
+}

@@ -1,0 +1,218 @@
+//! Routers and their options.
+
+use super::document::Source;
+use super::judge::Judge;
+use super::raw::{RawCluster, RawRouter};
+use super::scalar::Duration;
+use super::serving::Flags;
+use crate::cluster::Group;
+use crate::cluster::router::{CacheAware, KvEvents, Overlap, Policy};
+use crate::quantity::parse_duration;
+use crate::units::Picos;
+
+/// The router of a pool: its own, the scenario's, or none in particular.
+pub(super) fn policy(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> Policy {
+    match raw.router {
+        Some(router) => routed(judge, raw, router, flags),
+        None => {
+            let source = Source::Assumption("what most load balancers do".to_string());
+            judge.assume("cluster.router", "round_robin".to_string(), source);
+            Policy::RoundRobin
+        }
+    }
+}
+
+/// The router that was asked for, of this server's flags.
+pub(super) fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, flags: &Flags) -> Policy {
+    match router {
+        RawRouter::RoundRobin => Policy::RoundRobin,
+        RawRouter::Random => Policy::Random,
+        RawRouter::LeastRequests => Policy::LeastRequests,
+        RawRouter::LeastTokens => Policy::LeastTokens,
+        RawRouter::PowerOfTwo => Policy::PowerOfTwo,
+        RawRouter::SessionAffinity => Policy::SessionAffinity,
+        RawRouter::PrefixHash => Policy::PrefixHash,
+        RawRouter::CacheAware => cache_aware(judge, raw),
+        RawRouter::KvEvents => kv_events(judge, raw, flags),
+        RawRouter::VllmDataParallel => {
+            let balancer = flags.data_parallel_balancer();
+            if !matches!(balancer, Policy::VllmDataParallel(_)) {
+                let help = "choose another router; SGLang's own servers take turns: round_robin";
+                judge.wrong_help(
+                    "cluster.router",
+                    "is vLLM's",
+                    "this engine has no such balancer",
+                    help,
+                );
+            }
+            balancer
+        }
+    }
+}
+
+fn cache_aware(judge: &mut Judge, raw: &RawCluster) -> Policy {
+    let source = || Source::Assumption("default of sglang_router".to_string());
+    let options = CacheAware::default();
+    let key = "cluster.cache_threshold";
+    let cache_threshold = judge.take(key, raw.cache_threshold, options.cache_threshold, source());
+    judge.fraction(key, cache_threshold, true, true);
+    let balance_abs_threshold = judge.count(
+        "cluster.balance_abs_threshold",
+        raw.balance_abs_threshold,
+        (0, 1 << 30),
+        options.balance_abs_threshold.into(),
+        source(),
+    );
+    let key = "cluster.balance_rel_threshold";
+    let balance_rel_threshold = judge.take(
+        key,
+        raw.balance_rel_threshold,
+        options.balance_rel_threshold,
+        source(),
+    );
+    judge.number(
+        key,
+        balance_rel_threshold,
+        |factor| factor >= 1.0,
+        "must be at least 1",
+    );
+    Policy::CacheAware(CacheAware {
+        cache_threshold,
+        balance_abs_threshold,
+        balance_rel_threshold,
+        ..options
+    })
+}
+
+fn kv_events(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> Policy {
+    let key = "cluster.overlap_weight";
+    let source = Source::Assumption("default of Dynamo's router".to_string());
+    let overlap_weight = judge.take(
+        key,
+        raw.overlap_weight,
+        KvEvents::default().overlap_weight,
+        source,
+    );
+    judge.number(key, overlap_weight, |weight| weight >= 0.0, "must be at least 0");
+    let key = "cluster.use_kv_events";
+    let source = Source::Assumption("default of Dynamo's router".to_string());
+    let overlap = if judge.take(key, raw.use_kv_events, true, source) {
+        if !flags.publishes_kv_events() {
+            let help = "add --use-kv-events=false: the router then goes by what it has sent where";
+            let label = "this engine publishes no KV events";
+            judge.wrong_help("cluster.router", "needs KV events", label, help);
+        }
+        let why = "1 to 10 ms are usual, none is measured";
+        let latency = delay(
+            judge,
+            "cluster.kv_event_latency",
+            raw.kv_event_latency.as_ref(),
+            ("5 ms", why),
+        );
+        Overlap::Events { latency }
+    } else {
+        let why = "default of Dynamo's router";
+        let ttl = delay(
+            judge,
+            "cluster.router_ttl",
+            raw.router_ttl.as_ref(),
+            ("120 s", why),
+        );
+        Overlap::Approximate { ttl }
+    };
+    Policy::KvEvents(KvEvents {
+        overlap_weight,
+        overlap,
+    })
+}
+
+/// A time that may be zero, or its default and where that is from.
+fn delay(judge: &mut Judge, key: &str, given: Option<&Duration>, default: (&str, &str)) -> Picos {
+    let text = match given {
+        Some(text) => return judge.duration(key, text, true).unwrap_or_default(),
+        None => default.0,
+    };
+    judge.assume(key, text.to_string(), Source::Assumption(default.1.to_string()));
+    parse_duration(text).expect("a default is well written")
+}
+
+/// An option of a router that is not the one in use would be ignored.
+pub(super) fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups: &[Group]) {
+    let any = |is: fn(&Policy) -> bool| groups.iter().any(|group| is(&group.policy));
+    let is_kv_events = any(|policy| matches!(policy, Policy::KvEvents(_)));
+    let is_cache_aware = any(|policy| matches!(policy, Policy::CacheAware(_)));
+    let options = [
+        (
+            "cache_threshold",
+            raw.cache_threshold.is_some(),
+            "cache_aware",
+            is_cache_aware,
+        ),
+        (
+            "balance_abs_threshold",
+            raw.balance_abs_threshold.is_some(),
+            "cache_aware",
+            is_cache_aware,
+        ),
+        (
+            "balance_rel_threshold",
+            raw.balance_rel_threshold.is_some(),
+            "cache_aware",
+            is_cache_aware,
+        ),
+        (
+            "overlap_weight",
+            raw.overlap_weight.is_some(),
+            "kv_events",
+            is_kv_events,
+        ),
+        (
+            "use_kv_events",
+            raw.use_kv_events.is_some(),
+            "kv_events",
+            is_kv_events,
+        ),
+        (
+            "kv_event_latency",
+            raw.kv_event_latency.is_some(),
+            "kv_events",
+            is_kv_events,
+        ),
+        ("router_ttl", raw.router_ttl.is_some(), "kv_events", is_kv_events),
+    ];
+    for (name, is_given, owner, is_in_use) in options {
+        if is_given && !is_in_use {
+            judge.wrong_help(
+                &format!("cluster.{name}"),
+                "has no effect",
+                format!("only the router {owner} has it"),
+                format!("add --router {owner}, or leave it out"),
+            );
+        }
+    }
+    let hears = raw.use_kv_events != Some(false);
+    let idle = [
+        (
+            "kv_event_latency",
+            raw.kv_event_latency.is_some() && !hears,
+            "without KV events",
+            "true",
+        ),
+        (
+            "router_ttl",
+            raw.router_ttl.is_some() && hears,
+            "with KV events",
+            "false",
+        ),
+    ];
+    for (name, is_idle, when, other) in idle {
+        if is_idle && is_kv_events {
+            judge.wrong_help(
+                &format!("cluster.{name}"),
+                "has no effect",
+                format!("the router runs {when}"),
+                format!("add --use-kv-events={other}, or leave it out"),
+            );
+        }
+    }
+}
