@@ -4,6 +4,7 @@
 //! Everything is a plain function of a slice in a fixed order, so results are the same for any thread count.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::function::erf::erfc;
 
 /// A mean with the half-width of its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,6 +106,12 @@ impl FromIterator<f64> for Running {
         values.into_iter().for_each(|value| running.add(value));
         running
     }
+}
+
+/// Φ(z), the standard normal distribution function.
+#[must_use]
+pub fn normal_cdf(z: f64) -> f64 {
+    0.5 * erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
 /// The two-sided Student t factor: `P(|T| ≤ t) = confidence` with `freedom` degrees of freedom.

@@ -12,10 +12,10 @@ const FITTED: f64 = 0.06;
 /// Error of offline throughput by card, and how far it may move. The longest answer decides and is unknown, so these are known
 /// misses of the model, not bars that it meets: a change that moves one, for better or worse, has to say so here.
 const OFFLINE: [(&str, f64); 4] = [
-    ("H200", 0.272),
-    ("H100", 0.160),
-    ("A100", -0.081),
-    ("L40S", 0.357),
+    ("H200", 0.277),
+    ("H100", 0.166),
+    ("A100", -0.078),
+    ("L40S", 0.370),
 ];
 const OFFLINE_DRIFT: f64 = 0.02;
 /// Median error of the week 1 figures; reached: 3.7 %.
@@ -77,5 +77,17 @@ fn offline_throughput_misses_by_what_is_told() {
             "{gpu}: {error:+.3}, told {told:+.3}"
         );
     }
-    assert!(!compared[2].notes.is_empty());
+    // The prediction stands on a length that nobody published, so the length that each figure implies is told and no
+    // error is held: no one list gives all four.
+    assert!(
+        compared[2]
+            .rows
+            .iter()
+            .all(|row| row.figures.iter().all(|figure| !figure.is_held))
+    );
+    let told = &compared[2].notes[0];
+    for implied in ["Not decidable", "(H200-SXM-141GB)", "(L40S-48GB)"] {
+        assert!(told.contains(implied), "{told}");
+    }
+    assert!(!told.contains("none"), "{told}");
 }

@@ -119,7 +119,7 @@ fn took(calibration: &Calibration, products: usize, pages: usize) -> String {
         text += &format!("; decode attention as the probe fitted it to {pages} points");
     }
     if !calibration.copies.is_empty() {
-        text += "; copies over the host link as it fitted them, which no step reads yet";
+        text += "; copies over the host link as it fitted them, for tiers of KV and for what swaps";
     }
     for note in &provenance.notes {
         text += &format!("; note: {note}");

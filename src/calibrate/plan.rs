@@ -1,8 +1,10 @@
 //! From a row of a table to a scenario, in the words of a scenario file, with all that had to be assumed.
 
+mod lengths;
+
 use std::fmt::Write as _;
 
-use super::words::{after, server_flags, stated_limit, stated_total};
+use super::words::{after, server_flags, stated_cache, stated_limit};
 use crate::hardware;
 use crate::results::{Load, Measured};
 
@@ -10,12 +12,6 @@ use crate::results::{Load, Measured};
 const WAVES: u64 = 10;
 /// Largest number of requests that is simulated where the row does not say how many.
 const UNKNOWN_REQUESTS: u64 = 2000;
-/// Spread of the logarithm of ShareGPT's lengths, and the longest prompt and answer that `vllm bench serve` keeps.
-const SHAREGPT_SIGMA: f64 = 1.0;
-const SHAREGPT_MAX: (u64, u64) = (1024, 2000);
-/// Share by which lengths of one nominal value may differ: tokenizers miss a wanted length, and answers end early.
-const NOMINAL_SCATTER: f64 = 0.1;
-
 /// A run to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -117,7 +113,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
     draft.entry("name", &quoted(shipped_name(model)));
     draft.precision()?;
     draft.line("\n[cluster]");
-    draft.gpu(gpu.split('(').next().unwrap_or(gpu).trim());
+    draft.gpu(gpu);
     draft.ranks();
     draft.engine()?;
     draft.workload(trace)?;
@@ -162,8 +158,11 @@ impl Draft<'_> {
         self.assumptions.push(what.into());
     }
 
-    /// The card. A name without its variant may be any that has so much memory.
-    fn gpu(&mut self, name: &str) {
+    /// The card, and the bridge that a remark behind its name tells of: `A100-PCIe-80GB (NVLink pair)`. A name without its
+    /// variant may be any that has so much memory.
+    fn gpu(&mut self, said: &str) {
+        let (name, remark) = said.split_once('(').unwrap_or((said, ""));
+        let name = name.trim();
         let line = |name: &str| format!("gpu = {}\n", quoted(name));
         let meant = hardware::readings(name);
         let others = meant
@@ -175,6 +174,10 @@ impl Draft<'_> {
             put: line(&other.id),
         }));
         self.text += &line(name);
+        let takes_bridge = meant.first().is_some_and(|card| card.nvlink_bridge.is_some());
+        if takes_bridge && remark.to_lowercase().contains("nvlink") {
+            self.entry("nvlink_bridge", "true");
+        }
     }
 
     /// `bf16`, `fp8 (gemm fp8, moe fp8)`, `awq-marlin`, `bf16+kv-fp8` …
@@ -292,8 +295,19 @@ impl Draft<'_> {
         if is_sglang {
             self.line("\n[sglang]");
         }
-        for (key, value) in server_flags(&self.row.setup.flags, is_sglang) {
+        let flags = server_flags(&self.row.setup.flags, is_sglang);
+        let sizes = [
+            "gpu_memory_utilization",
+            "max_total_tokens",
+            "mem_fraction_static",
+        ];
+        let has_size = flags.iter().any(|(key, _)| sizes.contains(&key.as_str()));
+        for (key, value) in flags {
             self.entry(&key, &value);
+        }
+        if let Some(bytes) = stated_cache(&self.row.setup.notes).filter(|_| !is_sglang && !has_size) {
+            self.assume("the KV cache is as large as the notes say that it was");
+            self.entry("kv_cache_memory_bytes", &bytes.to_string());
         }
         Ok(())
     }
@@ -383,97 +397,6 @@ impl Draft<'_> {
         }
         Ok(())
     }
-
-    fn lengths(&mut self) -> Result<(), String> {
-        let setup = &self.row.setup;
-        let workload = setup.workload.to_lowercase();
-        let input = setup.input_tokens.or_else(|| stated_total(setup, "input ~"));
-        let output = setup.output_tokens.or_else(|| stated_total(setup, "output ~"));
-        let input = input.ok_or("the row does not say how long prompts are")?;
-        let output = match (output, setup.load) {
-            (Some(output), _) => output,
-            (None, Load::StaticBatch { .. }) => 1.0,
-            (None, _) => return Err("the row does not say how long answers are".to_owned()),
-        };
-        let whole = |tokens: f64| (tokens.round() as u64).max(1).to_string();
-        if workload.contains("sharegpt") {
-            self.assume(format!(
-                "ShareGPT's lengths are lognormal around the row's means, σ = {SHAREGPT_SIGMA}"
-            ));
-            let law = format!(
-                "[workload.lengths.lognormal]\ninput = {}\noutput = {}\n",
-                lognormal(input, SHAREGPT_MAX.0),
-                lognormal(output, SHAREGPT_MAX.1)
-            );
-            self.readings.push(Reading {
-                instead_of: law.clone(),
-                put: format!(
-                    "[workload.lengths.fixed]\ninput_len = {}\noutput_len = {}\n",
-                    whole(input),
-                    whole(output)
-                ),
-            });
-            self.text += &format!("\n{law}");
-            return Ok(());
-        }
-        if let Some(ratio) = after(&workload, "range_ratio=") {
-            self.line("\n[workload.lengths.random_sglang]");
-            self.entry(
-                "input_len",
-                &whole(after(&workload, "isl=").unwrap_or(2.0 * input / (1.0 + ratio))),
-            );
-            self.entry(
-                "output_len",
-                &whole(after(&workload, "osl=").unwrap_or(2.0 * output / (1.0 + ratio))),
-            );
-            self.entry("range_ratio", &format!("{ratio:?}"));
-            return Ok(());
-        }
-        if workload.contains("<=") {
-            self.assume("lengths are uniform from 1 to twice the row's means");
-            self.line("\n[workload.lengths.random_sglang]");
-            self.entry("input_len", &whole(2.0 * input));
-            self.entry("output_len", &whole(2.0 * output));
-            return Ok(());
-        }
-        let shared = self.shared(input);
-        let law = format!(
-            "[workload.lengths.fixed]\ninput_len = {}\noutput_len = {}\n",
-            whole(input - shared),
-            whole(output)
-        );
-        if matches!(self.row.setup.load, Load::Closed { clients } if clients > 1) {
-            // Answers of one length keep the clients of a closed loop in step for ever: all prompts come at once, wave
-            // after wave. The least scatter of lengths, which a nominal length does not exclude, spreads them out.
-            self.readings.push(Reading {
-                instead_of: law.clone(),
-                put: law.replacen("fixed", "random", 1) + &format!("range_ratio = {NOMINAL_SCATTER}\n"),
-            });
-        }
-        self.text += &format!("\n{law}");
-        if shared > 0.0 {
-            self.line("\n[workload.prefix.groups]\ncount = 1");
-            self.entry("prefix_len", &whole(shared));
-        }
-        Ok(())
-    }
-
-    /// Tokens of a prompt that the row's notes say were in the prefix cache, in whole blocks of 16.
-    fn shared(&mut self, input: f64) -> f64 {
-        let notes = &self.row.setup.notes;
-        let share = notes.split("about ").skip(1).find_map(|rest| {
-            let (number, rest) = rest.split_once(" %")?;
-            rest.contains("cache hits").then(|| number.parse::<f64>().ok())?
-        });
-        let Some(share) = share.filter(|share| (0.0..100.0).contains(share)) else {
-            return 0.0;
-        };
-        let tokens = (input * share / 100.0 / 16.0).floor() * 16.0;
-        self.assume(format!(
-            "{tokens} tokens of every prompt are one shared prefix, as many as the notes say were cached"
-        ));
-        tokens.min(input - 1.0).max(0.0)
-    }
 }
 
 /// The profile that a version between two of them, or none, could as well have been nearest to.
@@ -490,12 +413,6 @@ fn other_profile(engine: &str, version: Option<&str>) -> Option<&'static str> {
     let is_between = OLDEST.0 < minor && minor < NEWEST.0;
     let is_older = minor - OLDEST.0.min(minor) <= NEWEST.0.saturating_sub(minor);
     is_between.then_some(if is_older { NEWEST.1 } else { OLDEST.1 })
-}
-
-/// A lognormal length of a mean: the median is `mean / exp(σ² / 2)`.
-fn lognormal(mean: f64, max: u64) -> String {
-    let median = mean / (SHAREGPT_SIGMA * SHAREGPT_SIGMA / 2.0).exp();
-    format!("{{ median = {median:?}, sigma = {SHAREGPT_SIGMA:?}, max = {max} }}")
 }
 
 #[cfg(test)]
@@ -536,6 +453,7 @@ mod tests {
 
         [cluster]
         gpu = "A100-PCIe-80GB"
+        nvlink_bridge = true
         tensor_parallel_size = 2
 
         [engine]
@@ -612,20 +530,42 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_and_hits_that_notes_tell_of_are_taken() {
+        let mut row = row(Load::Burst);
+        row.setup.gpu = Some("A100-80GB".into());
+        row.setup.input_tokens = Some(1024.0);
+        row.setup.notes = "available KV cache 12.02 GiB per GPU; engine log samples \
+                           running/waiting/kv%/prefix_hit%: 1/0/0.4/49.2 0/0/0.0/49.2"
+            .into();
+        let plan = planned(&row);
+        assert!(
+            plan.scenario.contains("kv_cache_memory_bytes = 12906376724"),
+            "{}",
+            plan.scenario
+        );
+        let read = plan.read_as(plan.readings.last().unwrap()).scenario;
+        assert!(
+            read.contains("input_len = 16\n") && read.contains("prefix_len = 1008"),
+            "{read}"
+        );
+        // A flag of the server's goes before a remark.
+        row.setup.flags = "--gpu_memory_utilization=0.9".into();
+        assert!(!planned(&row).scenario.contains("kv_cache_memory_bytes"));
+    }
+
+    #[test]
     fn clients_of_a_closed_loop_may_be_in_step_or_not() {
         let mut row = row(Load::Closed { clients: 8 });
         row.setup.workload = "random isl=1024 osl=128".into();
         let plan = planned(&row);
         let read = plan.read_as(plan.readings.last().unwrap()).scenario;
+        let law = "[workload.lengths.random]\ninput_len = 204\noutput_len = 63\nrange_ratio = 0.111\n";
+        assert!(plan.scenario.contains(law), "{}", plan.scenario);
         assert!(
-            plan.scenario.contains("[workload.lengths.fixed]"),
-            "{}",
-            plan.scenario
-        );
-        assert!(
-            read.contains("[workload.lengths.random]") && read.contains("range_ratio = 0.1"),
+            read.contains("[workload.lengths.fixed]\ninput_len = 204\noutput_len = 63\n"),
             "{read}"
         );
+        assert!(!read.contains("range_ratio"), "{read}");
     }
 
     #[test]

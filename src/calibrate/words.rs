@@ -36,6 +36,24 @@ pub(super) fn stated_limit(notes: &str) -> Option<u64> {
     words.get(at.checked_sub(1)?)?.parse().ok()
 }
 
+/// `available KV cache 12.02 GiB per GPU`, in bytes.
+pub(super) fn stated_cache(notes: &str) -> Option<u64> {
+    let rest = notes.split("available KV cache ").nth(1)?;
+    let (size, _) = rest.split_once(" per GPU")?;
+    let bytes = crate::quantity::parse_bytes(size).ok()?;
+    (bytes.0 > 0).then_some(bytes.0)
+}
+
+/// Whether a server's log showed hits in its prefix cache: `running/waiting/kv%/prefix_hit%: 1/0/0.4/49.2`.
+pub(super) fn had_hits(notes: &str) -> bool {
+    let samples = notes.split("prefix_hit%:").nth(1).unwrap_or_default();
+    let share = |sample: &str| sample.rsplit('/').next()?.parse::<f64>().ok();
+    samples
+        .split_whitespace()
+        .filter_map(share)
+        .any(|share| share > 0.0)
+}
+
 /// Engine keys in the two ways in which tables write them: `--max-num-seqs=128`, `max_num_seqs=128`.
 pub(super) fn server_flags(flags: &str, is_sglang: bool) -> Vec<(String, String)> {
     const SGLANG_NUMBERS: [&str; 8] = [

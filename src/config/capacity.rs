@@ -86,7 +86,16 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     };
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
     let is_vllm = flags.engine() == "vllm";
-    let tiers = lmcache::resolve(&mut judge, &raw, &model, kv_dtype, tensor_parallel, is_vllm);
+    let copies = machine::copies(&raw.cluster, &device, flags.engine(), files);
+    let tiers = lmcache::resolve(
+        &mut judge,
+        &raw,
+        &model,
+        kv_dtype,
+        tensor_parallel,
+        is_vllm,
+        &copies,
+    );
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }

@@ -337,9 +337,7 @@ fn rates(judge: &mut Judge, link: &RawLink, devices: [&Device; 2], gpus: u32) ->
             kind.to_lowercase()
         }
         None => {
-            let fits_a_node = devices
-                .iter()
-                .all(|device| device.nvlink.is_some() && gpus <= device.gpus_per_node);
+            let fits_a_node = devices.iter().all(|device| device.nvlink_of(gpus).is_some());
             let (kind, why) = match fits_a_node {
                 true => ("nvlink", "all GPUs fit one node"),
                 false => ("ib-400", "a usual network between nodes"),

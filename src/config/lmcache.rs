@@ -1,14 +1,17 @@
 //! Tiers of KV: LMCache's keys and vLLM's flags for it, judged.
 
+use std::collections::BTreeMap;
+
 use super::disaggregation;
 use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawCachePolicy, RawEngine, RawLmcache, RawScenario};
 use super::scalar::Duration;
+use crate::cost::calibration::{Copies, Direction};
 use crate::engine::lmcache::{LmcacheConfig, TierConfig};
 use crate::kv::CachePolicy;
 use crate::model::{Attention, Dtype, ModelShape};
-use crate::quantity::parse_rate;
+use crate::quantity::{format_rate, parse_rate};
 use crate::units::{Bytes, BytesPerSec, Picos};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -20,6 +23,9 @@ const FASTEST: f64 = 1e18;
 /// The connector that is LMCache.
 const CONNECTOR: &str = "LMCacheConnectorV1";
 
+/// Copies between a GPU and its host as a calibration has them; none where it was not measured.
+pub(super) type Measured = BTreeMap<Direction, Copies>;
+
 /// Resolves the tiers; `None` if there are none, or something was reported.
 pub(super) fn resolve(
     judge: &mut Judge,
@@ -28,6 +34,7 @@ pub(super) fn resolve(
     kv_dtype: Dtype,
     tensor_parallel: u32,
     serves_vllm: bool,
+    copies: &Measured,
 ) -> Option<LmcacheConfig> {
     let asked = Asked::of(judge, &raw.engine);
     let keys = raw.lmcache != RawLmcache::default();
@@ -71,7 +78,7 @@ pub(super) fn resolve(
     let policy = policy(judge, raw);
     let flag =
         |judge: &mut Judge, key: &str, given| judge.take(&format!("lmcache.{key}"), given, false, default());
-    let rates = Rates::of(judge, raw);
+    let rates = Rates::of(judge, raw, copies);
     let config = LmcacheConfig {
         chunk_size: judge.count("lmcache.chunk_size", raw.chunk_size, (1, 1 << 20), 256, default()),
         save_unfull_chunk: flag(judge, "save_unfull_chunk", raw.save_unfull_chunk),
@@ -333,22 +340,25 @@ struct Rates {
 }
 
 impl Rates {
-    fn of(judge: &mut Judge, raw: &RawLmcache) -> Rates {
-        let load = rate(
-            judge,
-            "load_bandwidth",
-            raw.load_bandwidth.as_deref(),
-            "20 GB/s",
-            "paged KV over PCIe, usual: 10 to 25 GB/s",
-        );
-        let same = raw.load_bandwidth.as_deref().unwrap_or("20 GB/s");
-        let store = rate(
-            judge,
-            "store_bandwidth",
-            raw.store_bandwidth.as_deref(),
-            same,
-            "as load_bandwidth",
-        );
+    fn of(judge: &mut Judge, raw: &RawLmcache, copies: &Measured) -> Rates {
+        let measured = |direction: Direction| {
+            let copies = copies.get(&direction)?;
+            Some(format_rate(BytesPerSec(copies.gbs * 1e9)))
+        };
+        const PROBED: &str = "as the calibration has copies over the host link";
+        let (usual, why) = match measured(Direction::HostToDevice) {
+            Some(rate) => (rate, PROBED),
+            None => ("20 GB/s".to_owned(), "paged KV over PCIe, usual: 10 to 25 GB/s"),
+        };
+        let given = raw.load_bandwidth.as_deref();
+        let load = rate(judge, "load_bandwidth", given, &usual, why);
+        let (same, why) = match (given, measured(Direction::DeviceToHost)) {
+            (Some(given), _) => (given.to_owned(), "as load_bandwidth"),
+            (None, Some(rate)) => (rate, PROBED),
+            (None, None) => (usual, "as load_bandwidth"),
+        };
+        let given = raw.store_bandwidth.as_deref();
+        let store = rate(judge, "store_bandwidth", given, &same, why);
         let lookup = delay(
             judge,
             "lookup_latency",
@@ -463,7 +473,7 @@ fn delay(judge: &mut Judge, key: &str, given: Option<&Duration>, usual: &str, wh
 #[cfg(test)]
 mod tests {
     use crate::config::diagnostic::Diagnostics;
-    use crate::config::{Document, NoFiles, Resolved, resolve};
+    use crate::config::{Document, Files, NoFiles, Resolved, resolve};
 
     const BASE: &str = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n\
         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";
@@ -481,6 +491,34 @@ mod tests {
         let host = tiers.host.expect("the default");
         assert_eq!(host.0 / tiers.rank_bytes(tiers.chunk_size).0, 160);
         assert!(told("").is_ok_and(|resolved| resolved.scenario.tiers.is_none()));
+    }
+
+    #[test]
+    fn copies_that_a_probe_measured_are_what_tiers_are_read_and_written_at() {
+        let probed = BASE.replacen("[cluster]\n", "[cluster]\ncalibration = \"mine.toml\"\n", 1);
+        let rates = |more: &str| {
+            let document = Document::parse("a.toml", &format!("{probed}{more}")).unwrap();
+            let resolved = resolve(document, &Probed).unwrap_or_else(|problems| panic!("{problems}"));
+            let tiers = resolved.scenario.tiers.unwrap();
+            (tiers.load_bandwidth.0, tiers.store_bandwidth.0)
+        };
+        assert_eq!(rates("[lmcache]\nlocal_cpu = true\n"), (40e9, 36e9));
+        // What the user says goes before, and for stores, too.
+        assert_eq!(rates("[lmcache]\nload_bandwidth = \"10 GB/s\"\n"), (10e9, 10e9));
+    }
+
+    /// A folder with one file: a probe's copies over the host link.
+    struct Probed;
+
+    impl Files for Probed {
+        fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+            let text = "schema = 1\n[provenance]\nsource = \"probe\"\ngpu = \"H100-SXM-80GB\"\n\
+                        [host_link.h2d]\nalpha_us = 8.0\nper_copy_us = 1.5\ngbs = 40.0\n\
+                        [host_link.d2h]\nalpha_us = 8.0\nper_copy_us = 1.5\ngbs = 36.0\n";
+            (path == "mine.toml")
+                .then(|| text.as_bytes().to_vec())
+                .ok_or_else(|| "no such file".to_owned())
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
 use crate::cost::Trust;
-use crate::cost::calibration::{self, Calibration};
+use crate::cost::calibration::{self, Calibration, Copies, Direction};
 use crate::cost::roofline::{Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
@@ -126,8 +127,32 @@ fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Opt
     }
 }
 
-/// The GPU; `None` was reported.
+/// The GPU, with a bridge where one is fitted; `None` was reported.
 pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device> {
+    let device = card(judge, raw, files)?;
+    let key = "cluster.nvlink_bridge";
+    let Some(is_fitted) = raw.nvlink_bridge else {
+        return Some(device);
+    };
+    judge.given(key, is_fitted);
+    if !is_fitted {
+        return Some(device);
+    }
+    let bridged = device.bridged();
+    if bridged.is_none() {
+        let (why, help) = match device.nvlink {
+            Some(_) => ("has NVLink without one", "leave it out"),
+            None => (
+                "takes none, as its profile has it",
+                "leave it out, or give a hardware profile with link.nvlink_bridge",
+            ),
+        };
+        judge.wrong_help(key, "is not there", format!("{} {why}", device.id), help);
+    }
+    bridged
+}
+
+fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device> {
     let key = "cluster.gpu";
     let Some(name) = &raw.gpu else {
         judge.missing(
@@ -268,6 +293,8 @@ pub(super) fn build(
         }
     };
     let servers = flags.api_servers();
+    let layers = model.layers.iter().map(|group| group.count).sum();
+    let flags = flags.with_copies(&calibration.0, layers);
     let (engine, memory) = flags.with_memory(judge, plan, seed)?;
     Some(Machine {
         engine,
@@ -335,6 +362,28 @@ fn plan(
     }
     judge.report(problem);
     None
+}
+
+/// Copies over the host link as the calibration that is asked for has them; none where that is broken, which
+/// [`build`] reports.
+pub(super) fn copies(
+    raw: &RawCluster,
+    device: &Device,
+    engine: &str,
+    files: &dyn Files,
+) -> BTreeMap<Direction, Copies> {
+    let asked = raw.calibration.as_deref().and_then(|name| {
+        if !is_path(name, ".toml") {
+            return calibration::shipped(name);
+        }
+        let text = String::from_utf8(files.read(name).ok()?).ok()?;
+        Calibration::parse(name, &text).ok()
+    });
+    let best = || calibration::for_device(device, engine).calibration;
+    let copies = asked
+        .map(|asked| asked.copies)
+        .filter(|copies| !copies.is_empty());
+    copies.unwrap_or_else(|| best().copies)
 }
 
 /// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.

@@ -205,6 +205,7 @@ fn tiers(judge: &mut Judge, raw: &RawScenario, pools: &[Pool], servers: &[Server
         placement.kv_dtype,
         placement.tensor_parallel,
         pool.engine.vllm().is_some(),
+        &server.calibration.copies,
     )?;
     if pools.len() > 1 {
         judge.wrong_help(

@@ -9,6 +9,7 @@ use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::{engine, formats};
 use crate::cluster::router::{DataParallelScore, Policy};
+use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
 use crate::engine::{EngineConfig, EngineSpec};
@@ -165,6 +166,14 @@ impl Flags {
             Flags::Vllm(flags) => vllm_memory(tensor_parallel, kv_dtype, flags),
             Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
             Flags::Scheduled(flags) => flags.memory_options(tensor_parallel, kv_dtype),
+        }
+    }
+
+    /// The same where the calibration knows copies over the host link: what swaps takes their time.
+    pub(super) fn with_copies(self, calibration: &Calibration, layers: u32) -> Flags {
+        match self {
+            Flags::Scheduled(flags) => Flags::Scheduled(Box::new(flags.with_copies(calibration, layers))),
+            others => others,
         }
     }
 

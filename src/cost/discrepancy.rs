@@ -3,8 +3,8 @@
 //! A fit's residuals say how well its own runs are met, and its covariances how well they fix its terms. Neither says
 //! how wrong one more server is. That is asked of the data themselves: each family of runs (one server, one tool) is
 //! left out of the fit in turn and foretold by the others ([`FamilyEvidence`]). The root mean square of those errors is
-//! taken for σ, widened by Student's t for as few families as there are. A card or a kind of weights that no run had
-//! adds what leaving out a whole card cost. All of a server's steps err alike, so nothing averages out over them.
+//! taken for σ, widened by Student's t for as few families as there are. A card, a kind of weights, an engine or more than
+//! one GPU that no run had adds what leaving out a whole card cost. All of a server's steps err alike, so nothing averages out over them.
 //!
 //! Kernels' own errors are in these errors, too, and are counted twice: with four to six families the share that is
 //! theirs cannot be told. Left out: whatever a scenario assumes about a server (flags, links, neighbours).
@@ -29,7 +29,7 @@ pub const REQUEST_SD_LN: f64 = 1.0;
 pub const UNSEEN_SERVER: f64 = 0.09;
 
 /// What a card without any run adds: the four cards of the course, each foretold by the others and its kernel table.
-/// The same is taken for a kind of weights without any run. A test derives it.
+/// The same is taken for a kind of weights, for an engine and for tensor parallelism without any run. A test derives it.
 pub const UNSEEN_CARD: f64 = 0.08;
 
 /// Runs of one server repeat within 2 to 3 %, whatever is known about it.
@@ -51,7 +51,11 @@ impl Calibration {
             .collect();
         let kinds = kinds_of_weights(device, model, placement);
         let has_run_weights = is_own || kinds.iter().all(|kind| seen.contains(kind.as_str()));
-        let unseen = [has_run_card, has_run_weights].into_iter().filter(|seen| !seen);
+        let has_run_engine = is_own || self.has_fitted_host(&placement.engine);
+        let ranks = families.iter().map(|family| family.ranks).max().unwrap_or(1);
+        let has_run_ranks = is_own || placement.tensor_parallel == 1 || ranks > 1;
+        let unseen = [has_run_card, has_run_weights, has_run_engine, has_run_ranks];
+        let unseen = unseen.into_iter().filter(|seen| !seen);
         unseen.fold(server, |sigma, _| sigma.hypot(UNSEEN_CARD))
     }
 
@@ -74,6 +78,12 @@ impl Calibration {
             return REQUEST_SD_LN;
         }
         pooled(servers.into_iter()).unwrap_or(REQUEST_SD_LN)
+    }
+
+    /// Whether runs decided what this engine's host takes.
+    fn has_fitted_host(&self, engine: &str) -> bool {
+        let blocks = self.evidence.as_ref().map(|evidence| &evidence.blocks);
+        blocks.is_some_and(|blocks| blocks.contains_key(&format!("host.{engine}")))
     }
 
     fn families(&self) -> &[FamilyEvidence] {
@@ -235,6 +245,12 @@ mod tests {
         let mut narrow = llama_8b();
         narrow.quantization = Quantization::Fp8;
         assert!(calibration.step_sigma(&seen, &narrow, &placement()) > known);
+        let mut split = placement();
+        split.tensor_parallel = 2;
+        let step = |placement: &Placement| calibration.step_sigma(&seen, &model, placement);
+        assert!((step(&split) - known.hypot(UNSEEN_CARD)).abs() < 1e-12);
+        split.engine = "sglang".to_owned();
+        assert!((step(&split) - known.hypot(UNSEEN_CARD).hypot(UNSEEN_CARD)).abs() < 1e-12);
         let unknown = prior(seen.architecture).distrusted(Trust::Prior);
         assert!(unknown.step_sigma(&seen, &narrow, &placement()) > UNSEEN_SERVER);
         assert_eq!(calibration.front_end_sigma(&seen, &placement()), REQUEST_SD_LN);

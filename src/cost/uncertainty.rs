@@ -174,9 +174,11 @@ impl Calibration {
                 let engine = &placement.engine;
                 let host = self.host_of(placement)?;
                 let name = format!("host.{engine}");
-                // What overlaps with the GPU was hardly ever fitted, and hosts differ by more than kernels do.
+                // What overlaps with the GPU was hardly ever fitted, and hosts differ by more than kernels do. Another
+                // engine's terms are its CPU code, measured or not, and say little of this one's.
                 let is_overlapped = placement.asynchronous && !self.has_measured_overlap(engine);
-                Some(if is_overlapped || host.trust >= Trust::Prior {
+                let is_borrowed = !self.host.contains_key(engine);
+                Some(if is_overlapped || is_borrowed || host.trust >= Trust::Prior {
                     UNKNOWN_HOST
                 } else {
                     self.block_sigma(&name, host.trust)

@@ -37,8 +37,13 @@ pub struct Device {
     pub sm_count: u32,
     /// GPU-to-GPU fabric, one direction, per GPU; `None` on PCIe-only cards.
     pub nvlink: Option<BytesPerSec>,
+    /// What an NVLink bridge between two cards offers, one direction, per GPU, where the card takes one. It is an option:
+    /// nothing crosses it unless [`Device::bridged`] fits it.
+    pub nvlink_bridge: Option<BytesPerSec>,
     /// GPUs that one node's links join: the board of a server, or the NVLink domain of a rack.
     pub gpus_per_node: u32,
+    /// GPUs that NVLink joins: those of a node, or the two behind a bridge.
+    pub nvlink_gpus: u32,
     /// Host link, one direction.
     pub pcie: BytesPerSec,
     /// Board power in watts.
@@ -86,4 +91,46 @@ pub struct Price {
     pub usd_per_hour: f64,
     /// `YYYY-MM-DD`.
     pub date: String,
+}
+
+/// GPUs that a bridge joins. Bridges over three or four cards exist for other generations and are left out.
+const BRIDGED_GPUS: u32 = 2;
+
+impl Device {
+    /// NVLink as a group of so many GPUs has it: none where the group reaches beyond it, since a ring over pairs is as
+    /// slow as its slowest link.
+    #[must_use]
+    pub fn nvlink_of(&self, gpus: u32) -> Option<BytesPerSec> {
+        self.nvlink.filter(|_| gpus <= self.nvlink_gpus)
+    }
+
+    /// The card with its NVLink bridge fitted, in pairs; `None` where it takes none.
+    #[must_use]
+    pub fn bridged(&self) -> Option<Device> {
+        Some(Device {
+            nvlink: Some(self.nvlink_bridge?),
+            nvlink_gpus: BRIDGED_GPUS,
+            ..self.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_joins_two_cards_and_no_more() {
+        let (card, _) = find("A100-PCIE-80GB").unwrap();
+        assert_eq!(card.nvlink_of(2), None);
+        let pair = card.bridged().unwrap();
+        assert_eq!(pair.nvlink_of(2), Some(BytesPerSec(300e9)));
+        assert_eq!(
+            (pair.nvlink_of(4), pair.gpus_per_node),
+            (None, card.gpus_per_node)
+        );
+        let (board, _) = find("A100-SXM-80GB").unwrap();
+        assert_eq!(board.nvlink_of(8), Some(BytesPerSec(300e9)));
+        assert_eq!(board.bridged(), None);
+    }
 }

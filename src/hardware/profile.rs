@@ -91,6 +91,7 @@ struct RawPeak {
 #[serde(deny_unknown_fields, default)]
 struct RawLink {
     nvlink: Option<String>,
+    nvlink_bridge: Option<String>,
     gpus_per_node: Option<u32>,
     pcie: Option<String>,
 }
@@ -191,6 +192,10 @@ impl Device {
             self.nvlink
                 .map(|rate| format!("nvlink = \"{}\"", format_rate(rate))),
         );
+        lines.extend(
+            self.nvlink_bridge
+                .map(|rate| format!("nvlink_bridge = \"{}\"", format_rate(rate))),
+        );
         lines.push(format!("gpus_per_node = {}", self.gpus_per_node));
         lines.push(format!("pcie = \"{}\"", format_rate(self.pcie)));
         lines.push(format!("\n[power]\ntdp = \"{} W\"", self.tdp_w));
@@ -234,6 +239,8 @@ impl RawProfile {
         let fp4 = check.optional("peak.fp4", self.peak.fp4, flops);
         let sm_count = check.sm_count(self.peak.sm_count);
         let nvlink = check.optional("link.nvlink", self.link.nvlink, quantity::parse_rate);
+        let bridge = self.link.nvlink_bridge;
+        let nvlink_bridge = check.optional("link.nvlink_bridge", bridge, quantity::parse_rate);
         let gpus_per_node = check.gpus_per_node(self.link.gpus_per_node);
         let pcie = check.required("link.pcie", self.link.pcie, "64 GB/s", quantity::parse_rate);
         let tdp_w = check.required("power.tdp", self.power.tdp, "700 W", quantity::parse_watts);
@@ -258,7 +265,9 @@ impl RawProfile {
             l2: l2?,
             sm_count: sm_count?,
             nvlink,
+            nvlink_bridge,
             gpus_per_node: gpus_per_node?,
+            nvlink_gpus: gpus_per_node?,
             pcie: pcie?,
             tdp_w: tdp_w?,
             price: price.flatten(),

@@ -117,10 +117,11 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
             if figures.is_empty() {
                 Outcome::NotModelled("the row has no figure that is predicted".to_owned())
             } else {
-                Outcome::Predicted {
-                    figures,
-                    assumptions: ran.plan.assumptions,
+                let mut assumptions = ran.plan.assumptions;
+                if statistic(row) == Statistic::Mean {
+                    assumptions.push("figures of an unnamed statistic are taken for means".to_owned());
                 }
+                Outcome::Predicted { figures, assumptions }
             }
         }
         Err(reason) => Outcome::NotModelled(reason),
@@ -155,6 +156,7 @@ fn add_uncertainty(row: &Measured, ran: &Ran, files: &dyn Files, figures: &mut [
     let readings: Vec<Vec<Compared>> = (ran.plan.readings.iter())
         .filter_map(|reading| run_or_shorten(row, ran.plan.read_as(reading), files, Records::None).ok())
         .map(|other| compare(row, &other.result.whole))
+        .chain(compare_otherwise(row, &ran.result.whole))
         .collect();
     let has_chance = is_drawn || row.setup.load == Load::Trace;
     for figure in figures {
@@ -212,8 +214,44 @@ fn run(plan: &Plan, files: &dyn Files, records: Records) -> Result<(Resolved, Ru
     Ok((resolved, outcome.result))
 }
 
-/// Means where the row has them, else medians; gaps only where the row has no time per token.
+/// Which statistic of a latency a published figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Statistic {
+    /// The one that its column names: the mean where there is one, else the median.
+    Named,
+    /// The mean, though the column says median: see [`statistic`].
+    Mean,
+    Median,
+}
+
+/// The statistic of a row's latencies. Where its notes say that the source names none, it is read as the mean, which is
+/// what benchmark clients print first and what comparisons with models use. A closed loop tells the two apart: its
+/// first wave of C prompts raises the mean of N requests in proportion to C²/N and leaves the median alone.
+fn statistic(row: &Measured) -> Statistic {
+    if row.setup.notes.contains("stat (mean or median) not stated") {
+        Statistic::Mean
+    } else {
+        Statistic::Named
+    }
+}
+
+/// The row's figures and the run's; gaps only where the row has no time per token.
 fn compare(row: &Measured, summary: &Summary) -> Vec<Compared> {
+    compare_by(row, summary, statistic(row))
+}
+
+/// The same with the statistic that a row of an unknown one may as well mean, under the names of [`compare`].
+fn compare_otherwise(row: &Measured, summary: &Summary) -> Option<Vec<Compared>> {
+    (statistic(row) == Statistic::Mean).then(|| {
+        let mut figures = compare_by(row, summary, Statistic::Median);
+        for figure in &mut figures {
+            figure.name = figure.name.replacen("median_", "mean_", 1);
+        }
+        figures
+    })
+}
+
+fn compare_by(row: &Measured, summary: &Summary, statistic: Statistic) -> Vec<Compared> {
     let steps = if row.tpot.centre().is_some() {
         ("tpot", &row.tpot, &summary.tpot)
     } else {
@@ -226,16 +264,27 @@ fn compare(row: &Measured, summary: &Summary) -> Vec<Compared> {
     ];
     let mut found: Vec<Compared> = times
         .into_iter()
-        .filter_map(|(figure, (name, of, is))| time(figure, name, of, is))
+        .filter_map(|(figure, (name, of, is))| time(figure, (name, statistic), of, is))
         .collect();
     found.extend(throughput(row, summary));
     found
 }
 
-fn time(figure: Figure, name: &str, measured: &Stats, predicted: &Distribution) -> Option<Compared> {
-    let (statistic, measured, predicted) = match measured.mean {
-        Some(mean) => ("mean", mean, predicted.mean_s()?),
-        None => ("median", measured.median?, predicted.quantile_s(0.5)?),
+fn time(
+    figure: Figure,
+    (name, statistic): (&str, Statistic),
+    measured: &Stats,
+    predicted: &Distribution,
+) -> Option<Compared> {
+    let is_mean = match statistic {
+        Statistic::Named => measured.mean.is_some(),
+        Statistic::Mean => true,
+        Statistic::Median => false,
+    };
+    let measured = measured.mean.or(measured.median)?;
+    let (statistic, predicted) = match is_mean {
+        true => ("mean", predicted.mean_s()?),
+        false => ("median", predicted.quantile_s(0.5)?),
     };
     (measured > 0.0).then(|| Compared {
         figure,

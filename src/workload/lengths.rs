@@ -9,10 +9,10 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use statrs::function::erf::erfc;
 
 use super::{Lengths, LognormalLength};
 use crate::rng::{Purpose, stream};
+use crate::stats::normal_cdf;
 
 /// Longest length that a workload may ask for, and longest text of a conversation: 2²⁸ tokens.
 pub(super) const TOKENS_MAX: u32 = 1 << 28;
@@ -232,11 +232,6 @@ fn quantile(values: &[f64], p: f64) -> f64 {
 
 fn tokens(length: f64) -> u32 {
     (length.round() as u32).max(1)
-}
-
-/// Φ(z), the standard normal distribution function.
-fn normal_cdf(z: f64) -> f64 {
-    0.5 * erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
 /// Two standard normals with a given correlation.

@@ -80,6 +80,11 @@ fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
             .first()
             .map_or(String::new(), |run| run.resolved.device.id.clone()),
         weights,
+        ranks: of_family
+            .iter()
+            .map(|run| run.resolved.placement.tensor_parallel)
+            .max()
+            .unwrap_or(1),
         figures: own.len() as u64,
         miss_median_pct: percent(&errors, 0.5),
         step_ln: of(&|figure| !is_ttft(figure)),

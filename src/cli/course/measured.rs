@@ -29,10 +29,21 @@ pub struct MeasuredTable {
     pub figures: Vec<FigureName>,
     /// Those that the prediction is held to.
     pub held: Vec<FigureName>,
+    /// A length that nobody published and the measured figure implies, where the prediction stands or falls with it.
+    #[serde(default)]
+    pub implied: Option<Implied>,
     /// What must be known to read it.
     pub notes: Vec<String>,
     /// The rows.
     pub rows: Vec<MeasuredRow>,
+}
+
+/// What is solved for, in place of an error that would only repeat an assumption.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Implied {
+    /// The scenario's key that holds the lognormal law of the answers, with its `median` and `max`.
+    pub key: String,
 }
 
 /// What a table may be used for.

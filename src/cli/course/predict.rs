@@ -1,4 +1,7 @@
 //! A prediction for every measured row: the table's scenario with the row's settings, simulated.
+//!
+//! Where a length decides that nobody published, the length that each measured figure implies is told beside: arithmetic
+//! that the reader can judge by, as one list of lengths was served by all cards.
 
 use rayon::prelude::*;
 
@@ -23,33 +26,97 @@ fn predict_table(table: &MeasuredTable, files: &(dyn Files + Sync)) -> Result<Co
     };
     let document = Document::parse(&scenario.name, &scenario.text)?;
     let rows = table.rows.par_iter();
+    let mut notes = table.notes.clone();
+    if let Some(implied) = &table.implied {
+        notes.insert(0, implied_lengths(table, &implied.key, &document, files)?);
+    }
     Ok(Comparison {
         title: table.title.clone(),
         scenario: table.scenario.clone(),
         is_calibration: table.use_ == Use::Calibrate,
         axes: table.axes.clone(),
-        notes: table.notes.clone(),
+        notes,
         rows: rows
             .map(|row| predict_row(table, row, document.clone(), files))
             .collect::<Result<_, _>>()?,
     })
 }
 
+/// The mean answer that each row's first figure implies, as a sentence.
+fn implied_lengths(
+    table: &MeasuredTable,
+    key: &str,
+    document: &Document,
+    files: &(dyn Files + Sync),
+) -> Result<String, Diagnostics> {
+    let one = |row: &MeasuredRow| -> Result<String, Diagnostics> {
+        let gpu = row.set.first().map_or("", |(_, value)| value.as_str());
+        let mean = implied_mean(table, row, key, document, files)?;
+        Ok(mean.map_or(format!("none ({gpu})"), |mean| format!("{mean:.0} ({gpu})")))
+    };
+    let found: Result<Vec<String>, Diagnostics> = table.rows.par_iter().map(one).collect();
+    Ok(format!(
+        "Not decidable: the answers' lengths were not published. The mean answer that each figure implies, in tokens, with \
+         all else as assumed: {}. All rows served one list.",
+        found?.join(", ")
+    ))
+}
+
+/// Factors on the lengths of all answers among which the one sought is looked for, and halvings of that range.
+const FACTORS: (f64, f64) = (0.1, 2.9);
+const HALVINGS: u32 = 12;
+
+/// The mean answer with which the prediction is what was measured, every answer longer or shorter by one factor; `None`
+/// beyond the range. More output lowers the rate of all tokens, as prompts are computed faster than answers.
+fn implied_mean(
+    table: &MeasuredTable,
+    row: &MeasuredRow,
+    key: &str,
+    document: &Document,
+    files: &dyn Files,
+) -> Result<Option<f64>, Diagnostics> {
+    let part = |name: &str| {
+        let key = format!("{key}.{name}");
+        let assumed = document.get(&key).and_then(toml::Value::as_integer)?;
+        Some((key, assumed as f64))
+    };
+    let (Some(median), Some(cut)) = (part("median"), part("max")) else {
+        return Ok(None);
+    };
+    let at = |factor: f64| -> Result<(f64, f64), Diagnostics> {
+        let mut document = document.clone();
+        document.set(&median.0, toml::Value::Float(median.1 * factor), "implied");
+        document.set(
+            &cut.0,
+            toml::Value::Integer((cut.1 * factor).ceil() as i64),
+            "implied",
+        );
+        let summary = run_row(row, document, files)?;
+        let mean = summary.output_tokens as f64 / summary.completed as f64;
+        Ok((figure(table.figures[0], &summary), mean))
+    };
+    let (mut short, mut long) = FACTORS;
+    if !(at(long)?.0..=at(short)?.0).contains(&row.measured[0]) {
+        return Ok(None);
+    }
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(short, long);
+        if at(middle)?.0 > row.measured[0] {
+            short = middle;
+        } else {
+            long = middle;
+        }
+    }
+    Ok(Some(at(f64::midpoint(short, long))?.1))
+}
+
 fn predict_row(
     table: &MeasuredTable,
     row: &MeasuredRow,
-    mut document: Document,
+    document: Document,
     files: &dyn Files,
 ) -> Result<Compared, Diagnostics> {
-    let set = |(name, value): &(String, String)| axes::apply(&mut document, name, value);
-    let problems: Vec<Diagnostic> = row.set.iter().flat_map(set).collect();
-    if !problems.is_empty() {
-        return Err(Diagnostics(problems));
-    }
-    let resolved = resolve(document, files)?;
-    let experiment = Experiment::of_whole_run(Records::None);
-    // The tables are of whole finite runs, ramp and drain included, and so is the prediction.
-    let summary = simulate(&resolved.scenario, &experiment, |_| true).result.whole;
+    let summary = run_row(row, document, files)?;
     let figures = table.figures.iter().zip(&row.measured);
     let label = |axis: &String| row.set.iter().find(|(name, _)| name == axis);
     Ok(Compared {
@@ -68,6 +135,18 @@ fn predict_row(
             })
             .collect(),
     })
+}
+
+/// The tables are of whole finite runs, ramp and drain included, and so is what is predicted.
+fn run_row(row: &MeasuredRow, mut document: Document, files: &dyn Files) -> Result<Summary, Diagnostics> {
+    let set = |(name, value): &(String, String)| axes::apply(&mut document, name, value);
+    let problems: Vec<Diagnostic> = row.set.iter().flat_map(set).collect();
+    if !problems.is_empty() {
+        return Err(Diagnostics(problems));
+    }
+    let resolved = resolve(document, files)?;
+    let experiment = Experiment::of_whole_run(Records::None);
+    Ok(simulate(&resolved.scenario, &experiment, |_| true).result.whole)
 }
 
 /// A figure of a run; not a number where no request was completed.

@@ -139,6 +139,10 @@ impl Sources<'_> {
                 "nvlink",
                 self.or_known(&args.nvlink, |known| known.nvlink.map(format_rate)),
             ),
+            (
+                "nvlink_bridge",
+                known.and_then(|known| known.nvlink_bridge.map(format_rate)),
+            ),
             ("gpus_per_node", of_node.map(|count| count.to_string())),
             (
                 "pcie",

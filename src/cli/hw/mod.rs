@@ -244,6 +244,12 @@ fn show_text(device: &Device, out: &mut dyn Write) -> anyhow::Result<()> {
         ("L2 cache", format_bytes(device.l2)),
         ("SMs", device.sm_count.to_string()),
         ("NVLink", device.nvlink.map_or("none".to_string(), format_rate)),
+        (
+            "NVLink bridge",
+            device.nvlink_bridge.map_or("none".to_string(), |rate| {
+                format!("{}, an option for pairs (--nvlink-bridge)", format_rate(rate))
+            }),
+        ),
         ("GPUs a node", device.gpus_per_node.to_string()),
         ("PCIe", format_rate(device.pcie)),
         ("power", format!("{} W", device.tdp_w)),
@@ -270,6 +276,7 @@ fn device_json(device: &Device) -> Value {
         "l2_bytes": device.l2.0,
         "sm_count": device.sm_count,
         "nvlink_bytes_s": device.nvlink.map(|rate| rate.0),
+        "nvlink_bridge_bytes_s": device.nvlink_bridge.map(|rate| rate.0),
         "gpus_per_node": device.gpus_per_node,
         "pcie_bytes_s": device.pcie.0,
         "tdp_w": device.tdp_w,

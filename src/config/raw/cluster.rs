@@ -14,6 +14,16 @@ pub struct RawCluster {
     /// GPU id, `H100-SXM-80GB` (`plimsoll hw`; any shortening by whole parts), or the path of a hardware profile.
     #[arg(long, value_name = "GPU", help_heading = "Machines")]
     pub gpu: Option<String>,
+    /// PCIe cards are joined in pairs by NVLink bridges; groups of more than two cross PCIe all the same.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Machines"
+    )]
+    pub nvlink_bridge: Option<bool>,
     /// Calibration of the step time: the name of a shipped one, or a path; default the best for this GPU and engine.
     #[arg(long, value_name = "NAME", help_heading = "Machines")]
     pub calibration: Option<String>,

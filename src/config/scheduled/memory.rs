@@ -2,6 +2,7 @@
 
 use super::{Kind, ScheduledFlags};
 use crate::config::judge::Judge;
+use crate::cost::calibration::{Calibration, Copies, Direction};
 use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
@@ -62,6 +63,28 @@ impl ScheduledFlags {
         }
     }
 
+    /// The same with copies as a calibration has them. vLLM 0.6 `CacheEngine.swap_in` copies keys and values of each layer
+    /// by themselves, block by block.
+    pub(in crate::config) fn with_copies(self, calibration: &Calibration, layers: u32) -> Self {
+        let copies = Direction::ALL.map(|(direction, _)| calibration.copies.get(&direction).copied());
+        let copies = match copies {
+            [Some(back), Some(out)] => Some(([out, back], 2.0 * f64::from(layers))),
+            _ => self.copies,
+        };
+        Self { copies, ..self }
+    }
+
+    /// Seconds of one block one way: the mean of both ways where they were measured, as what goes out comes back; else at
+    /// the link's own rate.
+    pub(super) fn swap_seconds(&self, block_bytes: f64) -> f64 {
+        let Some((copies, pieces)) = &self.copies else {
+            return self.pcie.map_or(0.0, |pcie| block_bytes / pcie.0);
+        };
+        // The launch of a whole swap is left out: it is paid once for all of its blocks.
+        let each = |copies: &Copies| 1e-6 * copies.per_copy_us * pieces + block_bytes / (1e9 * copies.gbs);
+        copies.iter().map(each).sum::<f64>() / 2.0
+    }
+
     /// The engine, given its memory; the plan is kept where memory decided.
     pub(in crate::config) fn with_memory(
         self,
@@ -80,7 +103,7 @@ impl ScheduledFlags {
         }
         let block_bytes = plan.layout.block_bytes.0;
         let swap_blocks = self.swap_bytes / block_bytes.max(1);
-        let swap_time = self.pcie.map_or(0.0, |pcie| block_bytes as f64 / pcie.0);
+        let swap_time = self.swap_seconds(block_bytes as f64);
         let scheduler = match self.config.scheduler {
             SchedulerChoice::HfContinuous(mut hf) => {
                 hf.margin_blocks = (self.safety_margin * f64::from(num_gpu_blocks)).ceil() as u32;

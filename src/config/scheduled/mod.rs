@@ -15,6 +15,7 @@ use std::fmt::Display;
 use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawBatching, RawCbScheduler, RawEngine, RawPolicy, RawPreemptionMode};
+use crate::cost::calibration::Copies;
 use crate::engine::Policy;
 use crate::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
@@ -36,6 +37,8 @@ pub(super) struct ScheduledFlags {
     /// Bytes of the host's memory for each GPU.
     swap_bytes: u64,
     pcie: Option<BytesPerSec>,
+    /// Measured copies over that link, out and back, and how many pieces a block is copied in.
+    copies: Option<([Copies; 2], f64)>,
     enforce_eager: bool,
     safety_margin: f64,
 }
@@ -159,6 +162,7 @@ pub(super) fn resolve(
         blocks_max: profile.blocks_max,
         swap_bytes: (swap_space * f64::from(1 << 30)) as u64,
         pcie: device.map(|device| device.pcie),
+        copies: None,
         enforce_eager,
         safety_margin,
     }
@@ -348,7 +352,8 @@ fn safety_margin(judge: &mut Judge, profile: &ScheduledProfile, batching: &RawBa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Document, NoFiles, Resolved, capacity, resolve};
+    use crate::config::{Document, NoFiles, Resolved, capacity, resolve, serving};
+    use crate::cost::calibration::Direction;
     use crate::engine::EngineSpec;
 
     fn document(engine: &str) -> Document {
@@ -387,6 +392,33 @@ mod tests {
         let (long, _) = resolved("profile = \"vllm@0.6\"");
         assert_eq!(long.max_num_batched_tokens, 2048);
         assert!(matches!(long.scheduler, SchedulerChoice::VllmV0(v0) if v0.enable_chunked_prefill));
+    }
+
+    #[test]
+    fn swaps_take_what_measured_copies_take() {
+        let (_, run) = resolved("profile = \"vllm@0.6\"\nmax_model_len = 8192");
+        let device = &run.device;
+        let document = document("profile = \"vllm@0.6\"\nmax_model_len = 8192");
+        let (mut judge, raw) = Judge::new(document);
+        let flags = serving::flags(&mut judge, &raw, Some(&run.model), Some(device), 1);
+        let serving::Flags::Scheduled(flags) = flags else {
+            panic!("V0 is of these engines");
+        };
+        let mut calibration = run.parameters.clone();
+        let copies = |gbs: f64| Copies {
+            alpha_us: 10.0,
+            per_copy_us: 2.0,
+            gbs,
+        };
+        calibration.copies.insert(Direction::HostToDevice, copies(50.0));
+        let one_way = flags.swap_seconds(2e6);
+        let unmeasured = flags.with_copies(&calibration, 32);
+        // One way alone is no pair.
+        assert_eq!(unmeasured.swap_seconds(2e6), one_way);
+        calibration.copies.insert(Direction::DeviceToHost, copies(25.0));
+        let measured = unmeasured.with_copies(&calibration, 32);
+        // 64 pieces of 2 us each way, and 2 MB at 50 and at 25 GB/s.
+        assert!((measured.swap_seconds(2e6) - (128e-6 + 60e-6)).abs() < 1e-9);
     }
 
     #[test]

@@ -98,6 +98,9 @@ pub struct FamilyEvidence {
     pub gpu: String,
     /// Kinds of kernels that its weights took, `gemm.bf16`, `moe.mxfp4`.
     pub weights: Vec<String>,
+    /// GPUs of its largest tensor-parallel group.
+    #[serde(default = "one")]
+    pub ranks: u32,
     /// Figures of its runs.
     pub figures: u64,
     /// Median relative error over all of them, in percent.
@@ -108,6 +111,10 @@ pub struct FamilyEvidence {
     /// The same over times to the first token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_ln: Option<f64>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// One end-to-end figure, measured and reproduced.

@@ -36,7 +36,8 @@ pub struct Calibration {
     pub elementwise: Option<Elementwise>,
     /// All-reduce, one entry a group size.
     pub allreduce: Vec<AllReduce>,
-    /// Copies between the GPU and its host, by direction. No step reads them: they are kept for caches that offload.
+    /// Copies between the GPU and its host, by direction: what LMCache and vLLM V0's swapping take where nobody said
+    /// otherwise.
     pub copies: BTreeMap<Direction, Copies>,
     /// What the host adds, per engine.
     pub host: BTreeMap<String, Host>,

@@ -286,7 +286,7 @@ fn link_for(calibration: &Calibration, device: &Device, gpus: u32) -> AllReduce 
         }
         return link;
     }
-    let (overhead_us, ceiling) = match device.nvlink {
+    let (overhead_us, ceiling) = match device.nvlink_of(gpus) {
         Some(nvlink) => (5.0, nvlink.0),
         None => (5.0 + 1.8 * f64::from(gpus), device.pcie.0),
     };

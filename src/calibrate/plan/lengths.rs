@@ -1,0 +1,239 @@
+//! How long a row's prompts and answers were, from its means and its words.
+//!
+//! Rows publish means, if anything. What is assumed about the rest is named in the plan and has a source here; none of
+//! it was chosen by a row that predictions are judged by. Left out: prompts and answers that belong together (their
+//! lengths' correlation in ShareGPT is −0.03).
+
+use super::super::words::{after, had_hits, stated_total};
+use super::{Draft, Reading};
+use crate::results::Load;
+use crate::stats::normal_cdf;
+
+/// Spread of the logarithm of ShareGPT's prompts and answers: 1.40 and 1.02 over the 11,035 conversations of Sarathi-Serve's
+/// published lengths (microsoft/sarathi-serve, `sharegpt_8k_filtered_stats`, Llama 2's tokenizer) that the filter of
+/// `vllm bench serve` keeps (B-17).
+const SHAREGPT_SIGMA: (f64, f64) = (1.4, 1.0);
+/// Longest prompt that the filter keeps (B-17), and about where the data set's answers end: 99.9 % of those 30,731 have at
+/// most 1,021 tokens.
+const SHAREGPT_MAX: u64 = 1024;
+/// A cut at less than so many means would not leave a long-tailed law its mean.
+const MEANS_TO_CUT: f64 = 3.0;
+/// How far lengths of one nominal value are apart, either way of their mean: what InferenceX draws, which is 0.8 to 1.0 of
+/// nominal. Answers of one length would keep all clients of a closed loop in step for ever, a state that any scatter ends.
+const NOMINAL_SCATTER: f64 = 0.111;
+/// Tokens of a block: the last one of a prompt is computed whatever is cached.
+const BLOCK: f64 = 16.0;
+
+impl Draft<'_> {
+    pub(super) fn lengths(&mut self) -> Result<(), String> {
+        let setup = &self.row.setup;
+        let workload = setup.workload.to_lowercase();
+        let input = setup.input_tokens.or_else(|| stated_total(setup, "input ~"));
+        let output = setup.output_tokens.or_else(|| stated_total(setup, "output ~"));
+        let input = input.ok_or("the row does not say how long prompts are")?;
+        let output = match (output, setup.load) {
+            (Some(output), _) => output,
+            (None, Load::StaticBatch { .. }) => 1.0,
+            (None, _) => return Err("the row does not say how long answers are".to_owned()),
+        };
+        if workload.contains("sharegpt") {
+            self.sharegpt(input, output);
+        } else if let Some(ratio) = after(&workload, "range_ratio=") {
+            let longest = |key: &str, mean: f64| after(&workload, key).unwrap_or(2.0 * mean / (1.0 + ratio));
+            let (input, output) = (longest("isl=", input), longest("osl=", output));
+            self.random_sglang(input, output);
+            self.entry("range_ratio", &format!("{ratio:?}"));
+        } else if workload.contains("<=") {
+            self.assume("lengths are uniform from 1 to twice the row's means");
+            self.random_sglang(2.0 * input, 2.0 * output);
+        } else {
+            self.nominal(input, output);
+        }
+        Ok(())
+    }
+
+    fn random_sglang(&mut self, input: f64, output: f64) {
+        self.line("\n[workload.lengths.random_sglang]");
+        self.entry("input_len", &whole(input));
+        self.entry("output_len", &whole(output));
+    }
+
+    fn sharegpt(&mut self, input: f64, output: f64) {
+        self.assume(format!(
+            "ShareGPT's lengths are lognormal around the row's means with σ = {} and {}, cut at {SHAREGPT_MAX} tokens: the \
+             spread of 11,035 published lengths of that data set",
+            SHAREGPT_SIGMA.0, SHAREGPT_SIGMA.1
+        ));
+        let law = format!(
+            "[workload.lengths.lognormal]\ninput = {}\noutput = {}\n",
+            lognormal(input, SHAREGPT_SIGMA.0),
+            lognormal(output, SHAREGPT_SIGMA.1)
+        );
+        self.readings.push(Reading {
+            instead_of: law.clone(),
+            put: fixed(input, output),
+        });
+        self.text += &format!("\n{law}");
+    }
+
+    /// Lengths that go by one value each.
+    fn nominal(&mut self, input: f64, output: f64) {
+        let shared = self.shared(input);
+        let equal = fixed(input - shared, output);
+        let is_loop = matches!(self.row.setup.load, Load::Closed { clients } if clients > 1);
+        let law = if is_loop {
+            self.assume(
+                "lengths scatter by 11 % around the row's, as InferenceX draws them: equal ones would keep all clients in step",
+            );
+            let scattered = equal.replacen("fixed", "random", 1);
+            format!("{scattered}range_ratio = {NOMINAL_SCATTER}\n")
+        } else {
+            equal.clone()
+        };
+        if is_loop {
+            self.readings.push(Reading {
+                instead_of: law.clone(),
+                put: equal,
+            });
+        }
+        if shared == 0.0 && input > BLOCK && had_hits(&self.row.setup.notes) {
+            // The same prompts in an earlier run of the server: they were cached, or gone again.
+            let cached = ((input - 1.0) / BLOCK).floor() * BLOCK;
+            self.readings.push(Reading {
+                instead_of: law.clone(),
+                put: fixed(input - cached, output) + &prefix(cached),
+            });
+        }
+        self.text += &format!("\n{law}");
+        if shared > 0.0 {
+            self.text += &prefix(shared);
+        }
+    }
+
+    /// Tokens of a prompt that the row's notes say were in the prefix cache, in whole blocks of 16.
+    fn shared(&mut self, input: f64) -> f64 {
+        let notes = &self.row.setup.notes;
+        let share = notes.split("about ").skip(1).find_map(|rest| {
+            let (number, rest) = rest.split_once(" %")?;
+            rest.contains("cache hits").then(|| number.parse::<f64>().ok())?
+        });
+        let Some(share) = share.filter(|share| (0.0..100.0).contains(share)) else {
+            return 0.0;
+        };
+        let tokens = (input * share / 100.0 / BLOCK).floor() * BLOCK;
+        self.assume(format!(
+            "{tokens} tokens of every prompt are one shared prefix, as many as the notes say were cached"
+        ));
+        tokens.min(input - 1.0).max(0.0)
+    }
+}
+
+fn whole(tokens: f64) -> String {
+    (tokens.round() as u64).max(1).to_string()
+}
+
+fn fixed(input: f64, output: f64) -> String {
+    let (input, output) = (whole(input), whole(output));
+    format!("[workload.lengths.fixed]\ninput_len = {input}\noutput_len = {output}\n")
+}
+
+/// One prefix that all prompts begin with.
+fn prefix(tokens: f64) -> String {
+    format!(
+        "\n[workload.prefix.groups]\ncount = 1\nprefix_len = {}\n",
+        whole(tokens)
+    )
+}
+
+/// A lognormal length that has its mean after what is above the cut was drawn again.
+fn lognormal(mean: f64, sigma: f64) -> String {
+    let mut max = SHAREGPT_MAX;
+    while mean * MEANS_TO_CUT > max as f64 {
+        max *= 2;
+    }
+    let median = median(mean, sigma, max as f64);
+    format!("{{ median = {median:?}, sigma = {sigma:?}, max = {max} }}")
+}
+
+/// The median before the cut `c` of a law with this mean after it: `E[X | X ≤ c] = m·e^(σ²/2)·Φ(z − σ)/Φ(z)` with
+/// `z = ln(c/m)/σ`, solved by halving, as it rises in `m`.
+fn median(mean: f64, sigma: f64, max: f64) -> f64 {
+    let after_cut = |median: f64| {
+        let z = (max / median).ln() / sigma;
+        median * (sigma * sigma / 2.0).exp() * normal_cdf(z - sigma) / normal_cdf(z)
+    };
+    let (mut low, mut high) = (1.0_f64, max);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if after_cut(middle) < mean {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (low * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_law_keeps_its_mean() {
+        for (mean, sigma) in [(217.0, 1.4), (200.0, 1.0), (30.0, 1.0)] {
+            let median = median(mean, sigma, 1024.0);
+            // The quantile function of the law after the cut, summed.
+            let inside = normal_cdf((1024.0 / median).ln() / sigma);
+            let steps = 200_000;
+            let draw = |index: i32| {
+                let p = inside * (f64::from(index) + 0.5) / f64::from(steps);
+                median * (sigma * normal_quantile(p)).exp()
+            };
+            let found = (0..steps).map(draw).sum::<f64>() / f64::from(steps);
+            assert!((found / mean - 1.0).abs() < 0.01, "{mean}, {sigma}: {found}");
+        }
+        assert!(lognormal(500.0, 1.0).contains("max = 2048"));
+    }
+
+    /// By halving, which is all that a test needs.
+    fn normal_quantile(p: f64) -> f64 {
+        let (mut low, mut high) = (-9.0_f64, 9.0);
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            if normal_cdf(middle) < p {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The constants are those of the published lengths, where they are at hand.
+    #[test]
+    fn sharegpts_spread_is_that_of_its_published_lengths() {
+        let Some(folder) = std::env::var_os("PLIMSOLL_DATA") else {
+            eprintln!("PLIMSOLL_DATA is unset: the published lengths were not looked at");
+            return;
+        };
+        let path =
+            std::path::Path::new(&folder).join("traces/sharegpt_8k_filtered_stats_llama2_tokenizer.csv");
+        let text = std::fs::read_to_string(path).unwrap();
+        let lengths = text.lines().skip(1).map(|line| {
+            let mut numbers = line.split(',').map(|number| number.parse::<f64>().unwrap());
+            (numbers.next().unwrap(), numbers.next().unwrap())
+        });
+        let kept: Vec<(f64, f64)> = lengths
+            .filter(|(prompt, answer)| {
+                (4.0..=1024.0).contains(prompt) && *answer >= 4.0 && prompt + answer <= 2048.0
+            })
+            .collect();
+        assert_eq!(kept.len(), 11_035);
+        let spread = |of: fn(&(f64, f64)) -> f64| {
+            let logs: crate::stats::Running = kept.iter().map(|pair| of(pair).ln()).collect();
+            logs.variance().sqrt()
+        };
+        assert!((spread(|pair| pair.0) - SHAREGPT_SIGMA.0).abs() < 0.03);
+        assert!((spread(|pair| pair.1) - SHAREGPT_SIGMA.1).abs() < 0.03);
+    }
+}
