@@ -48,7 +48,7 @@ impl Serving {
     pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
         match self {
             Serving::Fleet(fleet) => fleet.route(now, request),
-            Serving::Disaggregated(pools) => Some(pools.route(now, request)),
+            Serving::Disaggregated(pools) => pools.route(now, request),
         }
     }
 
@@ -154,17 +154,12 @@ impl Serving {
     /// When something next happens to a replica, rather than on it.
     #[inline]
     pub(crate) fn next_change(&self) -> Option<Picos> {
-        match self {
-            Serving::Fleet(fleet) => fleet.next_change(),
-            Serving::Disaggregated(_) => None,
-        }
+        each!(self, serving => serving.next_change())
     }
 
     /// What happens to replicas at `now`. Everything before has been run.
     pub(crate) fn change<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
-        if let Serving::Fleet(fleet) = self {
-            fleet.change(now, observer, ended);
-        }
+        each!(self, serving => serving.change(now, observer, ended));
     }
 
     /// Everything that has happened up to `now` is told.

@@ -160,6 +160,7 @@ impl Replica {
         observer: &mut O,
     ) -> Option<Completion> {
         self.sequences.get(handle)?;
+        let spun = self.spins();
         self.telling.flush(observer);
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
@@ -168,6 +169,9 @@ impl Replica {
         if self.spins() {
             // Whoever stood behind may be let in when the loop looks next.
             self.pass_from(now);
+        } else if spun {
+            // The loop sleeps to the end of its nap, whoever comes before.
+            self.awake = self.look_after(now);
         }
         Some(completion)
     }

@@ -272,7 +272,6 @@ pub(super) const SGLANG: &[Family] = &[
             "disaggregation-decode-tp",
             "disaggregation-decode-dp",
             "disaggregation-prefill-pp",
-            "num-reserved-decode-tokens",
         ],
     ),
     (
