@@ -181,18 +181,7 @@ impl<T: Copy> Links<T> {
             moved >= flow.left && moved - flow.left < u128::from(flow.rate.max(1)),
             "a transfer ends when its last byte has moved"
         );
-        for port in flow.ports {
-            let port = &mut self.ports[port];
-            port.flows.retain(|&other| other != slot);
-            let tally = &mut port.tally;
-            tally.bytes += flow.bytes;
-            tally.transfers += 1;
-            tally.flowed += u128::from((now - flow.began).0);
-            tally.area += i128::from(now.0);
-            if port.flows.is_empty() {
-                tally.busy += now - port.busy_since;
-            }
-        }
+        self.leave_ports(now, slot, &flow, flow.bytes);
         self.share_out(now, flow.ports);
         Moved {
             tag: flow.tag,
@@ -200,6 +189,41 @@ impl<T: Copy> Links<T> {
             to: flow.ports[1] / 2,
             bytes: flow.bytes,
             asked: flow.asked,
+        }
+    }
+
+    /// Ends the transfer of this name at `now` with what has moved by then; whether there is one. Its bytes count as not
+    /// carried.
+    pub(crate) fn cancel(&mut self, now: Picos, tag: T) -> bool
+    where
+        T: PartialEq,
+    {
+        let Some((slot, _)) = self.flows.iter().find(|(_, flow)| flow.tag == tag) else {
+            return false;
+        };
+        let flow = self.flows.remove(slot);
+        if !self.ports[flow.ports[0]].flows.contains(&slot) {
+            // It waits for its latency yet.
+            return true;
+        }
+        self.leave_ports(now, slot, &flow, 0);
+        self.share_out(now, flow.ports);
+        true
+    }
+
+    /// A transfer flows no longer on its ports, which have carried `bytes` of it to its end.
+    fn leave_ports(&mut self, now: Picos, slot: usize, flow: &Flow<T>, bytes: u64) {
+        for port in flow.ports {
+            let port = &mut self.ports[port];
+            port.flows.retain(|&other| other != slot);
+            let tally = &mut port.tally;
+            tally.bytes += bytes;
+            tally.transfers += 1;
+            tally.flowed += u128::from((now - flow.began).0);
+            tally.area += i128::from(now.0);
+            if port.flows.is_empty() {
+                tally.busy += now - port.busy_since;
+            }
         }
     }
 

@@ -19,7 +19,7 @@ mod tap;
 mod wakes;
 
 pub use autoscale::{Autoscale, Signal};
-pub use disaggregated::{Disaggregation, Flow};
+pub use disaggregated::{Disaggregation, Flow, Lease, LoadFailure};
 pub use frontend::Frontend;
 pub use links::LinkRate;
 pub use lives::Payroll;

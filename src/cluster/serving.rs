@@ -59,7 +59,7 @@ impl Serving {
     ) -> Option<usize> {
         match self {
             Serving::Fleet(fleet) => fleet.route(now, request, observer),
-            Serving::Disaggregated(pools) => Some(pools.route(now, request)),
+            Serving::Disaggregated(pools) => pools.route(now, request),
             Serving::LockStep(ranks) => ranks.route(now, request),
         }
     }
@@ -175,18 +175,14 @@ impl Serving {
     /// When something next happens to a replica, rather than on it.
     #[inline]
     pub(crate) fn next_change(&self) -> Option<Picos> {
-        match self {
-            Serving::Fleet(fleet) => fleet.next_change(),
-            Serving::Disaggregated(_) => None,
-            Serving::LockStep(ranks) => ranks.next_change(),
-        }
+        each!(self, serving => serving.next_change())
     }
 
     /// What happens to replicas at `now`. Everything before has been run.
     pub(crate) fn change<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         match self {
             Serving::Fleet(fleet) => fleet.change(now, observer, ended),
-            Serving::Disaggregated(_) => {}
+            Serving::Disaggregated(pools) => pools.change(now, observer, ended),
             Serving::LockStep(ranks) => ranks.change(now),
         }
     }

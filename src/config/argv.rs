@@ -112,6 +112,15 @@ pub fn normalise(args: &[String]) -> Normalised {
             }
             _ => value,
         };
+        // `--kv-link-latency -5us`: no flag begins with a digit, so this is a value, and whoever judges it says what is
+        // wrong with it.
+        let value = match args.get(at).filter(|next| is_negative_number(next)) {
+            Some(number) if value.is_none() => {
+                at += 1;
+                Some(number.clone())
+            }
+            _ => value,
+        };
         out.args.push(match (name.strip_prefix("no-"), value) {
             (Some(switch), None) if SWITCHES.contains(&switch) => format!("--{switch}=false"),
             (_, Some(value)) => format!("--{name}={value}"),
@@ -148,6 +157,12 @@ fn flag(arg: &str) -> Option<(String, Option<String>)> {
         .find(|(alias, _)| alias[2..] == name)
         .map(|(_, real)| real[2..].to_string());
     Some((alias.unwrap_or(name), value))
+}
+
+/// A dash and a digit, perhaps behind a point.
+fn is_negative_number(arg: &str) -> bool {
+    let rest = arg.strip_prefix('-').map(|rest| rest.trim_start_matches('.'));
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 fn take_values(rest: &[String], takes: Takes, has_value: bool) -> &[String] {
@@ -222,6 +237,7 @@ mod tests {
         );
         check("-q fp8 -o out.json", "--quantization fp8 -o out.json");
         check("-- --host x", "-- --host x");
+        check("--pd-hop -5us --seed 1", "--pd-hop=-5us --seed 1");
     }
 
     #[test]

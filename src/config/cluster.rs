@@ -80,7 +80,8 @@ fn groups(
     scalers: &mut Vec<Autoscale>,
 ) -> Vec<Group> {
     let all: u64 = pools.iter().map(|pool| u64::from(pool.replicas)).sum();
-    if all > REPLICAS_MAX {
+    let is_told = |index: usize| judge.is_wrong(&[&format!("cluster.pools.{index}.replicas")]);
+    if all > REPLICAS_MAX && !(0..pools.len()).any(is_told) {
         let label = format!("together they have {all}");
         judge.wrong("cluster.pools", "must have at most 4096 replicas", label);
     }

@@ -1,5 +1,10 @@
 //! Prefill and decode pools: what goes between them, judged when the servers of both are known.
 
+mod links;
+mod losses;
+#[cfg(test)]
+mod tests;
+
 use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawFlow, RawLink, RawScenario};
@@ -7,30 +12,8 @@ use super::server::Server;
 use crate::cluster::router::Policy;
 use crate::cluster::{ClusterSpec, Disaggregation, Flow, LinkRate};
 use crate::engine::EngineSpec;
-use crate::hardware::Device;
-use crate::nearest::nearest;
-use crate::quantity::{format_rate, parse_rate};
 use crate::sim::{Pool, Role};
-use crate::units::{BytesPerSec, Picos};
-
-/// Links that are not the GPU's own: name and bytes per second one way, as their standards have it. PCIe is ×16.
-const LINKS: [(&str, f64); 15] = [
-    ("pcie3", 16e9),
-    ("pcie4", 32e9),
-    ("pcie5", 64e9),
-    ("pcie6", 128e9),
-    ("ib-100", 12.5e9),
-    ("ib-200", 25e9),
-    ("ib-400", 50e9),
-    ("ib-800", 100e9),
-    ("eth-10", 1.25e9),
-    ("eth-25", 3.125e9),
-    ("eth-50", 6.25e9),
-    ("eth-100", 12.5e9),
-    ("eth-200", 25e9),
-    ("eth-400", 50e9),
-    ("eth-800", 100e9),
-];
+use crate::units::Picos;
 
 /// `kv_buffer_size` of vLLM's `KVTransferConfig` (0.11).
 const KV_BUFFER_SIZE: u64 = 1_000_000_000;
@@ -57,15 +40,27 @@ pub(super) fn check_roles(judge: &mut Judge, raw: &RawScenario, roles: &[Role]) 
         }
         return false;
     }
-    if (prefill, decode) != (1, 1) || roles.len() != 2 {
+    if roles.len() == 1 {
+        let (done, missing) = match roles[0] {
+            Role::Prefill => ("only prefills", "--decode N"),
+            _ => ("only decodes", "--prefill N"),
+        };
+        let label = format!("what {done} needs the other beside it");
+        judge.wrong_help(
+            "cluster.pools.0.replicas",
+            "stands alone",
+            label,
+            format!("add {missing}"),
+        );
+    } else if prefill == 0 || decode == 0 || prefill + decode < roles.len() {
         let label = format!(
             "{prefill} pools prefill, {decode} decode, {} do both",
             roles.len() - prefill - decode
         );
-        let help = "give one pool role = \"prefill\" and one role = \"decode\", or --prefill N --decode N";
+        let help = "give every pool role = \"prefill\" or role = \"decode\", or --prefill N --decode N";
         judge.wrong_help(
             "cluster.pools",
-            "must be one that prefills and one that decodes",
+            "must be some that prefill and some that decode",
             label,
             help,
         );
@@ -76,23 +71,9 @@ pub(super) fn check_roles(judge: &mut Judge, raw: &RawScenario, roles: &[Role]) 
 /// What goes with fleets whose replicas do everything, and not with roles.
 pub(super) fn check_cluster(judge: &mut Judge, cluster: &ClusterSpec) {
     let help = "leave it out, or let every replica do both";
-    if !cluster.changes.is_empty() {
-        let label = "what happens to a transfer then is not modelled";
-        judge.wrong_help(
-            "cluster.events",
-            "does not go with prefill and decode pools yet",
-            label,
-            help,
-        );
-    }
     if !cluster.scalers.is_empty() {
         let label = "who is sent where while a pool grows is not modelled";
         let key = "cluster.autoscale";
-        judge.wrong_help(key, "does not go with prefill and decode pools yet", label, help);
-    }
-    if cluster.outages.is_some() {
-        let key = "cluster.mean_time_between_failures";
-        let label = "what happens to a transfer then is not modelled";
         judge.wrong_help(key, "does not go with prefill and decode pools yet", label, help);
     }
     if cluster
@@ -107,9 +88,9 @@ pub(super) fn check_cluster(judge: &mut Judge, cluster: &ClusterSpec) {
 }
 
 /// The loops of SGLang's two halves are not its scheduler's: what an interval would do in them is not known.
-fn refuse_interval(judge: &mut Judge, engines: [&EngineSpec; 2]) {
-    let has_interval = |engine: &&EngineSpec| matches!(engine, EngineSpec::Sglang(config) if config.prefill_decode_interval > 0);
-    if engines.iter().any(has_interval) {
+fn refuse_interval(judge: &mut Judge, pools: &[Pool]) {
+    let has_interval = |engine: &EngineSpec| matches!(engine, EngineSpec::Sglang(config) if config.prefill_decode_interval > 0);
+    if pools.iter().map(|pool| &pool.engine).any(has_interval) {
         let key = "sglang.prefill_decode_interval";
         let label = "a server either prefills or decodes";
         judge.wrong_help(
@@ -121,7 +102,7 @@ fn refuse_interval(judge: &mut Judge, engines: [&EngineSpec; 2]) {
     }
 }
 
-/// The flow and the network between a prefill pool and a decode pool, in this order.
+/// The flow and the network between prefill pools and decode pools, in this order.
 pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawScenario,
@@ -129,76 +110,102 @@ pub(super) fn resolve(
     servers: &[Server],
     cluster: &ClusterSpec,
 ) -> Option<Disaggregation> {
-    let ([prefill, decode], [at_prefill, at_decode]) = (pools, servers) else {
+    let prefills = pools.iter().take_while(|pool| pool.role == Role::Prefill).count();
+    if prefills == 0 || prefills == pools.len() {
+        return None;
+    }
+    let [for_prompts, for_answers] = cluster.groups.as_slice() else {
+        let label = format!("they are behind {} routers", cluster.groups.len());
+        let help = "let all that prefill serve the same prompts and models, and all that decode";
+        judge.wrong_help("cluster.pools", "must be one group for each role", label, help);
         return None;
     };
-    if (prefill.role, decode.role) != (Role::Prefill, Role::Decode) {
-        return None;
-    }
-    refuse_interval(judge, [&prefill.engine, &decode.engine]);
+    refuse_interval(judge, pools);
     let link = &raw.cluster.link;
-    let flow = flow(judge, raw, &prefill.engine, &decode.engine);
-    let bytes = |server: &Server| server.model.kv_bytes_per_token(server.placement.kv_dtype, 1).0;
-    let (kv_bytes_per_token, theirs) = (bytes(at_prefill), bytes(at_decode));
-    if kv_bytes_per_token != theirs {
-        let label = format!("{kv_bytes_per_token} and {theirs} bytes of KV a token");
-        let help = "give both the same kv_cache_dtype";
-        judge.wrong_help("cluster.pools", "must keep KV in the same format", label, help);
+    let flow = flow(judge, raw, pools);
+    check_alike(judge, pools, servers);
+    for pool in &mut pools[prefills..] {
+        if let EngineSpec::Sglang(config) = &mut pool.engine
+            && std::mem::replace(&mut config.radix_cache, false)
+        {
+            let note = "a decode server has no radix cache, so every prompt is sent whole".to_string();
+            if !judge.notes.contains(&note) {
+                judge.notes.push(note);
+            }
+        }
     }
-    if prefill.engine.block_size() != decode.engine.block_size() {
-        let label = format!(
-            "{} and {} tokens",
-            prefill.engine.block_size(),
-            decode.engine.block_size()
-        );
-        let help = "give both the same block size";
-        judge.wrong_help("cluster.pools", "must have blocks of the same size", label, help);
-    }
-    if let EngineSpec::Sglang(config) = &mut decode.engine
-        && std::mem::replace(&mut config.radix_cache, false)
-    {
-        judge
-            .notes
-            .push("a decode server has no radix cache, so every prompt is sent whole".to_string());
-    }
-    let gpus = prefill.gpus * prefill.replicas + decode.gpus * decode.replicas;
-    let devices = [&at_prefill.device, &at_decode.device];
-    let rates = rates(judge, link, devices, gpus)?;
-    let rate = |rate: BytesPerSec, pool: &Pool| {
+    let rates = links::rates(judge, link, pools, servers)?;
+    let links = pools.iter().zip(rates).flat_map(|(pool, rate)| {
         let bytes_per_s = (rate.0 * f64::from(pool.gpus)).round() as u64;
-        LinkRate {
+        let rate = LinkRate {
             send: bytes_per_s,
             receive: bytes_per_s,
-        }
-    };
-    let host_bytes_per_s = at_decode.device.pcie.0 * f64::from(decode.gpus);
+        };
+        std::iter::repeat_n(rate, pool.replicas as usize)
+    });
+    let host = pools.iter().zip(servers).flat_map(|(pool, server)| {
+        let bytes_per_s = (server.device.pcie.0 * f64::from(pool.gpus)).round() as u64;
+        std::iter::repeat_n(bytes_per_s, pool.replicas as usize)
+    });
+    let replicas = |pools: &[Pool]| pools.iter().map(|pool| pool.replicas).sum();
+    let engine = &pools[0].engine;
     Some(Disaggregation {
         flow,
-        prefill: prefill.replicas,
-        prefill_policy: cluster.groups.first()?.policy,
-        decode: decode.replicas,
-        decode_policy: cluster.groups.last()?.policy,
-        kv_bytes_per_token,
-        layers: at_prefill.model.layer_count(),
-        prefill_link: rate(rates[0], prefill),
-        decode_link: rate(rates[1], decode),
+        prefill: replicas(&pools[..prefills]),
+        prefill_policy: for_prompts.policy,
+        decode: replicas(&pools[prefills..]),
+        decode_policy: for_answers.policy,
+        kv_bytes_per_token: kv_bytes(&servers[0]),
+        layers: servers[0].model.layer_count(),
+        links: links.collect(),
+        host_bytes_per_s: host.collect(),
         latency: time(judge, "cluster.link.latency", link.latency.as_ref(), LATENCY),
+        handshake: losses::handshake(judge, link, flow),
+        lease: losses::lease(judge, link, flow, engine),
+        on_load_failure: losses::on_load_failure(judge, raw, flow, engine, cluster),
+        transfer_failure_rate: losses::transfer_failure_rate(judge, link, flow),
         hop: time(judge, "cluster.link.hop", link.hop.as_ref(), HOP),
         receive_buffer: match link.kv_buffer_size {
-            Some(size) => size.0,
+            Some(size) => {
+                let key = "cluster.link.kv_buffer_size";
+                judge.given(key, size);
+                refuse_foreign(judge, key, flow, Flow::P2pNccl);
+                size.0
+            }
             None => KV_BUFFER_SIZE,
         },
-        host_bytes_per_s: host_bytes_per_s.round() as u64,
         num_reserved_decode_tokens: match link.num_reserved_decode_tokens {
-            Some(tokens) => judge.required("cluster.link.num_reserved_decode_tokens", tokens, (0, 1 << 20)),
+            Some(tokens) => {
+                let key = "cluster.link.num_reserved_decode_tokens";
+                refuse_foreign(judge, key, flow, Flow::Sglang);
+                judge.required(key, tokens, (0, 1 << 20))
+            }
             None => RESERVED_DECODE_TOKENS,
         },
     })
 }
 
+/// A key that only one flow knows is refused beside another.
+fn refuse_foreign(judge: &mut Judge, key: &str, flow: Flow, knows: Flow) {
+    if flow != knows {
+        let label = format!("KV goes the way of {}, which does not know it", flow.name());
+        let help = format!("leave it out, or let KV go the way of {}", knows.name());
+        judge.wrong_help(key, &format!("belongs to {}", knows.name()), label, help);
+    }
+}
+
+/// Beyond this a message or a hop is a typing error.
+const TIME_MAX: Picos = Picos(60_000_000_000_000);
+
 fn time(judge: &mut Judge, key: &str, given: Option<&super::scalar::Duration>, default: Picos) -> Picos {
     match given {
-        Some(text) => judge.duration(key, text, true).unwrap_or(default),
+        Some(text) => match judge.duration(key, text, true) {
+            Some(time) if time > TIME_MAX => {
+                judge.wrong(key, "must be at most 1 min", format!("`{}` is longer", text.0));
+                default
+            }
+            time => time.unwrap_or(default),
+        },
         None => {
             let source = Source::Assumption("of the usual order; measure it".to_string());
             judge.assume(key, default.to_string(), source);
@@ -207,18 +214,44 @@ fn time(judge: &mut Judge, key: &str, given: Option<&super::scalar::Duration>, d
     }
 }
 
+fn kv_bytes(server: &Server) -> u64 {
+    server.model.kv_bytes_per_token(server.placement.kv_dtype, 1).0
+}
+
+/// What goes from one pool must be what the others keep.
+fn check_alike(judge: &mut Judge, pools: &[Pool], servers: &[Server]) {
+    let first = kv_bytes(&servers[0]);
+    if let Some(other) = servers.iter().map(kv_bytes).find(|&other| other != first) {
+        let label = format!("{first} and {other} bytes of KV a token");
+        let help = "give all the same kv_cache_dtype";
+        judge.wrong_help("cluster.pools", "must keep KV in the same format", label, help);
+    }
+    let first = pools[0].engine.block_size();
+    let others = pools.iter().map(|pool| pool.engine.block_size());
+    if let Some(other) = others.into_iter().find(|&other| other != first) {
+        let label = format!("{first} and {other} tokens");
+        let help = "give all the same block size";
+        judge.wrong_help("cluster.pools", "must have blocks of the same size", label, help);
+    }
+}
+
 /// How KV gets across: as asked, else as the engine does.
-fn flow(judge: &mut Judge, raw: &RawScenario, prefill: &EngineSpec, decode: &EngineSpec) -> Flow {
-    let are_sglang = [prefill, decode].map(|engine| matches!(engine, EngineSpec::Sglang(_)));
-    if are_sglang[0] != are_sglang[1] {
-        let label = format!("{} and {}", prefill.profile(), decode.profile());
-        let help = "give both pools the same engine";
+fn flow(judge: &mut Judge, raw: &RawScenario, pools: &[Pool]) -> Flow {
+    let prefill = &pools[0].engine;
+    let is_sglang = |engine: &EngineSpec| matches!(engine, EngineSpec::Sglang(_));
+    let mut others = pools.iter().map(|pool| &pool.engine);
+    if let Some(other) = others.find(|&other| is_sglang(other) != is_sglang(prefill)) {
+        let label = format!("{} and {}", prefill.profile(), other.profile());
+        let help = "give all pools the same engine";
         judge.wrong_help("cluster.pools", "must be of one engine", label, help);
     }
-    for engine in [prefill, decode] {
-        if let EngineSpec::Scheduled(_) = engine {
+    let mut told = Vec::new();
+    for pool in pools {
+        let profile = pool.engine.profile();
+        if matches!(pool.engine, EngineSpec::Scheduled(_)) && !told.contains(&profile) {
+            told.push(profile);
             let help = "serve by vLLM 0.8 or later, or by SGLang";
-            let label = format!("{} does both in one place", engine.profile());
+            let label = format!("{profile} does both in one place");
             judge.wrong_help("cluster.pools", "must be of an engine that sends KV", label, help);
         }
     }
@@ -236,16 +269,25 @@ fn flow(judge: &mut Judge, raw: &RawScenario, prefill: &EngineSpec, decode: &Eng
         }
         None => by_connector,
     };
-    let default = if are_sglang[0] { Flow::Sglang } else { Flow::Nixl };
+    let default = if is_sglang(prefill) {
+        Flow::Sglang
+    } else {
+        Flow::Nixl
+    };
     let Some(flow) = asked else {
         let source = Source::Assumption("the engine's own way".to_string());
         judge.assume(key, default.name().to_string(), source);
         return default;
     };
-    if (flow == Flow::Sglang) != are_sglang[0] {
-        let label = format!("{} serves", prefill.profile());
-        let help = format!("leave it out; this engine's default is {}", default.name());
-        judge.wrong_help(key, "is the way of another engine", label, help);
+    if (flow == Flow::Sglang) != is_sglang(prefill) {
+        let whose = if flow == Flow::Sglang {
+            "SGLang's"
+        } else {
+            "vLLM's"
+        };
+        let label = format!("{} is {whose} way, and {} serves", flow.name(), prefill.profile());
+        let help = format!("leave it out: this engine's own way is {}", default.name());
+        judge.wrong_help(key, "does not go with the engine", label, help);
     }
     flow
 }
@@ -306,85 +348,4 @@ pub(super) fn flow_of_connector(judge: &mut Judge, json: &str) -> Option<Flow> {
             None
         }
     }
-}
-
-/// The bandwidth of each GPU's link in both pools.
-fn rates(judge: &mut Judge, link: &RawLink, devices: [&Device; 2], gpus: u32) -> Option<[BytesPerSec; 2]> {
-    if let Some(text) = &link.bandwidth {
-        let key = "cluster.link.bandwidth";
-        judge.given(key, text);
-        return match parse_rate(text) {
-            Ok(rate) if rate.0 >= 1e6 && rate.0 < 1e18 => Some([rate; 2]),
-            Ok(_) => {
-                judge.wrong_help(
-                    key,
-                    "is no bandwidth of a link",
-                    "below 1 MB/s or beyond reason",
-                    "write 25GB/s",
-                );
-                None
-            }
-            Err(error) => {
-                judge.wrong_help(key, "is no bandwidth", error.to_string(), "write 25GB/s");
-                None
-            }
-        };
-    }
-    let key = "cluster.link.kind";
-    let kind = match &link.kind {
-        Some(kind) => {
-            judge.given(key, kind);
-            kind.to_lowercase()
-        }
-        None => {
-            let fits_a_node = devices.iter().all(|device| device.nvlink_of(gpus).is_some());
-            let (kind, why) = match fits_a_node {
-                true => ("nvlink", "all GPUs fit one node"),
-                false => ("ib-400", "a usual network between nodes"),
-            };
-            judge.assume(key, kind.to_string(), Source::Assumption(why.to_string()));
-            kind.to_string()
-        }
-    };
-    let own = |pick: &dyn Fn(&Device) -> Option<BytesPerSec>| -> Option<[BytesPerSec; 2]> {
-        Some([pick(devices[0])?, pick(devices[1])?])
-    };
-    let rates = match kind.as_str() {
-        "nvlink" => own(&|device| device.nvlink),
-        "pcie" => own(&|device| Some(device.pcie)),
-        name => {
-            let found = LINKS.iter().find(|(known, _)| *known == name);
-            found.map(|&(_, rate)| [BytesPerSec(rate); 2])
-        }
-    };
-    match rates {
-        Some(rates) => {
-            let each = rates.map(format_rate);
-            let said = if each[0] == each[1] {
-                each[0].clone()
-            } else {
-                each.join(" and ")
-            };
-            judge.notes.push(format!(
-                "KV crosses {kind} at {said} a GPU each way, as the standard has it"
-            ));
-        }
-        None if kind == "nvlink" => {
-            let help = "choose pcie5, ib-400 or eth-100";
-            judge.wrong_help(key, "is not there", "one of the GPUs has no NVLink", help);
-        }
-        None => {
-            let names = ["nvlink", "pcie"]
-                .into_iter()
-                .chain(LINKS.iter().map(|&(name, _)| name));
-            let near = nearest(&kind, names.clone(), 1).first().map(ToString::to_string);
-            let known: Vec<&str> = names.collect();
-            let help = match near {
-                Some(near) => format!("did you mean {near}? known are {}", known.join(", ")),
-                None => format!("known are {}", known.join(", ")),
-            };
-            judge.wrong_help(key, "is no link", "unknown", help);
-        }
-    }
-    rates
 }

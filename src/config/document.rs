@@ -129,6 +129,36 @@ impl Document {
         self.forget(key);
     }
 
+    /// Flags that say how replicas share the work replace a file that says it in the other way: `--prefill` and
+    /// `--decode` its number of replicas, `--replicas` its prefill and decode pools and what is between them. What was
+    /// replaced, in words.
+    pub(super) fn roles_give_way(&mut self) -> Option<String> {
+        let flag = |document: &Document, key: &str| match (document.get(key), document.origin(key)) {
+            (Some(_), Some(Origin::Flag(name))) => Some(name.clone()),
+            _ => None,
+        };
+        let by_flags = |keys: [&str; 2]| keys.into_iter().find_map(|key| flag(self, key));
+        let apart = by_flags(["cluster.prefill.replicas", "cluster.decode.replicas"]);
+        let together = flag(self, "cluster.replicas");
+        match (apart, together) {
+            (Some(apart), None) => {
+                let replicas = self.get("cluster.replicas")?.to_string();
+                self.remove("cluster.replicas");
+                Some(format!("{apart} replaces the scenario's replicas = {replicas}"))
+            }
+            (None, Some(together)) => {
+                self.get("cluster.prefill").or(self.get("cluster.decode"))?;
+                for key in ["prefill", "decode", "link"] {
+                    self.remove(&format!("cluster.{key}"));
+                }
+                Some(format!(
+                    "{together} replaces the scenario's prefill and decode pools and their link"
+                ))
+            }
+            _ => None,
+        }
+    }
+
     /// `[cluster.prefill]` and `[cluster.decode]` become pools with those names and roles; every value keeps its origin.
     ///
     /// # Errors

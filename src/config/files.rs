@@ -59,6 +59,7 @@ shipped!(
     "load-shaping-mixed",
     "pd-input-length",
     "pd-together",
+    "pd-failover",
     "rate-limit",
     "autoscale",
     "workloads/azure-conv-2023",

@@ -145,13 +145,13 @@ fn what_pools_cannot_be_is_refused_with_its_place() {
     help: write `replicas` in each [[cluster.pools]]
     "#);
     insta::assert_snapshot!(told("name = \"old\"", "name = \"old\"\nrole = \"decode\""), @r#"
-    error: `pools` must be one that prefills and one that decodes
+    error: `pools` must be some that prefill and some that decode
      --> a.toml:7:1
       |
     7 | [[cluster.pools]]
       | ^^^^^^^^^^^^^^^^^ 0 pools prefill, 1 decode, 1 do both
       |
-    help: give one pool role = "prefill" and one role = "decode", or --prefill N --decode N
+    help: give every pool role = "prefill" or role = "decode", or --prefill N --decode N
     "#);
     insta::assert_snapshot!(told("name = \"old\"", "name = \"old\"\nrouter = \"random\""), @r#"
     error: `router` must be that of the other pool

@@ -91,6 +91,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(problem.into());
     }
     document.remove("sweep");
+    notes.extend(document.roles_give_way());
     document.roles_become_pools()?;
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;

@@ -262,6 +262,20 @@ impl Engine {
         }
     }
 
+    /// The load for request `id` has failed at `now`, and what it was to bring is computed here.
+    pub(crate) fn load_failed(&mut self, id: RequestId, now: Picos) {
+        if let Some(replica) = self.vllm_mut() {
+            replica.load_failed(id, now);
+        }
+    }
+
+    /// Calls a completed request whose blocks are held back by another name.
+    pub(crate) fn rename_held_back(&mut self, id: RequestId, other: RequestId) {
+        if let Some(replica) = self.vllm_mut() {
+            replica.rename_held_back(id, other);
+        }
+    }
+
     /// Frees the blocks that were held back when request `id` completed.
     pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) {
         if let Some(replica) = self.vllm_mut() {

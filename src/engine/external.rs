@@ -137,6 +137,7 @@ struct Load {
     due: Picos,
     nth: u64,
     rank: Rank,
+    has_failed: bool,
     whose: Whose,
 }
 
@@ -264,6 +265,27 @@ impl Replica {
         }
     }
 
+    /// The load for request `id` has failed at `now`. It is noticed like its end; the sequence then gives its blocks back and
+    /// waits at the head of the queue, and the connector is asked again (`_handle_invalid_blocks`; vLLM keeps the blocks of a
+    /// sequence that had found some in its own cache, which it would find there again).
+    pub(crate) fn load_failed(&mut self, id: RequestId, now: Picos) {
+        if let Some(external) = &mut self.external
+            && let Some(&key) = external.by_request.get(&id)
+        {
+            external.loads[key].has_failed = true;
+        }
+        self.loaded(id, now);
+    }
+
+    /// Calls a completed request whose blocks are held back by another name, so that its own is free to come again.
+    pub(crate) fn rename_held_back(&mut self, id: RequestId, other: RequestId) {
+        if let Some(external) = &mut self.external
+            && let Some(back) = external.held_back.remove(&id)
+        {
+            external.held_back.insert(other, back);
+        }
+    }
+
     /// Frees the blocks that were held back when request `id` completed; `false` if there are none.
     pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) -> bool {
         let Some(external) = &mut self.external else {
@@ -331,6 +353,7 @@ impl Replica {
             due,
             nth: external.begun,
             rank: turn(&self.config, external.begun, request),
+            has_failed: false,
             whose: Whose::Sequence(Arrived {
                 handle,
                 local,
@@ -366,16 +389,22 @@ impl Replica {
 
     /// Loads that have ended: full blocks are registered, and whoever waited for them is ready.
     pub(super) fn notice_loads(&mut self, now: Picos) {
-        loop {
-            let external = self.external.as_mut().expect("asked only with a connector");
-            let Some((&(due, _), &key)) = external.due.first_key_value() else {
-                return;
-            };
-            if due > now {
-                return;
-            }
+        let mut failed: Vec<Handle> = Vec::new();
+        while let Some(external) = &mut self.external
+            && let Some((&(due, _), &key)) = external.due.first_key_value()
+            && due <= now
+        {
             let load = external.take_load(key);
             match load.whose {
+                Whose::Sequence(arrived) if load.has_failed => {
+                    external.lacking -= arrived.lacking;
+                    let sequence = &mut self.sequences[arrived.handle.slot];
+                    let held = std::mem::take(&mut sequence.held);
+                    let tokens = arrived.local + arrived.loaded;
+                    self.pool.release(held, &sequence.pieces, arrived.local, tokens);
+                    (sequence.computed, sequence.phase) = (0, Phase::Waiting);
+                    failed.push(arrived.handle);
+                }
                 Whose::Nobody(held, registered, tokens) => {
                     external.abandoned -= 1;
                     self.pool.release(held, &[], registered, tokens);
@@ -389,6 +418,10 @@ impl Replica {
                     sequence.computed = loaded.min(sequence.known_tokens() - 1);
                 }
             }
+        }
+        for handle in failed.into_iter().rev() {
+            self.waiting
+                .push_front(handle, &self.sequences[handle.slot].request);
         }
     }
 

@@ -47,12 +47,17 @@ impl Replica {
 
     /// The loop, which spins or is asleep, makes a pass at or after `at`, unless it makes one before.
     pub(super) fn pass_from(&mut self, at: Picos) {
+        let pass = self.look_after(at);
+        self.next_pass = Some(self.next_pass.map_or(pass, |next| next.min(pass)));
+    }
+
+    /// When a loop that spins looks first at or after `at`.
+    pub(super) fn look_after(&self, at: Picos) -> Picos {
         let sleep = self.config.idle_pass_sleep.0;
         let after = at.0.saturating_sub(self.awake.0);
         let rounds = after
             .checked_div(sleep)
             .map_or(after, |_| after.div_ceil(sleep) * sleep);
-        let pass = self.awake + Picos(rounds);
-        self.next_pass = Some(self.next_pass.map_or(pass, |next| next.min(pass)));
+        self.awake + Picos(rounds)
     }
 }

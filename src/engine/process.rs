@@ -136,6 +136,7 @@ impl Replica {
         observer: &mut O,
     ) -> Option<Completion> {
         self.sequences.get(handle)?;
+        let spun = self.spins();
         self.telling.flush(observer);
         self.pool.set_clock(now);
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
@@ -145,6 +146,9 @@ impl Replica {
         if self.spins() {
             // Whoever stood behind may be let in when the loop looks next.
             self.pass_from(now);
+        } else if spun {
+            // The loop sleeps to the end of its nap, whoever comes before.
+            self.awake = self.look_after(now);
         }
         Some(completion)
     }

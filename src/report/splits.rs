@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use super::figures::{percent, significant};
+use super::figures::{percent, significant, time};
 use crate::analysis::Estimate;
+use crate::quantity::format_bytes;
+use crate::units::Bytes;
 
 /// One way to share the replicas out.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,10 +23,44 @@ pub struct SplitRow {
     pub busy: Option<(f64, f64)>,
     /// Share of TTFT that the transfer takes there.
     pub transfer_share: Option<f64>,
+    /// What a request costs there.
+    pub costs: Option<Costs>,
+    /// A rate that it cannot exceed, where that is below what another way reaches: it was not searched.
+    pub bound: Option<f64>,
+}
+
+/// What a request costs at the highest rate within the promise, as the run there has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Time of a prefill replica in seconds; `None` where all do both.
+    pub prompt_s: Option<f64>,
+    /// Output tokens.
+    pub output_tokens: f64,
+    /// Mean TPOT in seconds.
+    pub tpot_s: f64,
+    /// Median and 99th percentile of single gaps between tokens, in seconds.
+    pub itl_s: [f64; 2],
+    /// Bytes of KV that cross, and the mean time of a message in seconds.
+    pub transfer: Option<(f64, f64)>,
 }
 
 impl SplitRow {
-    fn rate(&self) -> f64 {
+    /// A way that was not searched, because it cannot exceed `bound`.
+    #[must_use]
+    pub fn beaten(split: (u32, u32), bound: f64) -> SplitRow {
+        SplitRow {
+            split: Some(split),
+            within_slo: None,
+            saturation: None,
+            breaks: None,
+            busy: None,
+            transfer_share: None,
+            costs: None,
+            bound: Some(bound),
+        }
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
         self.within_slo.map_or(0.0, |rate| rate.value)
     }
 
@@ -51,10 +87,12 @@ pub struct Splits {
     pub missing: usize,
     /// What is simulated.
     pub subject: String,
+    /// The arithmetic is asked for.
+    pub explains: bool,
 }
 
 impl Splits {
-    fn best_split(&self) -> Option<&SplitRow> {
+    pub(crate) fn best_split(&self) -> Option<&SplitRow> {
         let splits = self.rows.iter().filter(|row| row.split.is_some());
         // Of equals the first.
         splits.fold(None, |best: Option<&SplitRow>, row| match best {
@@ -63,7 +101,7 @@ impl Splits {
         })
     }
 
-    fn together(&self) -> Option<&SplitRow> {
+    pub(crate) fn together(&self) -> Option<&SplitRow> {
         self.rows.iter().find(|row| row.split.is_none())
     }
 
@@ -140,6 +178,53 @@ impl Splits {
     }
 }
 
+impl SplitRow {
+    /// Where its replicas' time and places go at its rate, by Little's law (PD-6).
+    fn arithmetic(&self, replicas: u32) -> Option<String> {
+        let (costs, rate) = (self.costs?, self.within_slo?.value);
+        let decoding = self.split.map_or(replicas, |(_, decode)| decode);
+        let sequences = rate * costs.output_tokens * costs.tpot_s / f64::from(decoding);
+        let answers = format!(
+            "{} req/s × {} tokens × {} TPOT / {decoding} = {} sequences on each replica that decodes",
+            significant(rate),
+            significant(costs.output_tokens),
+            time(costs.tpot_s),
+            significant(sequences),
+        );
+        let [median, p99] = costs.itl_s;
+        let gaps = format!("gaps between tokens: median {}, p99 {}", time(median), time(p99));
+        let (Some((prefill, _)), Some(prompt_s)) = (self.split, costs.prompt_s) else {
+            return Some(format!(
+                "{answers}; {gaps}, since a prompt in a step holds up all who decode in it"
+            ));
+        };
+        let need = rate * prompt_s;
+        let prompts = format!(
+            "{} req/s × {} of prompt = {} prefill replicas at work of {prefill}",
+            significant(rate),
+            time(prompt_s),
+            significant(need),
+        );
+        let transfer = costs.transfer.map_or_else(String::new, |(bytes, message_s)| {
+            let bytes = format_bytes(Bytes(bytes.round() as u64));
+            format!("; {bytes} of KV a request, {} a message", time(message_s))
+        });
+        Some(format!("{prompts}; {answers}; {gaps}{transfer}"))
+    }
+}
+
+/// The arithmetic of the best split and of all doing both.
+fn arithmetic(splits: &Splits) -> String {
+    let rows = [splits.best_split(), splits.together()];
+    let mut text = String::new();
+    for row in rows.into_iter().flatten() {
+        if let Some(words) = row.arithmetic(splits.replicas) {
+            let _ = writeln!(text, "\n{}\n          {}", row.name(), wrapped(&words));
+        }
+    }
+    text
+}
+
 /// Writes the table with its answer and its reason.
 #[must_use]
 pub fn text(splits: &Splits) -> String {
@@ -159,7 +244,10 @@ pub fn text(splits: &Splits) -> String {
             ' '
         };
         let dash = || "–".to_owned();
-        let rate = row.within_slo.map_or_else(dash, |rate| significant(rate.value));
+        let rate = match (row.within_slo, row.bound) {
+            (_, Some(bound)) => format!("≤ {}", significant(bound)),
+            (rate, None) => rate.map_or_else(dash, |rate| significant(rate.value)),
+        };
         let interval = row.within_slo.map_or_else(dash, |rate| {
             format!("[{}, {}]", significant(rate.low), significant(rate.high))
         });
@@ -177,12 +265,19 @@ pub fn text(splits: &Splits) -> String {
             busy.0,
             busy.1,
             row.transfer_share.map_or_else(dash, percent),
-            row.breaks.as_deref().unwrap_or(""),
+            match row.bound {
+                Some(_) => "not searched: one pool alone keeps it below ▶",
+                None => row.breaks.as_deref().unwrap_or(""),
+            },
         );
         let _ = writeln!(text, "{}", line.trim_end());
     }
     if let Some(why) = splits.why() {
         let _ = writeln!(text, "\nwhy       {}", wrapped(&why));
+    }
+    if splits.explains {
+        text += &arithmetic(splits);
+        let _ = writeln!(text);
     }
     let _ = writeln!(text, "simulated {}", splits.subject);
     text
@@ -209,14 +304,14 @@ fn wrapped(words: &str) -> String {
 /// The same for other programs: a row a split, full precision.
 #[must_use]
 pub fn csv(splits: &Splits) -> String {
-    let mut text = "prefill,decode,both,rate,rate_low,rate_high,saturation,prefill_busy,decode_busy,transfer_share,breaks\n".to_owned();
+    let mut text = "prefill,decode,both,rate,rate_low,rate_high,saturation,prefill_busy,decode_busy,transfer_share,breaks,bound\n".to_owned();
     let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in &splits.rows {
         let (prefill, decode) = row.split.unwrap_or((0, 0));
         let both = if row.split.is_none() { splits.replicas } else { 0 };
         let _ = writeln!(
             text,
-            "{prefill},{decode},{both},{},{},{},{},{},{},{},{}",
+            "{prefill},{decode},{both},{},{},{},{},{},{},{},{},{}",
             cell(row.within_slo.map(|rate| rate.value)),
             cell(row.within_slo.map(|rate| rate.low)),
             cell(row.within_slo.map(|rate| rate.high)),
@@ -224,7 +319,8 @@ pub fn csv(splits: &Splits) -> String {
             cell(row.busy.map(|busy| busy.0)),
             cell(row.busy.map(|busy| busy.1)),
             cell(row.transfer_share),
-            row.breaks.as_deref().unwrap_or("")
+            row.breaks.as_deref().unwrap_or(""),
+            cell(row.bound),
         );
     }
     text
@@ -247,6 +343,14 @@ mod tests {
             breaks: Some(breaks.to_owned()),
             busy: Some((0.5, 0.9)),
             transfer_share: split.map(|_| 0.125),
+            costs: Some(Costs {
+                prompt_s: split.map(|_| 0.1),
+                output_tokens: 200.0,
+                tpot_s: 0.01,
+                itl_s: [0.01, 0.05],
+                transfer: split.map(|_| (268_435_456.0, 0.0012)),
+            }),
+            bound: None,
         }
     }
 
@@ -258,6 +362,7 @@ mod tests {
             promises: "p99 TPOT ≤ 50 ms".to_owned(),
             rows,
             subject: "a model".to_owned(),
+            explains: false,
         }
     }
 
@@ -284,5 +389,34 @@ mod tests {
         assert!(text(&all(16.0)).contains("the prefill pool is busy only 50.0 %"));
         assert!(first(0.0).contains("only apart is the promise kept"));
         assert!(!splits(vec![row(None, 0.0, "")]).is_kept());
+    }
+
+    #[test]
+    fn a_way_that_cannot_win_says_so_and_the_arithmetic_adds_up() {
+        let pruned = SplitRow {
+            bound: Some(5.0),
+            breaks: None,
+            ..row(Some((1, 3)), 0.0, "")
+        };
+        let mut all = splits(vec![
+            pruned,
+            row(Some((2, 2)), 12.0, "p99 TTFT"),
+            row(None, 8.0, "p99 TPOT"),
+        ]);
+        all.explains = true;
+        let text = text(&all);
+        assert!(text.contains("≤ 5.00"), "{text}");
+        assert!(
+            text.contains("12.0 req/s × 100 ms of prompt = 1.20 prefill replicas at work of 2"),
+            "{text}"
+        );
+        // Broken into lines somewhere.
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("12.0 req/s × 200 tokens × 10.0 ms TPOT / 2 = 12.0 sequences"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        assert!(csv(&all).lines().nth(1).is_some_and(|line| line.ends_with(",5")));
     }
 }

@@ -63,7 +63,7 @@ const fn measure(
 }
 
 /// The figures, in the order of the table.
-pub const MEASURES: [Measure; 18] = {
+pub const MEASURES: [Measure; 21] = {
     use Better::{Higher, Lower};
     use Unit::{Count, Rate, Share, Time};
     [
@@ -91,6 +91,9 @@ pub const MEASURES: [Measure; 18] = {
         measure("overtaken_share", "overtaken", Share, Lower, false),
         measure("preemptions", "preemptions", Count, Lower, false),
         measure("lost_share", "lost", Share, Lower, true),
+        measure("prefill_busy", "prefill busy", Share, Higher, false),
+        measure("decode_busy", "decode busy", Share, Higher, false),
+        measure("transfer_share", "transfer of TTFT", Share, Lower, false),
     ]
 };
 

@@ -165,7 +165,7 @@ impl<T: Traffic> Simulation<T> {
         let cluster = match &cluster.disaggregation {
             None => Serving::Fleet(Cluster::new(engines, cluster, &block_sizes, seed)),
             Some(spec) => {
-                let pools = Disaggregated::new(engines, &frontends, spec, &block_sizes, seed);
+                let pools = Disaggregated::new(engines, &frontends, cluster, spec, &block_sizes, seed);
                 Serving::Disaggregated(Box::new(pools))
             }
         };

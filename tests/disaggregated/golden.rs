@@ -93,7 +93,7 @@ fn p2p_nccl_sends_layers_behind_their_computation() {
     assert!((relays.stage_s(Stage::Prefill) - 0.030_335_544_32).abs() < 1e-12);
     // A slow link: all of the KV leaves behind the first layer's 30/32 ms, and P's step lasts until then.
     let mut spec = pools(Flow::P2pNccl, 1, 1);
-    spec.decode_link.receive = 2_500_000_000;
+    spec.links[1].receive = 2_500_000_000;
     let engines = [vllm().into(), vllm().into()];
     let told = run(engines, G7, &spec, &[request(0, Picos::ZERO, 2048, 3)], false);
     assert_eq!(

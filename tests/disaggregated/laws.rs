@@ -13,9 +13,9 @@ use proptest::prelude::*;
 use crate::common::request;
 use crate::setup::{G7, PlainCost, Told, pools, run, sglang, vllm};
 
-const FLOWS: [Flow; 3] = [Flow::Nixl, Flow::P2pNccl, Flow::Sglang];
+pub(crate) const FLOWS: [Flow; 3] = [Flow::Nixl, Flow::P2pNccl, Flow::Sglang];
 
-fn engines(flow: Flow, tokens: [u32; 2], overlap: bool, caches: bool) -> [EngineSpec; 2] {
+pub(crate) fn engines(flow: Flow, tokens: [u32; 2], overlap: bool, caches: bool) -> [EngineSpec; 2] {
     let vllm = |tokens: u32| EngineConfig {
         num_gpu_blocks: tokens / 16 + 1,
         queue_depth: 1 + u32::from(overlap),
@@ -35,7 +35,7 @@ fn engines(flow: Flow, tokens: [u32; 2], overlap: bool, caches: bool) -> [Engine
 }
 
 /// Of `prompt` tokens the first `shared` are those of others.
-fn with_prefix(request: Request, shared: u32) -> Request {
+pub(crate) fn with_prefix(request: Request, shared: u32) -> Request {
     let own = request.prompt_tokens - shared.min(request.prompt_tokens);
     let piece = |segment, tokens| Piece {
         segment: SegmentId(segment),
@@ -53,7 +53,7 @@ fn with_prefix(request: Request, shared: u32) -> Request {
     }
 }
 
-fn by_id(told: &Told) -> Vec<Completion> {
+pub(crate) fn by_id(told: &Told) -> Vec<Completion> {
     let mut stories = told.stories.clone();
     stories.sort_by_key(|story| story.id);
     stories
@@ -79,8 +79,7 @@ proptest! {
         let flow = FLOWS[which];
         let link = LinkRate { send: rate * 1_000_000_000, receive: 10_000_000_000 };
         let spec = Disaggregation {
-            prefill_link: link,
-            decode_link: link,
+            links: vec![link; (x + y) as usize],
             latency: Picos(30_000_000),
             hop: Picos(hop),
             receive_buffer: buffer,
@@ -136,8 +135,7 @@ fn alone_the_first_token_comes_when_the_parts_add_up() {
     };
     for (prompt, arrival) in [(2048u32, 0u64), (1024, 17_000_000_123), (512, 999_999_999_999)] {
         let spec = |flow| Disaggregation {
-            prefill_link: link,
-            decode_link: link,
+            links: vec![link; 2],
             latency: Picos(30_000_000),
             ..pools(flow, 1, 1)
         };

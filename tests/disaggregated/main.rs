@@ -1,10 +1,12 @@
-//! Prefill and decode on different replicas: the published timelines, laws, and twins of the flows.
+//! Prefill and decode on different replicas: the published timelines, laws, losses, and twins of the flows.
 
 #[path = "../common/mod.rs"]
 #[allow(dead_code)]
 mod common;
 mod golden;
 mod laws;
-mod nixl_twin;
+mod losses;
 mod setup;
 mod sglang_twin;
+mod twin_parts;
+mod vllm_twin;

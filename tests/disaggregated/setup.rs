@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use plimsoll::cluster::router::Policy;
-use plimsoll::cluster::{ClusterSpec, Disaggregation, Flow, LinkRate};
+use plimsoll::cluster::{Change, ClusterSpec, Disaggregation, Flow, Lease, LinkRate, LoadFailure, Outages};
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::engine::{EngineConfig, EngineSpec};
 use plimsoll::facts::{Completion, Fact, Observer};
 use plimsoll::ids::RequestId;
 use plimsoll::metrics::{Fleet, Observation, Recorder, RecorderOptions, Records, Room, SloLimits};
-use plimsoll::sim::{Frontend, Pause, Server, Simulation, Until};
+use plimsoll::sim::{Admission, Frontend, Pause, Retries, Server, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Request, Traffic};
 
@@ -112,12 +112,15 @@ pub(crate) fn pools(flow: Flow, prefill: u32, decode: u32) -> Disaggregation {
         decode_policy: Policy::RoundRobin,
         kv_bytes_per_token: 131_072,
         layers: 32,
-        prefill_link: link,
-        decode_link: link,
+        links: vec![link; (prefill + decode) as usize],
         latency: Picos::ZERO,
+        handshake: Picos::ZERO,
+        lease: Lease::Renewed(Picos(30_000_000_000_000)),
+        on_load_failure: LoadFailure::Fail,
+        transfer_failure_rate: 0.0,
         hop: Picos(1_000_000_000),
         receive_buffer: u64::MAX,
-        host_bytes_per_s: 50_000_000_000,
+        host_bytes_per_s: vec![50_000_000_000; (prefill + decode) as usize],
         num_reserved_decode_tokens: 512,
     }
 }
@@ -155,11 +158,31 @@ impl Observer for Both<'_> {
     }
 }
 
+/// What goes wrong in a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Upsets {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) outages: Option<Outages>,
+    pub(crate) retries: Option<Retries>,
+}
+
 /// Runs requests to the end; every law is checked.
 pub(crate) fn run(
     engines: [EngineSpec; 2],
     cost: PlainCost,
     spec: &Disaggregation,
+    requests: &[Request],
+    stepwise: bool,
+) -> Told {
+    run_upset(engines, cost, spec, &Upsets::default(), requests, stepwise)
+}
+
+/// The same where replicas come and go.
+pub(crate) fn run_upset(
+    engines: [EngineSpec; 2],
+    cost: PlainCost,
+    spec: &Disaggregation,
+    upsets: &Upsets,
     requests: &[Request],
     stepwise: bool,
 ) -> Told {
@@ -177,10 +200,16 @@ pub(crate) fn run(
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
     let cluster = ClusterSpec {
         disaggregation: Some(spec.clone()),
+        changes: upsets.changes.clone(),
+        outages: upsets.outages,
         ..ClusterSpec::of(spec.prefill + spec.decode, Policy::RoundRobin)
     };
     let traffic = Listed(requests.iter().cloned().collect());
-    let mut simulation = Simulation::of_servers(servers, &cluster, 0, traffic);
+    let admission = Admission {
+        retries: upsets.retries,
+        ..Admission::default()
+    };
+    let mut simulation = Simulation::of_servers(servers, &cluster, 0, traffic).admitting(&admission);
     let rooms = simulation.total_blocks().zip(block_sizes);
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {

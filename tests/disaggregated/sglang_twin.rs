@@ -1,14 +1,14 @@
 //! A naive twin of SGLang's flow: every event is looked for among all, every share of a link is worked out anew for
 //! everybody, every sequence is visited in every step, and prompts are counted, not cached (they are all different).
 
-use plimsoll::cluster::{Disaggregation, Flow, LinkRate};
+use plimsoll::cluster::{Disaggregation, Flow};
 use plimsoll::facts::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
 
-use crate::common::request;
-use crate::setup::{PlainCost, pools, run, sglang};
+use crate::setup::{PlainCost, run, sglang};
+use crate::twin_parts::{Wire, costs, specs, traffic};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum At {
@@ -66,13 +66,6 @@ struct Decoder {
     look: bool,
 }
 
-struct Message {
-    req: usize,
-    begins: u64,
-    left: u128,
-    rate: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) spec: Disaggregation,
@@ -87,7 +80,7 @@ struct Twin<'a> {
     reqs: Vec<Req>,
     ps: Vec<Prefiller>,
     ds: Vec<Decoder>,
-    wire: Vec<Message>,
+    wire: Wire,
 }
 
 impl Twin<'_> {
@@ -218,12 +211,8 @@ impl Twin<'_> {
         }
         req.under_way = true;
         let (bytes, _) = req.messages[0];
-        self.wire.push(Message {
-            req: at,
-            begins: self.now + self.set.spec.latency.0,
-            left: u128::from(bytes) * 1_000_000_000_000,
-            rate: 0,
-        });
+        let begins = self.now + self.set.spec.latency.0;
+        self.wire.send(at, (req.p, req.d), bytes, begins);
     }
 
     fn reserve(&mut self, d: usize) {
@@ -389,59 +378,7 @@ impl Twin<'_> {
         decoder.look = true;
     }
 
-    /// Everybody's share, from nothing.
-    fn share(&mut self) {
-        let rates: Vec<u64> = (0..self.ps.len() + self.ds.len())
-            .flat_map(|replica| {
-                let link = if replica < self.ps.len() {
-                    self.set.spec.prefill_link
-                } else {
-                    self.set.spec.decode_link
-                };
-                [link.send, link.receive]
-            })
-            .collect();
-        let ways = |twin: &Twin<'_>, message: &Message| {
-            let req = &twin.reqs[message.req];
-            [2 * req.p, 2 * (twin.ps.len() + req.d) + 1]
-        };
-        let flowing: Vec<usize> = (0..self.wire.len())
-            .filter(|&at| self.wire[at].begins <= self.now)
-            .collect();
-        let (mut left, mut open) = (rates, flowing);
-        while !open.is_empty() {
-            let count = |way: usize| {
-                open.iter()
-                    .filter(|&&at| ways(self, &self.wire[at]).contains(&way))
-                    .count() as u64
-            };
-            let (rate, way) = (0..left.len())
-                .filter(|&way| count(way) > 0)
-                .map(|way| (left[way] / count(way), way))
-                .min()
-                .unwrap();
-            let (fixed, rest): (Vec<usize>, Vec<usize>) = open
-                .iter()
-                .partition(|&&at| ways(self, &self.wire[at]).contains(&way));
-            for at in fixed {
-                self.wire[at].rate = rate.max(1);
-                for way in ways(self, &self.wire[at]) {
-                    left[way] -= rate;
-                }
-            }
-            open = rest;
-        }
-    }
-
-    fn message_end(&self, message: &Message) -> u64 {
-        if message.begins > self.now {
-            return message.begins;
-        }
-        self.now + message.left.div_ceil(u128::from(message.rate)) as u64
-    }
-
-    fn land(&mut self, index: usize) {
-        let at = self.wire.remove(index).req;
+    fn land(&mut self, at: usize) {
         let (_, is_last) = self.reqs[at].messages.remove(0);
         self.reqs[at].under_way = false;
         self.feed(at);
@@ -471,7 +408,6 @@ impl Twin<'_> {
                 .iter()
                 .filter_map(|d| d.batch.as_ref().map(|batch| batch.0)),
         );
-        let wire = self.wire.iter().map(|message| self.message_end(message));
         let heard = self
             .reqs
             .iter()
@@ -481,18 +417,16 @@ impl Twin<'_> {
             .reqs
             .iter()
             .flat_map(|req| [Some(req.ask.arrival.0), req.ask.deadline.map(|at| at.0)]);
-        let all = ends.chain(wire).chain(heard.filter(|&at| at > self.now));
+        let all = ends
+            .chain(self.wire.next(self.now))
+            .chain(heard.filter(|&at| at > self.now));
         all.chain(asked.flatten().filter(|&at| at > self.now))
             .min()
             .unwrap_or(u64::MAX)
     }
 
     fn step_to(&mut self, now: u64) {
-        let before = self.now;
-        for message in self.wire.iter_mut().filter(|message| message.begins <= before) {
-            let moved = u128::from(message.rate) * u128::from(now - before);
-            message.left = message.left.saturating_sub(moved);
-        }
+        self.wire.flow(self.now, now);
         self.now = now;
         let is_due = |batch: Option<u64>| batch == Some(now);
         for p in 0..self.ps.len() {
@@ -505,10 +439,7 @@ impl Twin<'_> {
                 self.end_d(d);
             }
         }
-        while let Some(over) = (0..self.wire.len()).find(|&at| {
-            let message = &self.wire[at];
-            message.begins <= now && message.left == 0
-        }) {
+        while let Some(over) = self.wire.landed(now) {
             self.land(over);
         }
         for at in 0..self.reqs.len() {
@@ -542,7 +473,7 @@ impl Twin<'_> {
                 self.pass_d(d);
             }
         }
-        self.share();
+        self.wire.share(now);
     }
 }
 
@@ -582,7 +513,7 @@ fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
         reqs: reqs.collect(),
         ps: vec![Prefiller::default(); x],
         ds: vec![Decoder::default(); y],
-        wire: Vec::new(),
+        wire: Wire::new(&set.spec),
     };
     loop {
         let next = twin.next();
@@ -594,70 +525,26 @@ fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
 }
 
 fn settings() -> impl Strategy<Value = Setting> {
-    (
-        (1u32..4, 1u32..4),
-        (1u64..40, 1u64..40, 1u64..400_000_000),
-        (450u32..1500, 700u32..2000),
-        (20u32..500, 0u32..64),
-        (1u64..60_000, 1u64..5_000, 0u64..400),
-    )
-        .prop_map(
-            |((x, y), (send, receive, latency), (pool_p, pool_d), (chunk, reserved), cost)| {
-                let link = LinkRate {
-                    send: send * 1_000_000_000,
-                    receive: receive * 1_000_000_000,
-                };
-                Setting {
-                    spec: Disaggregation {
-                        prefill_link: link,
-                        decode_link: link,
-                        latency: Picos(latency),
-                        num_reserved_decode_tokens: reserved,
-                        ..pools(Flow::Sglang, x, y)
-                    },
-                    cost: PlainCost {
-                        prompt_2048: Picos(cost.0 * 1_000_003),
-                        decode: Picos(cost.1 * 1_000_007),
-                        per_kv_token: Picos(cost.2 * 1_009),
-                    },
-                    pool: [pool_p, pool_d],
-                    chunk,
-                }
-            },
-        )
-}
-
-fn traffic() -> impl Strategy<Value = Vec<Request>> {
-    let one = (
-        1u64..6_000_000_000,
-        2u32..400,
-        1u32..60,
-        prop::option::weighted(0.25, 1u64..60_000_000_000),
-    );
-    prop::collection::vec(one, 1..24).prop_map(|wishes| {
-        let mut now = 0;
-        let list = wishes
-            .into_iter()
-            .enumerate()
-            .map(|(id, (gap, prompt, outputs, patience))| {
-                now += gap;
-                Request {
-                    deadline: patience.map(|patience| Picos(now + patience)),
-                    ..request(id as u64, Picos(now), prompt, outputs)
-                }
-            });
-        list.collect()
+    let sizes = (450u32..1500, 700u32..2000, 20u32..500);
+    (specs(Flow::Sglang), costs(), sizes).prop_map(|(spec, cost, (prefill, decode, chunk))| Setting {
+        spec: Disaggregation {
+            host_bytes_per_s: vec![u64::MAX; spec.links.len()],
+            ..spec
+        },
+        cost,
+        pool: [prefill, decode],
+        chunk,
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn requests_fare_as_in_the_twin(set in settings(), requests in traffic(), pauses in any::<bool>()) {
+    fn requests_fare_as_in_the_twin(
+        set in settings(), requests in traffic(2..400, |_, draw| 1 + draw), pauses in any::<bool>(),
+    ) {
         let engines = [sglang(set.pool[0], set.chunk, true).into(), sglang(set.pool[1], 8192, false).into()];
-        let mut spec = set.spec.clone();
-        spec.host_bytes_per_s = u64::MAX;
-        let told = run(engines, set.cost, &spec, &requests, pauses);
+        let told = run(engines, set.cost, &set.spec, &requests, pauses);
         prop_assert_eq!(&told.seen.violations, &Vec::<String>::new());
         let mut stories: Vec<Option<Story>> = vec![None; requests.len()];
         for story in &told.stories {

@@ -1,7 +1,7 @@
 //! The figures of one run of a comparison.
 
-use crate::analysis::{Outcome, Verdict};
-use crate::metrics::{Distribution, SeriesPoint, Summary, WaitReport};
+use crate::analysis::{Outcome, RunResult, Verdict};
+use crate::metrics::{Distribution, RelaySummary, SeriesPoint, Stage, Summary, WaitReport};
 use crate::report::json;
 use crate::report::versus::MEASURES;
 
@@ -28,7 +28,8 @@ impl Run {
     pub(super) fn of(outcome: Outcome, waits: &WaitReport, is_shown: bool) -> Run {
         let evicted = outcome.evicted_tokens;
         let result = outcome.result;
-        let figure = |key| figure(key, &result.whole, waits, evicted);
+        let pools = result.relays.as_ref().map(|relays| Pools::of(&result, relays));
+        let figure = |key| figure(key, &result.whole, waits, evicted, pools.as_ref());
         let mut ttfts: Vec<(u64, f64)> = result
             .records
             .iter()
@@ -49,8 +50,40 @@ impl Run {
     }
 }
 
+/// What prefill and decode pools did.
+struct Pools {
+    /// Mean share of the time in which a step ran.
+    busy: [f64; 2],
+    /// Share of TTFT that is left of the transfer.
+    transfer_share: f64,
+}
+
+impl Pools {
+    fn of(result: &RunResult, relays: &RelaySummary) -> Pools {
+        let span_s = result.whole.duration_s.max(f64::MIN_POSITIVE);
+        let busy = [true, false].map(|prefills| {
+            let replicas = result.by_replica.iter().zip(&relays.links);
+            let of_role = replicas.filter(|(_, link)| link.prefills == prefills);
+            let (count, busy_s) = of_role.fold((0, 0.0), |(count, sum), (replica, _)| {
+                (count + 1, sum + replica.busy_s)
+            });
+            (busy_s / span_s / f64::from(count.max(1))).min(1.0)
+        });
+        Pools {
+            busy,
+            transfer_share: relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE),
+        }
+    }
+}
+
 /// A figure by its name; `None` where the run has none. Those of the cache are zero where nothing is cached.
-fn figure(key: &str, whole: &Summary, waits: &WaitReport, evicted: u64) -> Option<f64> {
+fn figure(
+    key: &str,
+    whole: &Summary,
+    waits: &WaitReport,
+    evicted: u64,
+    pools: Option<&Pools>,
+) -> Option<f64> {
     let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
     let per_second = |number: u64| (whole.duration_s > 0.0).then(|| number as f64 / whole.duration_s);
     let p99 = |distribution: &Distribution| distribution.quantile_s(0.99);
@@ -74,6 +107,9 @@ fn figure(key: &str, whole: &Summary, waits: &WaitReport, evicted: u64) -> Optio
         "overtaken_share" => Some(waits.overtaken_share()),
         "preemptions" => Some(whole.preemptions as f64),
         "lost_share" => share(whole.lost(), whole.ended()),
+        "prefill_busy" => pools.map(|pools| pools.busy[0]),
+        "decode_busy" => pools.map(|pools| pools.busy[1]),
+        "transfer_share" => pools.map(|pools| pools.transfer_share),
         _ => unreachable!("every measure has its figure"),
     }
 }

@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use toml::Value;
 
 use super::super::outputs::{Format, Outputs};
+use super::super::progress::Progress;
 use super::super::{Exit, files, interrupt, present};
 use super::{Bracket, Disk, Terminal, find, options, precision, run_at};
 use crate::analysis::Outcome;
 use crate::analysis::knee::{Binding, Knee, Objective, Statistic};
 use crate::config::{Document, Resolved, resolve};
 use crate::metrics::Stage;
-use crate::report::splits::{self, SplitRow, Splits};
-use crate::workload::mean_rate;
+use crate::report::json;
+use crate::report::splits::{self, Costs, SplitRow, Splits};
+use crate::workload::{Arrivals, Prefix, mean_rate};
 
 /// More GPUs make more splits than anybody reads.
 const GPUS_MAX: u32 = 64;
@@ -76,21 +78,17 @@ pub(super) fn execute(
     }
     terminal.notes(&pair.notes);
     let objective = present::objective(&pair.slo);
-    let mut rows = Vec::new();
     let asked = ways.len() + 1;
-    for way in ways.into_iter().map(Some).chain([None]) {
+    let try_one = |way: Option<(u32, u32)>| {
         let resolved = match way {
             Some((prefill, decode)) => split(document, prefill, decode)?,
             None => all_do_both(document, gpus / each)?,
         };
-        let tried = row(&resolved, way, &objective, bracket, terminal)?;
-        // A search that was cut short says nothing of its way.
-        if interrupt::is_asked() {
-            break;
-        }
-        rows.push(tried);
-    }
+        row(&resolved, way, &objective, bracket, terminal)
+    };
+    let rows = search(&ways, scales(&pair), terminal, try_one)?;
     let splits = Splits {
+        explains: outputs.why,
         gpus,
         replicas: gpus / each,
         promises: promised(&objective),
@@ -101,7 +99,8 @@ pub(super) fn execute(
     let text = match outputs.format {
         Format::Table => splits::text(&splits),
         Format::Csv => splits::csv(&splits),
-        _ => anyhow::bail!("--disaggregated writes a table or --format csv"),
+        Format::Json | Format::Jsonl => json::splits(&splits) + "\n",
+        Format::Md => anyhow::bail!("--disaggregated writes a table, --format json or --format csv"),
     };
     files::put(&text, outputs.file.as_deref(), out)?;
     let code = match (interrupt::is_asked(), splits.is_kept()) {
@@ -110,6 +109,84 @@ pub(super) fn execute(
         (false, false) => Exit::NotMet,
     };
     Ok(code.into())
+}
+
+/// Fewer ways are all searched.
+const PRUNED_FROM: usize = 5;
+/// What the noise of a saturation may hide, beyond its interval.
+const MARGIN: f64 = 1.05;
+
+/// Whether a pool of n replicas serves at most n times what one serves: not where prompts share what caches keep, of which
+/// more replicas behind a router that looks for it keep more.
+fn scales(resolved: &Resolved) -> bool {
+    matches!(resolved.scenario.workload.prefix, Prefix::None)
+        && !matches!(resolved.scenario.workload.arrivals, Arrivals::Replay { .. })
+}
+
+/// Searches every way that can be the best split, and all doing both; in the order of `ways`.
+///
+/// The splits with one replica that prefills and with one that decodes come first. With x replicas that prefill no more
+/// than x times the first's saturation is served: it has as many that decode as there can be, so either its one prefill
+/// replica was at its end, or no decode pool serves more. The same holds of the other with y. A way whose bound is below the
+/// best found is not searched, and the best split is the one of a search of all.
+fn search(
+    ways: &[(u32, u32)],
+    scales: bool,
+    terminal: &Terminal,
+    mut try_one: impl FnMut(Option<(u32, u32)>) -> anyhow::Result<SplitRow>,
+) -> anyhow::Result<Vec<SplitRow>> {
+    let mut progress = Progress::new(terminal, Some(ways.len() as u64 + 1), "ways");
+    let mut rows: Vec<(usize, SplitRow)> = Vec::new();
+    let mut done = 0;
+    let ends = [0, ways.len() - 1];
+    let mut bounds = vec![f64::INFINITY; ways.len()];
+    let mut pending: Vec<usize> = (0..ways.len()).collect();
+    if scales && ways.len() >= PRUNED_FROM {
+        pending.retain(|at| !ends.contains(at));
+        let mut caps = [f64::INFINITY; 2];
+        for (at, cap) in ends.into_iter().zip(&mut caps) {
+            let row = try_one(Some(ways[at]))?;
+            // A search that was cut short says nothing of its way.
+            if interrupt::is_asked() {
+                return Ok(in_order(rows));
+            }
+            if let Some(saturation) = row.saturation {
+                *cap = saturation.high * MARGIN;
+            }
+            rows.push((at, row));
+            done += 1;
+            progress.at(done);
+        }
+        for (bound, &(prefill, decode)) in bounds.iter_mut().zip(ways) {
+            let of = |count: u32, one: u32, cap: f64| f64::from(count) / f64::from(one) * cap;
+            *bound = of(prefill, ways[ends[0]].0, caps[0]).min(of(decode, ways[ends[1]].1, caps[1]));
+        }
+        pending.sort_by(|&a, &b| bounds[b].total_cmp(&bounds[a]).then(a.cmp(&b)));
+    }
+    for at in pending {
+        let best = rows.iter().map(|(_, row)| row.rate()).fold(0.0, f64::max);
+        let row = if bounds[at] < best {
+            SplitRow::beaten(ways[at], bounds[at])
+        } else {
+            try_one(Some(ways[at]))?
+        };
+        if interrupt::is_asked() {
+            return Ok(in_order(rows));
+        }
+        rows.push((at, row));
+        done += 1;
+        progress.at(done);
+    }
+    let together = try_one(None)?;
+    if !interrupt::is_asked() {
+        rows.push((ways.len(), together));
+    }
+    Ok(in_order(rows))
+}
+
+fn in_order(mut rows: Vec<(usize, SplitRow)>) -> Vec<SplitRow> {
+    rows.sort_by_key(|(at, _)| *at);
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 /// The scenario with so many replicas of each role.
@@ -170,6 +247,29 @@ fn row(
             .as_ref()
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
+        costs: there.as_ref().and_then(|there| costs(there, split)),
+        bound: None,
+    })
+}
+
+/// What a request costs there; `None` of a run that answered none.
+fn costs(outcome: &Outcome, split: Option<(u32, u32)>) -> Option<Costs> {
+    let result = &outcome.result;
+    let whole = &result.whole;
+    let completed = (whole.completed > 0).then_some(whole.completed as f64)?;
+    let prompt_s = split.map(|(prefill, _)| {
+        let prefills = result.by_replica.iter().take(prefill as usize);
+        prefills.map(|replica| replica.busy_s).sum::<f64>() / completed
+    });
+    Some(Costs {
+        prompt_s,
+        output_tokens: whole.output_tokens as f64 / completed,
+        tpot_s: whole.tpot.mean_s()?,
+        itl_s: [whole.itl.quantile_s(0.5)?, whole.itl.quantile_s(0.99)?],
+        transfer: result.relays.as_ref().map(|relays| {
+            let each = relays.bytes as f64 / relays.requests.max(1) as f64;
+            (each, relays.message_s[0])
+        }),
     })
 }
 
@@ -240,5 +340,59 @@ fn busy(outcome: &Outcome, split: Option<(u32, u32)>) -> (f64, f64) {
         }
         _ if replicas.is_empty() => (result.whole.occupancy.busy, result.whole.occupancy.busy),
         _ => (mean(0, replicas.len()), mean(0, replicas.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Estimate;
+    use crate::cli::Colour;
+
+    /// Of pools that serve `prefill` and `decode` requests a second a replica, of which the promise keeps nine tenths.
+    fn tried(way: Option<(u32, u32)>, (prefill, decode): (f64, f64)) -> SplitRow {
+        let (x, y) = way.unwrap_or((1, 1));
+        let rate = (f64::from(x) * prefill).min(f64::from(y) * decode);
+        let estimate = |value: f64| Estimate {
+            value,
+            low: value * 0.99,
+            high: value * 1.01,
+        };
+        SplitRow {
+            within_slo: Some(estimate(rate * 0.9)),
+            saturation: Some(estimate(rate)),
+            ..SplitRow::beaten((x, y), 0.0)
+        }
+    }
+
+    #[test]
+    fn ways_that_cannot_win_are_not_searched_and_the_best_is_that_of_a_search_of_all() {
+        let terminal = Terminal::new(Colour::Never, true);
+        let ways: Vec<(u32, u32)> = (1..16).map(|x| (x, 16 - x)).collect();
+        for capacities in [
+            (1.0, 1.0),
+            (4.0, 1.0),
+            (1.0, 7.0),
+            (30.0, 1.0),
+            (1.0, 30.0),
+            (2.5, 1.1),
+        ] {
+            let best = |scales: bool| {
+                let mut searched = 0;
+                let rows = search(&ways, scales, &terminal, |way| {
+                    searched += 1;
+                    Ok(tried(way, capacities))
+                })
+                .unwrap();
+                assert_eq!(rows.len(), 16);
+                let split = |at: usize| (rows[at].rate(), std::cmp::Reverse(at));
+                let best = (0..15).max_by(|&a, &b| split(a).partial_cmp(&split(b)).unwrap());
+                (best, searched)
+            };
+            let ((all, every), (some, few)) = (best(false), best(true));
+            assert_eq!(all, some, "{capacities:?}");
+            assert_eq!(every, 16);
+            assert!(few <= 7, "{few} for {capacities:?}");
+        }
     }
 }

@@ -22,6 +22,10 @@ pub(super) struct Flight {
     pub(super) cargo: Cargo,
     /// The client gave up, and only what is under way is brought to its end.
     pub(super) is_abandoned: bool,
+    /// Tells it from an earlier flight of the same request, which failed and was sent again.
+    pub(super) nth: u64,
+    /// The prefill replica does not have its KV any more: it failed, or the lease ran out.
+    pub(super) is_source_lost: bool,
 }
 
 /// When what happened after the prefill.
@@ -43,6 +47,8 @@ pub(super) struct Cargo {
     /// Tokens that were handed to the links, and bytes.
     pub(super) tokens: u32,
     pub(super) bytes: u64,
+    /// Bytes that a decode replica wants to read.
+    pub(super) wanted: u64,
     /// Bytes of messages that wait for the one under way.
     pub(super) queued: VecDeque<u64>,
     pub(super) is_under_way: bool,
@@ -53,7 +59,7 @@ pub(super) struct Cargo {
 }
 
 impl Flight {
-    pub(super) fn new(request: Request, prefill: usize) -> Flight {
+    pub(super) fn new(request: Request, prefill: usize, nth: u64) -> Flight {
         Flight {
             request,
             prefill,
@@ -64,6 +70,8 @@ impl Flight {
             times: Times::default(),
             cargo: Cargo::default(),
             is_abandoned: false,
+            nth,
+            is_source_lost: false,
         }
     }
 

@@ -28,9 +28,24 @@ impl Disaggregated {
                 let local = prompt.saturating_sub(tokens) / block;
                 let bytes =
                     u64::from((prompt.div_ceil(block) - local) * block) * self.spec.kv_bytes_per_token;
-                flight.cargo.is_whole = true;
-                self.send(id, at, bytes);
+                (flight.cargo.is_whole, flight.cargo.wanted) = (true, bytes);
+                let (prefill, decode) = (flight.prefill, flight.decode());
+                let is_there = !flight.is_source_lost;
+                match self.acquaint(prefill, decode, at) {
+                    known if is_there && known > at => self.plan(known, Errand::Read(id)),
+                    _ => self.read(id, at),
+                }
             }
+        }
+    }
+
+    /// A decode replica reads a request's KV, if it is still there.
+    pub(super) fn read(&mut self, id: RequestId, now: Picos) {
+        let flight = &self.flights[&id];
+        if flight.is_source_lost {
+            self.plan(now + self.spec.latency, Errand::NothingToRead(id));
+        } else {
+            self.send(id, now, flight.cargo.wanted);
         }
     }
 
@@ -47,14 +62,20 @@ impl Disaggregated {
     }
 
     /// A message of a request has crossed.
-    pub(super) fn message_arrived<O: Observer>(&mut self, now: Picos, id: RequestId, observer: &mut O) {
+    pub(super) fn message_arrived<O: Observer>(
+        &mut self,
+        now: Picos,
+        id: RequestId,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) {
         let flight = self.flights.get_mut(&id).expect("a transfer keeps its request");
         let (from, to) = (flight.prefill, flight.decode());
         flight.cargo.is_under_way = false;
         if let Some(bytes) = flight.cargo.queued.pop_front() {
             flight.cargo.is_under_way = true;
             self.links.send(now, from, to, bytes, id);
-        } else if flight.cargo.is_whole {
+        } else if flight.cargo.is_whole && !self.fails_transfer(id, now, observer, ended) {
             self.cargo_arrived(id, now, observer);
         }
     }
@@ -122,15 +143,8 @@ impl Disaggregated {
         }
     }
 
-    /// The prefill server has heard that the decode server has memory (SGLang).
-    pub(super) fn may_prefill(&mut self, id: RequestId, now: Picos) {
-        if self.flights.contains_key(&id) {
-            self.let_prefill(id, now);
-        }
-    }
-
     /// Lets a request out of the bootstrap queue once both sides are ready (PD-23).
-    fn let_prefill(&mut self, id: RequestId, now: Picos) {
+    pub(super) fn let_prefill(&mut self, id: RequestId, now: Picos) {
         let flight = &self.flights[&id];
         let heard = flight
             .times
@@ -162,8 +176,15 @@ impl Disaggregated {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
         flight.at_prefill = None;
         if flight.decode.is_none() {
-            let chosen = self.decode.route(&self.engines, now, &flight.request);
-            flight.decode = Some(chosen);
+            flight.decode = self.decode.route(&self.engines, now, &flight.request);
+        }
+        if flight.decode.is_none() {
+            // The proxy has nobody to send it to.
+            ended.push(nowhere(flight, flight.prefill, now, Outcome::Failed));
+            flight.account.prefilled = Some(now);
+            self.orphan(id, now);
+            self.flights.remove(&id);
+            return;
         }
         let delay = self.entrances[flight.prefill].response_delay();
         if self.spec.flow == Flow::P2pNccl {
@@ -175,7 +196,9 @@ impl Disaggregated {
         if self.spec.flow == Flow::P2pNccl {
             self.tell_pushes(now, observer);
         }
-        self.plan(now + delay + self.spec.hop * 2, Errand::Forward(id));
+        let forward = now + delay + self.spec.hop * 2;
+        self.plan(forward, Errand::Forward(id));
+        self.lend(id, now, forward);
     }
 
     /// A request in flight is given up at `now` by its client; its story so far.
@@ -186,6 +209,7 @@ impl Disaggregated {
             flight.times.reserved.is_some(),
         );
         let is_prefilling = flight.account.first_scheduled.is_some();
+        let is_source_lost = flight.is_source_lost;
         let is_arrived = flight.times.arrived.is_some();
         let told_by = if is_prefilled {
             flight.decode()
@@ -220,7 +244,7 @@ impl Disaggregated {
         if !is_prefilled && let Some(completion) = self.abort_prefill(id, now, observer) {
             story = completion;
         }
-        if is_prefilled && !is_arrived {
+        if is_prefilled && !is_arrived && !is_source_lost {
             self.let_go_of_prefill(id, now);
             self.tell_release(id, now, observer);
         }

@@ -15,8 +15,9 @@
 //! by its own events only. What happens between them (hops, transfers) is taken in order of time with their wake-ups: at
 //! one instant steps end first, then errands, then loops pass (EV-6).
 //!
-//! Left out: failures of replicas, expiry of blocks that P holds (vLLM renews the lease while D lives), transfers that
-//! fail, several transfers of one request at a time, and what a switch does.
+//! Replicas fail and come back, and transfers fail (`loss.rs`); what each flow does then is told there.
+//!
+//! Left out: several transfers of one request at a time, and what a switch does.
 //!
 //! Laws: bytes sent are bytes received; what P held for a transfer is freed when it is over; a request waits, runs on P,
 //! waits, and runs on D, and Little's law holds for each with sums of their own.
@@ -24,6 +25,7 @@
 mod account;
 mod flight;
 mod flow;
+mod loss;
 mod pool;
 mod run;
 mod spec;
@@ -31,6 +33,6 @@ mod tap;
 mod telling;
 mod vllm;
 
-pub use spec::{Disaggregation, Flow};
+pub use spec::{Disaggregation, Flow, Lease, LoadFailure};
 
 pub(crate) use run::Disaggregated;

@@ -1,4 +1,4 @@
-//! The replicas of one role and who of them gets a request.
+//! The replicas of one role, alike or not, and who of them gets a request.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,7 @@ use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::Request;
 
-/// Alike replicas, consecutive in the cluster, that are always up.
+/// Replicas that are consecutive in the cluster.
 pub(super) struct Pool {
     first: usize,
     router: Box<dyn Router>,
@@ -32,15 +32,21 @@ impl Pool {
         }
     }
 
-    /// Who gets `request`.
-    pub(super) fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> usize {
+    /// A replica takes new requests, or does not.
+    pub(super) fn set_up(&mut self, replica: usize, is_up: bool) {
+        self.loads[replica - self.first].is_up = is_up;
+    }
+
+    /// Who gets `request`; `None` if nobody is up.
+    pub(super) fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
         let first = self.first;
         let view = View {
             loads: &self.loads,
             cached_tokens: &|index| engines[first + index].heard_tokens(request, now),
         };
-        let chosen = self.router.route(request, now, &view);
-        first + chosen.expect("the replicas of a pool are up")
+        let chosen = self.router.route(request, now, &view)?;
+        assert!(self.loads[chosen].is_up, "a router chooses among those up");
+        Some(first + chosen)
     }
 
     /// A request was sent to a replica of this pool.

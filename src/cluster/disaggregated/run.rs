@@ -4,13 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::flight::Flight;
+use super::loss::Losses;
 use super::pool::Pool;
 use super::tap::{DecodeTap, Flights, PrefillTap};
 use super::telling::nowhere;
 use super::vllm::{self, Desk};
 use super::{Disaggregation, Flow};
 use crate::cluster::frontend::{Entrance, Frontend};
-use crate::cluster::links::{LinkRate, Links};
+use crate::cluster::links::Links;
+use crate::cluster::spec::{ChangeKind, ClusterSpec};
 use crate::cluster::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::{Engine, Refusal, Told};
@@ -34,10 +36,13 @@ pub(crate) struct Disaggregated {
     pub(super) entrances: Vec<Entrance>,
     pub(super) wakes: Wakes,
     pub(super) links: Links<RequestId>,
-    /// What happens between replicas at known times, in order of planning where those are equal.
-    agenda: BinaryHeap<Reverse<(Picos, u64, Errand)>>,
+    /// What happens between replicas at known times, in order of planning where those are equal, and of which flight.
+    agenda: BinaryHeap<Reverse<(Picos, u64, Errand, u64)>>,
     planned: u64,
     pub(super) flights: Flights,
+    /// Requests that were taken in.
+    taken: u64,
+    pub(super) losses: Losses,
     /// What vLLM's connectors are asked and told.
     pub(super) desk: Desk,
     told: Vec<Told>,
@@ -54,6 +59,29 @@ pub(super) enum Errand {
     MayPrefill(RequestId),
     /// The proxy's request reaches the decode server (vLLM).
     Forward(RequestId),
+    /// Two replicas know each other now, and KV is read (NIXL).
+    Read(RequestId),
+    /// What should be read is not there (NIXL).
+    NothingToRead(RequestId),
+    /// The lease of KV that was not read ends (NIXL).
+    Lapse(RequestId),
+    /// So does that of KV which nobody will read; its number.
+    LetGo(u64),
+}
+
+impl Errand {
+    /// Whose it is.
+    fn id(self) -> Option<RequestId> {
+        match self {
+            Errand::KnownToPrefill(id)
+            | Errand::MayPrefill(id)
+            | Errand::Forward(id)
+            | Errand::Read(id)
+            | Errand::NothingToRead(id)
+            | Errand::Lapse(id) => Some(id),
+            Errand::LetGo(_) => None,
+        }
+    }
 }
 
 /// How far a replica goes.
@@ -89,14 +117,15 @@ impl Disaggregated {
     pub(crate) fn new(
         mut engines: Vec<Engine>,
         frontends: &[Frontend],
+        cluster: &ClusterSpec,
         spec: &Disaggregation,
         block_sizes: &[u32],
         seed: u64,
     ) -> Disaggregated {
         let (x, y) = (spec.prefill as usize, spec.decode as usize);
         assert!(
-            engines.len() == x + y && x > 0 && y > 0,
-            "a disaggregated cluster has the engines it says"
+            engines.len() == x + y && x > 0 && y > 0 && spec.links.len() == x + y,
+            "a disaggregated cluster has the engines it says, and a link for each"
         );
         let policies = (0..x + y).map(|replica| {
             if replica < x {
@@ -112,35 +141,35 @@ impl Disaggregated {
             }
         }
         let desk = vllm::assign_roles(&mut engines, spec, block_sizes);
-        let rates: Vec<LinkRate> = (0..x + y)
-            .map(|replica| {
-                if replica < x {
-                    spec.prefill_link
-                } else {
-                    spec.decode_link
-                }
-            })
-            .collect();
-        Disaggregated {
+        let mut pools = Disaggregated {
             prefill: Pool::new(0, spec.prefill_policy, &block_sizes[..x], (seed, PREFILL_STREAM)),
             decode: Pool::new(x, spec.decode_policy, &block_sizes[x..], (seed, DECODE_STREAM)),
             entrances: frontends.iter().copied().map(Entrance::new).collect(),
             wakes: Wakes::new(x + y),
-            links: Links::new(&rates, spec.latency),
+            links: Links::new(&spec.links, spec.latency),
             agenda: BinaryHeap::new(),
             planned: 0,
             flights: Flights::default(),
+            taken: 0,
+            losses: Losses::new(cluster, spec, seed),
             desk,
             told: Vec::new(),
             first_tokens: Vec::new(),
             scratch: Vec::new(),
             spec: spec.clone(),
             engines,
+        };
+        for replica in 0..spec.prefill + spec.decode {
+            let mut changes = cluster.changes.iter();
+            let first = changes.find(|change| change.replica == replica);
+            let comes_up = first.is_some_and(|change| change.kind == ChangeKind::Up);
+            pools.set_up(replica as usize, !comes_up);
         }
+        pools
     }
 
-    /// Who prefills a request that is sent at `now`.
-    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> usize {
+    /// Who prefills a request that is sent at `now`; `None` if nobody is up.
+    pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
         self.prefill.route(&self.engines, now, request)
     }
 
@@ -152,15 +181,15 @@ impl Disaggregated {
         entry: Picos,
         request: Request,
     ) -> Result<(), (Refusal, Request)> {
-        let mut flight = Flight::new(request, replica);
+        self.taken += 1;
+        let mut flight = Flight::new(request, replica, self.taken);
         if self.spec.flow != Flow::Nixl {
-            flight.decode = Some(self.decode.route(&self.engines, now, &flight.request));
+            flight.decode = self.decode.route(&self.engines, now, &flight.request);
+            if flight.decode.is_none() {
+                return Err((Refusal::NoReplica, flight.request));
+            }
         }
-        // Whatever the decode replica is, it is like the first.
-        let decode = flight.decode.unwrap_or(self.spec.prefill as usize);
-        // A queue that is full now need not be when the prefill is over.
-        let is_final = |refusal: &Refusal| self.spec.flow == Flow::Sglang || *refusal != Refusal::QueueFull;
-        if let Some(refusal) = self.engines[decode].refusal(&flight.request).filter(is_final) {
+        if let Some(refusal) = self.refusal(&flight) {
             return Err((refusal, flight.request));
         }
         let part = flight.prefill_part();
@@ -177,8 +206,8 @@ impl Disaggregated {
         self.prefill.sent(replica, &flight.request);
         self.desk.announce(&flight);
         if self.spec.flow == Flow::Sglang {
-            self.plan(entry, Errand::KnownToPrefill(id));
             self.flights.insert(id, flight);
+            self.plan(entry, Errand::KnownToPrefill(id));
             let refused = self.send_to_decode(id, now);
             assert!(refused.is_none(), "the decode replica was asked before");
         } else {
@@ -187,10 +216,28 @@ impl Disaggregated {
         Ok(())
     }
 
+    /// Why its decode replica, or all if it is not chosen yet, would not take a request in.
+    fn refusal(&self, flight: &Flight) -> Option<Refusal> {
+        // A queue that is full now need not be when the prefill is over.
+        let is_final = |refusal: &Refusal| self.spec.flow == Flow::Sglang || *refusal != Refusal::QueueFull;
+        let of = |engine: &Engine| engine.refusal(&flight.request).filter(is_final);
+        match flight.decode {
+            Some(decode) => of(&self.engines[decode]),
+            None => {
+                let mut refusals = self.engines[self.spec.prefill as usize..].iter().map(of);
+                let first = refusals.next()?;
+                first.filter(|_| refusals.all(|refusal| refusal.is_some()))
+            }
+        }
+    }
+
     /// The request reaches its decode server at `now`. One that has no place for it refuses it.
     pub(super) fn send_to_decode(&mut self, id: RequestId, now: Picos) -> Option<Completion> {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
         let (replica, request) = (flight.decode(), flight.request.clone());
+        if !self.losses.is_alive[replica] {
+            return Some(self.find_no_decode(id, now));
+        }
         let entrance = &mut self.entrances[replica];
         let entry = entrance.pass(now, request.prompt_tokens);
         self.decode.sent(replica, &request);
@@ -212,7 +259,8 @@ impl Disaggregated {
 
     pub(super) fn plan(&mut self, at: Picos, errand: Errand) {
         self.planned += 1;
-        self.agenda.push(Reverse((at, self.planned, errand)));
+        let flight = errand.id().map_or(0, |id| self.flights[&id].nth);
+        self.agenda.push(Reverse((at, self.planned, errand, flight)));
     }
 
     /// A replica's next wake-up may have changed.
@@ -254,10 +302,14 @@ impl Disaggregated {
             match self.next() {
                 Next::Nothing => break,
                 Next::Errand(at) => {
-                    if at > horizon {
+                    // Where nobody is inside, leases end unseen, and the run is not prolonged by them.
+                    let is_nobodys = self.flights.is_empty() && self.wakes.first().is_none();
+                    if at > horizon || (is_nobodys && horizon == Picos::MAX) {
                         break;
                     }
-                    now = now.max(at);
+                    if !is_nobodys {
+                        now = now.max(at);
+                    }
                     self.run_errand(at, observer, ended);
                 }
                 Next::Replica(replica) => {
@@ -356,21 +408,25 @@ impl Disaggregated {
         if self.links.next() == Some(at) {
             if let Some(moved) = self.links.step(at) {
                 self.tell_transfer(at, &moved, observer);
-                self.message_arrived(at, moved.tag, observer);
+                self.message_arrived(at, moved.tag, observer, ended);
             }
             return;
         }
-        let Some(Reverse((_, _, errand))) = self.agenda.pop() else {
+        let Some(Reverse((_, _, errand, flight))) = self.agenda.pop() else {
             return;
         };
+        let is_over = |id: RequestId| self.flights.get(&id).is_none_or(|now| now.nth != flight);
+        if errand.id().is_some_and(is_over) {
+            return;
+        }
         match errand {
             Errand::KnownToPrefill(id) => self.known_to_prefill(id, at),
-            Errand::MayPrefill(id) => self.may_prefill(id, at),
-            Errand::Forward(id) => {
-                if self.flights.contains_key(&id) {
-                    ended.extend(self.send_to_decode(id, at));
-                }
-            }
+            Errand::MayPrefill(id) => self.let_prefill(id, at),
+            Errand::Forward(id) => ended.extend(self.send_to_decode(id, at)),
+            Errand::Read(id) => self.read(id, at),
+            Errand::NothingToRead(id) => self.load_failed(id, at, observer, ended),
+            Errand::Lapse(id) => self.lapse(id, at, observer),
+            Errand::LetGo(orphan) => self.let_go(orphan, at, observer),
         }
     }
 

@@ -146,14 +146,11 @@ impl Disaggregated {
             }
             self.engines[replica].tell(observer);
         }
+        self.tell_pushes(now, observer);
         let x = self.spec.prefill as usize;
         let uses: Vec<LinkUse> = (0..self.engines.len())
             .map(|replica| {
-                let rate = if replica < x {
-                    self.spec.prefill_link
-                } else {
-                    self.spec.decode_link
-                };
+                let rate = self.spec.links[replica];
                 let [mut sent, mut received] = self.links.tallies(replica, now);
                 if self.spec.flow == Flow::P2pNccl {
                     let pushed = self.desk.tally(replica);

@@ -12,7 +12,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::flight::Flight;
 use super::{Disaggregation, Flow};
@@ -34,7 +34,7 @@ pub(super) fn assign_roles(engines: &mut [Engine], spec: &Disaggregation, block_
         match (spec.flow, is_prefill) {
             (Flow::Sglang, true) => engine.only_prefill(),
             (Flow::Sglang, false) => {
-                let host = 1.0 / spec.host_bytes_per_s as f64;
+                let host = 1.0 / spec.host_bytes_per_s[replica] as f64;
                 engine.only_decode(DecodeOptions {
                     num_reserved_decode_tokens: spec.num_reserved_decode_tokens,
                     host_copy_per_token: Picos::from_seconds(spec.kv_bytes_per_token as f64 * host),
@@ -66,6 +66,10 @@ struct Counter {
     /// Where a request's KV is to go (P2P NCCL).
     decode_of: FxHashMap<RequestId, usize>,
     stored: FxHashMap<RequestId, Stored>,
+    /// What cannot be read (NIXL).
+    unreadable: FxHashSet<RequestId>,
+    /// Decode replicas that have failed and are not up again.
+    gone: Vec<bool>,
     /// Of each decode replica's buffer, in bytes.
     buffered: Vec<u64>,
     /// When each replica's link is free: of a prefill replica the way out, of a decode replica the way in.
@@ -91,6 +95,8 @@ pub(super) struct Push {
     pub(super) bytes: u64,
     pub(super) begin: Picos,
     pub(super) end: Picos,
+    /// What its bytes take of the link's time.
+    takes: Picos,
 }
 
 impl Desk {
@@ -123,9 +129,29 @@ impl Desk {
         self.0.borrow().stored.get(&id).map_or(0, |stored| stored.bytes)
     }
 
-    /// What a replica's link carried by pushes.
+    /// What a replica's link carried by pushes that were told.
     pub(super) fn tally(&self, replica: usize) -> LinkTally {
-        self.0.borrow().tallies[replica]
+        let counter = self.0.borrow();
+        let mut tally = counter.tallies[replica];
+        let untold = counter.pushes.iter();
+        for push in untold.filter(|push| push.from == replica || push.to == replica) {
+            tally.bytes -= push.bytes;
+            tally.transfers -= 1;
+            tally.busy -= push.takes;
+            tally.flowed -= u128::from(push.takes.0);
+            tally.area -= i128::from(push.takes.0);
+        }
+        tally
+    }
+
+    /// A replica is up again.
+    pub(super) fn returns(&self, replica: usize) {
+        self.0.borrow_mut().gone[replica] = false;
+    }
+
+    /// A request's KV cannot be read, and is computed where it is asked for.
+    pub(super) fn find_unreadable(&self, id: RequestId) {
+        self.0.borrow_mut().unreadable.insert(id);
     }
 
     /// A request will not be asked for.
@@ -141,6 +167,8 @@ impl Counter {
             told: Vec::new(),
             decode_of: FxHashMap::default(),
             stored: FxHashMap::default(),
+            unreadable: FxHashSet::default(),
+            gone: vec![false; replicas],
             buffered: vec![0; replicas],
             free: vec![Picos::ZERO; replicas],
             tallies: vec![LinkTally::default(); replicas],
@@ -159,19 +187,32 @@ impl Counter {
         Some(stored)
     }
 
+    /// A decode replica has failed with all that it has received.
+    fn lose(&mut self, replica: usize) {
+        let decode_of = &self.decode_of;
+        self.stored.retain(|id, _| decode_of.get(id) != Some(&replica));
+        self.buffered[replica] = 0;
+        self.gone[replica] = true;
+    }
+
     /// Sends a prompt that a step computes from `begin` on for `compute`; when the last byte is there.
     fn push(&mut self, from: usize, id: RequestId, bytes: u64, begin: Picos, compute: Picos) -> Picos {
         let Some(&to) = self.decode_of.get(&id) else {
             return begin;
         };
-        let rate = self.spec.prefill_link.send.min(self.spec.decode_link.receive);
+        let rate = self.spec.links[from].send.min(self.spec.links[to].receive);
         let layers = u64::from(self.spec.layers.max(1));
         let whole = at_rate(bytes, rate);
-        // The first layer can go when it is computed, the last one not before all are.
-        let start = (begin + Picos(compute.0 / layers))
-            .max(self.free[from])
-            .max(self.free[to]);
-        let end = (start + whole).max(begin + compute + Picos(whole.0.div_ceil(layers)));
+        // The first layer can go when it is computed, the last one not before all are. In units of a picosecond over the
+        // number of layers, so that only the end is rounded.
+        let fine = |at: Picos| u128::from(at.0) * u128::from(layers);
+        let (all, link) = (u128::from(whole.0), self.free[from].max(self.free[to]));
+        let first = (fine(begin) + u128::from(compute.0)).max(fine(link));
+        let last = (first + fine(whole)).max(fine(begin + compute) + all);
+        let picos = |fine: u128| {
+            Picos(u64::try_from(fine.div_ceil(u128::from(layers))).expect("a transfer ends within the clock"))
+        };
+        let (start, end) = (picos(first), picos(last));
         (self.free[from], self.free[to]) = (end, end);
         let end = end + self.spec.latency;
         for replica in [from, to] {
@@ -183,10 +224,12 @@ impl Counter {
             tally.area += i128::from(whole.0);
         }
         let is_in_host = self.buffered[to] + bytes > self.spec.receive_buffer;
-        if !is_in_host {
-            self.buffered[to] += bytes;
+        if !self.gone[to] {
+            if !is_in_host {
+                self.buffered[to] += bytes;
+            }
+            self.stored.insert(id, Stored { bytes, is_in_host });
         }
-        self.stored.insert(id, Stored { bytes, is_in_host });
         self.pushes.push(Push {
             id,
             from,
@@ -194,6 +237,7 @@ impl Counter {
             bytes,
             begin: start,
             end,
+            takes: whole,
         });
         end
     }
@@ -233,8 +277,9 @@ struct Reader(Rc<RefCell<Counter>>);
 
 impl Connector for Reader {
     fn look_up(&mut self, _: Picos, asked: &Asked<'_>) -> Offer {
-        // What was read before a preemption is lost, and so is the prefill replica's copy (PD-17).
-        if asked.resumed {
+        // What was read before a preemption is lost, and so is the prefill replica's copy (PD-17). What could not be read is
+        // computed (PD-16).
+        if asked.resumed || self.0.borrow().unreadable.contains(&asked.request.id) {
             return Offer::Nothing;
         }
         match asked.request.prompt_tokens.saturating_sub(asked.local_tokens) {
@@ -256,7 +301,10 @@ impl Connector for Reader {
         compute
     }
 
-    fn leaves(&mut self, _: Picos, _: &Request, _: Leaving) -> bool {
+    fn leaves(&mut self, _: Picos, request: &Request, why: Leaving) -> bool {
+        if why != Leaving::Preempted {
+            self.0.borrow_mut().unreadable.remove(&request.id);
+        }
         false
     }
 
@@ -313,7 +361,8 @@ struct Receiver {
 
 impl Connector for Receiver {
     fn look_up(&mut self, _: Picos, asked: &Asked<'_>) -> Offer {
-        if asked.resumed {
+        // What is lost with the process that received it is computed.
+        if asked.resumed || !self.desk.borrow().stored.contains_key(&asked.request.id) {
             return Offer::Nothing;
         }
         match (asked.request.prompt_tokens - 1).saturating_sub(asked.local_tokens) {
@@ -341,7 +390,7 @@ impl Connector for Receiver {
                 copied += stored.bytes;
             }
         }
-        compute + at_rate(copied, counter.spec.host_bytes_per_s)
+        compute + at_rate(copied, counter.spec.host_bytes_per_s[self.replica])
     }
 
     fn leaves(&mut self, _: Picos, request: &Request, _: Leaving) -> bool {
@@ -349,5 +398,8 @@ impl Connector for Receiver {
         false
     }
 
-    fn restart(&mut self, _: Picos) {}
+    fn restart(&mut self, _: Picos) {
+        self.loading.clear();
+        self.desk.borrow_mut().lose(self.replica);
+    }
 }

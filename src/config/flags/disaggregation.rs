@@ -5,7 +5,7 @@ use clap::Args;
 use super::editor::{Editor, count};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
-use crate::config::raw::RawFlow;
+use crate::config::raw::{RawFlow, RawLoadFailure};
 use crate::config::scalar::{Count, Duration};
 
 /// Prefill and decode on different replicas.
@@ -32,6 +32,15 @@ pub struct DisaggregationFlags {
     /// One HTTP hop between the proxy and a server, 1ms.
     #[arg(long, value_name = "TIME", help_heading = "Prefill and decode apart")]
     pub pd_hop: Option<Duration>,
+    /// NIXL: what the first contact of a prefill and a decode replica costs, 200ms; default 0.
+    #[arg(long, value_name = "TIME", help_heading = "Prefill and decode apart")]
+    pub pd_handshake: Option<Duration>,
+    /// NIXL: what becomes of a request whose KV cannot be read.
+    #[arg(long, value_name = "POLICY", help_heading = "Prefill and decode apart")]
+    pub kv_load_failure_policy: Option<RawLoadFailure>,
+    /// NIXL and SGLang: share of transfers that fail.
+    #[arg(long, value_name = "SHARE", help_heading = "Prefill and decode apart")]
+    pub transfer_failure_rate: Option<f64>,
     /// SGLang: tokens that a decode server keeps free for each request inside.
     #[arg(long, value_name = "N", help_heading = "Prefill and decode apart")]
     pub num_reserved_decode_tokens: Option<Count>,
@@ -58,6 +67,19 @@ pub(super) fn apply(document: &mut Document, flags: &DisaggregationFlags, from: 
         "kv-link-latency",
     );
     editor.set_some("cluster.link.hop", text(&flags.pd_hop), "pd-hop");
+    editor.set_some(
+        "cluster.link.handshake",
+        text(&flags.pd_handshake),
+        "pd-handshake",
+    );
+    let policy = flags.kv_load_failure_policy.map(|policy| match policy {
+        RawLoadFailure::Fail => "fail",
+        RawLoadFailure::Recompute => "recompute",
+    });
+    let key = "cluster.link.kv_load_failure_policy";
+    editor.set_some(key, policy, "kv-load-failure-policy");
+    let key = "cluster.link.transfer_failure_rate";
+    editor.set_some(key, flags.transfer_failure_rate, "transfer-failure-rate");
     let reserved = flags.num_reserved_decode_tokens.map(count);
     editor.set_some(
         "cluster.link.num_reserved_decode_tokens",

@@ -21,10 +21,33 @@ pub struct RawLink {
     pub latency: Option<Duration>,
     /// One HTTP hop between the proxy and a server; P's answer takes two to become D's request; default 1 ms.
     pub hop: Option<Duration>,
+    /// NIXL: what the first contact of a prefill and a decode replica costs; 50 to 500 ms in practice, default 0.
+    pub handshake: Option<Duration>,
+    /// NIXL of vLLM 0.33: how long a prefill replica keeps KV that nobody reads, renewed while the decode replica lives;
+    /// default 30 s.
+    pub kv_lease_duration: Option<Duration>,
+    /// NIXL of vLLM 0.11: how long a prefill replica keeps KV that is not read (VLLM_NIXL_ABORT_REQUEST_TIMEOUT); default
+    /// 120 s.
+    pub nixl_abort_request_timeout: Option<Duration>,
+    /// NIXL: what becomes of a request whose KV cannot be read; default fail, and recompute in vLLM 0.11.
+    pub kv_load_failure_policy: Option<RawLoadFailure>,
+    /// NIXL and SGLang: share of transfers that fail, default 0.
+    pub transfer_failure_rate: Option<f64>,
     /// P2P NCCL: what a decode replica receives into before it asks for it, in bytes; default 1e9.
     pub kv_buffer_size: Option<Count>,
     /// SGLang: tokens that a decode server keeps free for each request inside; default 512.
     pub num_reserved_decode_tokens: Option<Count>,
+}
+
+/// What becomes of a request whose KV cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake")]
+pub enum RawLoadFailure {
+    /// It fails.
+    Fail,
+    /// Its decode replica computes it.
+    Recompute,
 }
 
 /// How KV gets from prefill to decode.

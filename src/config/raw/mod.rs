@@ -30,7 +30,7 @@ pub use cluster::{
     RawAdmission, RawAutoscale, RawCluster, RawPool, RawRateLimit, RawReplicaChange, RawReplicaEvent,
     RawRetries, RawRole, RawRouter, RawSignal,
 };
-pub use disaggregation::{RawFlow, RawLink};
+pub use disaggregation::{RawFlow, RawLink, RawLoadFailure};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,

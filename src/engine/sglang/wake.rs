@@ -108,6 +108,7 @@ impl SglangReplica {
         (self.uniform, self.plan, self.ahead) = (0, None, 0);
         (self.rows, self.ended_in_lists) = (0, 0);
         self.in_flight.clear();
+        self.role.restart();
         (self.last_end, self.gpu_free, self.last_decode) = (now, now, now);
         self.forget_pass();
     }

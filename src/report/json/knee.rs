@@ -92,7 +92,7 @@ fn sizing(asked: &Sizing) -> Object {
     object
 }
 
-fn estimate(estimate: Option<Estimate>) -> Value {
+pub(super) fn estimate(estimate: Option<Estimate>) -> Value {
     estimate.map_or(Value::Null, |Estimate { value, low, high }| {
         let mut object = Object::default();
         object.put("value", value);
@@ -102,7 +102,7 @@ fn estimate(estimate: Option<Estimate>) -> Value {
     })
 }
 
-fn optional(value: Option<f64>) -> Value {
+pub(super) fn optional(value: Option<f64>) -> Value {
     value.map_or(Value::Null, Value::Float)
 }
 

@@ -7,10 +7,12 @@
 mod knee;
 mod parts;
 mod plimsoll;
+mod splits;
 mod tiers;
 mod value;
 
 pub use self::knee::knee;
+pub use self::splits::splits;
 use self::value::{Object, Value};
 use super::views::ResultMeta;
 use crate::analysis::RunResult;

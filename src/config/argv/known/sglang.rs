@@ -268,7 +268,6 @@ pub(super) const SGLANG: &[Family] = &[
             "disaggregation-decode-tp",
             "disaggregation-decode-dp",
             "disaggregation-prefill-pp",
-            "num-reserved-decode-tokens",
         ],
     ),
     (

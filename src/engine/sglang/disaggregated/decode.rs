@@ -74,6 +74,14 @@ impl DecodeRole {
         !self.prealloc.is_empty() || !self.retracted.is_empty()
     }
 
+    /// Forgets everybody.
+    pub(in crate::engine::sglang) fn restart(&mut self) {
+        self.prealloc.clear();
+        self.arrived.clear();
+        self.retracted.clear();
+        self.transferring = 0;
+    }
+
     /// A drained request waits for memory.
     pub(in crate::engine::sglang) fn queue(&mut self, slot: usize) {
         self.prealloc.push_back(slot);

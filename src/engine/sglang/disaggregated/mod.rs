@@ -20,3 +20,14 @@ pub(super) enum Role {
     /// `--disaggregation-mode decode`.
     Decode(DecodeRole),
 }
+
+impl Role {
+    /// The server starts anew: nobody is inside.
+    pub(super) fn restart(&mut self) {
+        match self {
+            Role::Whole => {}
+            Role::Prefill(role) => *role = PrefillRole::default(),
+            Role::Decode(role) => role.restart(),
+        }
+    }
+}

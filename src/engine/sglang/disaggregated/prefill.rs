@@ -79,7 +79,9 @@ impl SglangReplica {
             return;
         };
         let (handle, kv) = role.chunks.pop_front().expect("a chunk was launched");
-        if let Some(sequence) = self.find(handle) {
+        if let Some(sequence) = self.find(handle)
+            && sequence.phase != Phase::Ended
+        {
             let (id, tokens) = (sequence.request.id, kv - kv % self.config.page_size);
             let what = Signal::Computed {
                 tokens,

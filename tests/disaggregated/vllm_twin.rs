@@ -1,16 +1,16 @@
-//! A naive twin of the NIXL flow: loops that go round every millisecond when they have nothing to run, states in place of
-//! queues, every event looked for among all. Blocks run short on both sides; answers end within their prompt's last
-//! block, so nobody is preempted.
+//! A naive twin of vLLM's flows, NIXL and P2P NCCL: loops that go round every millisecond when they have nothing to run,
+//! states in place of queues, every event looked for among all, and layers of KV pushed one by one. Blocks run short on
+//! both sides; answers end within their prompt's last block, so nobody is preempted.
 
-use plimsoll::cluster::{Disaggregation, Flow, LinkRate};
+use plimsoll::cluster::{Disaggregation, Flow};
 use plimsoll::engine::EngineConfig;
 use plimsoll::facts::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
 
-use crate::common::request;
-use crate::setup::{PlainCost, pools, run, vllm};
+use crate::setup::{PlainCost, run, vllm};
+use crate::twin_parts::{Wire, costs, specs, traffic};
 
 const BLOCK: u32 = 16;
 const SLEEP: u64 = 1_000_000_000;
@@ -40,6 +40,8 @@ struct Req {
     held_d: bool,
     hop_end: u64,
     read_order: u64,
+    /// Bytes of its KV that D has received and not taken over, and whether they lie in host memory.
+    stored: Option<(u64, bool)>,
     abandoned: bool,
     outputs: u32,
     waited: u64,
@@ -72,8 +74,9 @@ struct Twin<'a> {
     reqs: Vec<Req>,
     ps: Vec<Loop>,
     ds: Vec<Loop>,
-    /// (request, begins, left, rate).
-    wire: Vec<(usize, u64, u128, u64)>,
+    wire: Wire,
+    /// When the links of those that prefill and those that decode are free of pushes.
+    free_from: [Vec<u64>; 2],
     reads: u64,
     answers: usize,
 }
@@ -82,7 +85,43 @@ fn blocks_of(req: &Req) -> i64 {
     i64::from(req.ask.prompt_tokens.div_ceil(BLOCK))
 }
 
+fn time_of(bytes: u64, bytes_per_s: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000_000).div_ceil(u128::from(bytes_per_s)) as u64
+}
+
 impl Twin<'_> {
+    fn pushes(&self) -> bool {
+        self.set.spec.flow == Flow::P2pNccl
+    }
+
+    fn bytes_of(&self, at: usize) -> u64 {
+        blocks_of(&self.reqs[at]) as u64 * u64::from(BLOCK) * self.set.spec.kv_bytes_per_token
+    }
+
+    /// Every layer goes when it is computed and the one before is there, in units of a picosecond over their number; when
+    /// the step that computes them from now on for `compute` has sent the last.
+    fn push(&mut self, at: usize, compute: u64) -> u64 {
+        let spec = &self.set.spec;
+        let (p, d, layers) = (self.reqs[at].p, self.reqs[at].d, u128::from(spec.layers));
+        let bytes = self.bytes_of(at);
+        let rate = spec.links[p].send.min(spec.links[self.ps.len() + d].receive);
+        let whole = u128::from(time_of(bytes, rate));
+        let mut sent = u128::from(self.free_from[0][p].max(self.free_from[1][d])) * layers;
+        for layer in 1..=layers {
+            let computed = u128::from(self.now) * layers + layer * u128::from(compute);
+            sent = sent.max(computed) + whole;
+        }
+        let end = sent.div_ceil(layers) as u64;
+        (self.free_from[0][p], self.free_from[1][d]) = (end, end);
+        let received = self.reqs.iter().filter(|req| req.d == d);
+        let buffered: u64 = received
+            .filter_map(|req| req.stored)
+            .filter_map(|(bytes, is_in_host)| (!is_in_host).then_some(bytes))
+            .sum();
+        self.reqs[at].stored = Some((bytes, buffered + bytes > spec.receive_buffer));
+        end + spec.latency.0
+    }
+
     fn free(&self, replica: usize, is_p: bool) -> i64 {
         let holds = |req: &&Req| match is_p {
             true => req.p == replica && (req.held_p || req.at == At::StepP),
@@ -112,14 +151,24 @@ impl Twin<'_> {
             req.at = At::StepP;
             req.waited += self.now - req.since;
             match req.ask.prompt_tokens {
-                1 => single = self.set.cost.decode.0,
+                // A lone token is a step of decoding.
+                1 => {
+                    single = single.max(self.set.cost.decode.0);
+                    single += self.set.cost.per_kv_token.0;
+                }
                 prompt => tokens += u64::from(prompt),
             }
             batch.push(at);
         }
         self.ps[p].look = None;
         if !batch.is_empty() {
-            let end = self.now + self.set.cost.prompt_2048.0 * tokens / 2048 + single;
+            let compute = self.set.cost.prompt_2048.0 * tokens / 2048 + single;
+            let mut end = self.now + compute;
+            if self.pushes() {
+                for &at in &batch {
+                    end = end.max(self.push(at, compute));
+                }
+            }
             self.ps[p].step = Some((end, batch));
         } else if !self.these(At::QueueP, p, true).is_empty() {
             self.ps[p].awake = self.now + SLEEP;
@@ -133,17 +182,20 @@ impl Twin<'_> {
             if self.reqs[at].at != At::StepP {
                 continue;
             }
-            let d = self.answers % self.ds.len();
+            let is_pushed = self.pushes();
+            let answered = self.answers % self.ds.len();
             self.answers += 1;
             let req = &mut self.reqs[at];
-            (req.at, req.d, req.held_p, req.since) = (At::Hop, d, true, self.now);
+            // A proxy that pushes has named D before.
+            let d = if is_pushed { req.d } else { answered };
+            (req.at, req.d, req.held_p, req.since) = (At::Hop, d, !is_pushed, self.now);
             req.hop_end = self.now + 2 * self.set.spec.hop.0;
         }
         (self.ps[p].awake, self.ps[p].look) = (self.now, Some(self.now));
     }
 
     fn pass_d(&mut self, d: usize) {
-        let mut kv = 0;
+        let (mut kv, mut copied) = (0, 0);
         let mut batch = self.these(At::Running, d, false);
         let mut ready = self.these(At::Ready, d, false);
         ready.sort_by_key(|&at| self.reqs[at].read_order);
@@ -159,12 +211,23 @@ impl Twin<'_> {
             if blocks_of(&self.reqs[at]) > self.free(d, false) {
                 break;
             }
+            if self.pushes() {
+                let req = &mut self.reqs[at];
+                (req.at, req.held_d) = (At::Running, true);
+                req.waited += self.now - req.since;
+                // A lone token is computed, and what was pushed of it stays where it is.
+                if req.ask.prompt_tokens > 1
+                    && let Some((bytes, true)) = req.stored.take()
+                {
+                    copied += bytes;
+                }
+                batch.push(at);
+                continue;
+            }
             self.reads += 1;
-            let bytes =
-                blocks_of(&self.reqs[at]) as u64 * u64::from(BLOCK) * self.set.spec.kv_bytes_per_token;
+            let bytes = self.bytes_of(at);
             let begins = self.now + self.set.spec.latency.0;
-            self.wire
-                .push((at, begins, u128::from(bytes) * 1_000_000_000_000, 0));
+            self.wire.send(at, (self.reqs[at].p, d), bytes, begins);
             let req = &mut self.reqs[at];
             (req.at, req.held_d, req.read_order) = (At::Reading, true, self.reads);
         }
@@ -186,7 +249,8 @@ impl Twin<'_> {
         for &at in &batch {
             kv += u64::from(self.reqs[at].ask.prompt_tokens + self.reqs[at].outputs);
         }
-        let end = self.now + self.set.cost.decode.0 + self.set.cost.per_kv_token.0 * kv;
+        let loads = time_of(copied, self.set.spec.host_bytes_per_s[self.ps.len() + d]);
+        let end = self.now + self.set.cost.decode.0 + self.set.cost.per_kv_token.0 * kv + loads;
         self.ds[d].step = Some((end, batch));
     }
 
@@ -213,7 +277,7 @@ impl Twin<'_> {
         if req.at == At::Reading {
             req.abandoned = true;
         } else {
-            (req.held_p, req.held_d) = (false, false);
+            (req.held_p, req.held_d, req.stored) = (false, false, None);
         }
         req.at = At::Gone;
     }
@@ -231,12 +295,7 @@ impl Twin<'_> {
     }
 
     fn land(&mut self) {
-        while let Some(over) = self
-            .wire
-            .iter()
-            .position(|&(_, begins, left, _)| begins <= self.now && left == 0)
-        {
-            let (at, ..) = self.wire.remove(over);
+        while let Some(at) = self.wire.landed(self.now) {
             let req = &mut self.reqs[at];
             req.held_p = false;
             if req.abandoned {
@@ -247,52 +306,9 @@ impl Twin<'_> {
         }
     }
 
-    fn share(&mut self) {
-        let replicas = self.ps.len() + self.ds.len();
-        let link = |replica: usize| {
-            if replica < self.ps.len() {
-                self.set.spec.prefill_link
-            } else {
-                self.set.spec.decode_link
-            }
-        };
-        let mut left: Vec<u64> = (0..replicas)
-            .flat_map(|replica| [link(replica).send, link(replica).receive])
-            .collect();
-        let ways: Vec<[usize; 2]> = self
-            .wire
-            .iter()
-            .map(|&(at, ..)| [2 * self.reqs[at].p, 2 * (self.ps.len() + self.reqs[at].d) + 1])
-            .collect();
-        let mut open: Vec<usize> = (0..self.wire.len())
-            .filter(|&flow| self.wire[flow].1 <= self.now)
-            .collect();
-        while !open.is_empty() {
-            let count = |way: usize| open.iter().filter(|&&flow| ways[flow].contains(&way)).count() as u64;
-            let shares = (0..left.len())
-                .filter(|&way| count(way) > 0)
-                .map(|way| (left[way] / count(way), way));
-            let (rate, way) = shares.min().unwrap();
-            let (fixed, rest): (Vec<usize>, Vec<usize>) =
-                open.iter().partition(|&&flow| ways[flow].contains(&way));
-            for flow in fixed {
-                self.wire[flow].3 = rate;
-                ways[flow].iter().for_each(|&way| left[way] -= rate);
-            }
-            open = rest;
-        }
-    }
-
     fn next(&self) -> u64 {
         let loops = self.ps.iter().chain(&self.ds);
         let loops = loops.filter_map(|looper| looper.step.as_ref().map(|step| step.0).or(looper.look));
-        let wire = self
-            .wire
-            .iter()
-            .map(|&(_, begins, left, rate)| match begins > self.now {
-                true => begins,
-                false => self.now + left.div_ceil(u128::from(rate)) as u64,
-            });
         let hops = self
             .reqs
             .iter()
@@ -302,18 +318,14 @@ impl Twin<'_> {
             .reqs
             .iter()
             .flat_map(|req| [Some(req.ask.arrival.0), req.ask.deadline.map(|at| at.0)]);
-        let all = loops.chain(wire).chain(hops);
+        let all = loops.chain(self.wire.next(self.now)).chain(hops);
         all.chain(asked.flatten().filter(|&at| at > self.now))
             .min()
             .unwrap_or(u64::MAX)
     }
 
     fn step_to(&mut self, now: u64) {
-        for flow in self.wire.iter_mut().filter(|flow| flow.1 <= self.now) {
-            flow.2 = flow
-                .2
-                .saturating_sub(u128::from(flow.3) * u128::from(now - self.now));
-        }
+        self.wire.flow(self.now, now);
         self.now = now;
         let is_due = |looper: &Loop| looper.step.as_ref().is_some_and(|step| step.0 == now);
         for p in 0..self.ps.len() {
@@ -352,7 +364,7 @@ impl Twin<'_> {
                 self.pass_d(d);
             }
         }
-        self.share();
+        self.wire.share(now);
     }
 }
 
@@ -361,11 +373,12 @@ fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
         ask: ask.clone(),
         at: At::Coming,
         p: at % set.spec.prefill as usize,
-        d: 0,
+        d: at % set.spec.decode as usize,
         held_p: false,
         held_d: false,
         hop_end: 0,
         read_order: 0,
+        stored: None,
         abandoned: false,
         outputs: 0,
         waited: 0,
@@ -379,7 +392,11 @@ fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
         reqs: reqs.collect(),
         ps: vec![Loop::default(); set.spec.prefill as usize],
         ds: vec![Loop::default(); set.spec.decode as usize],
-        wire: Vec::new(),
+        wire: Wire::new(&set.spec),
+        free_from: [
+            vec![0; set.spec.prefill as usize],
+            vec![0; set.spec.decode as usize],
+        ],
         reads: 0,
         answers: 0,
     };
@@ -392,58 +409,18 @@ fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
     }
 }
 
-fn settings() -> impl Strategy<Value = Setting> {
-    (
-        (1u32..4, 1u32..4),
-        (1u64..40, 1u64..40, 1u64..400_000_000, 1u64..3_000_000_000),
-        (27u32..70, 27u32..70),
-        (1u64..60_000, 1u64..5_000, 0u64..400),
-    )
-        .prop_map(|((x, y), (send, receive, latency, hop), (p, d), cost)| {
-            let link = LinkRate {
-                send: send * 1_000_000_000,
-                receive: receive * 1_000_000_000,
-            };
-            Setting {
-                spec: Disaggregation {
-                    prefill_link: link,
-                    decode_link: link,
-                    latency: Picos(latency),
-                    hop: Picos(hop),
-                    ..pools(Flow::Nixl, x, y)
-                },
-                cost: PlainCost {
-                    prompt_2048: Picos(cost.0 * 1_000_003),
-                    decode: Picos(cost.1 * 1_000_007),
-                    per_kv_token: Picos(cost.2 * 1_009),
-                },
-                blocks: [p, d],
-            }
-        })
+fn settings(flow: Flow) -> impl Strategy<Value = Setting> {
+    (specs(flow), costs(), [27u32..70, 27u32..70]).prop_map(|(spec, cost, blocks)| Setting {
+        spec,
+        cost,
+        blocks,
+    })
 }
 
-fn traffic() -> impl Strategy<Value = Vec<Request>> {
-    let one = (
-        1u64..6_000_000_000,
-        2u32..400,
-        0u32..16,
-        prop::option::weighted(0.25, 1u64..60_000_000_000),
-    );
-    prop::collection::vec(one, 1..24).prop_map(|wishes| {
-        let mut now = 0;
-        let list = wishes
-            .into_iter()
-            .enumerate()
-            .map(|(id, (gap, prompt, more, patience))| {
-                now += gap;
-                let room = prompt.next_multiple_of(BLOCK) - prompt;
-                Request {
-                    deadline: patience.map(|patience| Picos(now + patience)),
-                    ..request(id as u64, Picos(now), prompt, 1 + more % (room + 1))
-                }
-            });
-        list.collect()
-    })
+/// So many tokens that the answer ends within the last block of the prompt.
+fn within_the_last_block(prompt: u32, draw: u32) -> u32 {
+    let room = prompt.next_multiple_of(BLOCK) - prompt;
+    1 + draw % (room + 1)
 }
 
 fn engine(blocks: u32) -> EngineConfig {
@@ -454,24 +431,38 @@ fn engine(blocks: u32) -> EngineConfig {
     }
 }
 
+fn check(set: &Setting, requests: &[Request], pauses: bool) -> Result<(), TestCaseError> {
+    let engines = [engine(set.blocks[0]).into(), engine(set.blocks[1]).into()];
+    let told = run(engines, set.cost, &set.spec, requests, pauses);
+    prop_assert_eq!(&told.seen.violations, &Vec::<String>::new());
+    let mut stories: Vec<Option<Story>> = vec![None; requests.len()];
+    for story in &told.stories {
+        prop_assert_eq!(story.preemptions, 0);
+        stories[story.id.0 as usize] = Some((
+            story.outcome,
+            story.first_token.map(|at| at.0),
+            story.end.0,
+            story.output_tokens,
+            story.waiting_time.0,
+        ));
+    }
+    prop_assert_eq!(stories, twin(set, requests));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn requests_fare_as_in_the_twin(set in settings(), requests in traffic(), pauses in any::<bool>()) {
-        let engines = [engine(set.blocks[0]).into(), engine(set.blocks[1]).into()];
-        let told = run(engines, set.cost, &set.spec, &requests, pauses);
-        prop_assert_eq!(&told.seen.violations, &Vec::<String>::new());
-        let mut stories: Vec<Option<Story>> = vec![None; requests.len()];
-        for story in &told.stories {
-            prop_assert_eq!(story.preemptions, 0);
-            stories[story.id.0 as usize] = Some((
-                story.outcome,
-                story.first_token.map(|at| at.0),
-                story.end.0,
-                story.output_tokens,
-                story.waiting_time.0,
-            ));
-        }
-        prop_assert_eq!(stories, twin(&set, &requests));
+    fn what_is_read_fares_as_in_the_twin(
+        set in settings(Flow::Nixl), requests in traffic(2..400, within_the_last_block), pauses in any::<bool>(),
+    ) {
+        check(&set, &requests, pauses)?;
+    }
+
+    #[test]
+    fn what_is_pushed_fares_as_in_the_twin(
+        set in settings(Flow::P2pNccl), requests in traffic(1..400, within_the_last_block), pauses in any::<bool>(),
+    ) {
+        check(&set, &requests, pauses)?;
     }
 }

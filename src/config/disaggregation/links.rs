@@ -1,0 +1,118 @@
+//! How fast KV crosses: the link of each GPU by its name, or a bandwidth.
+
+use crate::config::document::Source;
+use crate::config::judge::Judge;
+use crate::config::raw::RawLink;
+use crate::config::server::Server;
+use crate::hardware::Device;
+use crate::nearest::nearest;
+use crate::quantity::{format_rate, parse_rate};
+use crate::sim::Pool;
+use crate::units::BytesPerSec;
+
+/// Links that are not the GPU's own: name and bytes per second one way, as their standards have it. PCIe is ×16.
+const LINKS: [(&str, f64); 15] = [
+    ("pcie3", 16e9),
+    ("pcie4", 32e9),
+    ("pcie5", 64e9),
+    ("pcie6", 128e9),
+    ("ib-100", 12.5e9),
+    ("ib-200", 25e9),
+    ("ib-400", 50e9),
+    ("ib-800", 100e9),
+    ("eth-10", 1.25e9),
+    ("eth-25", 3.125e9),
+    ("eth-50", 6.25e9),
+    ("eth-100", 12.5e9),
+    ("eth-200", 25e9),
+    ("eth-400", 50e9),
+    ("eth-800", 100e9),
+];
+
+/// The bandwidth of each GPU's link in every pool.
+pub(super) fn rates(
+    judge: &mut Judge,
+    link: &RawLink,
+    pools: &[Pool],
+    servers: &[Server],
+) -> Option<Vec<BytesPerSec>> {
+    if let Some(text) = &link.bandwidth {
+        return bandwidth(judge, text).map(|rate| vec![rate; pools.len()]);
+    }
+    let devices: Vec<&Device> = servers.iter().map(|server| &server.device).collect();
+    let gpus: u32 = pools.iter().map(|pool| pool.gpus * pool.replicas).sum();
+    let key = "cluster.link.kind";
+    let kind = match &link.kind {
+        Some(kind) => {
+            judge.given(key, kind);
+            kind.to_lowercase()
+        }
+        None => {
+            let fits_a_node = devices
+                .iter()
+                .all(|device| device.nvlink.is_some() && gpus <= device.gpus_per_node);
+            let (kind, why) = match fits_a_node {
+                true => ("nvlink", "all GPUs fit one node"),
+                false => ("ib-400", "a usual network between nodes"),
+            };
+            judge.assume(key, kind.to_string(), Source::Assumption(why.to_string()));
+            kind.to_string()
+        }
+    };
+    let own = |pick: &dyn Fn(&Device) -> Option<BytesPerSec>| -> Option<Vec<BytesPerSec>> {
+        devices.iter().map(|device| pick(device)).collect()
+    };
+    let rates = match kind.as_str() {
+        "nvlink" => own(&|device| device.nvlink),
+        "pcie" => own(&|device| Some(device.pcie)),
+        name => {
+            let found = LINKS.iter().find(|(known, _)| *known == name);
+            found.map(|&(_, rate)| vec![BytesPerSec(rate); pools.len()])
+        }
+    };
+    match &rates {
+        Some(rates) => {
+            let mut each: Vec<String> = rates.iter().map(|&rate| format_rate(rate)).collect();
+            each.dedup();
+            let said = each.join(" and ");
+            judge.notes.push(format!(
+                "KV crosses {kind} at {said} a GPU each way, as the standard has it"
+            ));
+        }
+        None if kind == "nvlink" => {
+            let help = "choose pcie5, ib-400 or eth-100";
+            judge.wrong_help(key, "is not there", "one of the GPUs has no NVLink", help);
+        }
+        None => {
+            let names = ["nvlink", "pcie"]
+                .into_iter()
+                .chain(LINKS.iter().map(|&(name, _)| name));
+            let near = nearest(&kind, names.clone(), 1).first().map(ToString::to_string);
+            let known: Vec<&str> = names.collect();
+            let help = match near {
+                Some(near) => format!("did you mean {near}? known are {}", known.join(", ")),
+                None => format!("known are {}", known.join(", ")),
+            };
+            let label = format!("`{kind}` is not known");
+            judge.wrong_help(key, "names no link", label, help);
+        }
+    }
+    rates
+}
+
+/// A bandwidth that was given.
+fn bandwidth(judge: &mut Judge, text: &str) -> Option<BytesPerSec> {
+    let key = "cluster.link.bandwidth";
+    judge.given(key, text);
+    match parse_rate(text) {
+        Ok(rate) if rate.0 >= 1e6 && rate.0 < 1e18 => return Some(rate),
+        Ok(_) => {
+            let label = format!("`{text}` is below 1 MB/s or beyond reason");
+            judge.wrong_help(key, "is no bandwidth of a link", label, "write 25GB/s");
+        }
+        Err(error) => {
+            judge.wrong_help(key, "is no bandwidth", error.to_string(), "write 25GB/s");
+        }
+    }
+    None
+}
