@@ -141,11 +141,8 @@ impl Run {
         pool.cost = std::sync::Arc::new(cost);
         if self.is_offline {
             pool.frontend = Frontend::default();
-        } else if let Some(host) = calibration.host.get(&placement.engine) {
-            pool.frontend = Frontend {
-                servers: pool.frontend.servers,
-                ..Frontend::of(host)
-            };
+        } else {
+            pool.frontend = Frontend::under(calibration, &placement.engine, pool.frontend.servers);
         }
         Some(scenario)
     }
