@@ -115,7 +115,7 @@ impl Run {
     pub fn predict_tails(&self, calibration: &Calibration, law: JitterLaw) -> Vec<f64> {
         let summary = self.scenario(calibration).map(|scenario| {
             whole(&Scenario {
-                jitter: Some(law),
+                jitter: vec![law; scenario.pools.len()],
                 ..scenario
             })
         });
