@@ -467,6 +467,7 @@ pub(super) fn meta() -> ResultMeta {
         model_interval: None,
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
         ignored: vec!["--served-model-name: no effect on timing".into()],
+        notes: vec![],
         utilisation: Some(Utilisation {
             mfu: 0.163,
             memory_bandwidth: 0.612,

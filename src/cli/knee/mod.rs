@@ -360,10 +360,19 @@ fn view(
     };
     KneeView::new(knee, context)
 }
+        pools: pools(resolved),
 
 /// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.
 fn explain(resolved: &Resolved, knee: &Knee, precision: Precision) -> String {
     let lowest = knee.points.first().map(|point| point.rate);
+/// The pools and what their engines call their limits, where there are several.
+fn pools(resolved: &Resolved) -> Vec<(String, EngineWords)> {
+    let pools = resolved.scenario.pools.iter();
+    let named = pools.filter(|_| resolved.servers.len() > 1);
+    let words = named.map(|pool| (pool.name.clone(), EngineWords::of(&pool.engine)));
+    words.collect()
+}
+
     let Some(rate) = knee.within_slo.map(|within| within.value).or(lowest) else {
         return String::new();
     };
