@@ -230,6 +230,51 @@ fn only_the_shell_prints() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What the core knows nothing of, and the modules that may: the invariant of ARCHITECTURE.md.
+const OUTSIDE: &[(&str, &[&str])] = &[
+    ("std::fs", &["cli", "probe"]),
+    ("std::env", &["cli", "probe"]),
+    ("std::net", &["cli"]),
+    ("std::process", &["cli", "main"]),
+    ("std::thread", &["probe"]),
+    ("Instant::now", &["cli", "probe"]),
+    ("SystemTime", &["cli"]),
+    ("rayon", &["cli", "sweep", "calibrate"]),
+];
+
+/// Uses of what a module may not know of.
+fn outside(module: &str, line: &str) -> Vec<&'static str> {
+    let is_banned = |(word, allowed): &&(&str, &[&str])| line.contains(word) && !allowed.contains(&module);
+    OUTSIDE.iter().filter(is_banned).map(|(word, _)| *word).collect()
+}
+
+#[test]
+fn the_core_knows_no_files_no_clock_no_environment_and_no_threads() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        for (number, line) in source.code() {
+            for word in outside(source.module(), line) {
+                wrong.push(format!("{}:{number}: {word}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_outside_the_core_is_seen_there() {
+    assert_eq!(outside("sim", "use rayon::prelude::*;"), ["rayon"]);
+    assert_eq!(
+        outside("engine", "let now = std::time::Instant::now();"),
+        ["Instant::now"]
+    );
+    assert!(outside("sweep", "use rayon::prelude::*;").is_empty());
+    assert!(outside("config", "env!(\"CARGO_PKG_VERSION\")").is_empty());
+    // The table of ARCHITECTURE.md says the same of threads.
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    assert!(text.contains("`sweep`, `calibrate` and `cli` are the only modules that use threads"));
+}
+
 #[test]
 fn nothing_is_unwrapped() {
     let mut wrong = Vec::new();

@@ -95,8 +95,8 @@ pub fn simulate_watched(
     if let Some(tiers) = &scenario.tiers {
         simulation = simulation.with_tiers(tiers);
     }
-    if let Some(law) = scenario.jitter {
-        simulation = simulation.disturbed(law, scenario.seed);
+    if !scenario.jitter.is_empty() {
+        simulation = simulation.disturbed(&scenario.jitter_by_replica(), scenario.seed);
     }
     let rooms = simulation.total_blocks().zip(block_sizes);
     let room = |(kv_blocks, block_size)| Room {

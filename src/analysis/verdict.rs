@@ -63,8 +63,8 @@ pub struct RunResult {
     pub relays: Option<RelaySummary>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
-    /// A sample of the run's steps, for the roofline chart: (load, duration in seconds, how many like it).
-    pub sampled_steps: Vec<(crate::cost::StepLoad, f64, u64)>,
+    /// A sample of each pool's steps, for the roofline chart: (load, duration in seconds, how many like it).
+    pub sampled_steps: Vec<Vec<(crate::cost::StepLoad, f64, u64)>>,
     /// Per-request records, when asked for.
     pub records: Option<Vec<RequestRecord>>,
 }

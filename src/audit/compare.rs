@@ -56,6 +56,23 @@ pub struct Cause {
     pub words: String,
 }
 
+impl Cause {
+    /// Whether it says why a figure of that name moved: what lengthens a step explains no first token, and the other way
+    /// round; another definition, other lengths or a client's limit may explain any.
+    #[must_use]
+    pub fn explains(&self, figure: &str) -> bool {
+        let is_of = |metrics: &[&str]| metrics.iter().any(|metric| figure.contains(metric));
+        match self.kind {
+            "host-overhead" | "bandwidth" | "step-tail" | "step-time" => {
+                is_of(&["itl", "tpot", "e2el", "throughput"])
+            }
+            "queueing" | "front-end" | "prefill" | "first-token" => is_of(&["ttft", "e2el"]),
+            "run-edges" => is_of(&["throughput"]),
+            _ => true,
+        }
+    }
+}
+
 /// One run against another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {

@@ -208,12 +208,7 @@ fn under(resolved: &Resolved, moved: Option<(Component, f64)>) -> Scenario {
 
 fn recalibrate(pool: &mut Pool, server: &Server, calibration: &Calibration) {
     let placement = &server.placement;
-    if let Some(host) = calibration.host.get(&placement.engine) {
-        pool.frontend = Frontend {
-            servers: pool.frontend.servers,
-            ..Frontend::of(host)
-        };
-    }
+    pool.frontend = Frontend::under(calibration, &placement.engine, pool.frontend.servers);
     let cost = RooflineCost::maker(&server.device, &server.model, calibration, placement);
     pool.cost = std::sync::Arc::new(cost.expect("a scaled calibration has the blocks of its original"));
 }
@@ -297,6 +292,19 @@ mod tests {
         assert!(part(tpot, Component::FrontEnd).abs() < 0.01);
         let ttft = figure(&interval, "mean_ttft_ms");
         assert!(part(ttft, Component::FrontEnd) > 0.2, "{ttft:?}");
+    }
+
+    #[test]
+    fn an_engine_without_a_host_block_has_a_front_end_that_is_as_uncertain() {
+        let mut resolved = resolved(2.0);
+        resolved.servers[0].placement.engine = "own".to_owned();
+        let slow = under(&resolved, Some((Component::FrontEnd, 2.0)));
+        let time = |scenario: &Scenario| {
+            let frontend = scenario.first_pool().frontend;
+            (frontend.request_service + frontend.request_delay).seconds()
+        };
+        let ratio = time(&slow) / time(&resolved.scenario);
+        assert!((ratio - 2.0).abs() < 1e-6, "{ratio}");
     }
 
     #[test]

@@ -45,6 +45,16 @@ pub enum MeasuredFileError {
         "{0} is a calibration without measured points: start from it by `--base {0}`, or give the output of `plimsoll probe`"
     )]
     NoPoints(String),
+    /// A key that the evidence needs is missing or wrong.
+    #[error("{file}: `{key}` {message}")]
+    Key {
+        /// The file.
+        file: String,
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        message: String,
+    },
     /// A point is broken.
     #[error("{file}: `{key}[{index}]` {message}")]
     Point {
@@ -94,7 +104,15 @@ pub fn read(file: &str, text: &str, input: usize) -> Result<MeasuredFile, Measur
         return Err(MeasuredFileError::NoPoints(file.to_owned()));
     }
     let attention = calibration.attention.as_ref();
-    let decode = attention.and_then(|attention| decode_evidence(&table, &attention.decode, pages));
+    let evidence = attention.map(|attention| decode_evidence(&table, &attention.decode, pages));
+    let decode = evidence
+        .transpose()
+        .map_err(|message| MeasuredFileError::Key {
+            file: file.to_owned(),
+            key: "attention.sigma_ln",
+            message,
+        })?
+        .flatten();
     calibration.evidence = Some(Evidence {
         blocks: decode.into_iter().collect(),
         ..Evidence::default()
@@ -189,22 +207,27 @@ fn product(format: KernelFormat, point: &Value, input: usize) -> Result<Observat
     })
 }
 
-/// How far the probe's decode attention is off its own points `[batch, context, us of reads, us of attention]`.
+/// How far the probe's decode attention is off its own points `[batch, context, us of reads, us of attention]`; what is
+/// wrong with its σ.
 fn decode_evidence(
     table: &Table,
     decode: &DecodeAttention,
     pages: &[Value],
-) -> Option<(String, BlockEvidence)> {
-    let attention = table.get("attention")?;
+) -> Result<Option<(String, BlockEvidence)>, String> {
+    let Some(attention) = table.get("attention") else {
+        return Ok(None);
+    };
     let value = |key: &str| {
         let value = attention.get(key)?;
         let value = value.get("v").unwrap_or(value);
         value.as_float().or(value.as_integer().map(|whole| whole as f64))
     };
     let Rate::Absolute(bandwidth) = decode.bandwidth else {
-        return None;
+        return Ok(None);
     };
-    let floor = value("t0_kernel_us")?;
+    let Some(floor) = value("t0_kernel_us") else {
+        return Ok(None);
+    };
     let error = |point: &Value| {
         let [batch, context, _, us, ..] = numbers(point)?[..] else {
             return None;
@@ -228,20 +251,31 @@ fn decode_evidence(
         ("per_token_ns", "per_token_ns"),
         ("t0_kernel_us", "t0_kernel_us"),
     ];
-    (!errors.is_empty()).then(|| {
-        let evidence = BlockEvidence {
-            rows: errors.len() as u64,
-            shapes: 1,
-            residual_median_pct: percent(&errors, 0.5),
-            residual_p95_pct: percent(&errors, 0.95),
-            bias_pct: bias(&errors),
-            hold_out_median_pct: None,
-            hold_out_p95_pct: None,
-            sigma_ln: value("sigma_ln").unwrap_or(0.08).clamp(0.0, 2.0),
-            interval_90: named.into_iter().filter_map(interval).collect(),
-        };
-        ("attention.decode".to_owned(), evidence)
-    })
+    if errors.is_empty() {
+        return Ok(None);
+    }
+    // σ of a fit to points; more than e² either way is no fit.
+    let sigma_ln = match value("sigma_ln") {
+        Some(sigma) if (0.0..=2.0).contains(&sigma) => sigma,
+        Some(sigma) => return Err(format!("is {sigma}: the error of a fit lies between 0 and 2")),
+        None => {
+            return Err(
+                "is missing: the error of the fit to these points, as `plimsoll probe` writes it".to_owned(),
+            );
+        }
+    };
+    let evidence = BlockEvidence {
+        rows: errors.len() as u64,
+        shapes: 1,
+        residual_median_pct: percent(&errors, 0.5),
+        residual_p95_pct: percent(&errors, 0.95),
+        bias_pct: bias(&errors),
+        hold_out_median_pct: None,
+        hold_out_p95_pct: None,
+        sigma_ln,
+        interval_90: named.into_iter().filter_map(interval).collect(),
+    };
+    Ok(Some(("attention.decode".to_owned(), evidence)))
 }
 
 #[cfg(test)]
@@ -254,6 +288,18 @@ mod tests {
         kappa_ns = 0.38\npoints = [[1, 6144, 4096, 16.1, 16.0, 16.2, 9], [64, 6144, 4096, 17.0, 16.0, 18.2, 9]]\n\
         [attention]\nw_att_gbs = { v = 4370.0, ci = [4300.0, 4420.0] }\nt0_kernel_us = 5.0\nt0_engine_extra_us = 7.0\n\
         per_seq_head_ns = 16.0\nper_token_ns = 0.13\nprefill_r = 0.8\nprefill_w_ratio = 0.3\nsigma_ln = 0.07\n";
+
+    #[test]
+    fn the_error_of_the_attentions_fit_is_read_and_never_made_up() {
+        let said = |instead: &str| {
+            let text = PROBE.replace("sigma_ln = 0.07\n", instead);
+            assert_ne!(text, PROBE);
+            read("mine.toml", &text, 0).err().map(|error| error.to_string())
+        };
+        assert!(said("").is_some_and(|told| told.contains("`attention.sigma_ln` is missing")));
+        assert!(said("sigma_ln = 9.0\n").is_some_and(|told| told.contains("is 9")));
+        assert_eq!(said("sigma_ln = 0.1\n"), None);
+    }
 
     #[test]
     fn the_points_of_a_probe_are_observations_and_its_blocks_stay() {

@@ -115,7 +115,7 @@ impl Run {
     pub fn predict_tails(&self, calibration: &Calibration, law: JitterLaw) -> Vec<f64> {
         let summary = self.scenario(calibration).map(|scenario| {
             whole(&Scenario {
-                jitter: Some(law),
+                jitter: vec![law; scenario.pools.len()],
                 ..scenario
             })
         });
@@ -141,11 +141,8 @@ impl Run {
         pool.cost = std::sync::Arc::new(cost);
         if self.is_offline {
             pool.frontend = Frontend::default();
-        } else if let Some(host) = calibration.host.get(&placement.engine) {
-            pool.frontend = Frontend {
-                servers: pool.frontend.servers,
-                ..Frontend::of(host)
-            };
+        } else {
+            pool.frontend = Frontend::under(calibration, &placement.engine, pool.frontend.servers);
         }
         if let Some(ranks) = &mut scenario.lock_step {
             ranks.shared = SharedExperts::maker(device, model, calibration, placement).ok()?;

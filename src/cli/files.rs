@@ -84,15 +84,15 @@ pub(super) fn check_folder(folder: &Path) -> anyhow::Result<()> {
 /// Saves pictures as SVG and PNG.
 pub(super) fn save_pictures(
     folder: &str,
-    pictures: &[(&str, Picture)],
+    pictures: &[(impl AsRef<str>, Picture)],
     terminal: &Terminal,
 ) -> anyhow::Result<()> {
     for (name, picture) in pictures {
-        let stem = Path::new(folder).join(name);
+        let stem = Path::new(folder).join(name.as_ref());
         write(&stem.with_extension("svg"), picture.svg().as_bytes())?;
         write(&stem.with_extension("png"), &picture.png())?;
     }
-    let names: Vec<&str> = pictures.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_ref()).collect();
     terminal.notes(&[format!("drew {} into {folder} (SVG and PNG)", names.join(", "))]);
     Ok(())
 }

@@ -25,6 +25,7 @@ pub mod outputs;
 mod present;
 pub mod probe;
 mod progress;
+mod remarks;
 mod reported;
 pub mod run;
 pub mod schema;
@@ -332,10 +333,13 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let matches = rules
         .try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))
         .map_err(with_owners)?;
-    let cli = Cli::from_arg_matches(&matches)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
-    terminal.notes(&normal.ignored);
-    terminal.notes(&repeated.unwrap_or_default());
+    let ignored = [normal.ignored, repeated.unwrap_or_default()].concat();
+    terminal.notes(&ignored);
+    if let Command::Run(args) = &mut cli.command {
+        args.scenario.ignored = ignored;
+    }
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))
 }

@@ -2,12 +2,14 @@
 
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
-use crate::config::{Metric, Resolved, RunLength, Slo};
+use crate::config::{Metric, Resolved, RunLength, Server, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
-use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
+use crate::metrics::{
+    Metric as Measured, Occupancy, Records, ReplicaSummary, SloLimits, Summary, WorkCounters,
+};
 use crate::report::{Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted};
-use crate::sim::Counts;
+use crate::sim::{Counts, Pool};
 use crate::units::Seconds;
 use crate::workload::Arrivals;
 
@@ -141,7 +143,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
-        pools: pools(resolved),
+        pools: pools(resolved, result),
         classes: workload.classes.iter().map(|class| class.name.clone()).collect(),
         router: router(resolved),
         gate: Vec::new(),
@@ -178,7 +180,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         trust: trust(resolved),
         model_interval: None,
         assumptions: assumptions(resolved),
-        ignored: Vec::new(),
+        ignored: resolved.ignored.clone(),
+        notes: resolved.other_notes(),
         utilisation: utilisation(resolved, result.steady.as_ref().unwrap_or(&result.whole)),
         waits: None,
         evicted_tokens: None,
@@ -265,10 +268,12 @@ fn router(resolved: &Resolved) -> Option<String> {
 }
 
 /// The pools that the scenario names.
-fn pools(resolved: &Resolved) -> Vec<PoolMeta> {
+fn pools(resolved: &Resolved, result: &RunResult) -> Vec<PoolMeta> {
     let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
-    let named = pools.filter(|(pool, _)| !pool.name.is_empty());
-    let pool = named.map(|(pool, server)| PoolMeta {
+    let named = pools
+        .zip(by_pool(resolved, result))
+        .filter(|((pool, _), _)| !pool.name.is_empty());
+    let pool = named.map(|((pool, server), done)| PoolMeta {
         name: pool.name.clone(),
         replicas: pool.replicas,
         gpus_per_replica: pool.gpus,
@@ -276,8 +281,22 @@ fn pools(resolved: &Resolved) -> Vec<PoolMeta> {
         model_id: pool.model.clone(),
         engine: pool.engine.profile().to_owned(),
         calibration: server.calibration.name.clone(),
+        utilisation: done.and_then(|done| used(server, &done.work)),
     });
     pool.collect()
+}
+
+/// What the replicas of each pool did together over the whole run, where that is known: replicas are numbered through
+/// over the pools, and one that is alone has no account of its own.
+pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<ReplicaSummary>> {
+    let mut first = 0;
+    let together = |pool: &Pool| {
+        let last = first + pool.replicas as usize;
+        let replicas = result.by_replica.get(first..last);
+        first = last;
+        replicas.map(ReplicaSummary::together)
+    };
+    resolved.scenario.pools.iter().map(together).collect()
 }
 
 /// Values that nobody gave, as `key = value (source)`.
@@ -344,11 +363,18 @@ fn sums(work: &WorkCounters) -> WorkSums {
 
 /// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
 fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
-    let work = &summary.work;
-    if resolved.servers.len() > 1 || work.steps == 0 || work.busy_s <= 0.0 {
+    match resolved.servers.as_slice() {
+        [server] => used(server, &summary.work),
+        _ => None,
+    }
+}
+
+/// The same of one server's work.
+fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> {
+    if work.steps == 0 || work.busy_s <= 0.0 {
         return None;
     }
-    let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
+    let rates = work_rates(&server.device, &server.model, &server.placement);
     let (sums, busy) = (sums(work), Seconds(work.busy_s));
     let batch = (work.decode_tokens as f64 / work.steps as f64).max(1.0);
     let context = work.decode_kv_tokens as f64 / (work.decode_tokens as f64).max(1.0);
@@ -361,9 +387,15 @@ fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     })
 }
 
-/// How hard each resource is pressed in a run's steady state.
+/// How hard each resource is pressed in a run's steady state; of several pools those of the one whose replicas are busy
+/// the largest part of the time.
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressure> {
     let summary = result.quotable()?;
+    if resolved.servers.len() > 1 {
+        let pools = by_pool(resolved, result).into_iter().enumerate();
+        let of_pools = pools.filter_map(|(index, done)| of_pool(resolved, result, summary, index, &done?));
+        return of_pools.max_by(|a, b| a.busy.total_cmp(&b.busy));
+    }
     let used = utilisation(resolved, summary)?;
     let engine = &resolved.scenario.first_pool().engine;
     let limits = EngineLimits {
@@ -371,7 +403,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
         max_num_seqs: engine.max_num_seqs(),
         max_num_batched_tokens: engine.prompt_tokens_per_step(),
     };
-    let host = host_share(resolved, result);
+    let host = host_share(resolved.scenario.first_pool(), result.sampled_steps.first()?);
     Some(Pressure::of(
         summary,
         &limits,
@@ -381,11 +413,61 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
     ))
 }
 
-/// Share of the sampled steps' time that the host adds.
-fn host_share(resolved: &Resolved, result: &RunResult) -> f64 {
-    let cost = (resolved.scenario.first_pool().cost)();
+/// The pressure on one of several pools, over the whole run. Who waits is known of all together only.
+fn of_pool(
+    resolved: &Resolved,
+    result: &RunResult,
+    summary: &Summary,
+    index: usize,
+    done: &ReplicaSummary,
+) -> Option<Pressure> {
+    let pool = &resolved.scenario.pools[index];
+    let used = used(&resolved.servers[index], &done.work)?;
+    let limits = EngineLimits {
+        // The largest batch is that of one replica.
+        replicas: 1,
+        max_num_seqs: pool.engine.max_num_seqs(),
+        max_num_batched_tokens: pool.engine.prompt_tokens_per_step(),
+    };
+    let span_s = result.whole.duration_s * f64::from(pool.replicas);
+    let own = Summary {
+        occupancy: Occupancy {
+            kv_usage_max: done.kv_usage_max,
+            running_max: done.running_max,
+            busy: (done.busy_s / span_s.max(f64::MIN_POSITIVE)).min(1.0),
+            ..summary.occupancy.clone()
+        },
+        work: done.work.clone(),
+        preemptions: done.preemptions,
+        completed: done.completed,
+        ..summary.clone()
+    };
+    let host = host_share(pool, result.sampled_steps.get(index)?);
+    Some(Pressure {
+        pool: Some(index),
+        ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
+    })
+}
+
+/// A decode step of as many sequences and of such contexts as these steps had on average, of one at least.
+pub(super) fn mean_decode_step(work: &WorkCounters) -> StepLoad {
+    let mean = |sum: f64, of: u64| (sum / of.max(1) as f64).round().max(1.0) as u32;
+    let batch = mean(work.decode_tokens as f64, work.steps);
+    let context = mean(work.decode_kv_tokens as f64, work.decode_tokens);
+    StepLoad {
+        decode_seqs: batch,
+        decode_kv_tokens: u64::from(batch) * u64::from(context),
+        decode_longest: context,
+        chunks: Vec::new(),
+        sampled_rows: batch,
+    }
+}
+
+/// Share of a pool's sampled steps' time that the host adds.
+fn host_share(pool: &Pool, sampled: &[(StepLoad, f64, u64)]) -> f64 {
+    let cost = (pool.cost)();
     let (mut host, mut all) = (0.0, 0.0);
-    for (load, seconds, count) in &result.sampled_steps {
+    for (load, seconds, count) in sampled {
         let Breakdown { parts } = cost.breakdown(load);
         let own: f64 = parts
             .iter()

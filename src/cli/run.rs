@@ -9,20 +9,22 @@ use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, present, why};
+use super::{files, present, remarks, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
-    Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, apply_report, assemble, resolve, resolved_toml,
+    Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, Server, apply_report, assemble, resolve,
+    resolved_toml,
 };
+use crate::cost::StepLoad;
 use crate::cost::bounds::work_rates;
-use crate::metrics::{Records, Summary, Waits};
-use crate::model::Quantization;
+use crate::metrics::{Records, Waits};
+use crate::model::{ModelShape, Quantization};
 use crate::report::chart::{self, Picture, RooflineView};
 use crate::report::json::Arrays;
-use crate::report::{self, EngineWords, Interrupted, ResultMeta, Style, counted};
-use crate::sim::{Counts, Frontend, Scenario};
+use crate::report::{self, Interrupted, ResultMeta, Style};
+use crate::sim::{Pool, Scenario};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Prefix, Prompt, Request};
 
@@ -83,12 +85,14 @@ pub(super) fn read(
 /// Everything that is wrong with the input, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let input = read(&args.scenario, &args.output, false)?;
-    let resolved = resolve(input.document.clone(), &Disk)?;
+    let mut resolved = resolve(input.document.clone(), &Disk)?;
     let outputs = args.output.resolve(&input.results, Writer::Run)?;
-    terminal.notes(&input.notes);
-    terminal.notes(&resolved.notes);
-    terminal.notes(&outputs.notes);
-    terminal.notes(&unread(&input.document, &outputs, Writer::Run));
+    let unread = unread(&input.document, &outputs, Writer::Run);
+    for notes in [&input.notes, &resolved.notes, &outputs.notes, &unread] {
+        terminal.notes(notes);
+    }
+    resolved.said_before(&[], &outputs.notes);
+    resolved.said_before(&input.notes, &input.ignored);
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
             "the scenario has a [sweep]: `plimsoll sweep` runs all of it, this runs what stands outside"
@@ -100,7 +104,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
-    execute(&resolved, &outputs, out, terminal)
+    execute(&resolved, &outputs, unread, out, terminal)
 }
 
 /// Which records of requests the outputs need.
@@ -112,10 +116,11 @@ pub(super) fn records(outputs: &Outputs, lists_requests: bool) -> Records {
     }
 }
 
-/// Simulates, judges and prints.
+/// Simulates, judges and prints; `unread` is what the form of output does not show.
 fn execute(
     resolved: &Resolved,
     outputs: &Outputs,
+    unread: Vec<String>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
@@ -134,13 +139,8 @@ fn execute(
         (outcome, None)
     };
     drop(progress);
-    terminal.notes(&remarks(
-        &outcome,
-        EngineWords::of(&resolved.scenario.first_pool().engine),
-    ));
-    terminal.notes(&without_effect(resolved, &outcome));
-    let caveat = streaming(&resolved.scenario.first_pool().frontend, &outcome.result.whole);
-    terminal.notes(caveat.as_slice());
+    let remarks = remarks::of_run(resolved, &outcome);
+    terminal.notes(&remarks);
     let result = &outcome.result;
     let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
     let meta = ResultMeta {
@@ -151,6 +151,8 @@ fn execute(
         model_interval: is_whole.then(|| model_interval(resolved)),
         waits,
         evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
+        ignored: [resolved.ignored.clone(), unread].concat(),
+        notes: [resolved.other_notes(), remarks].concat(),
         ..present::meta_of(resolved, &outcome)
     };
     let style = terminal.style(outputs.file.as_deref());
@@ -176,28 +178,6 @@ fn execute(
     Ok(exit(resolved, &outcome).into())
 }
 
-/// Events that changed nothing: they were to come after the run's end, or found the replica as they would have it.
-fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
-    let end_s = outcome.result.whole.duration_s;
-    let changes = resolved.scenario.cluster.changes.iter();
-    let late = changes.filter(|change| change.at.seconds() > end_s).count() as u64;
-    let mut notes = Vec::new();
-    if late > 0 && !outcome.is_interrupted {
-        notes.push(format!(
-            "{} without effect: the run had ended by then, after {}",
-            counted(late, "cluster event"),
-            report::figures::time(end_s)
-        ));
-    }
-    if outcome.changes_without_effect > 0 {
-        notes.push(format!(
-            "{} without effect: the replica was already so, or was off",
-            counted(outcome.changes_without_effect, "cluster event")
-        ));
-    }
-    notes
-}
-
 /// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.
 pub(super) fn watches_waits(scenario: &Scenario) -> bool {
     let shares = match &scenario.workload.arrivals {
@@ -214,84 +194,6 @@ pub(super) fn watches_waits(scenario: &Scenario) -> bool {
 /// Whether any pool keeps prefixes.
 pub(super) fn caches_prefixes(scenario: &Scenario) -> bool {
     scenario.pools.iter().any(|pool| pool.engine.caches_prefixes())
-}
-
-/// What must be said beside a result.
-fn remarks(outcome: &Outcome, words: EngineWords) -> Vec<String> {
-    let Counts {
-        prompt_too_long,
-        never_fit,
-        queue_full,
-        no_replica,
-        rate_limited,
-        gate_full,
-        gate_timeout,
-        sent_again,
-        ..
-    } = outcome.counts;
-    let refused =
-        |count: u64, why: &str| (count > 0).then(|| format!("{}: {why}", counted(count, "refused request")));
-    let mut remarks: Vec<String> = [
-        refused(
-            prompt_too_long,
-            &format!(
-                "their prompt leaves no room for an answer below {}",
-                words.context
-            ),
-        ),
-        refused(
-            never_fit,
-            &format!(
-                "alone they would need more room in {}, or a larger token budget, than there is",
-                words.pool
-            ),
-        ),
-        refused(queue_full, "the server was full (503)"),
-        refused(no_replica, "no replica was up (503)"),
-        refused(rate_limited, "above a rate limit (429)"),
-        refused(
-            gate_full,
-            "as many in flight and waiting before them as the gateway allows (503)",
-        ),
-        refused(gate_timeout, "no place came free at the gateway in time (503)"),
-        (sent_again > 0).then(|| format!("sent again: {}", counted(sent_again, "time"))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if outcome.is_interrupted {
-        remarks.push("interrupted: the result covers what was simulated until then".to_owned());
-    }
-    if outcome.is_livelocked {
-        remarks.push(
-            "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
-             each other; V0: no room in the host's memory to swap out to; Transformers: a full KV cache, which it never frees; SGLang: \
-             a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
-             there (a larger KV pool or a smaller running batch avoids it)"
-                .to_owned(),
-        );
-    }
-    if outcome.clock_ended {
-        remarks.push("the clock of 213 days ended before the traffic did".to_owned());
-    }
-    remarks
-}
-
-/// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100
-/// (vllm-project/vllm#12287). Its time for each token is not modelled, so a run above that has a caveat.
-const STREAMED_BY_ONE: f64 = 14_000.0;
-
-/// Says where more is streamed than an API server was seen to keep up with.
-fn streaming(frontend: &Frontend, whole: &Summary) -> Option<String> {
-    let servers = f64::from(frontend.servers.get());
-    let each = whole.output_tokens as f64 / whole.duration_s / servers;
-    (each > STREAMED_BY_ONE).then(|| {
-        format!(
-            "each API server process streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 (vllm#12287), and its \
-             time for a token is not modelled: clients may see tokens later than here (--api-server-count {:.0} would do)",
-            (servers * each / STREAMED_BY_ONE).ceil()
-        )
-    })
 }
 
 fn print(result: &RunResult, meta: &ResultMeta, format: Format, style: Style) -> String {
@@ -325,42 +227,61 @@ pub(super) fn save(
     Ok(format!("saved {} and {}", path.display(), scenario.display()))
 }
 
-/// The pictures of a run: (name, picture).
-fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(&'static str, Picture)> {
+/// The pictures of a run: (name, picture). Each pool has a roofline of its own.
+fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(String, Picture)> {
     let subject = present::subject(resolved);
     let summary = result.steady.as_ref().unwrap_or(&result.whole);
     let mut pictures = vec![
-        ("latency", chart::latency_distribution(summary, &subject)),
-        ("timeline", chart::timeline(result, &subject)),
         (
-            "itl",
+            "latency".to_owned(),
+            chart::latency_distribution(summary, &subject),
+        ),
+        ("timeline".to_owned(), chart::timeline(result, &subject)),
+        (
+            "itl".to_owned(),
             chart::itl(&[(String::new(), result.series.as_slice())], &subject),
         ),
-        ("little", chart::little(result, &subject)),
+        ("little".to_owned(), chart::little(result, &subject)),
     ];
-    // The steps of unlike servers have no roofline in common.
-    if resolved.servers.len() == 1 {
-        pictures.push(("roofline", roofline(resolved, result, subject)));
+    let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
+    let is_alone = resolved.servers.len() == 1;
+    for (index, ((pool, server), sampled)) in pools.zip(&result.sampled_steps).enumerate() {
+        let (name, subject) = match is_alone {
+            true => ("roofline".to_owned(), subject.clone()),
+            false => (
+                format!("roofline-{}", file_part(&pool.name, index)),
+                format!("{}: {} on {} × {}", pool.name, pool.model, pool.gpus, pool.device),
+            ),
+        };
+        pictures.push((name, roofline(pool, server, sampled, subject)));
     }
     pictures
 }
 
-fn roofline(resolved: &Resolved, result: &RunResult, subject: String) -> Picture {
-    let cost = (resolved.scenario.first_pool().cost)();
-    let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);
+/// A pool's name in the name of a file; its number where a path could not hold the name.
+fn file_part(name: &str, index: usize) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("pool{}", index + 1),
+    }
+}
+
+fn roofline(pool: &Pool, server: &Server, sampled: &[(StepLoad, f64, u64)], subject: String) -> Picture {
+    let rates = work_rates(&server.device, &server.model, &server.placement);
     let view = RooflineView {
         subject,
         peak_flops_per_s: rates.peak.0,
-        format: number_format(resolved),
+        format: number_format(&server.model),
         memory_bytes_per_s: rates.bandwidth.0,
-        steps: chart::roofline_steps(&result.sampled_steps, cost.as_ref()),
+        steps: chart::roofline_steps(sampled, (pool.cost)().as_ref()),
     };
     chart::roofline(&view)
 }
 
 /// The number format that the linear layers multiply in.
-fn number_format(resolved: &Resolved) -> String {
-    match resolved.model.quantization {
+fn number_format(model: &ModelShape) -> String {
+    match model.quantization {
         Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => "bf16".to_owned(),
         Quantization::Fp8Block => "fp8".to_owned(),
         quantized => quantized.name().to_owned(),

@@ -15,10 +15,11 @@ use super::run::{read, records, save};
 use super::terminal::Terminal;
 use super::{cells, files, interrupt, present};
 use crate::analysis::simulate;
+use crate::calibrate::interval::model_interval;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::report::json::Arrays;
-use crate::report::{self, counted, sweep::SweepRow};
+use crate::report::{self, ResultMeta, counted, sweep::SweepRow};
 use crate::sweep::{self, Finished};
 
 /// What to vary.
@@ -48,6 +49,9 @@ pub struct Args {
     /// Run only part m of n: slice:m/n, or slurm to read the array task's environment.
     #[arg(long, value_name = "PART", help_heading = "Axes")]
     pub partition: Option<String>,
+    /// Leave the model's intervals out of JSON and CSV: one simulation a cell instead of fifteen or so, the others short.
+    #[arg(long)]
+    pub no_interval: bool,
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
@@ -187,7 +191,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
-    execute(&planned, &outputs, out, terminal)
+    let with_interval = !args.no_interval
+        && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
+    execute(&planned, &outputs, with_interval, out, terminal)
 }
 
 /// Simulates every cell and prints. With `-o FILE.jsonl` finished cells are kept as they come, and a sweep that was
@@ -195,13 +201,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 fn execute(
     planned: &[Planned],
     outputs: &Outputs,
+    with_interval: bool,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let is_jsonl = outputs.format == Format::Jsonl;
     let cells: Vec<sweep::Cell> = planned.iter().map(|cell| named(cell, is_jsonl)).collect();
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
-    let (all, is_interrupted) = simulate_all(planned, &cells, kept, outputs, terminal)?;
+    let (all, is_interrupted, unkept) =
+        simulate_all(planned, &cells, kept, (outputs, with_interval), terminal)?;
     if outputs.save_result {
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
@@ -211,6 +219,10 @@ fn execute(
             .map(|cell| (!cell.resolved.slo.goodput.is_empty()).then_some(cell.resolved.slo.attainment))
             .collect();
         put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
+    }
+    if let Some(error) = unkept {
+        let path = kept.unwrap_or_default();
+        return Err(anyhow::Error::new(error).context(format!("cannot keep every finished run in {path}")));
     }
     if is_interrupted {
         terminal.notes(&[match kept {
@@ -236,32 +248,30 @@ fn named(cell: &Planned, is_jsonl: bool) -> sweep::Cell {
     }
 }
 
-/// Every cell's result, `null` where it was not run, and whether the user stopped it. With `kept` what that file already
-/// holds is not simulated again.
+/// Every cell's result, `null` where it was not run, whether the user stopped it, and why finished runs could not be kept.
+/// With `kept` what that file already holds is not simulated again.
 fn simulate_all(
     planned: &[Planned],
     cells: &[sweep::Cell],
     kept: Option<&str>,
-    outputs: &Outputs,
+    (outputs, with_interval): (&Outputs, bool),
     terminal: &Terminal,
-) -> anyhow::Result<(Vec<serde_json::Value>, bool)> {
-    let (finished, mut file) = match kept {
+) -> anyhow::Result<(Vec<serde_json::Value>, bool, Option<std::io::Error>)> {
+    let (finished, file) = match kept {
         Some(path) => resume(path, cells, terminal)?,
         None => (Finished::default(), None),
     };
+    let mut keeper = Keeper::new(file);
     let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
     let by_index: std::collections::BTreeMap<usize, &Planned> =
         planned.iter().map(|cell| (cell.index, cell)).collect();
     let results = sweep::run(
         cells,
         finished,
-        |cell| one(by_index[&cell.index], outputs),
+        |cell| one(by_index[&cell.index], outputs, with_interval),
         |told| {
             progress.at(told.done as u64);
-            if let Some(file) = &mut file {
-                // A line that cannot be kept is simulated again next time; the result itself is not lost.
-                let _ = file.write_all(told.line.as_bytes());
-            }
+            keeper.append(&told.line);
         },
     );
     drop(progress);
@@ -278,7 +288,29 @@ fn simulate_all(
             Err(CellError::Unsaved(error)) => return Err(error),
         });
     }
-    Ok((all, is_interrupted))
+    Ok((all, is_interrupted, keeper.error))
+}
+
+/// The file that finished runs are appended to, until it fails: the rest is simulated to its end, and what follows a line
+/// that was written in part would belong to nothing.
+struct Keeper<W> {
+    file: Option<W>,
+    error: Option<std::io::Error>,
+}
+
+impl<W: Write> Keeper<W> {
+    fn new(file: Option<W>) -> Keeper<W> {
+        Keeper { file, error: None }
+    }
+
+    fn append(&mut self, line: &str) {
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.write_all(line.as_bytes())
+        {
+            self.error = Some(error);
+            self.file = None;
+        }
+    }
 }
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
@@ -337,7 +369,7 @@ impl From<serde_json::Error> for CellError {
 }
 
 /// One run, as vLLM's client would report it; saved where that was asked for.
-fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError> {
+fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_json::Value, CellError> {
     if interrupt::is_asked() {
         return Err(CellError::Interrupted);
     }
@@ -347,7 +379,11 @@ fn one(cell: &Planned, outputs: &Outputs) -> Result<serde_json::Value, CellError
         return Err(CellError::Interrupted);
     }
     let result = &outcome.result;
-    let meta = present::meta_of(&cell.resolved, &outcome);
+    let is_whole = with_interval && !outcome.is_livelocked;
+    let meta = ResultMeta {
+        model_interval: is_whole.then(|| model_interval(&cell.resolved)),
+        ..present::meta_of(&cell.resolved, &outcome)
+    };
     if outputs.save_result {
         let name = file_name(cell.index, outputs, &report::json::file_name(&meta));
         save(&cell.resolved, result, &meta, outputs, &name).map_err(CellError::Unsaved)?;
@@ -399,6 +435,36 @@ fn resume(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk(usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            if self.0 == 0 {
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            let written = bytes.len().min(self.0);
+            self.0 -= written;
+            Ok(written)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_first_line_that_cannot_be_kept_is_the_last_that_is_tried() {
+        let mut keeper = Keeper::new(Some(Disk(10)));
+        keeper.append("12345678");
+        assert!(keeper.error.is_none());
+        keeper.append("12345678");
+        keeper.append("1");
+        let kind = keeper.error.map(|error| error.kind());
+        assert_eq!(kind, Some(std::io::ErrorKind::StorageFull));
+        assert!(keeper.file.is_none());
+    }
 
     #[test]
     fn partitions_are_counted_from_one_by_people() {

@@ -1,63 +1,74 @@
 //! `--why`: where the time of a run's steps goes, operator by operator.
 
+use super::present;
 use crate::analysis::RunResult;
 use crate::config::Resolved;
 use crate::cost::{Chunk, StepLoad};
-use crate::report::figures::{bytes_per_s, flops_per_s, percent, time};
+use crate::metrics::{LittleCheck, WorkCounters};
+use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, time};
 use crate::report::{counted, trust_mark};
+use crate::sim::{Pool, Role};
 
-/// Explains a typical decode step and a prefill step that fills the token budget.
+/// Explains a typical decode step and a prefill step that fills the token budget, of each pool by its own steps.
 pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
-    let summary = result.steady.as_ref().unwrap_or(&result.whole);
-    let work = &summary.work;
-    let batch = (work.decode_tokens as f64 / (work.steps.max(1)) as f64)
-        .round()
-        .max(1.0) as u32;
-    let context = (work.decode_kv_tokens as f64 / (work.decode_tokens.max(1)) as f64)
-        .round()
-        .max(1.0) as u32;
-    let decode = StepLoad {
-        decode_seqs: batch,
-        decode_kv_tokens: u64::from(batch) * u64::from(context),
-        decode_longest: context,
-        chunks: Vec::new(),
-        sampled_rows: batch,
-    };
-    let budget = resolved.scenario.first_pool().engine.prompt_tokens_per_step();
+    let pools = resolved.scenario.pools.as_slice();
+    if let [pool] = pools {
+        let summary = result.steady.as_ref().unwrap_or(&result.whole);
+        return sections(pool, &summary.work);
+    }
+    let mut text = String::new();
+    for (pool, done) in pools.iter().zip(present::by_pool(resolved, result)) {
+        let Some(done) = done.filter(|done| done.work.steps > 0) else {
+            text += &format!("\n{}: none of its replicas ran a step\n", pool.name);
+            continue;
+        };
+        let LittleCheck { l, lambda, w } = done.running;
+        text += &format!(
+            "\n{}: running L {} vs λW {} ({}/s × {}), busy {} of the time\n",
+            pool.name,
+            significant(l),
+            significant(lambda * w),
+            significant(lambda),
+            time(w),
+            percent(
+                done.busy_s / (result.whole.duration_s * f64::from(pool.replicas)).max(f64::MIN_POSITIVE)
+            ),
+        );
+        text += &sections(pool, &done.work);
+    }
+    text
+}
+
+fn sections(pool: &Pool, work: &WorkCounters) -> String {
+    let decode = present::mean_decode_step(work);
+    let budget = pool.engine.prompt_tokens_per_step();
     let prefill = StepLoad {
         chunks: vec![Chunk {
             computed: 0,
-            new: budget.min(resolved.scenario.first_pool().engine.max_model_len()),
+            new: budget.min(pool.engine.max_model_len()),
         }],
         sampled_rows: 1,
         ..StepLoad::default()
     };
-    if resolved.servers.len() > 1 {
-        let why = "of the first pool, with the averages of all:";
-        return format!("\n{why}{}", sections(resolved, batch, context, &decode, &prefill));
+    let mut text = String::new();
+    // A replica that only prefills has no decode step to explain.
+    if pool.role != Role::Prefill {
+        let sequences = counted(u64::from(decode.decode_seqs), "sequence");
+        let title = format!(
+            "a decode step of {sequences} at context {}",
+            decode.decode_longest
+        );
+        text += &section(pool, &title, &decode);
     }
-    sections(resolved, batch, context, &decode, &prefill)
-}
-
-fn sections(resolved: &Resolved, batch: u32, context: u32, decode: &StepLoad, prefill: &StepLoad) -> String {
-    let mut text = section(
-        resolved,
-        &format!(
-            "a decode step of {} at context {context}",
-            counted(u64::from(batch), "sequence")
-        ),
-        decode,
-    );
-    text += &section(
-        resolved,
-        &format!("a prefill step of {}", counted(prefill.tokens(), "token")),
-        prefill,
-    );
+    if pool.role != Role::Decode {
+        let title = format!("a prefill step of {}", counted(prefill.tokens(), "token"));
+        text += &section(pool, &title, &prefill);
+    }
     text
 }
 
-fn section(resolved: &Resolved, title: &str, load: &StepLoad) -> String {
-    let breakdown = (resolved.scenario.first_pool().cost)().breakdown(load);
+fn section(pool: &Pool, title: &str, load: &StepLoad) -> String {
+    let breakdown = (pool.cost)().breakdown(load);
     let total: f64 = breakdown.parts.iter().map(|part| part.seconds).sum();
     let mut text = format!("\nwhere the time goes in {title}: {}\n", time(total));
     for part in breakdown.parts.iter().filter(|part| part.seconds > 0.0) {

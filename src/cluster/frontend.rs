@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 
-use crate::cost::calibration::Host;
+use crate::cost::calibration::{Calibration, Host};
 use crate::units::Picos;
 
 /// What the API server adds around an engine.
@@ -44,9 +44,20 @@ impl Default for Frontend {
 }
 
 impl Frontend {
-    /// One process under a host's terms.
+    /// So many processes under a calibration: by the host terms of that engine, else by vLLM's, whose API server the
+    /// others' resemble most; nothing where there are none.
     #[must_use]
-    pub fn of(host: &Host) -> Frontend {
+    pub fn under(calibration: &Calibration, engine: &str, servers: NonZeroU32) -> Frontend {
+        Frontend {
+            servers,
+            ..calibration
+                .host_of(engine)
+                .map_or_else(Frontend::default, Frontend::of)
+        }
+    }
+
+    /// One process under a host's terms.
+    fn of(host: &Host) -> Frontend {
         let time = |seconds: f64| {
             Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
         };

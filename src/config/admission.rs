@@ -4,10 +4,13 @@ use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawAdmission, RawCluster, RawRateLimit, RawRetries};
 use super::scalar::Rate;
+use super::workload::{by_class, longest, smallest};
 use crate::sim::{Admission, Bucket, RateLimit, Retries};
-use crate::units::Picos;
+use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::WorkloadSpec;
 
+/// What the simulated clock shows, in seconds: 213 days.
+const CLOCK_S: f64 = u64::MAX as f64 / PICOS_PER_SECOND as f64;
 /// First wait before a request is sent again, where nobody says.
 const BACKOFF: &str = "100 ms";
 
@@ -94,14 +97,19 @@ fn rate_limit(
     };
     let requests = bucket(
         judge,
+        "requests",
         (&key("requests_per_second"), raw.requests_per_second),
         (&key("burst"), raw.burst),
     );
     let tokens = bucket(
         judge,
+        "tokens",
         (&key("tokens_per_second"), raw.tokens_per_second),
         (&key("token_burst"), raw.token_burst),
     );
+    if let (Some(bucket), Some(spec)) = (tokens, spec) {
+        check_smallest(judge, &key("token_burst"), bucket, spec, class);
+    }
     if raw.requests_per_second.is_none() && raw.tokens_per_second.is_none() {
         let help = "give requests_per_second, tokens_per_second or both";
         judge.wrong_help(&root, "limits nothing", "a limit without a rate", help);
@@ -113,9 +121,33 @@ fn rate_limit(
     })
 }
 
+/// A bucket that never holds enough for one request refuses them all, whatever the load.
+fn check_smallest(judge: &mut Judge, key: &str, bucket: Bucket, spec: &WorkloadSpec, class: Option<u32>) {
+    let is_limited = |index: Option<usize>| class.is_none() || index.map(|index| index as u32) == class;
+    let limited = by_class(spec).into_iter().filter(|(index, _)| is_limited(*index));
+    let (smallest, largest) = limited.fold((u64::MAX, 0), |(least, most), (_, alone)| {
+        let (prompt, output, _) = longest(&alone);
+        (least.min(smallest(&alone)), most.max(prompt + output))
+    });
+    let burst = bucket.burst;
+    if (smallest as f64) > burst {
+        judge.wrong_help(
+            key,
+            "is less than any request takes: all would be refused",
+            format!("the bucket holds {burst} tokens, prompt and max_tokens are {smallest} or more"),
+            format!("write token_burst = {largest}, the most that a request takes"),
+        );
+    } else if (largest as f64) > burst {
+        judge.notes.push(format!(
+            "a request of more than {burst} tokens (prompt and max_tokens) never passes the rate limit; some may take up to {largest}"
+        ));
+    }
+}
+
 /// A bucket holds what flows in within a second, unless somebody says otherwise.
 fn bucket(
     judge: &mut Judge,
+    things: &str,
     (rate_key, rate): (&str, Option<f64>),
     (burst_key, burst): (&str, Option<f64>),
 ) -> Option<Bucket> {
@@ -126,10 +158,27 @@ fn bucket(
         }
         return None;
     };
-    let per_second = judge.rate(rate_key, Rate(rate))?;
+    let per_second = judge.rate_of(rate_key, Rate(rate), things)?;
     let source = Source::Assumption("what flows in within a second".to_string());
     let burst = judge.take(burst_key, burst, per_second.max(1.0), source);
     judge.number(burst_key, burst, |burst| burst >= 1.0, "must be at least 1");
+    if burst / per_second > CLOCK_S {
+        let label = format!(
+            "{burst} at {per_second} per second flow in over {:.0} days",
+            burst / per_second / 86_400.0
+        );
+        let help = format!(
+            "write {:.0} or less, or a higher rate",
+            (CLOCK_S * per_second).floor()
+        );
+        judge.wrong_help(
+            burst_key,
+            "does not fill within the 213 days of the simulated clock",
+            label,
+            help,
+        );
+        return None;
+    }
     Some(Bucket { per_second, burst })
 }
 
@@ -160,10 +209,34 @@ fn retries(judge: &mut Judge, raw: &RawRetries) -> Retries {
             "nor does on_refusal",
         );
     }
+    let backoff = backoff.unwrap_or(Picos::ZERO);
+    check_longest_wait(judge, most, backoff);
     Retries {
         most,
-        backoff: backoff.unwrap_or(Picos::ZERO),
+        backoff,
         on_failure,
         on_refusal,
     }
+}
+
+/// The last wait is the longest: `backoff · 2^(most − 1)`.
+fn check_longest_wait(judge: &mut Judge, most: u32, backoff: Picos) {
+    let longest_s = backoff.seconds() * 2f64.powi(most as i32 - 1);
+    if longest_s <= CLOCK_S {
+        return;
+    }
+    let fitting = (CLOCK_S / backoff.seconds()).log2().floor() + 1.0;
+    let help = match fitting {
+        more if more >= 1.0 => format!("write max_retries = {more} or less, or a shorter backoff"),
+        _ => "write a shorter backoff".to_string(),
+    };
+    judge.wrong_help(
+        "cluster.retries.max_retries",
+        "does not fit the simulated clock",
+        format!(
+            "each wait is twice the one before: the last of {most} would be {:.1e} days of 213",
+            longest_s / 86_400.0
+        ),
+        help,
+    );
 }

@@ -18,6 +18,8 @@ pub struct Assembled {
     pub results: ResultFlags,
     /// Sentences that belong beside the result.
     pub notes: Vec<String>,
+    /// Those of the notes that name something without effect.
+    pub ignored: Vec<String>,
 }
 
 /// The scenario that a command without arguments runs.
@@ -33,6 +35,7 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     let mut layers = Layers {
         document,
         notes,
+        ignored: flags.ignored.clone(),
         problems: Vec::new(),
     };
     layers.positional(flags);
@@ -53,6 +56,7 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
         document: layers.document,
         results: results.unwrap_or_default(),
         notes: layers.notes,
+        ignored: layers.ignored,
     })
 }
 
@@ -69,6 +73,7 @@ pub(super) fn overlay(document: &mut Document, flags: &ScenarioFlags) -> Vec<Dia
 struct Layers {
     document: Document,
     notes: Vec<String>,
+    ignored: Vec<String>,
     problems: Vec<Diagnostic>,
 }
 
@@ -92,7 +97,7 @@ impl Layers {
             Ok(parsed) => parsed,
             Err(wrong) => return self.problems.extend(wrong),
         };
-        self.notes.extend(ignored);
+        self.ignore(ignored);
         let target = parsed.target.clone().or_else(|| parsed.model.clone());
         let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
         if let (Some(own), Some(served)) = (positional, &target)
@@ -128,8 +133,8 @@ impl Layers {
             }
         };
         let from = "--bench-cmd ";
+        self.ignore(bench.ignored);
         let document = &mut self.document;
-        self.notes.extend(bench.ignored);
         let in_document = document.get("model.name").and_then(toml::Value::as_str);
         let served = flags.model.as_deref().or(in_document).map(str::to_owned);
         match (bench.model, served) {
@@ -148,12 +153,12 @@ impl Layers {
             _ => {}
         }
         let traffic = bench.traffic;
-        self.notes.extend(overlooked::lengths(&traffic, from));
         self.problems
             .extend(flags::apply_traffic(document, &traffic, from));
         self.problems.extend(flags::apply_slo(document, &bench.slo, from));
         self.problems.extend(apply_report(document, &bench.results, from));
         report::vllm_defaults(document);
+        self.ignore(overlooked::lengths(&traffic, from));
         Some(bench.results)
     }
 
@@ -163,13 +168,19 @@ impl Layers {
             .iter()
             .flat_map(|command| self.document.set_by(command))
             .collect();
+        self.ignore(overlooked::lengths(&flags.traffic, ""));
         let document = &mut self.document;
-        self.notes.extend(overlooked::lengths(&flags.traffic, ""));
         self.problems.extend(flags::apply_serve(document, flags, ""));
         self.problems
             .extend(flags::apply_traffic(document, &flags.traffic, ""));
         self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
         self.notes.extend(overlooked::overridden(document, pasted));
+    }
+
+    /// Notes what was given and has no effect.
+    fn ignore(&mut self, sentences: Vec<String>) {
+        self.ignored.extend(sentences.iter().cloned());
+        self.notes.extend(sentences);
     }
 }
 

@@ -52,6 +52,45 @@ pub(super) fn restore(judge: &mut Judge, entries: &[String]) {
     judge.document.remove("assumed");
 }
 
+/// `KEY = […]`, a sentence an entry; nothing where nothing was said.
+pub(super) fn told(key: &str, what: &str, sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let entries = sentences
+        .iter()
+        .map(|sentence| toml::Value::from(sentence.as_str()));
+    let lines: String = entries.map(|entry| format!("    {entry},\n")).collect();
+    format!("# {what}\n{key} = [\n{lines}]\n\n")
+}
+
+/// Says again what a file says was said, in its place; what resolving it said anew is said once.
+pub(super) fn repeat(judge: &mut Judge, ignored: &[String], notes: &[String]) {
+    put_first(&mut judge.ignored, ignored);
+    put_first(&mut judge.notes, notes);
+    put_first(&mut judge.notes, ignored);
+    judge.document.remove("ignored");
+    judge.document.remove("notes");
+}
+
+/// Puts sentences before the others, each once.
+pub(super) fn put_first(all: &mut Vec<String>, first: &[String]) {
+    all.retain(|sentence| !first.iter().any(|known| is_same_sentence(known, sentence)));
+    all.splice(0..0, first.iter().cloned());
+}
+
+/// Whether two sentences differ at most in who gave the key that they begin with: `--serve-cmd --swap-space has …` of a
+/// command line is `swap_space has …` of the file that spells it out.
+fn is_same_sentence(known: &str, now: &str) -> bool {
+    let differs_in_name = |(key, rest): (&str, &str)| {
+        let is_of_key = known
+            .strip_suffix(rest)
+            .is_some_and(|name| name.replace('-', "_").contains(key));
+        rest.contains(' ') && is_of_key
+    };
+    known == now || now.split_once(' ').is_some_and(differs_in_name)
+}
+
 fn parse(entry: &str) -> Option<(&str, &str, &str)> {
     let (key, rest) = entry.split_once(" = ")?;
     let (value, why) = rest.split_once(" (")?;

@@ -75,7 +75,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     }
     if raw.cluster.calibration.is_some() {
         let name = judge.document.name_of("cluster.calibration");
-        judge.notes.push(format!(
+        judge.ignore(format!(
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }

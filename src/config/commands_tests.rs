@@ -39,7 +39,7 @@ fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
     let Line { flags } = Line::from_arg_matches(&matches).unwrap();
     let input = assemble(&flags, &FILES)?;
     let mut resolved = resolve(input.document, &FILES)?;
-    resolved.notes.splice(0..0, input.notes);
+    resolved.said_before(&input.notes, &input.ignored);
     Ok(resolved)
 }
 
@@ -656,7 +656,7 @@ fn keys_of_a_scenario_for_the_other_engine_say_what_replaces_them() {
     // Spelt out, it names the version and is read again.
     let spelt = crate::config::resolved_toml(&replaced);
     assert!(
-        spelt.contains("profile = \"sglang@0.5.23\"") && !spelt.contains("max_model_len"),
+        spelt.contains("profile = \"sglang@0.5.23\"") && !spelt.contains("max_model_len = "),
         "{spelt}"
     );
     let again = resolve(Document::parse("again.toml", &spelt).unwrap(), &FILES).unwrap();
@@ -766,4 +766,28 @@ fn a_pasted_sglang_benchmark_has_that_clients_habits() {
             .err()
             .is_some_and(|error| error.to_string().contains("cannot be honoured"))
     );
+}
+
+#[test]
+fn what_has_no_effect_is_told_apart_and_survives_being_spelt_out() {
+    let line = "--gpu t4 --serve-cmd 'vllm serve Qwen/Qwen2.5-0.5B-Instruct --max-model-len 4096 --disable-log-requests \
+                --swap-space 4' --bench-cmd 'vllm bench serve --request-rate 2 --num-prompts 50 --seed 7 --seed 8'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    let has = |sentences: &[String], text: &str| sentences.iter().any(|sentence| sentence.contains(text));
+    assert!(
+        has(&resolved.ignored, "--disable-log-requests has no effect"),
+        "{:?}",
+        resolved.ignored
+    );
+    assert!(has(&resolved.ignored, "never swaps"), "{:?}", resolved.ignored);
+    let others = resolved.other_notes();
+    assert!(
+        has(&others, "bfloat16") && !has(&others, "no effect"),
+        "{others:?}"
+    );
+    let text = resolved_toml(&resolved);
+    let again = resolve(Document::parse("a.toml", &text).unwrap(), &NoFiles).unwrap();
+    assert_eq!(again.ignored, resolved.ignored);
+    assert_eq!(again.other_notes(), others);
+    assert_eq!(resolved_toml(&again), text);
 }

@@ -50,10 +50,15 @@ fn stall(text: &str) -> Result<Picos, String> {
 }
 
 impl Asked {
-    /// The law, once the calibration is known; `None` where that has none, which is reported.
-    pub(super) fn law(self, judge: &mut Judge, calibration: &Calibration, engine: &str) -> Option<JitterLaw> {
+    /// The law of a pool, once its calibration is known; `None` where that has none, which is reported.
+    pub(super) fn law(
+        &self,
+        judge: &mut Judge,
+        calibration: &Calibration,
+        engine: &str,
+    ) -> Option<JitterLaw> {
         let law = match self {
-            Asked::Law(law) => Some(law),
+            Asked::Law(law) => Some(*law),
             Asked::Calibrated => calibration.jitter.get(engine).copied(),
         };
         if law.is_none() {

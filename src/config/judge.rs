@@ -34,6 +34,9 @@ impl Provenance {
 /// Fastest rate that is accepted, requests per second: beyond it gaps are too few picoseconds to be distinct.
 const RATE_MAX: f64 = 1e9;
 
+/// Slowest rate that is accepted: at it two come within the 213 days that the simulated clock shows.
+const RATE_MIN: f64 = 1.1e-7;
+
 /// Collects everything that `resolve` finds.
 pub(super) struct Judge {
     /// The input, into which assumed values are written as they are found.
@@ -41,6 +44,8 @@ pub(super) struct Judge {
     pub(super) problems: Vec<Diagnostic>,
     pub(super) provenance: Vec<Provenance>,
     pub(super) notes: Vec<String>,
+    /// Those of the notes that name something without effect.
+    pub(super) ignored: Vec<String>,
     /// Keys were cut out because they had no right shape: what is missing may be there.
     is_cut: bool,
     /// Keys whose value was reported: something stands in for it, and what follows from that is no mistake of the user's.
@@ -58,6 +63,7 @@ impl Judge {
                 problems,
                 provenance: Vec::new(),
                 notes: Vec::new(),
+                ignored: Vec::new(),
                 is_cut,
                 wrong: cut,
             },
@@ -134,8 +140,15 @@ impl Judge {
                 self.provenance.push(value);
             }
         }
-        let notes = part.notes.drain(..);
-        self.notes.extend(notes.map(|note| format!("{name}: {note}")));
+        let of_pool = |note: String| format!("{name}: {note}");
+        self.notes.extend(part.notes.drain(..).map(of_pool));
+        self.ignored.extend(part.ignored.drain(..).map(of_pool));
+    }
+
+    /// Notes something that was given and has no effect.
+    pub(super) fn ignore(&mut self, sentence: String) {
+        self.ignored.push(sentence.clone());
+        self.notes.push(sentence);
     }
 
     pub(super) fn report(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
@@ -267,26 +280,41 @@ impl Judge {
         }
     }
 
-    /// A finite, positive rate; `None` was reported.
+    /// A finite, positive rate of requests; `None` was reported.
     pub(super) fn rate(&mut self, key: &str, rate: Rate) -> Option<f64> {
-        self.given(key, rate.0);
-        let Rate(value) = rate;
-        if value.is_finite() && value > 0.0 && value <= RATE_MAX {
-            return Some(value);
-        }
-        if value == f64::INFINITY {
+        if rate.0 == f64::INFINITY {
+            self.given(key, rate.0);
             let help = "use [workload.arrivals.all_at_once], or --request-rate inf";
             self.wrong_help(key, "must be finite here", "this sends everything at once", help);
+            return None;
+        }
+        self.rate_of(key, rate, "requests")
+    }
+
+    /// A finite, positive rate of `things` per second; `None` was reported.
+    pub(super) fn rate_of(&mut self, key: &str, Rate(value): Rate, things: &str) -> Option<f64> {
+        self.given(key, value);
+        if value == f64::INFINITY {
+            let help = "leave it out where nothing is limited";
+            self.wrong_help(key, "must be finite here", "no limit at all", help);
         } else if value > RATE_MAX {
             self.wrong(
                 key,
-                "must be at most 1e9 requests per second",
+                &format!("must be at most 1e9 {things} per second"),
                 format!("{value:e} leaves less than a nanosecond between two"),
             );
+        } else if value > 0.0 && value < RATE_MIN {
+            self.wrong(
+                key,
+                &format!("must be at least {RATE_MIN:e} {things} per second"),
+                format!("{value:e} is less than two in the 213 days of the simulated clock"),
+            );
+        } else if value > 0.0 {
+            return Some(value);
         } else {
             self.wrong(
                 key,
-                "must be above 0 requests per second",
+                &format!("must be above 0 {things} per second"),
                 format!("{value} is not"),
             );
         }

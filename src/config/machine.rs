@@ -1,7 +1,6 @@
 //! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::diagnostic::Diagnostic;
@@ -299,7 +298,7 @@ pub(super) fn build(
     Some(Machine {
         engine,
         cost,
-        frontend: frontend(&calibration.0, name, servers),
+        frontend: Frontend::under(&calibration.0, name, servers),
         placement,
         memory,
         trust: calibration.1,
@@ -445,14 +444,4 @@ fn calibration(
         trust = trust.max(Trust::Prior);
     }
     Some((asked.over(&best.calibration), trust))
-}
-
-/// What the API server adds, by the calibration's host terms and the number of its processes.
-fn frontend(calibration: &Calibration, engine: &str, servers: NonZeroU32) -> Frontend {
-    let host = calibration.host.get(engine);
-    let host = host.or_else(|| calibration.host.get("vllm"));
-    Frontend {
-        servers,
-        ..host.map_or_else(Frontend::default, Frontend::of)
-    }
 }

@@ -59,6 +59,8 @@ pub struct Resolved {
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result: substitutions, flags without effect, consequences.
     pub notes: Vec<String>,
+    /// Those of the notes that name something without effect.
+    pub ignored: Vec<String>,
     /// The input with every assumed value spelt out.
     document: Document,
 }
@@ -71,13 +73,27 @@ impl Resolved {
             .filter(|provenance| provenance.is_assumed())
     }
 
-    /// The most informative name of the scenario's rate: requests per second, infinite when all are sent at once.
+    /// Requests per second that the traffic offers on average, turns of conversations included; infinite where it has no
+    /// rate of its own.
     #[must_use]
     pub fn request_rate(&self) -> f64 {
-        let traffic = &self.scenario.workload;
-        workload::mean_rate(&traffic.arrivals)
-            .or_else(|| crate::workload::mean_rate(traffic))
-            .unwrap_or(f64::INFINITY)
+        crate::workload::mean_rate(&self.scenario.workload).unwrap_or(f64::INFINITY)
+    }
+}
+
+impl Resolved {
+    /// Puts what was said before the input was judged, about a command line, before what was said since. A scenario that
+    /// spells a run out has it already.
+    pub fn said_before(&mut self, notes: &[String], ignored: &[String]) {
+        assumed::put_first(&mut self.notes, notes);
+        assumed::put_first(&mut self.ignored, ignored);
+    }
+
+    /// Notes on other things than what had no effect.
+    #[must_use]
+    pub fn other_notes(&self) -> Vec<String> {
+        let is_other = |note: &&String| !self.ignored.contains(note);
+        self.notes.iter().filter(is_other).cloned().collect()
     }
 }
 
@@ -139,15 +155,19 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     if let Some(shortest) = steps.min() {
         workload::check_closed_clock(&mut judge, &spec, shortest);
     }
-    let jitter = jitter
-        .zip(servers.first())
-        .and_then(|(asked, server)| asked.law(&mut judge, &server.calibration, &server.placement.engine));
+    let laws = jitter.iter().flat_map(|asked| {
+        let of_server =
+            |server: &Server| asked.law(&mut judge, &server.calibration, &server.placement.engine);
+        servers.iter().map(of_server).collect::<Vec<_>>()
+    });
+    let jitter = laws.flatten().collect();
     let lock_step = lock_step.and_then(|spec| lockstep::build(&mut judge, spec, &servers[0]));
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }
     assumed::restore(&mut judge, &raw.assumed);
+    assumed::repeat(&mut judge, &raw.ignored, &raw.notes);
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }
@@ -177,6 +197,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         report,
         provenance: judge.provenance,
         notes: judge.notes,
+        ignored: judge.ignored,
         document: judge.document,
     })
 }
@@ -301,6 +322,16 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
     }
     text.push('\n');
     text += &assumed::written(resolved.assumptions());
+    text += &assumed::told(
+        "ignored",
+        "What the first command line said without effect.",
+        &resolved.ignored,
+    );
+    text += &assumed::told(
+        "notes",
+        "What else was said beside its result.",
+        &resolved.other_notes(),
+    );
     text += &toml::to_string(resolved.document.table())
         .expect("a table that was read from TOML can be written as TOML");
     text

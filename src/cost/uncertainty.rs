@@ -167,12 +167,12 @@ impl Calibration {
                 self.block_sigma(&format!("allreduce.{tp}"), trust)
             }),
             Component::FrontEnd => self
-                .host_of(placement)
+                .host_of(&placement.engine)
                 .map(|_| self.front_end_sigma(device, placement)),
             Component::Step => Some(self.step_sigma(device, model, placement)),
             Component::Host => {
                 let engine = &placement.engine;
-                let host = self.host_of(placement)?;
+                let host = self.host_of(&placement.engine)?;
                 let name = format!("host.{engine}");
                 // What overlaps with the GPU was hardly ever fitted, and hosts differ by more than kernels do. Another
                 // engine's terms are its CPU code, measured or not, and say little of this one's.
@@ -185,10 +185,6 @@ impl Calibration {
                 })
             }
         }
-    }
-
-    fn host_of(&self, placement: &Placement) -> Option<&Host> {
-        self.host.get(&placement.engine).or_else(|| self.host.get("vllm"))
     }
 
     /// By evidence where the block is the one that was fitted; by trust alone elsewhere.

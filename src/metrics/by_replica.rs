@@ -1,12 +1,14 @@
 //! What each of several replicas did, and Little's law for each one's running batch.
 
 use super::in_flight::{Live, Place};
-use super::summary::LittleCheck;
-use crate::sim::{Completion, Fact, Outcome, Steps};
+use super::stretch::{Filled, Work};
+use super::summary::{LittleCheck, WorkCounters};
+use crate::ids::ReplicaId;
+use crate::sim::{Completion, Fact, Outcome};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// What one replica did over a whole run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicaSummary {
     /// Requests that began to run here.
     pub admitted: u64,
@@ -26,6 +28,12 @@ pub struct ReplicaSummary {
     pub cache_hit_tokens: u64,
     /// Little's law for the running batch: `L` from instants, `W` from what requests say of themselves.
     pub running: LittleCheck,
+    /// Most sequences running at once.
+    pub running_max: u32,
+    /// Largest share of its KV blocks in use.
+    pub kv_usage_max: f64,
+    /// What its steps computed.
+    pub work: WorkCounters,
 }
 
 /// Running sums of one replica. Areas and times are exact, in picoseconds.
@@ -39,9 +47,11 @@ struct Tally {
     preemptions: u64,
     cache_queries: u64,
     cache_hits: u64,
-    busy: u64,
+    work: Work,
+    fullest: Filled,
     /// Sequences running, and −Σ change·instant.
     level: i64,
+    level_max: i64,
     moment: i128,
     /// Σ of the visits that are over.
     ran: i128,
@@ -99,11 +109,15 @@ impl ByReplica {
                 tally.ran += i128::from((now - running_since).0);
                 self.0[to.0 as usize].admitted += 1;
             }
-            Fact::Steps(&Steps {
-                replica, begin, end, ..
-            }) => self.0[replica.0 as usize].busy += (end - begin).0,
+            Fact::Steps(steps) => self.0[steps.replica.0 as usize].work.add_steps(steps),
             _ => {}
         }
+    }
+
+    /// How full the KV pool of a replica was over steps of its own.
+    pub(super) fn filled(&mut self, replica: ReplicaId, filled: Filled) {
+        let fullest = &mut self.0[replica.0 as usize].fullest;
+        *fullest = fullest.fuller(filled);
     }
 
     /// A request that had been taken in left, from where `live` says.
@@ -139,9 +153,34 @@ impl ByReplica {
     }
 }
 
+impl ReplicaSummary {
+    /// Several replicas of a pool as one: sums, and the largest of what is a maximum. Little's law adds up, because each
+    /// replica's L is of instants and its W of what its requests say, over the same time.
+    #[must_use]
+    pub fn together(replicas: &[ReplicaSummary]) -> ReplicaSummary {
+        let mut all = ReplicaSummary::default();
+        for one in replicas {
+            all.admitted += one.admitted;
+            all.completed += one.completed;
+            all.lost += one.lost;
+            all.output_tokens += one.output_tokens;
+            all.busy_s += one.busy_s;
+            all.preemptions += one.preemptions;
+            all.cache_queries_tokens += one.cache_queries_tokens;
+            all.cache_hit_tokens += one.cache_hit_tokens;
+            all.running.add(&one.running);
+            all.running_max = all.running_max.max(one.running_max);
+            all.kv_usage_max = all.kv_usage_max.max(one.kv_usage_max);
+            all.work.add(&one.work);
+        }
+        all
+    }
+}
+
 impl Tally {
     fn shift(&mut self, now: Picos, by: i64) {
         self.level += by;
+        self.level_max = self.level_max.max(self.level);
         self.moment -= i128::from(by) * i128::from(now.0);
     }
 
@@ -157,7 +196,7 @@ impl Tally {
             completed: self.completed,
             lost: self.lost,
             output_tokens: self.output_tokens,
-            busy_s: Picos(self.busy).seconds(),
+            busy_s: Picos(self.work.busy).seconds(),
             preemptions: self.preemptions,
             cache_queries_tokens: self.cache_queries,
             cache_hit_tokens: self.cache_hits,
@@ -166,6 +205,29 @@ impl Tally {
                 lambda: self.visits as f64 / seconds,
                 w: self.ran as f64 / PICOS_PER_SECOND as f64 / self.visits.max(1) as f64,
             },
+            running_max: u32::try_from(self.level_max).unwrap_or(u32::MAX),
+            kv_usage_max: self.fullest.share(),
+            work: self.work.counters(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_together_have_the_sums_of_little_s_law() {
+        let replica = |l, lambda, w, running_max| ReplicaSummary {
+            running: LittleCheck { l, lambda, w },
+            running_max,
+            ..ReplicaSummary::default()
+        };
+        let both = ReplicaSummary::together(&[replica(6.0, 3.0, 2.0, 9), replica(4.0, 1.0, 4.0, 5)]);
+        let LittleCheck { l, lambda, w } = both.running;
+        assert_eq!((l, lambda, w, both.running_max), (10.0, 4.0, 2.5, 9));
+        // L is never made from λW: where they differ the difference stays.
+        let wrong = ReplicaSummary::together(&[replica(7.0, 3.0, 2.0, 9), replica(0.0, 0.0, 0.0, 0)]).running;
+        assert_eq!((wrong.l, wrong.lambda * wrong.w), (7.0, 6.0));
     }
 }

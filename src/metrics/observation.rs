@@ -57,8 +57,8 @@ pub struct Observation {
     pub violations: Vec<String>,
     /// State over time.
     pub series: Vec<SeriesPoint>,
-    /// A sample of the steps: (load, seconds, how many like it).
-    pub sampled_steps: Vec<(StepLoad, f64, u64)>,
+    /// A sample of each pool's steps: (load, seconds, how many like it).
+    pub sampled_steps: Vec<Vec<(StepLoad, f64, u64)>>,
     /// Per-request records, when asked for, in order of leaving.
     pub records: Option<Vec<RequestRecord>>,
 }

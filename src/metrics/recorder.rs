@@ -51,7 +51,8 @@ pub struct Recorder {
     sending: Option<Sending>,
     series: Series,
     seconds: Seconds,
-    samples: Samples,
+    /// Of each pool.
+    samples: Vec<Samples>,
     audit: Audit,
     detail: Option<Detail>,
     /// Of several replicas.
@@ -79,7 +80,7 @@ impl Recorder {
             sending: None,
             series: Series::new(),
             seconds: Seconds::default(),
-            samples: Samples::new(),
+            samples: vec![Samples::new(); options.fleet.pool_count()],
             audit: Audit::default(),
             detail: match options.records {
                 Records::None => None,
@@ -187,7 +188,7 @@ impl Recorder {
             relays,
             violations,
             series: self.series.points(end, kv_units),
-            sampled_steps: self.samples.into_kept(),
+            sampled_steps: self.samples.into_iter().map(Samples::into_kept).collect(),
             records: self.detail.map(Detail::into_records),
         }
     }
@@ -266,7 +267,7 @@ impl Recorder {
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {
-        self.samples.offer(steps);
+        self.samples[self.options.fleet.pool_of(steps.replica)].offer(steps);
         self.audit.steps(steps);
         self.open.work.add_steps(steps);
         let (seqs, ends) = (u64::from(steps.gap_seqs), Ends::of(steps));
@@ -305,6 +306,9 @@ impl Recorder {
             of: units,
         };
         self.open.peaks.kv = self.open.peaks.kv.fuller(filled);
+        if let Some(replicas) = &mut self.by_replica {
+            replicas.filled(steps.replica, filled);
+        }
         mean
     }
 
@@ -509,7 +513,7 @@ mod tests {
         assert!((by_series - area).abs() < 0.01 * area);
         let tokens: f64 = seen.series.iter().map(|p| p.output_tokens_per_s * width).sum();
         assert!((tokens - 30_011.0).abs() < 0.01 * 30_011.0);
-        let sampled: u64 = seen.sampled_steps.iter().map(|sample| sample.2).sum();
+        let sampled: u64 = seen.sampled_steps.iter().flatten().map(|sample| sample.2).sum();
         assert_eq!(sampled, seen.whole.work.steps);
     }
 

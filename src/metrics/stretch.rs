@@ -99,6 +99,19 @@ impl Fleet {
         *own.or(self.rooms.last()).expect("a fleet has a replica")
     }
 
+    /// The pool of a replica; of any beyond those that are known the first.
+    #[inline]
+    pub(super) fn pool_of(&self, replica: ReplicaId) -> usize {
+        self.pools
+            .get(replica.0 as usize)
+            .map_or(0, |pool| *pool as usize)
+    }
+
+    /// How many pools there are.
+    pub(super) fn pool_count(&self) -> usize {
+        self.pools.iter().max().map_or(1, |last| *last as usize + 1)
+    }
+
     /// How many replicas.
     #[must_use]
     pub fn replicas(&self) -> u32 {
@@ -152,6 +165,11 @@ pub(super) struct Filled {
 }
 
 impl Filled {
+    /// In 0..=1.
+    pub(super) fn share(self) -> f64 {
+        self.units as f64 / self.of.max(1) as f64
+    }
+
     /// The fuller one of two, by their shares.
     #[inline]
     pub(super) fn fuller(self, other: Filled) -> Filled {
@@ -323,7 +341,7 @@ impl Stretch {
             client_queue_time: latency(Metric::ClientQueueTime),
             good: with_good.then_some(counts.good),
             occupancy: self.occupancy(fleet),
-            work: self.work_counters(),
+            work: self.tally.work.counters(),
             preemptions: counts.preemptions,
             cache_queries_tokens: counts.cache_queries,
             cache_hit_tokens: counts.cache_hits,
@@ -347,23 +365,6 @@ impl Stretch {
             kv_usage_max: (peaks.kv.units as f64 / peaks.kv.of.max(1) as f64).min(1.0),
             running_max: u32::try_from(peaks.running).unwrap_or(u32::MAX),
             waiting_max: u32::try_from(peaks.waiting).unwrap_or(u32::MAX),
-        }
-    }
-
-    fn work_counters(&self) -> WorkCounters {
-        let work = &self.tally.work;
-        WorkCounters {
-            steps: work.steps,
-            decode_only_steps: work.decode_only_steps,
-            busy_s: work.busy as f64 / PICOS_PER_SECOND as f64,
-            prefill_tokens: work.prefill_tokens,
-            recomputed_tokens: work.recomputed_tokens,
-            decode_tokens: work.decode_tokens,
-            sampled_rows: work.sampled_rows,
-            decode_kv_tokens: work.decode_kv_tokens,
-            chunk_pairs_doubled: work.chunk_pairs_doubled,
-            chunk_kv_tokens: work.chunk_kv_tokens,
-            by_size: work.by_size,
         }
     }
 }
@@ -433,6 +434,23 @@ impl Work {
             self.prefill_tokens += new * count;
             self.chunk_pairs_doubled += u128::from(new * (2 * computed + new + 1)) * u128::from(count);
             self.chunk_kv_tokens += (computed + new) * count;
+        }
+    }
+
+    /// As they are reported.
+    pub(super) fn counters(&self) -> WorkCounters {
+        WorkCounters {
+            steps: self.steps,
+            decode_only_steps: self.decode_only_steps,
+            busy_s: self.busy as f64 / PICOS_PER_SECOND as f64,
+            prefill_tokens: self.prefill_tokens,
+            recomputed_tokens: self.recomputed_tokens,
+            decode_tokens: self.decode_tokens,
+            sampled_rows: self.sampled_rows,
+            decode_kv_tokens: self.decode_kv_tokens,
+            chunk_pairs_doubled: self.chunk_pairs_doubled,
+            chunk_kv_tokens: self.chunk_kv_tokens,
+            by_size: self.by_size,
         }
     }
 

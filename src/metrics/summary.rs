@@ -131,8 +131,25 @@ pub struct WorkCounters {
     pub by_size: StepsBySize,
 }
 
+impl WorkCounters {
+    /// Adds another's steps.
+    pub fn add(&mut self, other: &WorkCounters) {
+        self.steps += other.steps;
+        self.decode_only_steps += other.decode_only_steps;
+        self.busy_s += other.busy_s;
+        self.prefill_tokens += other.prefill_tokens;
+        self.recomputed_tokens += other.recomputed_tokens;
+        self.decode_tokens += other.decode_tokens;
+        self.sampled_rows += other.sampled_rows;
+        self.decode_kv_tokens += other.decode_kv_tokens;
+        self.chunk_pairs_doubled += other.chunk_pairs_doubled;
+        self.chunk_kv_tokens += other.chunk_kv_tokens;
+        self.by_size.merge(&other.by_size);
+    }
+}
+
 /// Little's law from independent sums: the area under N(t) against Σ of sojourn times.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LittleCheck {
     /// Time-average number inside, from the area under N(t).
     pub l: f64,
@@ -140,6 +157,18 @@ pub struct LittleCheck {
     pub lambda: f64,
     /// Mean sojourn, in seconds, from per-request times.
     pub w: f64,
+}
+
+impl LittleCheck {
+    /// Adds another part of the same stretch of time: numbers and rates add up, sojourns weigh by their number.
+    pub fn add(&mut self, other: &LittleCheck) {
+        let lambda = self.lambda + other.lambda;
+        if lambda > 0.0 {
+            self.w = (self.w * self.lambda + other.w * other.lambda) / lambda;
+        }
+        self.l += other.l;
+        self.lambda = lambda;
+    }
 }
 
 /// Three subsystems, each checked by itself.

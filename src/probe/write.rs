@@ -339,12 +339,19 @@ fn products(file: &mut File, gemm: &Gemm) {
     file.line("# of weights' shapes that were left out of the fit, one after the other");
     file.key("sigma_ln", &number(fit.sigma_ln));
     file.key("bias_ln", &number(fit.bias_ln));
+    // A card that was faster after seconds than in its burst was not warm; that is noise, not a rate to build on.
+    let sustained = gemm.sustained_over_burst.map(|ratio| ratio.clamp(0.3, 1.0));
+    if let Some(ratio) = gemm
+        .sustained_over_burst
+        .filter(|ratio| Some(*ratio) != sustained)
+    {
+        file.line(&format!(
+            "# sustained_over_burst was measured as {}, which no warm card has: the nearest of 0.3 to 1 stands in",
+            number(ratio)
+        ));
+    }
     let ratios = [
-        // A card that was faster after seconds than in its burst was not warm; that is noise, not a rate to build on.
-        (
-            "sustained_over_burst",
-            gemm.sustained_over_burst.map(|ratio| ratio.clamp(0.3, 1.0)),
-        ),
+        ("sustained_over_burst", sustained),
         ("zeros_over_random", gemm.zeros_over_random),
         ("best_of_8_over_first", gemm.best_of_8_over_first),
     ];

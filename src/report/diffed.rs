@@ -32,7 +32,8 @@ pub fn answer(comparisons: &[Comparison]) -> String {
     };
     let why = comparison
         .causes
-        .first()
+        .iter()
+        .find(|cause| cause.explains(&figure.name))
         .map_or("no pattern names a cause", |cause| cause.words.as_str());
     format!(
         "{} is {:.1} % {} than predicted{place} ({} → {}): {why}",

@@ -35,7 +35,20 @@ pub fn counted(value: u64, noun: &str) -> String {
 /// A duration given in seconds: `412 ms`, `18.3 ms`, `24.2 s`, `7.50 µs`.
 #[must_use]
 pub fn time(seconds: f64) -> String {
-    with_prefix(seconds, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
+    with_prefix(seconds, &TIMES)
+}
+
+const TIMES: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+
+/// `[34.1, 35.1] ms`: both ends in the unit of the upper one and rounded alike, so that they never cross.
+#[must_use]
+pub fn time_interval(low_s: f64, high_s: f64) -> String {
+    if !high_s.is_finite() {
+        return format!("[{}, {}]", time(low_s), time(high_s));
+    }
+    let (size, name) = prefix(round_to_three(high_s), &TIMES);
+    let end = |seconds: f64| significant(round_to_three(seconds) / size);
+    format!("[{}, {}] {name}", end(low_s), end(high_s))
 }
 
 /// A fraction as a percentage: `15.0 %`, `0.320 %`, `99.9 %`.
@@ -107,6 +120,12 @@ fn with_prefix(value: f64, units: &[(f64, &str)]) -> String {
         return significant(value);
     }
     let rounded = round_to_three(value);
+    let (size, name) = prefix(rounded, units);
+    format!("{} {name}", significant(rounded / size))
+}
+
+/// The unit of a value that has been rounded.
+fn prefix<'a>(rounded: f64, units: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = units
         .iter()
         .find(|(size, _)| rounded.abs() >= size * (1.0 - 1e-12));
@@ -116,8 +135,7 @@ fn with_prefix(value: f64, units: &[(f64, &str)]) -> String {
     } else {
         fits.or(units.last())
     };
-    let (size, name) = unit.copied().unwrap_or((1.0, ""));
-    format!("{} {name}", significant(rounded / size))
+    unit.copied().unwrap_or((1.0, ""))
 }
 
 /// Rounds to three significant figures, so that units are chosen after rounding: 999.7 ms is 1.00 s.
@@ -159,6 +177,20 @@ mod tests {
             (1.234e-12, "1.23e-12"),
         ] {
             assert_eq!(significant(value), expected);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_an_interval_are_rounded_alike() {
+        assert_eq!(time_interval(0.034_12, 0.035_08), "[34.1, 35.1] ms");
+        assert_eq!(time_interval(0.2, 1.2), "[0.200, 1.20] s");
+        assert_eq!(time_interval(0.2, f64::INFINITY), "[200 ms, not bounded]");
+        // Halves, which are rounded one way in seconds and may be rounded the other way in milliseconds.
+        for tenths in 100..10_000 {
+            let half = (f64::from(tenths) * 10.0 + 5.0) * 1e-5;
+            let text = time_interval(half, half);
+            let (low, high) = text[1..text.find(']').unwrap()].split_once(", ").unwrap();
+            assert_eq!(low, high, "{half}");
         }
     }
 

@@ -468,6 +468,7 @@ pub(super) fn meta() -> ResultMeta {
         model_interval: None,
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
         ignored: vec!["--served-model-name: no effect on timing".into()],
+        notes: vec![],
         utilisation: Some(Utilisation {
             mfu: 0.163,
             memory_bandwidth: 0.612,
@@ -482,6 +483,7 @@ pub(super) fn meta() -> ResultMeta {
 pub(super) fn comparison() -> Versus {
     let of = |key: &str, values: [f64; 4]| (key.to_owned(), values.map(Some).to_vec());
     let variant = |name: &str, said: &str, known: Vec<(String, Vec<Option<f64>>)>| VariantView {
+        model: None,
         name: name.to_owned(),
         said: said.to_owned(),
         verdicts: vec![Verdict::Stable; 4],

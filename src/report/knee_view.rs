@@ -37,6 +37,8 @@ pub struct KneeContext {
     pub load_varies: bool,
     /// What the engine calls its limits.
     pub words: EngineWords,
+    /// The pools by name, and what their engines call their limits; empty for one.
+    pub pools: Vec<(String, EngineWords)>,
 }
 
 impl KneeView {
@@ -57,6 +59,7 @@ impl KneeView {
             sizing,
             load_varies,
             words,
+            pools,
         } = context;
         if load_varies && knee.saturation.is_some() {
             assumptions.push(
@@ -83,7 +86,7 @@ impl KneeView {
             promises,
             attainment,
             is_interrupted,
-            limited_by: limited_by(knee, load_varies, words),
+            limited_by: limited_by(knee, load_varies, words, &pools),
             trust,
             assumptions,
             sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
@@ -147,11 +150,19 @@ fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
 }
 
 /// What binds first, why, and which resource is pressed the hardest.
-fn limited_by(knee: &Knee, varies: bool, words: EngineWords) -> Option<String> {
+fn limited_by(
+    knee: &Knee,
+    varies: bool,
+    words: EngineWords,
+    pools: &[(String, EngineWords)],
+) -> Option<String> {
     if knee.within_slo.is_none() {
         return out_of_reach(knee);
     }
     let limiter = knee.limiter?;
+    let pool = pressure_at_knee(knee).and_then(|pressure| pools.get(pressure.pool?));
+    let words = pool.map_or(words, |(_, words)| *words);
+    let of_pool = pool.map_or(String::new(), |(name, _)| format!(" of {name}"));
     let Some(pressure) = pressure_at_knee(knee) else {
         return Some(resource(limiter, words).into());
     };
@@ -177,7 +188,7 @@ fn limited_by(knee: &Knee, varies: bool, words: EngineWords) -> Option<String> {
         ),
     };
     Some(format!(
-        "{first}. Hardest pressed is {} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
+        "{first}. Hardest pressed is {}{of_pool} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
         resource(limiter, words),
         percent(pressure.compute),
         percent(pressure.bandwidth),

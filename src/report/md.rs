@@ -2,7 +2,7 @@
 
 use super::figures::{significant, time};
 use super::tables::{Column, markdown};
-use super::text;
+use super::text_answer;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
 
@@ -71,7 +71,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     };
     format!(
         "**{}**\n\n{reasons}- {throughput}\n{table}",
-        text::answer(result, meta)
+        text_answer::answer(result, meta)
     )
 }
 

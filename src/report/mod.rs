@@ -20,6 +20,7 @@ pub mod splits;
 pub mod sweep;
 pub(crate) mod tables;
 pub mod text;
+mod text_answer;
 mod text_knee;
 mod text_latency;
 mod text_parts;

@@ -213,7 +213,22 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
     (columns, finished.map(shown).collect())
 }
 
-/// Writes one line a run: the axes, then every plain key of its object, then the verdict; a run that was not made has its
+/// The factors that a run's figures lie within with 90 % confidence by the model alone, under `FIGURE_model_low` and
+/// `FIGURE_model_high`.
+fn model_factors(run: &Value) -> Vec<(String, f64)> {
+    let figures = run.pointer("/plimsoll/model_interval").and_then(Value::as_object);
+    let factors = figures.into_iter().flatten().flat_map(|(figure, interval)| {
+        let end = |at: usize, name: &str| {
+            let factor = interval.get("factors_90")?.get(at)?.as_f64()?;
+            Some((format!("{figure}_model_{name}"), factor))
+        };
+        [end(0, "low"), end(1, "high")]
+    });
+    factors.flatten().collect()
+}
+
+/// Writes one line a run: the axes, then every plain key of its object, then the factors of the model's intervals where
+/// they were asked for, then the verdict; a run that was not made has its
 /// axes and the verdict `not_run`.
 ///
 /// # Panics
@@ -235,9 +250,18 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
                 .collect()
         })
         .unwrap_or_default();
+    let factors: Vec<String> = finished
+        .map(|row| model_factors(row.run))
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name)
+        .collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let axes = first.settings.iter().map(|(axis, _)| axis.as_str());
-    let header = axes.chain(keys.iter().map(|key| key.as_str())).chain(["verdict"]);
+    let header = axes
+        .chain(keys.iter().map(|key| key.as_str()))
+        .chain(factors.iter().map(String::as_str))
+        .chain(["verdict"]);
     writer.write_record(header).expect("writing to memory succeeds");
     for row in rows {
         let plain = |key: &&String| match row.run.get(key.as_str()) {
@@ -246,8 +270,14 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
             Some(value) => value.to_string(),
         };
         let settings = row.settings.iter().map(|(_, value)| value.clone());
+        let own = model_factors(row.run);
+        let factor = |name: &String| {
+            let found = own.iter().find(|(own, _)| own == name);
+            found.map_or(String::new(), |(_, factor)| factor.to_string())
+        };
         let record = settings
             .chain(keys.iter().map(plain))
+            .chain(factors.iter().map(factor))
             .chain([row.verdict().to_owned()]);
         writer.write_record(record).expect("writing to memory succeeds");
     }
@@ -275,6 +305,25 @@ mod tests {
             "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
         );
         assert!(text(&rows, None).starts_with("1 run; most output 12.5 tok/s at gpu = l40s, one\n"));
+    }
+
+    #[test]
+    fn a_model_interval_is_two_columns_a_figure() {
+        let run: Value = serde_json::from_str(
+            r#"{"p99_ttft_ms": 9.0, "plimsoll": {"verdict": "stable",
+                "model_interval": {"p99_ttft_ms": {"factors_90": [0.8, 1.5], "sigma_ln": 0.2}}}}"#,
+        )
+        .unwrap();
+        let settings = [("rate".to_owned(), "2".to_owned())];
+        let row = |run| SweepRow {
+            settings: &settings,
+            run,
+            attainment: None,
+        };
+        assert_eq!(
+            csv(&[row(&run), row(&Value::Null)]),
+            "rate,p99_ttft_ms,p99_ttft_ms_model_low,p99_ttft_ms_model_high,verdict\n2,9.0,0.8,1.5,stable\n2,,,,not_run\n"
+        );
     }
 
     #[test]

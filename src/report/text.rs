@@ -7,15 +7,14 @@ use std::fmt::Write;
 
 use super::figures::{count, counted, percent, signed_percent, significant, time};
 use super::page::Page;
-use super::text_latency::{interval, latencies};
+use super::text_answer::{Answer, answered, paint};
+use super::text_latency::latencies;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
 use super::{text_parts, text_relays, text_replicas, text_tiers, text_waits};
-use crate::analysis::{RunResult, Verdict};
+use crate::analysis::RunResult;
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
-use crate::metrics::{Distribution, LittleCheck, Summary};
+use crate::metrics::{LittleCheck, Summary};
 
-/// Share of requests turned away from which a reader must know before any latency.
-const LOST_SHARE: f64 = 0.01;
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
 const LITTLE_TOLERANCE: f64 = 1e-6;
 
@@ -29,11 +28,8 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     } else {
         ""
     };
-    page.answer(&paint(
-        &format!("{}{below}", answer(result, meta)),
-        result.verdict,
-        style,
-    ));
+    let Answer { line, alarm } = answered(result, meta);
+    page.answer(&paint(&format!("{line}{below}"), alarm, style));
     caveats(&mut page, result, meta);
     page.line("");
     latencies(&mut page, result, shown, meta);
@@ -47,137 +43,12 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     page.into_text()
 }
 
-/// The first line: what a reader who reads no further must know. A run that was stopped, and requests that were turned
-/// away, come before the figures of what was served.
-#[must_use]
-pub fn answer(result: &RunResult, meta: &ResultMeta) -> String {
-    let whole = &result.whole;
-    let interrupted = meta.interrupted.map_or(String::new(), |cut| {
-        let of = cut
-            .asked
-            .map_or(String::new(), |asked| format!(" of {}", count(asked)));
-        format!(
-            "INTERRUPTED after {}{of} requests; until then: ",
-            count(cut.ended)
-        )
-    });
-    let lost = whole.lost();
-    let share = lost as f64 / whole.sent.max(1) as f64;
-    let lost = if share < LOST_SHARE || whole.completed == 0 {
-        String::new()
-    } else if whole.rejected >= whole.timed_out.max(whole.failed) {
-        format!("REFUSED {} of requests; those served: ", percent(share))
-    } else if whole.failed > whole.timed_out {
-        format!("FAILED {} of requests; those served: ", percent(share))
-    } else {
-        format!("GIVEN UP {} of requests; those served: ", percent(share))
-    };
-    format!("{interrupted}{lost}{}", served(result, meta))
-}
-
-/// The first line of what was served.
-fn served(result: &RunResult, meta: &ResultMeta) -> String {
-    let load = load(meta);
-    let whole = &result.whole;
-    if whole.completed == 0 && whole.sent > 0 {
-        let given_up = format!("{} given up", count(whole.timed_out));
-        let ways = match whole.failed {
-            0 => format!("{given_up} and {} refused", count(whole.rejected)),
-            failed => format!(
-                "{given_up}, {} refused and {} failed",
-                count(whole.rejected),
-                count(failed)
-            ),
-        };
-        return format!("NO ANSWERS {load}: of {} {ways}", counted(whole.sent, "request"));
-    }
-    match result.verdict {
-        Verdict::Stable => format!("stable {load}: {}", headline(result)),
-        Verdict::Critical => format!("CRITICAL {load}: {}", headline(result)),
-        Verdict::Unstable => format!(
-            "UNSTABLE {load}: backlog grows {} req/s; no steady-state latency exists",
-            significant(result.growth_per_s)
-        ),
-        Verdict::TooShort => {
-            format!(
-                "TOO SHORT {load}: {} no more than this run",
-                match result.whole.completed {
-                    1 => "1 completed request describes".to_owned(),
-                    more => format!("{} completed requests describe", count(more)),
-                }
-            )
-        }
-        Verdict::Finite => format!(
-            "finished {} in {} ({}): {} req/s, {} tok/s out",
-            counted(result.whole.completed, "request"),
-            time(result.whole.duration_s),
-            load.trim_start_matches("at "),
-            significant(per_second(result.whole.completed, result.whole.duration_s)),
-            significant(per_second(result.whole.output_tokens, result.whole.duration_s)),
-        ),
-    }
-}
-
-fn load(meta: &ResultMeta) -> String {
-    let rate = match &meta.load {
-        Some(load) => load.clone(),
-        None if meta.request_rate.is_finite() => format!("at {} req/s", significant(meta.request_rate)),
-        None => "all at once".into(),
-    };
-    match meta.max_concurrency {
-        Some(limit) => format!("{rate}, ≤ {limit} in flight"),
-        None => rate,
-    }
-}
-
-fn headline(result: &RunResult) -> String {
-    let shown = result.steady.as_ref().unwrap_or(&result.whole);
-    let quantile = |distribution: &Distribution, p: f64| distribution.quantile_s(p).map_or("–".into(), time);
-    format!(
-        "TTFT p50 {} p99 {}{}, TPOT p50 {}, {} tok/s out",
-        quantile(&shown.ttft, 0.5),
-        quantile(&shown.ttft, 0.99),
-        precision(result),
-        quantile(&shown.tpot, 0.5),
-        significant(per_second(shown.output_tokens, shown.duration_s))
-    )
-}
-
-/// The relative half-width of the 99th percentile of TTFT, where it is so wide that the figure misleads without it.
-fn precision(result: &RunResult) -> String {
-    let known = interval(result, "p99_ttft").filter(|_| result.verdict == Verdict::Critical);
-    known.map_or(String::new(), |estimate| {
-        format!(
-            " ±{}",
-            percent((estimate.high - estimate.low) / 2.0 / estimate.value)
-        )
-    })
-}
-
-fn paint(line: &str, verdict: Verdict, style: Style) -> String {
-    if !style.color {
-        return line.into();
-    }
-    let code = match verdict {
-        _ if line.starts_with("INTERRUPTED")
-            || line.starts_with("REFUSED")
-            || line.starts_with("GIVEN UP") =>
-        {
-            31
-        }
-        Verdict::Stable | Verdict::Finite => 32,
-        Verdict::Critical | Verdict::TooShort => 33,
-        Verdict::Unstable => 31,
-    };
-    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-    format!("\u{1b}[1;{code}m{word}\u{1b}[0m {rest}")
-}
-
 /// Reasons of the verdict, broken laws, flags without effect, defaults that were assumed.
 fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     page.listed("why", &result.reasons);
     page.listed("BUG, conservation violated", &result.violations);
     page.listed("ignored", &meta.ignored);
+    page.listed("note", &meta.notes);
     if !meta.trust.is_empty() {
         let marks: Vec<String> = meta
             .trust
@@ -282,6 +153,8 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
     }
+    let machines: Vec<String> = meta.pools.iter().filter_map(machine_of).collect();
+    page.listed("machines", &machines);
     little(page, result);
     page.fact("simulated", &subject(meta));
     if !meta.pools.is_empty() {
@@ -478,7 +351,18 @@ fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
     ))
 }
 
-fn per_second(number: u64, seconds: f64) -> f64 {
+/// The same of one pool, over the whole run.
+fn machine_of(pool: &PoolMeta) -> Option<String> {
+    let used = pool.utilisation?;
+    Some(format!(
+        "{}: MFU {} · bandwidth {} while its steps ran",
+        pool.name,
+        percent(used.mfu),
+        percent(used.memory_bandwidth),
+    ))
+}
+
+pub(super) fn per_second(number: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
         number as f64 / seconds
     } else {
@@ -492,9 +376,10 @@ mod tests {
 
     use super::super::fixtures;
     use super::super::page::WIDTH;
+    use super::super::text_answer::{Alarm, answer};
     use super::super::views::Interrupted;
     use super::*;
-    use crate::analysis::Estimate;
+    use crate::analysis::{Estimate, Verdict};
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -527,6 +412,24 @@ mod tests {
             ..meta
         };
         assert_snapshot!(first(&finite, &offline), @"finished 10,000 requests in 1,000 s (all at once, ≤ 64 in flight): 9.97 req/s, 1,280 tok/s out");
+    }
+
+    #[test]
+    fn lost_requests_are_red_whatever_the_verdict_on_the_others() {
+        let alarm = |result: &RunResult| answered(result, &fixtures::meta()).alarm;
+        assert_eq!(alarm(&fixtures::stable_run()), Alarm::Calm);
+        let mut lossy = fixtures::stable_run();
+        lossy.whole.failed = 9_000;
+        assert!(answer(&lossy, &fixtures::meta()).starts_with("FAILED"));
+        assert_eq!(alarm(&lossy), Alarm::Alert);
+        let mut nobody = fixtures::failed_run();
+        nobody.verdict = Verdict::Finite;
+        assert_eq!(alarm(&nobody), Alarm::Alert);
+        let red = Style {
+            color: true,
+            ..Style::default()
+        };
+        assert!(run(&nobody, &fixtures::meta(), red).starts_with("\u{1b}[1;31mNO\u{1b}[0m ANSWERS"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The latency tables of the run report: one row a metric, moments and percentiles, and their intervals.
 
-use super::figures::{counted, significant, time};
+use super::figures::{counted, time, time_interval};
 use super::page::Page;
 use super::tables::Column;
 use super::views::ResultMeta;
@@ -98,7 +98,7 @@ fn interval_table(page: &mut Page, result: &RunResult, rows: &[Row<'_>]) {
     let cells = |(name, key, _): &Row<'_>| {
         let bounds = used
             .iter()
-            .map(|(_, prefix)| known(key, prefix).map_or(String::new(), |at| bounds(&at)));
+            .map(|(_, prefix)| known(key, prefix).map_or(String::new(), |at| time_interval(at.low, at.high)));
         let mut row = vec![(*name).to_string()];
         row.extend(bounds);
         row
@@ -126,22 +126,4 @@ pub(super) fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
         .iter()
         .find(|(name, _)| name == key)
         .map(|(_, estimate)| *estimate)
-}
-
-/// `[34.1, 35.1] ms`: both ends in the unit of the upper one.
-fn bounds(estimate: &Estimate) -> String {
-    if !estimate.high.is_finite() {
-        return format!("[{}, {}]", time(estimate.low), time(estimate.high));
-    }
-    let high = time(estimate.high);
-    let Some((high, unit)) = high.split_once(' ') else {
-        return high;
-    };
-    let unit_s = match unit {
-        "s" => 1.0,
-        "ms" => 1e-3,
-        "µs" => 1e-6,
-        _ => 1e-9,
-    };
-    format!("[{}, {high}] {unit}", significant(estimate.low / unit_s))
 }

@@ -114,6 +114,7 @@ mod tests {
                 lambda: 1.0,
                 w: 2.5,
             },
+            ..ReplicaSummary::default()
         };
         let mut result = fixtures::stable_run();
         assert_eq!(replicas(&result), None);

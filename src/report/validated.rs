@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::chart::{Picture, Scatter, validation};
 use super::figures::{percent, signed_percent};
 use super::tables::{Column, markdown, table};
-use crate::validate::{Figure, FigureScore, Outcome, Row, Score};
+use crate::validate::{Figure, FigureScore, Outcome, Row, Score, Side};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
@@ -15,7 +15,8 @@ const REASONS_SHOWN: usize = 4;
 /// What marks and columns mean.
 const LEGEND: &str = "rows of families marked [calibrate] fitted the calibration
 inside 90 %: measured values within the interval that the calibration's uncertainty and chance (where the number of
-requests is known) leave around the prediction; near 90 % if that uncertainty is told rightly\n";
+requests is known) leave around the prediction; near 90 % if that uncertainty is told rightly
+saturation: by the verdict on the row's own simulation; above it a ttft grows with the length of the run\n";
 
 /// The answer in one line.
 #[must_use]
@@ -83,6 +84,7 @@ pub fn md(families: &[Score], overall: &Score) -> String {
 pub fn text(families: &[Score], overall: &Score) -> String {
     let (columns, rows) = laid_out(families, overall);
     let mut text = format!("{}\n\n{}", answer(overall), table(&columns, &rows));
+    text.push_str(&by_side(families, overall));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
     if reasons > 0 {
         text.push_str(&format!("\nnot modelled, {reasons} rows\n"));
@@ -102,6 +104,32 @@ pub fn text(families: &[Score], overall: &Score) -> String {
         text.push_str(&format!("{}: {}\n", score.name, why.join("; ")));
     }
     text
+}
+
+/// TTFT on either side of saturation, where a family has rows above it or without a rate; empty where none has.
+fn by_side(families: &[Score], overall: &Score) -> String {
+    if overall.ttft_by_side.iter().all(|(side, _)| *side == Side::Below) {
+        return String::new();
+    }
+    let mut columns = vec![Column::left("ttft, median error (rows)")];
+    columns.extend(["below saturation", "above it", "without a rate"].map(Column::right));
+    let cells = |score: &Score| {
+        let of = |side: &Side| {
+            let found = score.ttft_by_side.iter().find(|(own, _)| own == side);
+            found.map_or("-".to_owned(), |(_, one)| {
+                format!("{} ({})", percent(one.median_error), one.rows)
+            })
+        };
+        let mut cells = vec![score.name.clone()];
+        cells.extend(Side::ALL.iter().map(of));
+        cells
+    };
+    let scores = families.iter().chain([overall]);
+    let rows: Vec<Vec<String>> = scores
+        .filter(|score| !score.ttft_by_side.is_empty())
+        .map(cells)
+        .collect();
+    format!("\n{}", table(&columns, &rows))
 }
 
 /// The objects of runs and of kernels as one, whichever there are.
@@ -137,6 +165,11 @@ fn score_json(score: &Score) -> Value {
         .iter()
         .map(|one| (one.figure.name().to_owned(), figure_json(one)))
         .collect();
+    let by_side: serde_json::Map<String, Value> = score
+        .ttft_by_side
+        .iter()
+        .map(|(side, one)| (side.name().to_owned(), figure_json(one)))
+        .collect();
     let reasons: serde_json::Map<String, Value> = score
         .reasons
         .iter()
@@ -147,6 +180,7 @@ fn score_json(score: &Score) -> Value {
         "modelled": score.modelled,
         "is_calibration": score.is_calibration,
         "figures": figures,
+        "ttft_by_load": by_side,
         "inside_90": score.inside_90,
         "not_modelled": reasons,
     })
@@ -181,8 +215,8 @@ fn row_json(row: &Row) -> Value {
                     })
                 })
                 .collect();
-            json!({"place": row.place, "family": row.family, "use": row.suggested_use, "figures": figures,
-                "assumptions": assumptions})
+            json!({"place": row.place, "family": row.family, "use": row.suggested_use, "load": row.side.name(),
+                "figures": figures, "assumptions": assumptions})
         }
     }
 }

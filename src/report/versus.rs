@@ -7,6 +7,7 @@ use super::figures::{count, counted, percent, significant, time};
 use super::tables::{Column, markdown, table};
 use super::views::verdict_word;
 use crate::analysis::{Difference, Verdict};
+use crate::calibrate::interval::ModelInterval;
 use crate::stats::Interval;
 
 /// What a figure counts.
@@ -108,6 +109,8 @@ pub struct VariantView {
     pub verdicts: Vec<Verdict>,
     /// In the order of [`MEASURES`], of each seed; `None` where a run has no such figure.
     pub figures: Vec<Vec<Option<f64>>>,
+    /// How far its figures may be off because the step time's parameters are; `None` where it was not asked for.
+    pub model: Option<ModelInterval>,
     /// Shares of the requests that have their first token more than a second later, and sooner, than in the base.
     pub moved: Option<(f64, f64)>,
 }

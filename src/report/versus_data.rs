@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::verdict_word;
 use super::versus::{Row, Unit, Versus, answer};
 use crate::analysis::Difference;
+use crate::calibrate::interval::FigureInterval;
 use crate::stats::Interval;
 
 /// The comparison as one JSON object.
@@ -53,12 +54,31 @@ fn variant(versus: &Versus, rows: &[Row], at: usize) -> Value {
         "figures": figures,
         "figures_by_seed": by_seed,
     });
+    if let Some(model) = &shown.model {
+        object["model_interval"] = Value::Object(model.figures.iter().map(figure).collect());
+    }
     if at > 0 {
         object["differences"] = Value::Object(differences);
         object["later_by_1s_share"] = json!(shown.moved.map(|moved| moved.0));
         object["sooner_by_1s_share"] = json!(shown.moved.map(|moved| moved.1));
     }
     object
+}
+
+/// The factors that a figure lies within with 90 % confidence by the parameters' uncertainty alone, as those of a run are
+/// written.
+fn figure(figure: &FigureInterval) -> (String, Value) {
+    let (low, high) = figure.factors_90();
+    let parts = figure.parts.iter();
+    let by_component: Map<String, Value> = parts
+        .map(|(component, part)| (component.name().to_owned(), json!(part)))
+        .collect();
+    let told = json!({
+        "factors_90": [low, high],
+        "sigma_ln": figure.sigma_ln,
+        "sigma_ln_by_component": by_component,
+    });
+    (figure.name.to_owned(), told)
 }
 
 fn of(difference: &Difference) -> Value {

@@ -87,6 +87,8 @@ pub struct ResultMeta {
     pub assumptions: Vec<String>,
     /// Flags that were accepted and have no effect, with the reason.
     pub ignored: Vec<String>,
+    /// What else must be said beside the result: substitutions, consequences, who was turned away.
+    pub notes: Vec<String>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
     /// Who waited for whom, where that was watched.
@@ -113,7 +115,7 @@ pub struct ScalingMeta {
 }
 
 /// What a pool is made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolMeta {
     /// What the scenario calls it.
     pub name: String,
@@ -129,6 +131,8 @@ pub struct PoolMeta {
     pub engine: String,
     /// Name of the calibration.
     pub calibration: String,
+    /// How much of its machines was used while its steps ran, over the whole run; `None` where none ran.
+    pub utilisation: Option<Utilisation>,
 }
 
 /// `--ramp-up-strategy` and its ends.

@@ -54,6 +54,18 @@ pub(super) fn is_table(text: &str) -> bool {
     columns().count() > 1 && columns().any(|name| is_figure(&canonical(name)))
 }
 
+/// A column that only a table with a row a request has.
+pub(super) fn column_of_requests(text: &str) -> Option<&'static str> {
+    let header = text.lines().next().unwrap_or_default();
+    let columns: Vec<&str> = header
+        .split(',')
+        .map(|name| name.trim().trim_matches('"'))
+        .collect();
+    ["request_id", "first_token_s", "start_time_s"]
+        .into_iter()
+        .find(|name| columns.contains(name))
+}
+
 /// The column that a name of vLLM's JSON means; that client puts the statistic first.
 fn canonical(name: &str) -> Cow<'_, str> {
     const OTHER_NAMES: [(&str, &str); 12] = [

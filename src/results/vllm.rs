@@ -31,10 +31,11 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
         let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
         row.setup.tensor_parallel = count("gpus_per_replica");
         row.setup.data_parallel = count("replicas").filter(|engines| *engines > 1);
-        row.setup.n_gpus = row
+        // Results of earlier versions do not say how many there are of all replicas.
+        row.setup.n_gpus = count("gpus").or(row
             .setup
             .tensor_parallel
-            .and_then(|gpus| gpus.checked_mul(row.setup.data_parallel.unwrap_or(1)));
+            .and_then(|gpus| gpus.checked_mul(row.setup.data_parallel.unwrap_or(1))));
         row.setup.engine = scenario.text("engine");
         row.setup.pools = count("pools");
         row.setup.router = scenario

@@ -74,6 +74,17 @@ pub struct Retries {
     pub on_refusal: bool,
 }
 
+impl Retries {
+    /// How long a request waits that was sent again so many times; `None` past the clock, which `config` refuses.
+    fn wait(&self, times_sent_again: u32) -> Option<Picos> {
+        if self.backoff == Picos::ZERO {
+            return Some(Picos::ZERO);
+        }
+        let factor = 1u64.checked_shl(times_sent_again)?;
+        self.backoff.0.checked_mul(factor).map(Picos)
+    }
+}
+
 /// A bucket at work: O(1) a request.
 #[derive(Clone, Debug)]
 struct Level {
@@ -330,9 +341,9 @@ impl Gate {
         if life.times_sent_again >= retries.most {
             return false;
         }
-        let doublings = life.times_sent_again.min(32);
-        let wait = retries.backoff.0.checked_mul(1 << doublings);
-        let Some(at) = wait.and_then(|wait| now.checked_add(Picos(wait))) else {
+        let wait = retries.wait(life.times_sent_again);
+        // What would be sent after the clock's end is not: the run ends there, which is said of it.
+        let Some(at) = wait.and_then(|wait| now.checked_add(wait)) else {
             return false;
         };
         life.times_sent_again += 1;

@@ -22,8 +22,8 @@ pub struct Scenario {
     pub lock_step: Option<LockStepRanks>,
     /// What stands before the routers.
     pub admission: Admission,
-    /// How steps scatter around their cost; not at all as a rule.
-    pub jitter: Option<JitterLaw>,
+    /// How the steps of each pool's replicas scatter around their cost; empty as a rule, which is not at all.
+    pub jitter: Vec<JitterLaw>,
     /// The traffic.
     pub workload: WorkloadSpec,
     /// Seed of every random stream.
@@ -40,6 +40,14 @@ impl Scenario {
     /// The first pool, to be changed.
     pub fn first_pool_mut(&mut self) -> &mut Pool {
         self.pools.first_mut().expect("a scenario has at least one pool")
+    }
+
+    /// The law by which each replica's steps scatter; empty where they do not.
+    #[must_use]
+    pub fn jitter_by_replica(&self) -> Vec<JitterLaw> {
+        let pools = self.pools.iter().zip(&self.jitter);
+        let laws = pools.flat_map(|(pool, law)| std::iter::repeat_n(*law, pool.replicas as usize));
+        laws.collect()
     }
 
     /// Replicas of all pools.

@@ -202,9 +202,9 @@ impl<T: Traffic> Simulation<T> {
 
     /// Lets steps scatter around their cost.
     #[must_use]
-    pub fn disturbed(mut self, law: JitterLaw, seed: u64) -> Simulation<T> {
+    pub fn disturbed(mut self, laws: &[JitterLaw], seed: u64) -> Simulation<T> {
         self.cluster
-            .disturb(|replica| Jitter::new(law, stream(seed, Purpose::Jitter, replica)));
+            .disturb(|replica| Jitter::new(laws[replica as usize], stream(seed, Purpose::Jitter, replica)));
         self
     }
 

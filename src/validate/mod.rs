@@ -12,5 +12,5 @@ pub mod requests;
 mod score;
 
 pub use interval::Uncertainty;
-pub use predict::{Compared, Figure, Outcome, Row, predict};
+pub use predict::{Compared, Figure, Outcome, Row, Side, predict};
 pub use score::{FigureScore, Score, scores};

@@ -1,7 +1,7 @@
 //! A row's run, simulated, beside what was measured.
 
 use super::interval::{OTHER_SEEDS, Uncertainty, of_model, reading_reach, sampling_sigma};
-use crate::analysis::{Experiment, RunResult, simulate};
+use crate::analysis::{Experiment, RunResult, Verdict, simulate};
 use crate::calibrate::interval::model_interval;
 use crate::calibrate::plan::Plan;
 use crate::config::{Diagnostic, Document, Files, Resolved, resolve};
@@ -92,6 +92,41 @@ pub enum Outcome {
     NotModelled(String),
 }
 
+/// On which side of saturation a row's load lies, by the verdict on its own simulation. Past saturation a TTFT measures how
+/// long the run went on, so that errors there say little of the model of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// A rate that the simulated server keeps up with.
+    Below,
+    /// A rate at which its backlog grows.
+    Above,
+    /// No rate: a closed loop, a burst, or a row that was not simulated.
+    NoRate,
+}
+
+impl Side {
+    /// All of them, in the order of reports.
+    pub const ALL: [Side; 3] = [Side::Below, Side::Above, Side::NoRate];
+
+    /// As JSON has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Below => "below_saturation",
+            Side::Above => "above_saturation",
+            Side::NoRate => "no_rate",
+        }
+    }
+
+    fn of(load: &Load, verdict: Verdict) -> Side {
+        match (load, verdict) {
+            (Load::Open { .. } | Load::Trace, Verdict::Unstable) => Side::Above,
+            (Load::Open { .. } | Load::Trace, _) => Side::Below,
+            _ => Side::NoRate,
+        }
+    }
+}
+
 /// A row and what became of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -101,6 +136,8 @@ pub struct Row {
     pub family: String,
     /// `calibrate` or `validate`; empty where the table does not say.
     pub suggested_use: String,
+    /// Where its load lies.
+    pub side: Side,
     /// The prediction or the reason.
     pub outcome: Outcome,
 }
@@ -108,8 +145,10 @@ pub struct Row {
 /// Simulates a row's plan and compares every figure that the row has. Intervals take about fifteen simulations more.
 #[must_use]
 pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, with_intervals: bool) -> Row {
+    let mut side = Side::NoRate;
     let outcome = match plan.and_then(|plan| run_or_shorten(row, plan, files, Records::None)) {
         Ok(ran) => {
+            side = Side::of(&row.setup.load, ran.result.verdict);
             let mut figures = compare(row, &ran.result.whole);
             if with_intervals {
                 add_uncertainty(row, &ran, files, &mut figures);
@@ -130,6 +169,7 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
         place: row.place.clone(),
         family: row.setup.family.clone(),
         suggested_use: row.setup.suggested_use.clone(),
+        side,
         outcome,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::predict::{Compared, Figure, Outcome, Row};
+use super::predict::{Compared, Figure, Outcome, Row, Side};
 
 /// How far off one figure is.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Score {
     pub is_calibration: bool,
     /// By figure, those that some row has.
     pub figures: Vec<FigureScore>,
+    /// TTFT on either side of saturation and where there is no rate, those that some row has.
+    pub ttft_by_side: Vec<(Side, FigureScore)>,
     /// Share of all its measured values that lie in their 90 % intervals; `None` without intervals.
     pub inside_90: Option<f64>,
     /// Why rows were not simulated, and how many for each reason, most first.
@@ -84,6 +86,13 @@ fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
         figures: Figure::ALL
             .iter()
             .filter_map(|figure| figure_score(*figure, rows, weight))
+            .collect(),
+        ttft_by_side: Side::ALL
+            .iter()
+            .filter_map(|side| {
+                let of_side: Vec<&Row> = rows.iter().copied().filter(|row| row.side == *side).collect();
+                Some((*side, figure_score(Figure::Ttft, &of_side, weight)?))
+            })
             .collect(),
         inside_90: inside_90(rows, weight, &|_| true),
         reasons,
@@ -173,6 +182,7 @@ mod tests {
             place: String::new(),
             family: family.into(),
             suggested_use: "validate".into(),
+            side: Side::Below,
             outcome: Outcome::Predicted {
                 figures: vec![figure],
                 assumptions: Vec::new(),
@@ -211,6 +221,27 @@ mod tests {
         );
         assert_eq!(overall.inside_90, Some(0.5));
         assert_eq!(overall.figures[0].inside_90, Some(0.5));
+    }
+
+    #[test]
+    fn a_ttft_past_saturation_is_told_apart() {
+        let mut rows = vec![row("a", 0.1), row("a", 0.3), row("a", 9.0)];
+        for row in &mut rows {
+            let Outcome::Predicted { figures, .. } = &mut row.outcome else {
+                continue;
+            };
+            figures[0].figure = Figure::Ttft;
+        }
+        rows[2].side = Side::Above;
+        let (families, overall) = scores(&rows);
+        for score in [&families[0], &overall] {
+            let told: Vec<(Side, usize, f64)> = score
+                .ttft_by_side
+                .iter()
+                .map(|(side, one)| (*side, one.rows, (one.median_error * 1e6).round() / 1e6))
+                .collect();
+            assert_eq!(told, [(Side::Below, 2, 0.2), (Side::Above, 1, 9.0)]);
+        }
     }
 
     #[test]

@@ -300,3 +300,11 @@ impl Dice {
 fn milliseconds(ms: u64) -> Picos {
     Picos(ms * 1_000_000_000)
 }
+
+/// Ties rule priorities out (see [`may_tie`]); enough draws have them all the same.
+#[test]
+fn priorities_are_drawn_often_enough() {
+    let has_them = |seed: &u64| Experiment::draw(*seed).engine.policy == Policy::Priority;
+    let drawn = (0..1000).filter(has_them).count();
+    assert!(drawn >= 50, "{drawn} of 1000 draws serve by priority");
+}

@@ -16,6 +16,8 @@ pub struct EngineLimits {
 /// How hard each resource is pressed, in shares of what it offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
+    /// Which of several pools it is on.
+    pub pool: Option<usize>,
     /// FLOP/s against the compute roof.
     pub compute: f64,
     /// Bytes/s against memory bandwidth.
@@ -69,6 +71,7 @@ impl Pressure {
         let mixed_tokens = share(work.prefill_tokens as f64, mixed_steps) + riding;
         let seqs = f64::from(limits.max_num_seqs) * f64::from(limits.replicas);
         Pressure {
+            pool: None,
             compute,
             bandwidth,
             host,

@@ -137,3 +137,19 @@ fn rows_pair_by_load_and_the_rest_are_named() {
     assert_eq!(pairs.len(), 1);
     assert_eq!(alone, ["predicted rate 1 (1 req/s)", "measured rate 2 (2 req/s)"]);
 }
+
+#[test]
+fn a_move_is_told_with_a_cause_of_its_own() {
+    let mut measured = run();
+    moved(&mut measured.itl, |gap| gap * 1.2);
+    moved(&mut measured.ttft, |ttft| ttft * 2.0);
+    let compared = compare(&run(), &measured);
+    let kinds: Vec<&str> = compared.causes.iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, ["bandwidth", "prefill"]);
+    // The first token moved most, and steps do not say why.
+    let largest = compared.largest().unwrap();
+    assert!(largest.name.ends_with("ttft"), "{}", largest.name);
+    let of_it = compared.causes.iter().find(|cause| cause.explains(&largest.name));
+    assert_eq!(of_it.map(|cause| cause.kind), Some("prefill"));
+    assert!(crate::report::diffed::answer(&[compared]).contains("the first token takes 2.00 times as long"));
+}

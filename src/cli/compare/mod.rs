@@ -11,6 +11,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{Exit, files, interrupt, present};
 use crate::analysis::{Experiment, simulate_watched};
+use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
 use crate::config::{Diagnostic, Diagnostics, QUICKSTART, Resolved, RunLength, resolve, resolved_toml};
@@ -101,7 +102,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.notes(&["interrupted: variants are compared when all of their runs are there".to_owned()]);
         return Ok(Exit::Interrupted.into());
     }
-    let view = view(&planned, &runs, is_trace);
+    let mut view = view(&planned, &runs, is_trace);
+    if matches!(outputs.format, Format::Json | Format::Jsonl) {
+        for (variant, one) in view.variants.iter_mut().zip(&planned) {
+            variant.model = Some(model_interval(&one.resolved));
+        }
+    }
     let text = match outputs.format {
         Format::Table => versus::text(&view),
         Format::Md => versus::md(&view),
@@ -267,6 +273,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
     let variant = |(at, one): (usize, &Planned)| VariantView {
         name: one.name.clone(),
         said: one.said.clone(),
+        model: None,
         verdicts: runs[at].iter().map(|run| run.verdict).collect(),
         figures: (0..versus::MEASURES.len())
             .map(|measure| runs[at].iter().map(|run| run.figures[measure]).collect())

@@ -210,17 +210,20 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     simulate(&scenario, &experiment, |_| !interrupt::is_asked())
 }
 
-/// How far the knee may be off because the step time's parameters are. A load that varies has no knee of this kind.
+/// How far the knee may be off because the step time's parameters are. Of a load that varies each simulation runs through
+/// its span, of a long one through its first requests: what is told is a ratio of two rates under the same traffic.
 fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Option<FigureInterval> {
     let workload = &resolved.scenario.workload;
-    if LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying {
-        return None;
-    }
+    let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let meets = |scenario: &Scenario, rate: f64| {
         let mut scenario = scenario.clone();
         scenario.workload = with_rate(workload, rate);
-        scenario.workload.num_prompts = Some(POINT.min_requests);
-        scenario.workload.duration = None;
+        let own = scenario.workload.num_prompts.filter(|_| varies);
+        scenario.workload.num_prompts =
+            Some(own.map_or(POINT.min_requests, |own| own.min(POINT.min_requests)));
+        if !varies {
+            scenario.workload.duration = None;
+        }
         let mut experiment = present::experiment(resolved, Records::None);
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
@@ -357,8 +360,17 @@ fn view(
         sizing: asked.sizing.clone(),
         load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
         words: EngineWords::of(&resolved.scenario.first_pool().engine),
+        pools: pools(resolved),
     };
     KneeView::new(knee, context)
+}
+
+/// The pools and what their engines call their limits, where there are several.
+fn pools(resolved: &Resolved) -> Vec<(String, EngineWords)> {
+    let pools = resolved.scenario.pools.iter();
+    let named = pools.filter(|_| resolved.servers.len() > 1);
+    let words = named.map(|pool| (pool.name.clone(), EngineWords::of(&pool.engine)));
+    words.collect()
 }
 
 /// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.

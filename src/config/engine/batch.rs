@@ -73,7 +73,7 @@ fn chunked(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> bool {
         let note = format!(
             "enable_chunked_prefill = false has no effect: {name} cuts prompts whatever the flag says"
         );
-        judge.notes.push(note);
+        judge.ignore(note);
         return true;
     }
     chunked

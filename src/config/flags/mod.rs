@@ -28,6 +28,9 @@ pub(super) use server::apply_serve;
 /// Everything that says what to simulate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ScenarioFlags {
+    /// What the command line holds without effect, as sentences that were told when it was read.
+    #[arg(skip)]
+    pub ignored: Vec<String>,
     /// Model, or scenario: a file ending in .toml or the name of a shipped one.
     #[arg(value_name = "MODEL|SCENARIO")]
     pub target: Option<String>,

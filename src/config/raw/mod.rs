@@ -65,6 +65,11 @@ pub struct RawScenario {
     /// Values of this file that nobody gave, `KEY = VALUE (REASON)`, as `--dry-run` writes them. A key that still has
     /// the recorded value goes on being listed as assumed.
     pub assumed: Vec<String>,
+    /// What the command line that this file spells out said without effect, as `--dry-run` writes it: told again beside
+    /// the result.
+    pub ignored: Vec<String>,
+    /// What else was said beside its result.
+    pub notes: Vec<String>,
     /// Axes of a sweep: a key path (`engine.max_num_seqs`) or a flag's name (`request_rate`) and its values.
     /// All combinations run, the axes nested in alphabetical order.
     #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]

@@ -53,7 +53,7 @@ pub(super) fn refuse_foreign(judge: &mut Judge, raw: &RawEngine, kind: Kind) {
 pub(super) fn note_seats(judge: &mut Judge, raw: &RawEngine, kind: Kind) {
     if kind == Kind::HfContinuous && raw.max_num_seqs.is_some() {
         let name = judge.document.name_of("engine.max_num_seqs");
-        judge.notes.push(format!(
+        judge.ignore(format!(
             "{name} has no effect: hf-cb runs as many sequences as the tokens of a step and the KV cache allow"
         ));
     }
@@ -80,7 +80,7 @@ pub(in crate::config) fn refuse_flags_of_v0(judge: &mut Judge, raw: &RawEngine) 
     let help = "V0 is --engine vllm@0.6";
     if raw.swap_space.is_some() {
         let name = judge.document.name_of("engine.swap_space");
-        judge.notes.push(format!(
+        judge.ignore(format!(
             "{name} has no effect: vLLM's V1 engine recomputes what it preempts and never swaps"
         ));
     }
@@ -122,7 +122,7 @@ pub(in crate::config) fn note_batching(judge: &mut Judge, raw: &RawBatching, ser
             _ => "hf-cb",
         };
         if serves != reader {
-            judge.notes.push(format!(
+            judge.ignore(format!(
                 "{key} has no effect: {serves} serves, and it is for {reader}"
             ));
         }

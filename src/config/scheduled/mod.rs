@@ -275,7 +275,7 @@ fn v0(judge: &mut Judge, raw: &RawEngine, profile: &ScheduledProfile, chunked: b
     take(judge, profile, "engine.scheduling_policy", given.map(name), fcfs);
     if chunked && given == Some(RawPolicy::Priority) {
         let note = "scheduling_policy = priority has no effect with chunked prefill: vLLM 0.6 looks at it in its default mode only";
-        judge.notes.push(note.to_string());
+        judge.ignore(note.to_string());
     }
     let mode = raw.preemption_mode.map(|mode| match mode {
         RawPreemptionMode::Recompute => "recompute".to_string(),

@@ -86,14 +86,12 @@ pub(super) fn resolve(
     let conservativeness = conservativeness(judge, raw, &profile);
     let [enable_mixed_chunk, disable_radix_cache, disable_overlap] = switches(judge, raw, &profile);
     if enable_mixed_chunk && chunk.is_none() {
-        judge
-            .notes
-            .push("enable_mixed_chunk has no effect where prompts are never split".to_string());
+        judge.ignore("enable_mixed_chunk has no effect where prompts are never split".to_string());
     }
     let policy = queue::policy(judge, raw, &profile);
     if disable_radix_cache && matches!(policy, QueuePolicy::Lpm | QueuePolicy::DfsWeight) {
         let note = "schedule_policy by prefix has no effect without the radix cache: requests are served as fcfs does";
-        judge.notes.push(note.to_string());
+        judge.ignore(note.to_string());
     }
     let limit = |judge: &mut Judge, key: &str, given: Option<Count>, limits| {
         given.map(|limit| judge.required(&format!("sglang.{key}"), limit, limits))

@@ -1,6 +1,6 @@
 //! What each of two parts of the traffic allows by itself and both together do not, or the clock or the engine does not.
 
-use super::sizes::{longest, mean_rate};
+use super::sizes::{longest, slowest_start_rate};
 use crate::config::judge::Judge;
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::{Arrivals, Prefix, WorkloadSpec};
@@ -114,7 +114,7 @@ fn queue_memory(count: u64) -> String {
 /// The clock shows 213 days: what must last longer is refused before it starts.
 pub(super) fn check_clock(judge: &mut Judge, spec: &WorkloadSpec) {
     let Some(count) = spec.num_prompts else { return };
-    let Some(rate) = mean_rate(&spec.arrivals) else {
+    let Some(rate) = slowest_start_rate(&spec.arrivals) else {
         return;
     };
     let seconds = count as f64 / rate;

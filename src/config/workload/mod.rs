@@ -16,7 +16,7 @@ use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Lengths, WorkloadSpec};
 
 pub(super) use checks::{check_closed_clock, check_context};
-pub(super) use sizes::{by_class, mean_rate, typical_context};
+pub(super) use sizes::{by_class, longest, smallest, typical_context};
 
 /// How long a run lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,9 +169,7 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
     match fixed {
         Some(length) => {
             if raw.precision.is_some() {
-                judge
-                    .notes
-                    .push("precision has no effect: the run's length is given".to_string());
+                judge.ignore("precision has no effect: the run's length is given".to_string());
             }
             length
         }

@@ -2,9 +2,10 @@
 
 use crate::workload::{Arrivals, Lengths, LognormalLength, Prefix, Request, WorkloadSpec};
 
-/// Requests per second in the long run, where traffic alone decides it.
+/// Starts per second where they are slowest, of a request or a conversation: what bounds how long so many of them take.
+/// `None` where not traffic alone decides it. What a workload offers is [`crate::workload::mean_rate`].
 #[must_use]
-pub(in crate::config) fn mean_rate(arrivals: &Arrivals) -> Option<f64> {
+pub(super) fn slowest_start_rate(arrivals: &Arrivals) -> Option<f64> {
     match arrivals {
         Arrivals::Poisson { request_rate }
         | Arrivals::Gamma { request_rate, .. }
@@ -28,7 +29,7 @@ pub(in crate::config) fn mean_rate(arrivals: &Arrivals) -> Option<f64> {
 }
 
 /// The longest prompt and the longest output that can occur, shared prefixes included, and the key to blame.
-pub(super) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
+pub(in crate::config) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
     let up = |len: u32, ratio: f64| (f64::from(len) * (1.0 + ratio)).ceil() as u64;
     let last = |values: &[f64]| values.last().copied().unwrap_or(1.0).ceil() as u64;
     if let Arrivals::Replay { requests, .. } = &spec.arrivals {
@@ -91,6 +92,50 @@ pub(super) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
         Prefix::None | Prefix::Reuse(_) => 0,
     };
     (input + shared, output, key)
+}
+
+/// Prompt and `max_tokens` of the smallest request that can occur, shared prefixes included.
+pub(in crate::config) fn smallest(spec: &WorkloadSpec) -> u64 {
+    let least = |pairs: &mut dyn Iterator<Item = (u32, u32)>| {
+        let sums = pairs.map(|(prompt, output)| u64::from(prompt) + u64::from(output));
+        sums.min().unwrap_or(2)
+    };
+    if let Arrivals::Replay { requests, .. } = &spec.arrivals {
+        return least(
+            &mut requests
+                .iter()
+                .map(|request| (request.prompt_tokens, request.max_tokens)),
+        );
+    }
+    let scaled = |len: u32, share: f64| ((f64::from(len) * share).floor() as u64).max(1);
+    let first = |values: &[f64]| values.first().copied().unwrap_or(1.0).floor().max(1.0) as u64;
+    let own = match &spec.lengths {
+        Lengths::Fixed {
+            input_len,
+            output_len,
+        } => u64::from(*input_len) + u64::from(*output_len),
+        Lengths::RandomVllm {
+            input_len,
+            output_len,
+            range_ratio,
+        } => scaled(*input_len, 1.0 - range_ratio) + scaled(*output_len, 1.0 - range_ratio),
+        Lengths::RandomSglang {
+            input_len,
+            output_len,
+            range_ratio,
+        } => scaled(*input_len, *range_ratio) + scaled(*output_len, *range_ratio),
+        Lengths::Lognormal { .. } => 2,
+        Lengths::Quantiles { input, output, .. } => first(input) + first(output),
+        Lengths::Empirical { pairs } => least(&mut pairs.iter().copied()),
+    };
+    let shared = match spec.prefix {
+        Prefix::Groups { prefix_len, .. } => prefix_len,
+        Prefix::Sessions {
+            shared_system_len, ..
+        } => shared_system_len,
+        Prefix::None | Prefix::Reuse(_) => 0,
+    };
+    own + u64::from(shared)
 }
 
 /// The workload of each class by itself, with its number; the whole workload where there are none.

@@ -76,6 +76,12 @@ impl Calibration {
         self
     }
 
+    /// What the host of an engine adds; of one without a block of its own what it adds to vLLM.
+    #[must_use]
+    pub fn host_of(&self, engine: &str) -> Option<&Host> {
+        self.host.get(engine).or_else(|| self.host.get("vllm"))
+    }
+
     /// Lowers every block's trust to `worst` at best, as when parameters of one card are used for another.
     #[must_use]
     pub fn distrusted(mut self, worst: Trust) -> Calibration {

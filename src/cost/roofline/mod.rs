@@ -150,10 +150,7 @@ impl RooflineCost {
             calibration: calibration.name.clone(),
             block: block.to_owned(),
         };
-        let host = calibration
-            .host
-            .get(&placement.engine)
-            .or_else(|| calibration.host.get("vllm"));
+        let host = calibration.host_of(&placement.engine);
         let host = host.ok_or_else(|| lacking("host.vllm"))?;
         let attention = calibration
             .attention

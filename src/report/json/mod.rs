@@ -236,7 +236,7 @@ mod tests {
     use serde_json::{Map, Value as Parsed};
 
     use super::super::fixtures;
-    use super::super::views::RampUp;
+    use super::super::views::{PoolMeta, RampUp};
     use super::*;
 
     /// Keys of `vllm bench serve --save-result` in its order (without `mean_e2el_ms` and its like, which that client
@@ -361,6 +361,43 @@ mod tests {
             ]
         );
         assert!(!run(&result, &fixtures::meta(), Arrays::None).contains("latencies"));
+    }
+
+    #[test]
+    fn what_pools_differ_in_is_no_property_of_the_scenario() {
+        let pool = |name: &str, gpu: &str, gpus_per_replica| PoolMeta {
+            name: name.into(),
+            replicas: 2,
+            gpus_per_replica,
+            gpu: gpu.into(),
+            model_id: "m".into(),
+            engine: "vllm@0.33".into(),
+            calibration: "c".into(),
+            ..PoolMeta::default()
+        };
+        let scenario = |pools: Vec<PoolMeta>| {
+            let meta = ResultMeta {
+                replicas: 4,
+                pools,
+                ..fixtures::meta()
+            };
+            let text = run(&fixtures::stable_run(), &meta, Arrays::None);
+            parsed(&text)["plimsoll"]["scenario"].clone()
+        };
+        let unlike = scenario(vec![pool("a", "H100-SXM-80GB", 1), pool("b", "MI300X-192GB", 2)]);
+        assert!(
+            unlike.get("gpu").is_none() && unlike.get("gpus_per_replica").is_none(),
+            "{unlike}"
+        );
+        assert_eq!(
+            (&unlike["gpus"], &unlike["engine"]),
+            (&6.into(), &"vllm@0.33".into())
+        );
+        let alike = scenario(vec![pool("a", "H100-SXM-80GB", 1), pool("b", "H100-SXM-80GB", 1)]);
+        assert_eq!(
+            (&alike["gpu"], &alike["gpus"]),
+            (&"H100-SXM-80GB".into(), &4.into())
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What became of each class of requests, and what each pool is and answered, over the whole run.
 
 use super::super::views::{PoolMeta, ResultMeta};
-use super::distribution_ms;
 use super::value::{Object, Value};
+use super::{distribution_ms, plimsoll};
 use crate::analysis::RunResult;
-use crate::metrics::PartSummary;
+use crate::metrics::{PartSummary, ReplicaSummary};
 
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
@@ -35,7 +35,12 @@ pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
         let last = first + pool.replicas as usize;
         if let Some(replicas) = result.by_replica.get(first..last) {
             object.put("busy", super::super::text_parts::busy(replicas, result));
+            let all = ReplicaSummary::together(replicas);
+            object.put("running", plimsoll::check(&all.running));
+            object.put("running_max", all.running_max);
+            object.put("kv_usage_max", all.kv_usage_max);
         }
+        object.put("utilisation", plimsoll::utilisation(pool.utilisation.as_ref()));
         first = last;
         if let Some(part) = result.by_pool.get(index) {
             figures(&mut object, part, result);

@@ -1,6 +1,6 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
-use super::super::views::{ResultMeta, ScalingMeta, trust_word, verdict_word};
+use super::super::views::{PoolMeta, ResultMeta, ScalingMeta, Utilisation, trust_word, verdict_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers};
@@ -77,7 +77,7 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(waits) = &meta.waits {
         object.put("waits", wait_report(waits));
     }
-    object.put("utilisation", utilisation(meta));
+    object.put("utilisation", utilisation(meta.utilisation.as_ref()));
     object.put(
         "trust",
         named(
@@ -91,6 +91,7 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     }
     object.put("assumptions", meta.assumptions.clone());
     object.put("ignored", meta.ignored.clone());
+    object.put("notes", meta.notes.clone());
     object.put(
         "goodput_s",
         named(
@@ -226,8 +227,13 @@ fn disaggregation(relays: &RelaySummary) -> Value {
 /// What was simulated.
 fn scenario(meta: &ResultMeta) -> Object {
     let mut object = Object::default();
-    object.put("gpu", meta.gpu.as_str());
-    object.put("gpus_per_replica", meta.gpus_per_replica);
+    if agree(meta, |pool| &pool.gpu) {
+        object.put("gpu", meta.gpu.as_str());
+    }
+    if agree(meta, |pool| &pool.gpus_per_replica) {
+        object.put("gpus_per_replica", meta.gpus_per_replica);
+    }
+    object.put("gpus", gpus(meta));
     object.put("replicas", meta.replicas);
     if let Some(router) = &meta.router {
         object.put("router", router.as_str());
@@ -235,10 +241,32 @@ fn scenario(meta: &ResultMeta) -> Object {
     if !meta.pools.is_empty() {
         object.put("pools", meta.pools.len() as u64);
     }
-    object.put("engine", meta.engine.as_str());
-    object.put("calibration", meta.calibration.clone());
+    if agree(meta, |pool| &pool.engine) {
+        object.put("engine", meta.engine.as_str());
+    }
+    if agree(meta, |pool| &pool.calibration) {
+        object.put("calibration", meta.calibration.clone());
+    }
     object.put("seed", meta.seed);
     object
+}
+
+/// Whether one answer holds for all pools; where it does not, each gives its own (`pools`).
+fn agree<'a, T: PartialEq + 'a>(meta: &'a ResultMeta, of: impl Fn(&'a PoolMeta) -> &'a T) -> bool {
+    let mut answers = meta.pools.iter().map(of);
+    let first = answers.next();
+    answers.all(|answer| Some(answer) == first)
+}
+
+/// GPUs of all replicas.
+fn gpus(meta: &ResultMeta) -> u32 {
+    match meta.pools.as_slice() {
+        [] => meta.replicas * meta.gpus_per_replica,
+        pools => pools
+            .iter()
+            .map(|pool| pool.replicas * pool.gpus_per_replica)
+            .sum(),
+    }
 }
 
 /// The figures of one stretch of simulated time.
@@ -333,7 +361,7 @@ fn little(result: &RunResult) -> Object {
     object
 }
 
-fn check(check: &LittleCheck) -> Object {
+pub(super) fn check(check: &LittleCheck) -> Object {
     let mut object = Object::default();
     object.put("l", check.l);
     object.put("lambda_per_s", check.lambda);
@@ -341,8 +369,8 @@ fn check(check: &LittleCheck) -> Object {
     object
 }
 
-fn utilisation(meta: &ResultMeta) -> Option<Object> {
-    meta.utilisation.map(|used| {
+pub(super) fn utilisation(used: Option<&Utilisation>) -> Option<Object> {
+    used.map(|used| {
         let mut object = Object::default();
         object.put("mfu", used.mfu);
         object.put("memory_bandwidth", used.memory_bandwidth);

@@ -196,6 +196,7 @@ fn losses(fitted: &FittedWorkload) -> Vec<String> {
             "the rate within a piece of {} s, but for gamma gaps of one shape",
             arrivals.piece_s
         ));
+        losses.extend(arrivals.beyond.clone());
         losses.extend(
             arrivals.rounded_to.map(|requests| {
                 format!("single requests in the rate: each piece has a multiple of {requests}")

@@ -53,6 +53,8 @@ pub struct FittedArrivals {
     pub rates: Vec<f64>,
     /// Shape of the gamma law: 1 is Poisson, below 1 burstier.
     pub burstiness: f64,
+    /// What the gaps say of it where that is no shape from 0.01 to 100, and the nearest of these stands in.
+    pub beyond: Option<String>,
     /// Distance of the grid that the trace's times sit on, in seconds.
     pub grid_s: Option<f64>,
     /// Whether several days were folded onto one.
@@ -70,12 +72,13 @@ pub(super) fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
     let fit = |grain: &Grain| {
         let folded = span_s >= 2.0 * DAY_S;
         let (piece_s, rates) = rate_curve(&times, span_s, folded, grain);
-        let (burstiness, misfit) = fit_burstiness(&times, piece_s, &rates, &windows);
+        let (burstiness, beyond, misfit) = fit_burstiness(&times, piece_s, &rates, &windows);
         let rounded_to = (grain.round_to > 1.0).then_some(grain.round_to as u32);
         let fitted = FittedArrivals {
             piece_s,
             rates,
             burstiness,
+            beyond,
             grid_s,
             folded,
             rounded_to,
@@ -149,12 +152,18 @@ fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, 
 /// The gamma shape whose twin has the trace's dispersion of counts in several windows.
 ///
 /// The moment of the gaps alone (κ = 1/CV²) is led astray by clock grids and by a few long pauses; counts over seconds
-/// to a minute are what a queue feels. Where the trace is too short for counts, gaps in operational time decide. The second
-/// number is the root mean square of the logarithmic errors of the dispersions.
-fn fit_burstiness(times: &[f64], piece_s: f64, rates: &[f64], windows: &[(f64, f64)]) -> (f64, f64) {
+/// to a minute are what a queue feels. Where the trace is too short for counts, gaps in operational time decide, and what
+/// they say is told where it is no shape that is taken. The number is the root mean square of the logarithmic errors of the
+/// dispersions.
+fn fit_burstiness(
+    times: &[f64],
+    piece_s: f64,
+    rates: &[f64],
+    windows: &[(f64, f64)],
+) -> (f64, Option<String>, f64) {
     if windows.is_empty() {
-        let cv = variation(&operational_gaps(times, piece_s, rates)).unwrap_or(1.0);
-        return (three_figures((1.0 / (cv * cv)).clamp(0.01, 100.0)), 0.0);
+        let (shape, beyond) = shape_of(variation(&operational_gaps(times, piece_s, rates)));
+        return (three_figures(shape), beyond, 0.0);
     }
     let count = times.len().clamp(20_000, TWIN_MIN);
     let misfit = |log_shape: f64| -> f64 {
@@ -175,7 +184,29 @@ fn fit_burstiness(times: &[f64], piece_s: f64, rates: &[f64], windows: &[(f64, f
     let coarse_step = (high - low) / 16.0;
     let (_, coarse) = best(low, coarse_step, 16);
     let (misfit, shape) = best(coarse - coarse_step, coarse_step / 6.0, 12);
-    (three_figures(shape.exp()), (misfit / windows.len() as f64).sqrt())
+    (
+        three_figures(shape.exp()),
+        None,
+        (misfit / windows.len() as f64).sqrt(),
+    )
+}
+
+/// The shape of gamma gaps with a coefficient of variation, κ = 1/CV²; and what is said where another stands in.
+fn shape_of(variation: Option<f64>) -> (f64, Option<String>) {
+    const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+    let Some(cv) = variation else {
+        let said = "how bursty gaps are: there are too few to tell, and Poisson's stand in";
+        return (1.0, Some(said.to_owned()));
+    };
+    let shape = 1.0 / (cv * cv);
+    if SHAPES.contains(&shape) {
+        return (shape, None);
+    }
+    let said = match shape > 100.0 {
+        true => "how regular gaps are: they vary less than gamma gaps of shape 100, which stand in",
+        false => "how bursty gaps are: they vary more than gamma gaps of shape 0.01, which stand in",
+    };
+    (shape.clamp(*SHAPES.start(), *SHAPES.end()), Some(said.to_owned()))
 }
 
 /// Gaps measured by how many arrivals the rate curve expects in them.
@@ -215,11 +246,21 @@ mod tests {
     fn the_shape_of_gamma_gaps_is_found_again() {
         for shape in [0.3, 1.0, 4.0] {
             let times = twin::arrivals(60.0, &[5.0, 10.0], shape, 30_000, 99);
-            let (found, misfit) = fit_burstiness(&times, 60.0, &[5.0, 10.0], &windows(&times, None));
+            let (found, _, misfit) = fit_burstiness(&times, 60.0, &[5.0, 10.0], &windows(&times, None));
             assert!(
                 (found / shape).ln().abs() < 0.2 && misfit < MISFIT_MAX,
                 "{shape}: {found}, {misfit}"
             );
+        }
+    }
+
+    #[test]
+    fn a_shape_that_stands_in_for_another_is_told() {
+        assert_eq!(shape_of(Some(2.0)), (0.25, None));
+        for (variation, stands_in) in [(Some(0.0), 100.0), (Some(50.0), 0.01), (None, 1.0)] {
+            let (shape, said) = shape_of(variation);
+            assert_eq!(shape, stands_in);
+            assert!(said.is_some_and(|said| said.ends_with("in")), "{variation:?}");
         }
     }
 

@@ -1,0 +1,175 @@
+//! What must be said beside a run's result: who was turned away and why, what came too late, and where what is not
+//! modelled may decide.
+
+use crate::analysis::Outcome;
+use crate::config::Resolved;
+use crate::report::{self, EngineWords, counted};
+use crate::sim::Counts;
+
+/// Everything, in the order in which it matters.
+pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    let words = EngineWords::of(&resolved.scenario.first_pool().engine);
+    let mut remarks = of_counts(outcome, words);
+    remarks.extend(without_effect(resolved, outcome));
+    remarks.extend(streaming(
+        &fronts(resolved, outcome),
+        outcome.result.whole.duration_s,
+    ));
+    remarks
+}
+
+/// Events that changed nothing: they were to come after the run's end, or found the replica as they would have it.
+fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    let end_s = outcome.result.whole.duration_s;
+    let changes = resolved.scenario.cluster.changes.iter();
+    let late = changes.filter(|change| change.at.seconds() > end_s).count() as u64;
+    let mut notes = Vec::new();
+    if late > 0 && !outcome.is_interrupted {
+        notes.push(format!(
+            "{} without effect: the run had ended by then, after {}",
+            counted(late, "cluster event"),
+            report::figures::time(end_s)
+        ));
+    }
+    if outcome.changes_without_effect > 0 {
+        notes.push(format!(
+            "{} without effect: the replica was already so, or was off",
+            counted(outcome.changes_without_effect, "cluster event")
+        ));
+    }
+    notes
+}
+
+/// Who was turned away and why, and what ended the run.
+fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
+    let Counts {
+        prompt_too_long,
+        never_fit,
+        queue_full,
+        no_replica,
+        rate_limited,
+        gate_full,
+        gate_timeout,
+        sent_again,
+        ..
+    } = outcome.counts;
+    let refused =
+        |count: u64, why: &str| (count > 0).then(|| format!("{}: {why}", counted(count, "refused request")));
+    let mut remarks: Vec<String> = [
+        refused(
+            prompt_too_long,
+            &format!(
+                "their prompt leaves no room for an answer below {}",
+                words.context
+            ),
+        ),
+        refused(
+            never_fit,
+            &format!(
+                "alone they would need more room in {}, or a larger token budget, than there is",
+                words.pool
+            ),
+        ),
+        refused(queue_full, "the server was full (503)"),
+        refused(no_replica, "no replica was up (503)"),
+        refused(rate_limited, "above a rate limit (429)"),
+        refused(
+            gate_full,
+            "as many in flight and waiting before them as the gateway allows (503)",
+        ),
+        refused(gate_timeout, "no place came free at the gateway in time (503)"),
+        (sent_again > 0).then(|| format!("sent again: {}", counted(sent_again, "time"))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if outcome.is_interrupted {
+        remarks.push("interrupted: the result covers what was simulated until then".to_owned());
+    }
+    if outcome.is_livelocked {
+        remarks.push(
+            "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
+             each other; V0: no room in the host's memory to swap out to; Transformers: a full KV cache, which it never frees; SGLang: \
+             a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
+             there (a larger KV pool or a smaller running batch avoids it)"
+                .to_owned(),
+        );
+    }
+    if outcome.clock_ended {
+        remarks.push("the clock of 213 days ended before the traffic did".to_owned());
+    }
+    remarks
+}
+
+/// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100
+/// (vllm-project/vllm#12287). Its time for each token is not modelled, so a run above that has a caveat.
+const STREAMED_BY_ONE: f64 = 14_000.0;
+
+/// The API servers of a pool's replicas, and what the replica that streamed most streamed.
+struct Front<'a> {
+    /// Empty for the one pool of a scenario without any.
+    pool: &'a str,
+    /// API server processes of each replica.
+    servers: u32,
+    /// Output tokens of the replica that streamed most.
+    most_tokens: u64,
+}
+
+/// Each pool's; replicas are numbered through over the pools.
+fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
+    let result = &outcome.result;
+    let mut first = 0;
+    let front = |pool: &'a crate::sim::Pool| {
+        let last = first + pool.replicas as usize;
+        let own = result.by_replica.get(first..last).unwrap_or_default();
+        first = last;
+        let most = own.iter().map(|replica| replica.output_tokens).max();
+        Front {
+            pool: &pool.name,
+            servers: pool.frontend.servers.get(),
+            // What each replica did is told where there are several.
+            most_tokens: most.unwrap_or(result.whole.output_tokens),
+        }
+    };
+    resolved.scenario.pools.iter().map(front).collect()
+}
+
+/// Says where a replica streams more than its API servers were seen to keep up with.
+fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
+    let said = fronts.iter().filter_map(|front| {
+        let tokens_per_s = front.most_tokens as f64 / duration_s;
+        let each = tokens_per_s / f64::from(front.servers);
+        let of_pool = match front.pool {
+            "" => String::new(),
+            name => format!(" of {name}"),
+        };
+        (each > STREAMED_BY_ONE).then(|| {
+            format!(
+                "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 (vllm#12287), \
+                 and its time for a token is not modelled: clients may see tokens later than here (--api-server-count {:.0} would do)",
+                (tokens_per_s / STREAMED_BY_ONE).ceil()
+            )
+        })
+    });
+    said.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_servers_are_judged_by_what_their_own_replica_streams() {
+        let front = |pool, servers, most_tokens| Front {
+            pool,
+            servers,
+            most_tokens,
+        };
+        // 64 replicas that stream 8 million tokens in ten seconds together stream 12,500 a second each.
+        assert!(streaming(&[front("", 1, 125_000)], 10.0).is_empty());
+        let said = streaming(&[front("chat", 2, 200_000), front("code", 1, 200_000)], 10.0);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("each API server process of code streams 20000 tokens/s"));
+        assert!(said[0].contains("--api-server-count 2 would do"));
+    }
+}

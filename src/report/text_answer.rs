@@ -1,0 +1,168 @@
+//! The first line of a run's report: what a reader who reads no further must know, and how loud it is.
+
+use super::figures::{count, counted, percent, significant, time};
+use super::text::per_second;
+use super::text_latency::interval;
+use super::views::{ResultMeta, Style};
+use crate::analysis::{RunResult, Verdict};
+use crate::metrics::Distribution;
+
+/// Share of requests turned away from which a reader must know before any latency.
+const LOST_SHARE: f64 = 0.01;
+
+/// How loud the first line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alarm {
+    /// What follows may be relied on.
+    Calm,
+    /// It describes less than was asked for.
+    Caution,
+    /// Requests were lost, the run was cut off, or there is nothing to quote.
+    Alert,
+}
+
+/// The first line and how loud it is.
+pub(super) struct Answer {
+    pub(super) line: String,
+    pub(super) alarm: Alarm,
+}
+
+/// The first line: what a reader who reads no further must know. A run that was stopped, and requests that were turned
+/// away, come before the figures of what was served.
+#[must_use]
+pub(super) fn answer(result: &RunResult, meta: &ResultMeta) -> String {
+    answered(result, meta).line
+}
+
+/// The same with its alarm.
+pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
+    let whole = &result.whole;
+    let interrupted = meta.interrupted.map_or(String::new(), |cut| {
+        let of = cut
+            .asked
+            .map_or(String::new(), |asked| format!(" of {}", count(asked)));
+        format!(
+            "INTERRUPTED after {}{of} requests; until then: ",
+            count(cut.ended)
+        )
+    });
+    let lost = whole.lost();
+    let share = lost as f64 / whole.sent.max(1) as f64;
+    let lost = if share < LOST_SHARE || whole.completed == 0 {
+        String::new()
+    } else if whole.rejected >= whole.timed_out.max(whole.failed) {
+        format!("REFUSED {} of requests; those served: ", percent(share))
+    } else if whole.failed > whole.timed_out {
+        format!("FAILED {} of requests; those served: ", percent(share))
+    } else {
+        format!("GIVEN UP {} of requests; those served: ", percent(share))
+    };
+    let served = served(result, meta);
+    let is_cut = !interrupted.is_empty() || !lost.is_empty();
+    Answer {
+        line: format!("{interrupted}{lost}{}", served.line),
+        alarm: if is_cut { Alarm::Alert } else { served.alarm },
+    }
+}
+
+/// The first line of what was served.
+fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
+    let load = load(meta);
+    let whole = &result.whole;
+    if whole.completed == 0 && whole.sent > 0 {
+        let given_up = format!("{} given up", count(whole.timed_out));
+        let ways = match whole.failed {
+            0 => format!("{given_up} and {} refused", count(whole.rejected)),
+            failed => format!(
+                "{given_up}, {} refused and {} failed",
+                count(whole.rejected),
+                count(failed)
+            ),
+        };
+        return Answer {
+            line: format!("NO ANSWERS {load}: of {} {ways}", counted(whole.sent, "request")),
+            alarm: Alarm::Alert,
+        };
+    }
+    let alarm = match result.verdict {
+        Verdict::Stable | Verdict::Finite => Alarm::Calm,
+        Verdict::Critical | Verdict::TooShort => Alarm::Caution,
+        Verdict::Unstable => Alarm::Alert,
+    };
+    let line = match result.verdict {
+        Verdict::Stable => format!("stable {load}: {}", headline(result)),
+        Verdict::Critical => format!("CRITICAL {load}: {}", headline(result)),
+        Verdict::Unstable => format!(
+            "UNSTABLE {load}: backlog grows {} req/s; no steady-state latency exists",
+            significant(result.growth_per_s)
+        ),
+        Verdict::TooShort => {
+            format!(
+                "TOO SHORT {load}: {} no more than this run",
+                match result.whole.completed {
+                    1 => "1 completed request describes".to_owned(),
+                    more => format!("{} completed requests describe", count(more)),
+                }
+            )
+        }
+        Verdict::Finite => format!(
+            "finished {} in {} ({}): {} req/s, {} tok/s out",
+            counted(result.whole.completed, "request"),
+            time(result.whole.duration_s),
+            load.trim_start_matches("at "),
+            significant(per_second(result.whole.completed, result.whole.duration_s)),
+            significant(per_second(result.whole.output_tokens, result.whole.duration_s)),
+        ),
+    };
+    Answer { line, alarm }
+}
+
+fn load(meta: &ResultMeta) -> String {
+    let rate = match &meta.load {
+        Some(load) => load.clone(),
+        None if meta.request_rate.is_finite() => format!("at {} req/s", significant(meta.request_rate)),
+        None => "all at once".into(),
+    };
+    match meta.max_concurrency {
+        Some(limit) => format!("{rate}, ≤ {limit} in flight"),
+        None => rate,
+    }
+}
+
+fn headline(result: &RunResult) -> String {
+    let shown = result.steady.as_ref().unwrap_or(&result.whole);
+    let quantile = |distribution: &Distribution, p: f64| distribution.quantile_s(p).map_or("–".into(), time);
+    format!(
+        "TTFT p50 {} p99 {}{}, TPOT p50 {}, {} tok/s out",
+        quantile(&shown.ttft, 0.5),
+        quantile(&shown.ttft, 0.99),
+        precision(result),
+        quantile(&shown.tpot, 0.5),
+        significant(per_second(shown.output_tokens, shown.duration_s))
+    )
+}
+
+/// The relative half-width of the 99th percentile of TTFT, where it is so wide that the figure misleads without it.
+fn precision(result: &RunResult) -> String {
+    let known = interval(result, "p99_ttft").filter(|_| result.verdict == Verdict::Critical);
+    known.map_or(String::new(), |estimate| {
+        format!(
+            " ±{}",
+            percent((estimate.high - estimate.low) / 2.0 / estimate.value)
+        )
+    })
+}
+
+/// The first word in the colour of its alarm.
+pub(super) fn paint(line: &str, alarm: Alarm, style: Style) -> String {
+    if !style.color {
+        return line.into();
+    }
+    let code = match alarm {
+        Alarm::Calm => 32,
+        Alarm::Caution => 33,
+        Alarm::Alert => 31,
+    };
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    format!("\u{1b}[1;{code}m{word}\u{1b}[0m {rest}")
+}
