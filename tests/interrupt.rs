@@ -95,6 +95,39 @@ fn a_run_prints_what_was_simulated_and_says_so() {
 }
 
 #[test]
+fn overload_in_which_nobody_ends_and_a_pass_over_prompts_stop_as_well() {
+    // A hundred million simulated seconds of arrivals would come before anybody ended in numbers.
+    let running =
+        Running::start(&format!("run {MACHINE} --request-rate 1e5 --num-prompts 4900000")).has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(
+        printed.starts_with("INTERRUPTED after 0 of ") || printed.starts_with("INTERRUPTED"),
+        "{printed}"
+    );
+
+    let running = Running::start(&format!(
+        "working-set {MACHINE} --request-rate 10 --num-prompts 50000000"
+    ))
+    .has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(printed.starts_with("INTERRUPTED after "), "{printed}");
+
+    // With one thread, seed after seed: none is whole, or some are.
+    let running = Running::start(&format!(
+        "compare {MACHINE} --request-rate 10 --seeds 9000 \"a: --max-num-seqs 8\" \"b: --max-num-seqs 16\""
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(
+        printed.is_empty() || printed.starts_with("INTERRUPTED after "),
+        "{printed}"
+    );
+}
+
+#[test]
 fn a_search_claims_no_more_than_it_tried() {
     let running = Running::start(&format!(
         "knee {MACHINE} --goodput ttft:500 tpot:50 --precision 0.0005 --for-rate 100 --format json"

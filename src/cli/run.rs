@@ -9,14 +9,16 @@ use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, present, why};
-use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
+use super::{files, interrupt, memory, present, why};
+use crate::analysis::{IN_FLIGHT_MAX, Outcome, RunResult, Verdict, simulate, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
     Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, apply_report, assemble, resolve, resolved_toml,
 };
 use crate::cost::bounds::work_rates;
+use crate::engine::EngineSpec;
+use crate::engine::scheduled::SchedulerChoice;
 use crate::metrics::{Records, Summary, Waits};
 use crate::model::Quantization;
 use crate::report::chart::{self, Picture, RooflineView};
@@ -82,8 +84,11 @@ pub(super) fn read(
 /// # Errors
 /// Everything that is wrong with the input, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // Nothing is lost if reading ends here.
+    let nothing_yet = interrupt::at_once();
     let input = read(&args.scenario, &args.output, false)?;
     let resolved = resolve(input.document.clone(), &Disk)?;
+    drop(nothing_yet);
     let outputs = args.output.resolve(&input.results, Writer::Run)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
@@ -100,6 +105,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    memory::check_records(&resolved, records(&outputs, outputs.format == Format::Csv))?;
     execute(&resolved, &outputs, out, terminal)
 }
 
@@ -139,6 +145,7 @@ fn execute(
         EngineWords::of(&resolved.scenario.first_pool().engine),
     ));
     terminal.notes(&too_late(resolved, &outcome));
+    terminal.notes(&half_batch(resolved, &outcome));
     let caveat = streaming(&resolved.scenario.first_pool().frontend, &outcome.result.whole);
     terminal.notes(caveat.as_slice());
     let result = &outcome.result;
@@ -190,6 +197,38 @@ fn too_late(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
         report::figures::time(end_s)
     )]
 }
+
+/// The last requests of a static server that fill no batch: nobody comes to fill it, and they wait for its time to run out.
+fn half_batch(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    let [pool] = resolved.scenario.pools.as_slice() else {
+        return Vec::new();
+    };
+    let EngineSpec::Scheduled(engine) = &pool.engine else {
+        return Vec::new();
+    };
+    let SchedulerChoice::Static(rows) = &engine.scheduler else {
+        return Vec::new();
+    };
+    let whole = &outcome.result.whole;
+    let waited_s = rows.batch_timeout.seconds();
+    let last = whole.completed % u64::from(rows.batch_size);
+    if outcome.is_interrupted || pool.replicas > 1 || last == 0 || waited_s < LONG_WAIT * whole.duration_s {
+        return Vec::new();
+    }
+    let steady = match &outcome.result.steady {
+        Some(_) => "; the steady state leaves them out",
+        None => "",
+    };
+    vec![format!(
+        "the last {} filled no batch and waited {} for others that never came (batch_timeout), which is {} of the run{steady}",
+        counted(last, "request"),
+        report::figures::time(waited_s),
+        report::figures::percent((waited_s / whole.duration_s).min(1.0))
+    )]
+}
+
+/// Share of a run from which a wait for nobody is worth a word.
+const LONG_WAIT: f64 = 0.1;
 
 /// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.
 pub(super) fn watches_waits(scenario: &Scenario) -> bool {
@@ -263,6 +302,13 @@ fn remarks(outcome: &Outcome, words: EngineWords) -> Vec<String> {
              there (a larger KV pool or a smaller running batch avoids it)"
                 .to_owned(),
         );
+    }
+    if outcome.is_overfull {
+        remarks.push(format!(
+            "ended early, at {IN_FLIGHT_MAX} requests inside at once: what is asked for by the traffic's rate is far more than \
+             is served. A lower --request-rate (`plimsoll knee` finds the highest), --max-concurrency, or at most \
+             {IN_FLIGHT_MAX} requests by --num-prompts or a shorter --duration needs less memory"
+        ));
     }
     if outcome.clock_ended {
         remarks.push("the clock of 213 days ended before the traffic did".to_owned());
@@ -366,8 +412,13 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
         return Exit::Interrupted;
     }
     let whole = &outcome.result.whole;
-    let nobody_was_answered = whole.sent > 0 && whole.completed == 0;
+    // Overload that was cut short before the first answer is no such case.
+    let is_cut = verdict == Verdict::Unstable && whole.lost() == 0;
+    let nobody_was_answered = whole.sent > 0 && whole.completed == 0 && !is_cut;
     if !outcome.result.violations.is_empty() || outcome.is_livelocked || nobody_was_answered {
+        return Exit::Failure;
+    }
+    if outcome.is_overfull && matches!(resolved.length, RunLength::Requests(_) | RunLength::Duration(_)) {
         return Exit::Failure;
     }
     // Before the promise: without a steady state there is no share of requests that could keep it.
@@ -376,7 +427,7 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     {
         return Exit::NoSteadyState;
     }
-    if present::objective(&resolved.slo).is_kept(&outcome.result) == Some(false) {
+    if present::objective(resolved).is_kept(&outcome.result) == Some(false) {
         return Exit::NotMet;
     }
     Exit::Ok

@@ -29,6 +29,8 @@ pub struct Capacity {
     pub options: MemoryOptions,
     /// Longest sequence that the server takes.
     pub max_model_len: u32,
+    /// KV blocks that the engine takes at most, whatever the memory holds; `None` where the memory alone decides.
+    pub blocks_max: Option<u32>,
     /// Every value's source, in the order of resolution.
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result.
@@ -84,6 +86,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         ..flags.memory_options(tensor_parallel, kv_dtype)
     };
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
+    let blocks_max = flags.blocks_max();
     let is_vllm = flags.engine() == "vllm";
     let tiers = lmcache::resolve(&mut judge, &raw, &model, kv_dtype, tensor_parallel, is_vllm);
     if !judge.problems.is_empty() {
@@ -119,6 +122,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         model,
         profile,
         max_model_len,
+        blocks_max,
         options,
         provenance: judge.provenance,
         notes: judge.notes,
@@ -191,9 +195,11 @@ mod tests {
             "enforce_eager = true",
             "performance_mode = \"throughput\"",
             "enable_chunked_prefill = false\nmax_model_len = 20000",
+            "profile = \"hf-cb\"\nmax_model_len = 4096",
         ] {
             let alone = capacity(document(engine), &NoFiles).unwrap();
             let plan = crate::engine::memory::plan(&alone.device, &alone.model, &alone.options).unwrap();
+            let (plan, _) = plan.capped(alone.blocks_max, &alone.profile);
             let run = resolve(document(engine), &NoFiles).unwrap();
             assert_eq!(
                 Some(plan.num_gpu_blocks),

@@ -13,6 +13,7 @@ use super::judge::{Judge, Provenance};
 use super::lmcache;
 use super::pools;
 use super::raw::RawScenario;
+use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
 use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
@@ -80,6 +81,12 @@ impl Resolved {
     }
 }
 
+/// Whether any class of requests has limits of its own.
+fn promises_to_classes(workload: &RawWorkload) -> bool {
+    let goodput = |class: &RawClass| class.goodput != RawGoodput::default();
+    workload.classes.iter().any(goodput)
+}
+
 /// Judges an input and builds the run.
 ///
 /// # Errors
@@ -97,7 +104,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let mut pools = pools::draft(&mut judge, &raw, files);
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
-    let slo = slo::resolve(&mut judge, &raw.slo);
+    let slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     let spec = traffic.as_ref().map(|(spec, _)| spec);

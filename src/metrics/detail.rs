@@ -90,6 +90,7 @@ impl Gaps {
             | Fact::Preempted { .. }
             | Fact::Arrived { .. }
             | Fact::Rejected { .. }
+            | Fact::Leaving { .. }
             | Fact::Ended(_) => {}
             // Its answer begins anew.
             Fact::Returned(part) => {

@@ -1,7 +1,7 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{percent, significant, time};
-use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
+use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
 use super::words::EngineWords;
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic, fleet};
 use crate::calibrate::interval::FigureInterval;
@@ -15,6 +15,8 @@ pub struct KneeContext {
     pub subject: String,
     /// The limits on each request.
     pub limits: Vec<Limit>,
+    /// The classes of requests and what is promised to each.
+    pub classes: Vec<ClassPromise>,
     /// Limits on percentiles and means.
     pub promises: Vec<Promise>,
     /// Share of requests that must meet them, in 0..=1.
@@ -46,6 +48,7 @@ impl KneeView {
         let KneeContext {
             subject,
             limits,
+            classes,
             promises,
             attainment,
             trust,
@@ -79,11 +82,12 @@ impl KneeView {
             points: knee.points.iter().map(point).collect(),
             knee: knee.within_slo,
             saturation: knee.saturation,
+            limited_by: limited_by(knee, &classes, load_varies, words),
             limits,
+            classes,
             promises,
             attainment,
             is_interrupted,
-            limited_by: limited_by(knee, load_varies, words),
             trust,
             assumptions,
             sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
@@ -147,9 +151,9 @@ fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
 }
 
 /// What binds first, why, and which resource is pressed the hardest.
-fn limited_by(knee: &Knee, varies: bool, words: EngineWords) -> Option<String> {
+fn limited_by(knee: &Knee, classes: &[ClassPromise], varies: bool, words: EngineWords) -> Option<String> {
     if knee.within_slo.is_none() {
-        return out_of_reach(knee);
+        return out_of_reach(knee, classes);
     }
     let limiter = knee.limiter?;
     let Some(pressure) = pressure_at_knee(knee) else {
@@ -165,7 +169,12 @@ fn limited_by(knee: &Knee, varies: bool, words: EngineWords) -> Option<String> {
         (None, Some(binding)) => {
             let at = rate_of(knee, &binding)
                 .map_or(String::new(), |rate| format!(" at {} req/s", significant(rate)));
-            binds(&binding, &at, &why_late(&binding, limiter, &pressure, words))
+            binds(
+                &binding,
+                classes,
+                &at,
+                &why_late(&binding, limiter, &pressure, words),
+            )
         }
         (None, None) if varies => format!(
             "saturation: what is served falls behind before any promise is seen to break (the engine is busy {} of the time)",
@@ -188,7 +197,7 @@ fn limited_by(knee: &Knee, varies: bool, words: EngineWords) -> Option<String> {
 }
 
 /// Why no rate keeps the promise, as the lowest rate has it.
-fn out_of_reach(knee: &Knee) -> Option<String> {
+fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
     let lowest = knee.points.first()?;
     if let Some((_, what)) = knee
         .loss
@@ -198,9 +207,10 @@ fn out_of_reach(knee: &Knee) -> Option<String> {
     }
     let binding = lowest.binding?;
     let figure = format!(
-        "{} {} of {} against a limit of {}",
+        "{} {}{} of {} against a limit of {}",
         binding.metric.name().to_uppercase(),
         statistic(binding.statistic),
+        of_class(&binding, classes),
         time(binding.value_s),
         time(binding.limit_s)
     );
@@ -249,14 +259,21 @@ fn statistic(statistic: Statistic) -> String {
 }
 
 /// The promise that breaks first, and what its latency is spent on.
-fn binds(binding: &Binding, at: &str, why: &str) -> String {
+fn binds(binding: &Binding, classes: &[ClassPromise], at: &str, why: &str) -> String {
     format!(
-        "{} {}, which reaches its limit first ({} of {}{at}): {why}",
+        "{} {}{}, which reaches its limit first ({} of {}{at}): {why}",
         binding.metric.name().to_uppercase(),
         statistic(binding.statistic),
+        of_class(binding, classes),
         time(binding.value_s),
         time(binding.limit_s)
     )
+}
+
+/// ` of class chat`; nothing where a promise is to all.
+fn of_class(binding: &Binding, classes: &[ClassPromise]) -> String {
+    let class = binding.class.and_then(|class| classes.get(class));
+    class.map_or(String::new(), |class| format!(" of class {}", class.name))
 }
 
 /// What the latency of a promise that breaks is spent on.
@@ -353,6 +370,7 @@ mod tests {
                 statistic: Statistic::Quantile(0.99),
                 value_s: 0.48,
                 limit_s: 0.5,
+                class: None,
                 queue: Some(0.8),
             }),
             loss: None,
@@ -387,6 +405,7 @@ mod tests {
             statistic: Statistic::Quantile(0.99),
             value_s: 0.48,
             limit_s: 0.5,
+            class: None,
             queue: Some(0.8),
         };
         let check = |limiter, ours: &str, theirs: &str| {
@@ -428,6 +447,7 @@ mod tests {
             statistic: Statistic::Quantile(0.99),
             value_s: 0.0066,
             limit_s: 0.03,
+            class: None,
             queue: None,
         });
         let knee = Knee {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
 use super::figures::{percent, signed_percent};
-use super::tables::{Column, markdown, table};
+use super::page::{folded, table_on};
+use super::tables::{Column, markdown};
 use crate::validate::{Figure, FigureScore, Outcome, Row, Score};
 
 /// Version of the JSON; grows when a key changes its meaning.
@@ -78,11 +79,11 @@ pub fn md(families: &[Score], overall: &Score) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// The scores for people.
+/// The scores for people, within the columns of a screen if there is one.
 #[must_use]
-pub fn text(families: &[Score], overall: &Score) -> String {
+pub fn text(families: &[Score], overall: &Score, width: Option<usize>) -> String {
     let (columns, rows) = laid_out(families, overall);
-    let mut text = format!("{}\n\n{}", answer(overall), table(&columns, &rows));
+    let mut text = format!("{}\n\n{}", answer(overall), table_on(&columns, &rows, 1, width));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
     if reasons > 0 {
         text.push_str(&format!("\nnot modelled, {reasons} rows\n"));
@@ -101,7 +102,7 @@ pub fn text(families: &[Score], overall: &Score) -> String {
             .collect();
         text.push_str(&format!("{}: {}\n", score.name, why.join("; ")));
     }
-    text
+    folded(&text, width)
 }
 
 /// The objects of runs and of kernels as one, whichever there are.

@@ -75,7 +75,7 @@ pub(super) fn execute(
         );
     }
     terminal.notes(&pair.notes);
-    let objective = present::objective(&pair.slo);
+    let objective = present::objective(&pair);
     let mut rows = Vec::new();
     let asked = ways.len() + 1;
     for way in ways.into_iter().map(Some).chain([None]) {
