@@ -167,8 +167,11 @@ fn limited_by(knee: &Knee, classes: &[ClassPromise], varies: bool, words: Engine
         ),
         (None, _) if knee.loss.is_some() => knee.loss.map(lost).unwrap_or_default(),
         (None, Some(binding)) => {
-            let at = rate_of(knee, &binding)
-                .map_or(String::new(), |rate| format!(" at {} req/s", significant(rate)));
+            // Of a class only the whole run's latencies are kept, ramp and drain in them.
+            let over = binding.class.map_or("", |_| " over the whole run");
+            let at = rate_of(knee, &binding).map_or(String::new(), |rate| {
+                format!("{over} at {} req/s", significant(rate))
+            });
             binds(
                 &binding,
                 classes,

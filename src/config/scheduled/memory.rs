@@ -105,13 +105,17 @@ impl ScheduledFlags {
     }
 }
 
-/// A static batch holds all of its rows at once. Rows that the memory cannot hold even if each were a single block long are
+/// Tokens of a row, prompt and answer, below which no traffic is worth a thought.
+const ROW_MIN: u32 = 16;
+
+/// A static batch holds all of its rows at once. Rows that the memory cannot hold even if each were as short as can be are
 /// refused; of rows that it cannot hold at full length it is said that batches may close earlier.
 fn check_rows(judge: &mut Judge, rows: &StaticConfig, plan: &MemoryPlan) {
     let key = "engine.max_num_seqs";
     let whole = plan.blocks_of_request(rows.max_model_len).max(1.0);
     let most = (f64::from(plan.num_gpu_blocks) / whole) as u32;
-    if rows.batch_size > plan.num_gpu_blocks {
+    let shortest = plan.blocks_of_request(ROW_MIN.min(rows.max_model_len)).max(1.0);
+    if f64::from(rows.batch_size) * shortest > f64::from(plan.num_gpu_blocks) {
         judge.wrong_help(
             key,
             "is more rows than the memory holds",
