@@ -343,7 +343,7 @@ pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
 /// The parts of the step time that people know by name, each with its worst trust. Where the pools are not trusted alike,
 /// each part is told of the pools that it is of, `chat: linear layers`.
 pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
-    let mut kinds: Vec<(Vec<&str>, Vec<(String, Trust)>)> = Vec::new();
+    let mut kinds: Vec<(Vec<&str>, Parts)> = Vec::new();
     for pool in &resolved.scenario.pools {
         let trust = trust_of(pool);
         match kinds.iter_mut().find(|(_, known)| *known == trust) {
@@ -354,7 +354,7 @@ pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
     if let [(_, trust)] = kinds.as_slice() {
         return trust.clone();
     }
-    let named = |(names, trust): (Vec<&str>, Vec<(String, Trust)>)| {
+    let named = |(names, trust): (Vec<&str>, Parts)| {
         let of = names.join(", ");
         trust
             .into_iter()
@@ -363,8 +363,11 @@ pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
     kinds.into_iter().flat_map(named).collect()
 }
 
+/// Parts of the step time by name, each with its worst trust.
+type Parts = Vec<(String, Trust)>;
+
 /// The same of one pool.
-fn trust_of(pool: &Pool) -> Vec<(String, Trust)> {
+fn trust_of(pool: &Pool) -> Parts {
     let load = StepLoad {
         decode_seqs: 1,
         decode_kv_tokens: 1024,
