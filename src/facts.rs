@@ -158,6 +158,14 @@ pub enum Fact<'a> {
     /// The replica that a request was on failed, and it will be sent again: it waits, as it did before it was taken in.
     /// The completion is that replica's part of its story.
     Returned(&'a Completion),
+    /// An answer left its engine and is on its way: its client has it, and it is told as [`Fact::Ended`], when the front end's
+    /// delay is over. Told only where there is such a delay.
+    Leaving {
+        /// When.
+        now: Picos,
+        /// Whose.
+        id: RequestId,
+    },
     /// A request left the system.
     Ended(&'a Completion),
     /// What a replica has moved to and from its tiers of KV since the start; told again with larger figures.

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+#[path = "cli/limits.rs"]
+mod limits;
+
 /// Plimsoll in a folder of its own: an installed binary needs no other file.
 struct Desk(tempfile::TempDir);
 

@@ -85,13 +85,48 @@ fn a_run_prints_what_was_simulated_and_says_so() {
     let (printed, _) = running.ended();
     assert!(printed.starts_with("INTERRUPTED"), "{printed}");
 
-    let running = Running::start(&format!("{long} --format json -o out.json --save-result")).has_spoken();
+    // Records of so many fit the memory that they may take.
+    let recorded = long.replace("50000000", "20000000");
+    let running = Running::start(&format!("{recorded} --format json -o out.json --save-result")).has_spoken();
     running.interrupt();
     let (printed, folder) = running.ended();
     assert_eq!(printed, "");
     let text = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["plimsoll"]["interrupted"], true, "{text}");
+}
+
+#[test]
+fn overload_in_which_nobody_ends_and_a_pass_over_prompts_stop_as_well() {
+    // A hundred million simulated seconds of arrivals would come before anybody ended in numbers.
+    let running =
+        Running::start(&format!("run {MACHINE} --request-rate 1e5 --num-prompts 4900000")).has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(
+        printed.starts_with("INTERRUPTED after 0 of ") || printed.starts_with("INTERRUPTED"),
+        "{printed}"
+    );
+
+    let running = Running::start(&format!(
+        "working-set {MACHINE} --request-rate 10 --num-prompts 50000000"
+    ))
+    .has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(printed.starts_with("INTERRUPTED after "), "{printed}");
+
+    // With one thread, seed after seed: none is whole, or some are.
+    let running = Running::start(&format!(
+        "compare {MACHINE} --request-rate 10 --seeds 9000 \"a: --max-num-seqs 8\" \"b: --max-num-seqs 16\""
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    assert!(
+        printed.is_empty() || printed.starts_with("INTERRUPTED after "),
+        "{printed}"
+    );
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn replay(data: &Data, path: &str, time_scale: f64) -> Outcome {
         records: Records::None,
         precision: Precision::default(),
         stops_when_precise: false,
+        bad_max: None,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
 }
@@ -143,6 +144,7 @@ fn run_workload(workload: &str, requests: u32) -> Outcome {
         records: Records::None,
         precision: Precision::default(),
         stops_when_precise: false,
+        bad_max: None,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
 }

@@ -2,7 +2,7 @@
 //!
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
-use super::{Decision, Load, LoadKind, Precision, RunResult, decide, judge};
+use super::{Decision, Load, LoadKind, Precision, RunResult, Verdict, decide, judge};
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
@@ -20,6 +20,9 @@ pub struct Experiment {
     pub precision: Precision,
     /// Stop as soon as the precision is reached; else the traffic ends the run.
     pub stops_when_precise: bool,
+    /// Stop, as if interrupted, once more requests than this were not good or had no answer: who asks only whether a share of
+    /// a known number of requests is good has its answer then.
+    pub bad_max: Option<u64>,
 }
 
 impl Experiment {
@@ -31,6 +34,7 @@ impl Experiment {
             records,
             precision: Precision::default(),
             stops_when_precise: false,
+            bad_max: None,
         }
     }
 }
@@ -56,6 +60,8 @@ pub struct Outcome {
     pub clock_ended: bool,
     /// Failures and orders at given times that found nothing to change: the replica was off, or had failed already.
     pub changes_without_effect: u64,
+    /// More requests were inside at once than are held in memory, [`IN_FLIGHT_MAX`], and the run was ended there.
+    pub is_overfull: bool,
 }
 
 /// Replicas that came and went.
@@ -69,8 +75,19 @@ pub struct Scaling {
     pub drained: u64,
 }
 
-/// Requests between two questions to the caller.
+/// Requests that have ended between two questions to the caller.
 const STRIDE: u64 = 1 << 16;
+/// Turns of the loop between two questions, for where hardly anybody ends: a millisecond of work.
+const TURNS: u64 = 1 << 9;
+
+/// Requests that may be inside at once where the load asks nobody: beyond it this machine's memory, not the server,
+/// would decide. At [`IN_FLIGHT_BYTES`] each they take 2.6 GB. No engine runs more than some thousand of them.
+pub const IN_FLIGHT_MAX: u64 = 5_000_000;
+/// Memory that a request takes while it waits, measured: 1.56 GB for three million.
+pub const IN_FLIGHT_BYTES: u64 = 520;
+/// Requests inside from which a run that chooses its own length asks whether it is overloaded, long before enough have
+/// ended: first at this many, then at each doubling.
+const CROWD: u64 = 1 << 20;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
@@ -122,6 +139,9 @@ pub fn simulate_watched(
     let seen = recorder.finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
     result.reasons.extend(gave_up(&result, experiment));
+    if end == End::Overfull {
+        overfull(&mut result);
+    }
     Outcome {
         result,
         counts: simulation.counts(),
@@ -132,6 +152,7 @@ pub fn simulate_watched(
         is_livelocked: end == End::Livelocked,
         clock_ended: end == End::ClockEnded || simulation.traffic().clock_exhausted(),
         changes_without_effect: simulation.payroll().without_effect,
+        is_overfull: end == End::Overfull,
     }
 }
 
@@ -220,6 +241,8 @@ enum End {
     Livelocked,
     /// The clock can show no later instants.
     ClockEnded,
+    /// More are inside than are held in memory.
+    Overfull,
 }
 
 /// Simulates until the traffic ends, the caller stops it or the precision is reached.
@@ -234,28 +257,58 @@ fn advance(
         true => experiment.precision.min_requests,
         false => u64::MAX,
     };
+    let mut crowd = CROWD;
     loop {
         let until = Until {
             ended: target.min(simulation.counts().ended + STRIDE),
             time: Picos::LAST,
         };
-        match simulation.advance(until, seen) {
+        let pause = simulation.advance_a_while(until, TURNS, seen);
+        match pause {
             Pause::Drained => return End::Regular,
             Pause::Livelock => return End::Livelocked,
             Pause::TimeUp => return End::ClockEnded,
-            Pause::EnoughEnded => {}
+            Pause::Breath | Pause::EnoughEnded => {}
         }
         let ended = simulation.counts().ended;
-        if !go_on(ended) {
+        let is_lost = experiment.bad_max.is_some_and(|most| {
+            let (ended, good) = seen.recorder.ended_and_good();
+            ended - good > most
+        });
+        if is_lost || !go_on(ended) {
+            hear_all(simulation, seen);
             return End::Interrupted;
         }
-        if ended >= target {
-            match decide(seen.recorder, load(kind, simulation), &experiment.precision) {
-                Decision::Continue(more) => target = ended + more,
-                Decision::Stop(_) => return End::Regular,
-            }
+        let inside = simulation.counts().sent - ended;
+        // Whatever is sent all at once was counted beforehand, and a closed loop holds no more than its limit.
+        if inside >= IN_FLIGHT_MAX && matches!(kind, LoadKind::Open | LoadKind::Varying) {
+            hear_all(simulation, seen);
+            return End::Overfull;
+        }
+        let is_crowded = experiment.stops_when_precise && inside >= crowd;
+        if ended < target && !is_crowded {
+            continue;
+        }
+        if is_crowded {
+            hear_all(simulation, seen);
+            crowd = crowd.max(inside) * 2;
+        }
+        match decide(seen.recorder, load(kind, simulation), &experiment.precision) {
+            Decision::Stop(Verdict::Unstable) => return End::Regular,
+            Decision::Continue(more) if ended >= target => target = ended + more,
+            Decision::Stop(_) if ended >= target => return End::Regular,
+            Decision::Continue(_) | Decision::Stop(_) => {}
         }
     }
+}
+
+/// Tells the observers all that happened until now, without going on.
+fn hear_all(simulation: &mut Simulation<Generator>, seen: &mut Both<'_, impl Observer>) {
+    let reached = Until {
+        ended: simulation.counts().ended,
+        time: Picos::MAX,
+    };
+    simulation.advance(reached, seen);
 }
 
 fn load(kind: LoadKind, simulation: &Simulation<Generator>) -> Load {
@@ -263,6 +316,25 @@ fn load(kind: LoadKind, simulation: &Simulation<Generator>) -> Load {
         kind,
         output_tokens: simulation.traffic().mean_output_tokens(),
     }
+}
+
+/// A run that was ended because too many were inside is overloaded, whatever else it shows.
+fn overfull(result: &mut RunResult) {
+    if result.verdict != Verdict::Unstable {
+        // What else was said is said of a run that is too short for it.
+        result.reasons.clear();
+        let span_s = result.whole.duration_s.max(f64::MIN_POSITIVE);
+        result.growth_per_s = result.whole.inside as f64 / span_s;
+    }
+    (result.verdict, result.steady, result.steady_window_s) = (Verdict::Unstable, None, None);
+    result.intervals.clear();
+    result.class_attainment.clear();
+    let reason = format!(
+        "{IN_FLIGHT_MAX} requests are inside after {:.3} s, as many as are held in memory ({:.1} GB): the run was ended there",
+        result.whole.duration_s,
+        (IN_FLIGHT_MAX * IN_FLIGHT_BYTES) as f64 / 1e9,
+    );
+    result.reasons.insert(0, reason);
 }
 
 /// What to say of a run that reached its longest length before its precision.

@@ -11,7 +11,7 @@ use super::reasons::reasons;
 use super::saturation::offered_load;
 use super::steady;
 use super::{RunResult, Verdict};
-use crate::metrics::{Metric, Observation, SeriesPoint, Stretch};
+use crate::metrics::{Metric, Observation, PartSummary, SeriesPoint, Stretch};
 use crate::stats::Interval;
 
 /// How sure one wants to be, and how long a run may get.
@@ -182,7 +182,13 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
     let waiting = Growth::of(series, |point| point.waiting, from_s, last_arrival_s);
     let offered_per_s = evidence.sent as f64 / sending_s.max(f64::MIN_POSITIVE);
     let client = Growth::of_levels(&steady::client_backlog(batches, offered_per_s, last_arrival_s));
-    let queues = [waiting, client].into_iter().filter(|queue| queue.significant);
+    let piled = match waiting.significant || client.significant {
+        true => Growth::default(),
+        false => piled_up(evidence),
+    };
+    let queues = [waiting, client, piled]
+        .into_iter()
+        .filter(|queue| queue.significant);
     let queue_t = queues.clone().map(|queue| queue.t).fold(0.0, f64::max);
     let is_queue = queues.count() > 0;
     let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
@@ -194,12 +200,61 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
     Growth {
         significant: is_queue || (inside.significant && is_overloaded),
         ambiguous: inside.significant && !is_queue && !is_overloaded,
-        per_s: inside.per_s + client.per_s,
+        per_s: if piled.significant {
+            piled.per_s
+        } else {
+            inside.per_s + client.per_s
+        },
         t: inside.t.max(queue_t),
         requests: inside.requests + client.requests,
         is_queue,
         load,
         drain_s: None,
+    }
+}
+
+/// Points of the series while requests were sent below which growth cannot be tested: what was sent took so much longer
+/// to be served than to be sent.
+const POINTS_MIN: usize = 24;
+/// Share of all that was sent which still waits at the last arrival.
+const PILED_SHARE: f64 = 0.5;
+/// And how far beyond chance it is: arrivals and departures of so many requests differ by a few times the root of their
+/// number, even where both are bursty.
+const PILED_SIGMAS: f64 = 10.0;
+
+/// Overload so deep that hardly anything happens while requests are sent. Then most of them wait at the last arrival, far more
+/// than chance or the filling up of the batch explains: nobody waits for long in a system that is merely filling up.
+fn piled_up(evidence: &Evidence<'_>) -> Growth {
+    let Evidence {
+        series,
+        first_arrival_s,
+        last_arrival_s,
+        ..
+    } = *evidence;
+    let sent = evidence.sent as f64;
+    let sending_s = last_arrival_s - first_arrival_s;
+    let seen = series.iter().filter(|point| point.t_s <= last_arrival_s).count();
+    // The point after the last arrival holds what was left then, and a little less.
+    let last = series.iter().find(|point| point.t_s > last_arrival_s);
+    let Some(last) = last.filter(|_| seen < POINTS_MIN && sending_s > 0.0) else {
+        return Growth::default();
+    };
+    let waiting = series[..=seen.min(series.len() - 1)]
+        .iter()
+        .map(|point| point.waiting)
+        .fold(last.waiting, f64::max);
+    let significant = waiting >= PILED_SHARE * sent
+        && waiting >= PILED_SIGMAS * sent.sqrt()
+        && waiting >= 2.0 * last.running;
+    if !significant {
+        return Growth::default();
+    }
+    Growth {
+        per_s: waiting / sending_s,
+        t: waiting / sent.sqrt(),
+        requests: waiting,
+        significant,
+        ..Growth::default()
     }
 }
 
@@ -233,6 +288,13 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         _ if kind == LoadKind::Varying => Vec::new(),
         _ => overload_intervals(&evidence),
     };
+    let class_attainment = match &steady {
+        Some(range) => steady::class_attainment(&batches[range.clone()], seen.by_class.len()),
+        None if assessment.verdict == Verdict::Finite => {
+            seen.by_class.iter().map(PartSummary::counted_share).collect()
+        }
+        None => Vec::new(),
+    };
     let reasons = reasons(&seen, &assessment, kind);
     RunResult {
         steady: summary,
@@ -246,6 +308,10 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         by_replica: seen.by_replica,
         tiers: seen.tiers,
         by_class: seen.by_class,
+        class_attainment: class_attainment
+            .into_iter()
+            .map(|share| share.map(steady::share))
+            .collect(),
         by_pool: seen.by_pool,
         relays: seen.relays,
         violations: seen.violations,
@@ -339,6 +405,21 @@ mod tests {
         assert!(overloaded.reasons[0].contains("grows"));
         assert_eq!(overloaded.intervals.len(), 1);
         assert!((overloaded.intervals[0].1.value - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn overload_so_deep_that_the_drain_hides_it_is_unstable_too() {
+        // What is sent within seconds is served for hours: hardly any interval of the series lies in the sending.
+        for (rate, requests) in [(40.0, 1_000), (200.0, 5_000), (1_000.0, 2_000), (1e5, 20_000)] {
+            let unstable = share(rate, requests, &[Verdict::Unstable]);
+            assert!(unstable >= 0.95, "load {rate}, {requests} requests: {unstable}");
+        }
+        // As many servers as are filled by what comes: nobody waits, however short the sending.
+        let roomy = Server {
+            servers: 600,
+            ..Server::mm1(400.0, 450, 4)
+        };
+        assert_ne!(result(&roomy).verdict, Verdict::Unstable);
     }
 
     #[test]

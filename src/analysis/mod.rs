@@ -15,7 +15,9 @@ mod verdict;
 mod working_set;
 
 pub use break_even::{BreakEven, TierBreakEven, break_even};
-pub use experiment::{Experiment, Outcome, Scaling, simulate, simulate_watched};
+pub use experiment::{
+    Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_watched,
+};
 pub use growth::Growth;
 pub use judge::{Precision, judge};
 pub use length::{Decision, decide};
@@ -23,4 +25,4 @@ pub use load::{Load, LoadKind};
 pub use paired::Difference;
 pub use steady::CONFIDENCE;
 pub use verdict::{Estimate, RunResult, Verdict};
-pub use working_set::{KNEE_SHARE, WorkingSet};
+pub use working_set::{KNEE_SHARE, Looked, TEXTS_MAX, WorkingSet};

@@ -190,6 +190,17 @@ pub(super) fn attainment(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.good() as f64, batch.ended() as f64))
 }
 
+/// The same of each class of requests, its own limits in place of those of all; `None` of one that nobody left of.
+pub(super) fn class_attainment(batches: &[Stretch], classes: usize) -> Vec<Option<Interval>> {
+    let of = |class: usize| {
+        interval(batches, |batch| {
+            let (ended, good) = batch.ended_and_good(class);
+            (good as f64, ended as f64)
+        })
+    };
+    (0..classes).map(of).collect()
+}
+
 /// The `p`-quantile of a latency in seconds, `whole` being its quantiles over the same batches.
 pub(super) fn quantile_of(
     batches: &[Stretch],
@@ -215,8 +226,9 @@ pub(super) fn quantile_of(
     }
     Some(Estimate {
         value,
-        low: whole.at_s((p - half).max(0.0)).unwrap_or(value),
-        high: whole.at_s((p + half).min(1.0)).unwrap_or(value),
+        // Within a bucket values are taken to be evenly spread, so that neighbouring ranks may differ by rounding.
+        low: whole.at_s((p - half).max(0.0)).unwrap_or(value).min(value),
+        high: whole.at_s((p + half).min(1.0)).unwrap_or(value).max(value),
     })
 }
 
@@ -252,20 +264,22 @@ pub(super) fn intervals(
     });
     add("output_throughput", tokens.map(estimate));
     if seen.slo.any() {
-        let share = attainment(batches).map(estimate);
-        add(
-            "attainment",
-            share.map(|share| Estimate {
-                high: share.high.min(1.0),
-                ..share
-            }),
-        );
+        add("attainment", attainment(batches).map(share));
         add(
             "goodput",
             interval(batches, |batch| (batch.good() as f64, batch.duration_s())).map(estimate),
         );
     }
     named
+}
+
+/// An interval of a share.
+pub(super) fn share(interval: Interval) -> Estimate {
+    let share = estimate(interval);
+    Estimate {
+        high: share.high.min(1.0),
+        ..share
+    }
 }
 
 /// An interval of something that cannot be negative.

@@ -12,6 +12,22 @@ use crate::workload::{Generator, Piece, Request, Traffic};
 /// Share of an endless cache's hits that counts as all but all of them.
 pub const KNEE_SHARE: f64 = 0.95;
 
+/// Requests between two questions whether to go on.
+const GLANCE: u64 = 1 << 12;
+/// Texts, runs of blocks that were always asked for together, that are held in memory: at about 200 B each 3 GB.
+pub const TEXTS_MAX: usize = 15_000_000;
+
+/// How many of the requests were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// All.
+    AtAll,
+    /// As many as until the caller had enough.
+    UntilStopped,
+    /// As many as until [`TEXTS_MAX`] different texts had been seen.
+    UntilFull,
+}
+
 /// Hit rate over size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkingSet {
@@ -21,6 +37,8 @@ pub struct WorkingSet {
     pub requests: u64,
     /// Their prompt tokens.
     pub prompt_tokens: u64,
+    /// Tokens of the longest prompt.
+    pub longest_prompt_tokens: u32,
     /// Blocks of different content.
     pub distinct_blocks: u64,
     /// Blocks that the largest request needs.
@@ -33,8 +51,20 @@ impl WorkingSet {
     /// The working set of requests in the order in which they come.
     #[must_use]
     pub fn of(requests: impl Iterator<Item = Request>, block: u32) -> WorkingSet {
+        WorkingSet::of_some(requests, block, |_| true).0
+    }
+
+    /// The same of as many of the requests as are looked at before their texts are more than are held in memory, or before
+    /// `go_on`, which is told now and then how many were, says no; and why it ended.
+    #[must_use]
+    pub fn of_some(
+        requests: impl Iterator<Item = Request>,
+        block: u32,
+        mut go_on: impl FnMut(u64) -> bool,
+    ) -> (WorkingSet, Looked) {
+        let mut looked = Looked::AtAll;
         let mut stack = StackDistances::new(block);
-        let mut count = 0;
+        let (mut count, mut longest) = (0, 0);
         let mut pieces: Vec<Piece> = Vec::new();
         for request in requests {
             pieces.clear();
@@ -47,21 +77,38 @@ impl WorkingSet {
             // The last output token never has KV (EV-5).
             let tokens = request.prompt_tokens + request.output_tokens - 1;
             stack.visit(&pieces, request.prompt_tokens, tokens);
+            longest = longest.max(request.prompt_tokens);
             count += 1;
+            if count % GLANCE == 0 && !go_on(count) {
+                looked = Looked::UntilStopped;
+                break;
+            }
+            if stack.texts() >= TEXTS_MAX {
+                looked = Looked::UntilFull;
+                break;
+            }
         }
-        WorkingSet {
+        let set = WorkingSet {
             block,
             requests: count,
             prompt_tokens: stack.queried_tokens(),
+            longest_prompt_tokens: longest,
             distinct_blocks: stack.distinct_blocks(),
             largest_request_blocks: stack.largest_request_blocks(),
             corners: stack.corners(),
-        }
+        };
+        (set, looked)
     }
 
-    /// The working set of synthetic traffic, each request of which ends when it comes; `most` requests at most.
+    /// The working set of synthetic traffic, each request of which ends when it comes; `most` requests at most, and as
+    /// many as [`WorkingSet::of_some`] looks at.
     #[must_use]
-    pub fn of_traffic(mut traffic: Generator, most: u64, block: u32) -> WorkingSet {
+    pub fn of_traffic(
+        mut traffic: Generator,
+        most: u64,
+        block: u32,
+        go_on: impl FnMut(u64) -> bool,
+    ) -> (WorkingSet, Looked) {
         let mut sent = 0;
         let requests = std::iter::from_fn(|| {
             if sent == most {
@@ -73,7 +120,7 @@ impl WorkingSet {
             sent += 1;
             Some(request)
         });
-        WorkingSet::of(requests, block)
+        WorkingSet::of_some(requests, block, go_on)
     }
 
     /// Hit tokens of a cache of so many blocks.
@@ -230,7 +277,7 @@ mod tests {
         for zipf in [0.0, 1.2] {
             // 208 + 49 − 1 tokens have KV: 16 whole blocks, no partial one.
             let spec = one_by_one(49, zipf);
-            let curve = WorkingSet::of_traffic(Generator::new(&spec, 5), u64::MAX, 16);
+            let curve = WorkingSet::of_traffic(Generator::new(&spec, 5), u64::MAX, 16, |_| true).0;
             assert_eq!((curve.requests, curve.largest_request_blocks), (400, 16));
             for blocks in [16, 24, 33, 40, 64, 100, 150, 200, 1000] {
                 assert_eq!(
@@ -245,7 +292,7 @@ mod tests {
     #[test]
     fn a_partial_block_takes_at_most_one_block_of_the_cache() {
         let spec = one_by_one(40, 0.8);
-        let curve = WorkingSet::of_traffic(Generator::new(&spec, 5), u64::MAX, 16);
+        let curve = WorkingSet::of_traffic(Generator::new(&spec, 5), u64::MAX, 16, |_| true).0;
         for blocks in [20, 40, 64, 90, 120, 200] {
             let hits = engine_hits(&spec, blocks);
             let (low, high) = (
@@ -261,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_smallest_size_with_its_share() {
-        let curve = WorkingSet::of_traffic(Generator::new(&one_by_one(49, 1.0), 5), u64::MAX, 16);
+        let curve = WorkingSet::of_traffic(Generator::new(&one_by_one(49, 1.0), 5), u64::MAX, 16, |_| true).0;
         let knee = curve.knee_blocks().unwrap();
         let wanted = KNEE_SHARE * curve.endless_hit_rate();
         assert!(curve.hit_rate(knee) >= wanted && curve.hit_rate(knee - 1) < wanted);
@@ -276,9 +323,19 @@ mod tests {
             prefix: Prefix::None,
             ..one_by_one(49, 0.0)
         };
-        assert_eq!(
-            WorkingSet::of_traffic(Generator::new(&alone, 5), 50, 16).knee_blocks(),
-            None
-        );
+        let some = WorkingSet::of_traffic(Generator::new(&alone, 5), 50, 16, |_| true).0;
+        assert_eq!(some.knee_blocks(), None);
+    }
+
+    #[test]
+    fn a_pass_ends_where_it_is_told_to() {
+        let endless = WorkloadSpec {
+            num_prompts: None,
+            ..one_by_one(49, 1.0)
+        };
+        let (some, looked) = WorkingSet::of_traffic(Generator::new(&endless, 5), u64::MAX, 16, |count| {
+            count < 3 * GLANCE
+        });
+        assert_eq!((some.requests, looked), (3 * GLANCE, Looked::UntilStopped));
     }
 }

@@ -104,21 +104,31 @@ pub fn knee_interval(
     meets: &(dyn Fn(&Scenario, f64) -> bool + Sync),
 ) -> FigureInterval {
     let sigmas = sigmas(resolved);
-    let moved = |&(component, sigma): &(Component, f64)| {
-        let at = |factor: f64| {
-            let scenario = under(resolved, Some((component, factor)));
-            highest(knee, |rate| meets(&scenario, rate))
-        };
-        (component, ends(sigma).map(at))
+    // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty. So the
+    // knee as predicted is looked for here again.
+    let cases = cases(&sigmas);
+    let highest = |moved: &Option<(Component, f64)>| {
+        let scenario = under(resolved, *moved);
+        highest(knee, |rate| meets(&scenario, rate))
     };
-    let moved: Vec<(Component, [f64; 2])> = sigmas.par_iter().map(moved).collect();
-    // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty.
-    let here = highest(knee, |rate| meets(&under(resolved, None), rate));
-    let moved: Vec<(Component, [f64; 2])> = moved
-        .into_iter()
-        .map(|(component, rates)| (component, rates.map(|rate| (rate / here).ln())))
+    let found: Vec<f64> = cases.par_iter().map(highest).collect();
+    let (here, found) = found
+        .split_first()
+        .expect("the knee as predicted is the first case");
+    let moved: Vec<(Component, [f64; 2])> = sigmas
+        .iter()
+        .zip(found.chunks_exact(2))
+        .map(|((component, _), pair)| (*component, [(pair[0] / here).ln(), (pair[1] / here).ln()]))
         .collect();
     FigureInterval::new("knee", &moved)
+}
+
+/// What is simulated: the step as predicted, then both ends of each component's interval.
+fn cases(sigmas: &[(Component, f64)]) -> Vec<Option<(Component, f64)>> {
+    let ends = |&(component, sigma): &(Component, f64)| ends(sigma).map(|factor| Some((component, factor)));
+    std::iter::once(None)
+        .chain(sigmas.iter().flat_map(ends))
+        .collect()
 }
 
 /// The factors at the two ends of a component's 90 % interval: fast, then slow.
@@ -150,10 +160,7 @@ const SPAN: f64 = 16.0;
 #[must_use]
 pub fn model_interval(resolved: &Resolved) -> ModelInterval {
     let sigmas = sigmas(resolved);
-    let ends = |&(component, sigma): &(Component, f64)| ends(sigma).map(|factor| Some((component, factor)));
-    let cases: Vec<Option<(Component, f64)>> = std::iter::once(None)
-        .chain(sigmas.iter().flat_map(ends))
-        .collect();
+    let cases = cases(&sigmas);
     let simulated: Vec<[f64; FIGURES.len()]> =
         cases.par_iter().map(|one| simulated(resolved, *one)).collect();
     let (predicted, moved) = simulated

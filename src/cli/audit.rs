@@ -12,6 +12,7 @@ use super::inputs;
 use super::terminal::Terminal;
 use crate::audit::{self, Known, Machine};
 use crate::report::audited::{self, Audited};
+use crate::report::folded;
 use crate::results::{self, Load, Measured, ResultFile};
 
 /// Is this benchmark physically and statistically possible?
@@ -153,8 +154,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
     }
     if !audited.is_empty() {
+        let width = terminal.width().filter(|_| args.output.is_none());
         let text = match args.format {
-            Format::Text => audited::text(&audited, args.notes),
+            Format::Text => folded(&audited::text(&audited, args.notes), width),
             Format::Json => audited::json(&audited),
         };
         files::put(&text, args.output.as_deref(), out)?;

@@ -8,9 +8,9 @@ mod text;
 use std::io::Write;
 use std::process::ExitCode;
 
-use super::Exit;
 use super::disk::Disk;
 use super::terminal::Terminal;
+use super::{Exit, interrupt};
 use crate::config::flags::ScenarioFlags;
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang};
 use crate::config::{Capacity, assemble, capacity};
@@ -86,10 +86,17 @@ impl Args {
 /// # Errors
 /// Every flag and key that is wrong.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // All is said at the end.
+    let _nothing_yet = interrupt::at_once();
     let input = assemble(&args.flags(), &Disk)?;
     let mut question = capacity(input.document, &Disk)?;
     question.notes.splice(0..0, input.notes);
-    let answer = plan(&question.device, &question.model, &question.options);
+    let mut answer = plan(&question.device, &question.model, &question.options);
+    if let Ok(plan) = answer {
+        let (plan, note) = plan.capped(question.blocks_max, &question.profile);
+        question.notes.extend(note);
+        answer = Ok(plan);
+    }
     let text = match (&answer, args.format.as_str()) {
         (Ok(plan), "json") => format!("{:#}\n", fits_json(&question, plan)),
         (Err(error), "json") => format!("{:#}\n", does_not_fit_json(&question, error)),

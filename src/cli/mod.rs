@@ -20,6 +20,7 @@ pub mod hw;
 pub mod inputs;
 pub mod interrupt;
 pub mod knee;
+mod memory;
 pub mod models;
 pub mod outputs;
 mod present;

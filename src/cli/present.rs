@@ -8,10 +8,12 @@ use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{
     Metric as Measured, Occupancy, Records, ReplicaSummary, SloLimits, Summary, WorkCounters,
 };
-use crate::report::{Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted};
+use crate::report::{
+    ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted,
+};
 use crate::sim::{Counts, Pool};
 use crate::units::Seconds;
-use crate::workload::Arrivals;
+use crate::workload::{Arrivals, Class, Promise as OfClass};
 
 /// How a run is observed and when it may stop.
 pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
@@ -27,6 +29,7 @@ pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
             ..Precision::default()
         },
         stops_when_precise,
+        bad_max: None,
     }
 }
 
@@ -55,7 +58,8 @@ fn measured(metric: Metric) -> Measured {
 }
 
 /// What must hold for a rate to count as served.
-pub(super) fn objective(slo: &Slo) -> Objective {
+pub(super) fn objective(resolved: &Resolved) -> Objective {
+    let slo = &resolved.slo;
     let constraint = |limit: &crate::config::PercentileLimit| Constraint {
         metric: measured(limit.metric),
         statistic: limit
@@ -64,7 +68,8 @@ pub(super) fn objective(slo: &Slo) -> Objective {
         limit_s: limit.limit.seconds(),
     };
     Objective {
-        attainment: (!slo.goodput.is_empty()).then_some(slo.attainment),
+        attainment: slo.counts_good().then_some(slo.attainment),
+        classes: class_limits(resolved),
         limits: slo
             .goodput
             .iter()
@@ -72,6 +77,47 @@ pub(super) fn objective(slo: &Slo) -> Objective {
             .collect(),
         constraints: slo.percentiles.iter().map(constraint).collect(),
     }
+}
+
+/// The limits of each class of requests in seconds, its own or those of all.
+fn class_limits(resolved: &Resolved) -> Vec<Vec<(Measured, f64)>> {
+    let of = |class: &Class| -> Vec<(Measured, f64)> {
+        let OfClass { ttft, tpot, e2el } = class.promise;
+        let own = [
+            (Measured::Ttft, ttft),
+            (Measured::Tpot, tpot),
+            (Measured::E2el, e2el),
+        ];
+        let own: Vec<_> = own
+            .into_iter()
+            .filter_map(|(metric, limit)| Some((metric, limit?.seconds())))
+            .collect();
+        if !own.is_empty() {
+            return own;
+        }
+        let of_all = resolved.slo.goodput.iter();
+        of_all
+            .map(|(metric, limit)| (measured(*metric), limit.seconds()))
+            .collect()
+    };
+    resolved.scenario.workload.classes.iter().map(of).collect()
+}
+
+/// What is promised to each class, as the printers take it.
+pub(super) fn class_promises(resolved: &Resolved) -> Vec<ClassPromise> {
+    let classes = resolved.scenario.workload.classes.iter();
+    let limits = class_limits(resolved).into_iter();
+    let limit = |(metric, limit_s): (Measured, f64)| Limit {
+        metric: metric.name().to_owned(),
+        limit_s,
+    };
+    classes
+        .zip(limits)
+        .map(|(class, limits)| ClassPromise {
+            name: class.name.clone(),
+            limits: limits.into_iter().map(limit).collect(),
+        })
+        .collect()
 }
 
 /// Goodput limits as the printers take them.
@@ -144,7 +190,9 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
         pools: pools(resolved, result),
-        classes: workload.classes.iter().map(|class| class.name.clone()).collect(),
+        classes: class_promises(resolved),
+        attainment: resolved.slo.attainment,
+        slo_kept: objective(resolved).is_kept(result),
         router: router(resolved),
         gate: Vec::new(),
         scaling: None,
@@ -313,8 +361,34 @@ pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
     told
 }
 
-/// The parts of the step time that people know by name, each with its worst trust.
+/// The parts of the step time that people know by name, each with its worst trust. Where the pools are not trusted alike,
+/// each part is told of the pools that it is of, `chat: linear layers`.
 pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
+    let mut kinds: Vec<(Vec<&str>, Parts)> = Vec::new();
+    for pool in &resolved.scenario.pools {
+        let trust = trust_of(pool);
+        match kinds.iter_mut().find(|(_, known)| *known == trust) {
+            Some((names, _)) => names.push(&pool.name),
+            None => kinds.push((vec![&pool.name], trust)),
+        }
+    }
+    if let [(_, trust)] = kinds.as_slice() {
+        return trust.clone();
+    }
+    let named = |(names, trust): (Vec<&str>, Parts)| {
+        let of = names.join(", ");
+        trust
+            .into_iter()
+            .map(move |(part, trust)| (format!("{of}: {part}"), trust))
+    };
+    kinds.into_iter().flat_map(named).collect()
+}
+
+/// Parts of the step time by name, each with its worst trust.
+type Parts = Vec<(String, Trust)>;
+
+/// The same of one pool.
+fn trust_of(pool: &Pool) -> Parts {
     let load = StepLoad {
         decode_seqs: 1,
         decode_kv_tokens: 1024,
@@ -326,7 +400,7 @@ pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
         sampled_rows: 2,
     };
     let mut parts: Vec<(String, Trust)> = Vec::new();
-    for part in (resolved.scenario.first_pool().cost)().breakdown(&load).parts {
+    for part in (pool.cost)().breakdown(&load).parts {
         let name = component(&part.operator);
         match parts.iter_mut().find(|(known, _)| known == name) {
             Some((_, worst)) => *worst = (*worst).max(part.trust),

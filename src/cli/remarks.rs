@@ -1,8 +1,10 @@
 //! What must be said beside a run's result: who was turned away and why, what came too late, and where what is not
 //! modelled may decide.
 
-use crate::analysis::Outcome;
+use crate::analysis::{IN_FLIGHT_MAX, Outcome};
 use crate::config::Resolved;
+use crate::engine::EngineSpec;
+use crate::engine::scheduled::SchedulerChoice;
 use crate::report::{self, EngineWords, counted};
 use crate::sim::Counts;
 
@@ -11,6 +13,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let words = EngineWords::of(&resolved.scenario.first_pool().engine);
     let mut remarks = of_counts(outcome, words);
     remarks.extend(without_effect(resolved, outcome));
+    remarks.extend(half_batch(resolved, outcome));
     remarks.extend(streaming(
         &fronts(resolved, outcome),
         outcome.result.whole.duration_s,
@@ -39,6 +42,38 @@ fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     }
     notes
 }
+
+/// The last requests of a static server that fill no batch: nobody comes to fill it, and they wait for its time to run out.
+fn half_batch(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    let [pool] = resolved.scenario.pools.as_slice() else {
+        return Vec::new();
+    };
+    let EngineSpec::Scheduled(engine) = &pool.engine else {
+        return Vec::new();
+    };
+    let SchedulerChoice::Static(rows) = &engine.scheduler else {
+        return Vec::new();
+    };
+    let whole = &outcome.result.whole;
+    let waited_s = rows.batch_timeout.seconds();
+    let last = whole.completed % u64::from(rows.batch_size);
+    if outcome.is_interrupted || pool.replicas > 1 || last == 0 || waited_s < LONG_WAIT * whole.duration_s {
+        return Vec::new();
+    }
+    let steady = match &outcome.result.steady {
+        Some(_) => "; the steady state leaves them out",
+        None => "",
+    };
+    vec![format!(
+        "the last {} filled no batch and waited {} for others that never came (batch_timeout), which is {} of the run{steady}",
+        counted(last, "request"),
+        report::figures::time(waited_s),
+        report::figures::percent((waited_s / whole.duration_s).min(1.0))
+    )]
+}
+
+/// Share of a run from which a wait for nobody is worth a word.
+const LONG_WAIT: f64 = 0.1;
 
 /// Who was turned away and why, and what ended the run.
 fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
@@ -94,6 +129,13 @@ fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
              there (a larger KV pool or a smaller running batch avoids it)"
                 .to_owned(),
         );
+    }
+    if outcome.is_overfull {
+        remarks.push(format!(
+            "ended early, at {IN_FLIGHT_MAX} requests inside at once: what is asked for by the traffic's rate is far more than \
+             is served. A lower --request-rate (`plimsoll knee` finds the highest), --max-concurrency, or at most \
+             {IN_FLIGHT_MAX} requests by --num-prompts or a shorter --duration needs less memory"
+        ));
     }
     if outcome.clock_ended {
         remarks.push("the clock of 213 days ended before the traffic did".to_owned());

@@ -9,7 +9,7 @@ use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, present, remarks, why};
+use super::{files, interrupt, memory, present, remarks, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
@@ -84,8 +84,11 @@ pub(super) fn read(
 /// # Errors
 /// Everything that is wrong with the input, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // Nothing is lost if reading ends here.
+    let nothing_yet = interrupt::at_once();
     let input = read(&args.scenario, &args.output, false)?;
     let mut resolved = resolve(input.document.clone(), &Disk)?;
+    drop(nothing_yet);
     let outputs = args.output.resolve(&input.results, Writer::Run)?;
     let unread = unread(&input.document, &outputs, Writer::Run);
     for notes in [&input.notes, &resolved.notes, &outputs.notes, &unread] {
@@ -104,6 +107,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    memory::check_records(&resolved, records(&outputs, outputs.format == Format::Csv))?;
     execute(&resolved, &outputs, unread, out, terminal)
 }
 
@@ -294,8 +298,13 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
         return Exit::Interrupted;
     }
     let whole = &outcome.result.whole;
-    let nobody_was_answered = whole.sent > 0 && whole.completed == 0;
+    // Overload that was cut short before the first answer is no such case.
+    let is_cut = verdict == Verdict::Unstable && whole.lost() == 0;
+    let nobody_was_answered = whole.sent > 0 && whole.completed == 0 && !is_cut;
     if !outcome.result.violations.is_empty() || outcome.is_livelocked || nobody_was_answered {
+        return Exit::Failure;
+    }
+    if outcome.is_overfull && matches!(resolved.length, RunLength::Requests(_) | RunLength::Duration(_)) {
         return Exit::Failure;
     }
     // Before the promise: without a steady state there is no share of requests that could keep it.
@@ -304,7 +313,7 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     {
         return Exit::NoSteadyState;
     }
-    if present::objective(&resolved.slo).is_kept(&outcome.result) == Some(false) {
+    if present::objective(resolved).is_kept(&outcome.result) == Some(false) {
         return Exit::NotMet;
     }
     Exit::Ok

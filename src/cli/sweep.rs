@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::run::{read, records, save};
 use super::terminal::Terminal;
-use super::{cells, files, interrupt, present};
+use super::{cells, files, interrupt, memory, present};
 use crate::analysis::simulate;
 use crate::calibrate::interval::model_interval;
 use crate::config::axes::{self, Axis, Cell};
@@ -163,7 +163,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Some(text) => partition(text, |name| std::env::var(name).ok())?,
         None => (0, 1),
     };
+    let nothing_yet = interrupt::at_once();
     let input = read(&args.scenario, &args.output, true)?;
+    drop(nothing_yet);
     let stopped = |terminal: &Terminal| {
         terminal.notes(&["interrupted before any cell was simulated".to_owned()]);
         Ok(Exit::Interrupted.into())
@@ -191,6 +193,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    for cell in &planned {
+        memory::check_records(&cell.resolved, records(&outputs, false))?;
+    }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
     execute(&planned, &outputs, with_interval, out, terminal)
@@ -216,7 +221,12 @@ fn execute(
     if !is_interrupted || kept.is_none() {
         let attainments: Vec<Option<f64>> = planned
             .iter()
-            .map(|cell| (!cell.resolved.slo.goodput.is_empty()).then_some(cell.resolved.slo.attainment))
+            .map(|cell| {
+                cell.resolved
+                    .slo
+                    .counts_good()
+                    .then_some(cell.resolved.slo.attainment)
+            })
             .collect();
         put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
     }

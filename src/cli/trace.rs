@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::disk::Disk;
+use super::progress::Progress;
 use super::terminal::Terminal;
-use super::working_set::{CurveFlags, CurveFormat, check_places, pool, put};
-use super::{Exit, files};
+use super::working_set::{CurveFlags, CurveFormat, check_places, exit, pool, put};
+use super::{Exit, files, interrupt};
 use crate::analysis::WorkingSet;
 use crate::config::{Document, resolve};
 use crate::report::counted;
@@ -117,6 +118,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     } else if args.fit.is_some() && args.format == Output::Json {
         bail!("`--fit -` prints the workload as TOML: `--format json` goes with a file, --fit FILE.toml");
     }
+    // A description is printed whole, and a fit is written whole.
+    let nothing_yet = interrupt::at_once();
     let (bytes, name) = read_file(&args.file)?;
     let trace = match trace::read(&bytes, &name, &args.options()) {
         Ok(trace) => trace,
@@ -142,9 +145,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
     }
     match &args.fit {
-        None if args.working_set => working_set(&trace, &name, args, out, terminal)?,
+        None if args.working_set => {
+            drop(nothing_yet);
+            return Ok(working_set(&trace, &name, args, out, terminal)?.into());
+        }
         None => describe(&trace, args.format, out)?,
-        Some(target) => fit(&trace, &name, target, args, out)?,
+        Some(target) => {
+            let fitted = trace::fit(&trace).with_context(|| format!("cannot fit a workload to {name}"))?;
+            drop(nothing_yet);
+            fit(&trace, &fitted, &name, target, args, out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,7 +184,7 @@ fn working_set(
     args: &Args,
     out: &mut dyn Write,
     terminal: &Terminal,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Exit> {
     const BLOCK: u32 = 16;
     if trace.block.is_none() {
         bail!("`--working-set`: nothing in {name} tells what prompts share");
@@ -192,12 +202,21 @@ fn working_set(
         (Some(gpu), Some(model)) => Some(pool_of(gpu, model, args.block_size.unwrap_or(BLOCK), terminal)?),
         _ => None,
     };
+    let mut progress = Progress::new(terminal, Some(trace.requests.len() as u64), "requests");
+    let (curve, looked) = WorkingSet::of_some(
+        trace.requests.iter().cloned(),
+        args.block_size.unwrap_or(BLOCK),
+        |done| progress.at(done),
+    );
+    drop(progress);
     let view = WorkingSetView {
         subject: name.to_owned(),
-        curve: WorkingSet::of(trace.requests.iter().cloned(), args.block_size.unwrap_or(BLOCK)),
+        curve,
         pool,
+        looked,
     };
-    put(&view, &flags, out, terminal)
+    put(&view, &flags, out, terminal)?;
+    Ok(exit(&view, terminal))
 }
 
 /// The KV pool that vLLM has for a model on a GPU.
@@ -225,8 +244,14 @@ fn describe(trace: &Trace, format: Output, out: &mut dyn Write) -> anyhow::Resul
     Ok(())
 }
 
-fn fit(trace: &Trace, name: &str, target: &Path, args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
-    let fitted = trace::fit(trace).with_context(|| format!("cannot fit a workload to {name}"))?;
+fn fit(
+    trace: &Trace,
+    fitted: &FittedWorkload,
+    name: &str,
+    target: &Path,
+    args: &Args,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let toml = fitted.toml(name, args.credit.as_deref());
     if target == Path::new("-") {
         out.write_all(toml.as_bytes())?;
@@ -234,7 +259,7 @@ fn fit(trace: &Trace, name: &str, target: &Path, args: &Args, out: &mut dyn Writ
     }
     files::write(target, toml.as_bytes())?;
     match args.format {
-        Output::Json => writeln!(out, "{}", serde_json::to_string_pretty(&fit_report(&fitted))?)?,
+        Output::Json => writeln!(out, "{}", serde_json::to_string_pretty(&fit_report(fitted))?)?,
         Output::Text => {
             writeln!(
                 out,

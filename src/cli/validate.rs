@@ -146,7 +146,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     });
     let done = scored.as_ref().map_or(0, |(_, _, rows)| rows.len());
     let is_interrupted = done < all;
-    let mut text = printed(args.format, scored.as_ref(), kernels.as_ref(), is_interrupted);
+    let mut text = {
+        let width = terminal.width().filter(|_| args.output.is_none());
+        printed(
+            args.format,
+            scored.as_ref(),
+            kernels.as_ref(),
+            is_interrupted,
+            width,
+        )
+    };
     if is_interrupted && matches!(args.format, Format::Text | Format::Md) {
         text = format!("INTERRUPTED after {done} of {all} rows\n\n{text}");
     }
@@ -171,6 +180,7 @@ fn printed(
     scored: Option<&Scored>,
     kernels: Option<&Kernels>,
     is_interrupted: bool,
+    width: Option<usize>,
 ) -> String {
     let (runs, of_kernels) = match format {
         Format::Json => {
@@ -184,8 +194,8 @@ fn printed(
             return validated::json(runs, kernels.map(validated_kernels::object));
         }
         Format::Text => (
-            scored.map(|(families, overall, _)| validated::text(families, overall)),
-            kernels.map(validated_kernels::text),
+            scored.map(|(families, overall, _)| validated::text(families, overall, width)),
+            kernels.map(|kernels| validated_kernels::text(kernels, width)),
         ),
         Format::Md => (
             scored.map(|(families, overall, _)| validated::md(families, overall)),
@@ -295,8 +305,9 @@ fn by_request(
         }
     };
     drop(until_compared);
+    let width = terminal.width().filter(|_| args.output.is_none());
     let text = match args.format {
-        Format::Text => validated_requests::text(&compared),
+        Format::Text => validated_requests::text(&compared, width),
         Format::Md => validated_requests::md(&compared),
         Format::Json => validated_requests::json(&compared),
         Format::Csv => validated_requests::csv(&compared),

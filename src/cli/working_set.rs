@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::disk::Disk;
+use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{Exit, files, present};
-use crate::analysis::WorkingSet;
+use super::{Exit, files, interrupt, present};
+use crate::analysis::{Looked, TEXTS_MAX, WorkingSet};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{QUICKSTART, Resolved, RunLength, assemble, resolve};
 use crate::report::chart;
@@ -69,6 +70,8 @@ pub enum CurveFormat {
 /// # Errors
 /// Everything that is wrong with the input, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // Nothing is lost if reading ends here.
+    let nothing_yet = interrupt::at_once();
     let mut flags = args.scenario.clone();
     if flags.target.is_none()
         && flags.scenario.is_none()
@@ -79,6 +82,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     let input = assemble(&flags, &Disk)?;
     let resolved = resolve(input.document, &Disk)?;
+    drop(nothing_yet);
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     check_places(&args.output)?;
@@ -103,13 +107,37 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                 .to_owned()
         }
     };
+    let asked = match most {
+        u64::MAX => scenario.workload.num_prompts,
+        most => Some(most),
+    };
+    let mut progress = Progress::new(terminal, asked, "requests");
+    let block = scenario.first_pool().engine.block_size();
+    let (curve, looked) = WorkingSet::of_traffic(traffic, most, block, |done| progress.at(done));
+    drop(progress);
     let view = WorkingSetView {
         subject: name,
-        curve: WorkingSet::of_traffic(traffic, most, scenario.first_pool().engine.block_size()),
+        curve,
         pool: Some(pool(&resolved)),
+        looked,
     };
     put(&view, &args.output, out, terminal)?;
-    Ok(Exit::Ok.into())
+    Ok(exit(&view, terminal).into())
+}
+
+/// How a command ends that printed a curve; what is to be said of one that is of fewer requests than were asked for.
+pub(super) fn exit(view: &WorkingSetView, terminal: &Terminal) -> Exit {
+    match view.looked {
+        Looked::AtAll => Exit::Ok,
+        Looked::UntilStopped => Exit::Interrupted,
+        Looked::UntilFull => {
+            let most = view.curve.requests;
+            terminal.notes(&[format!(
+                "{TEXTS_MAX} different texts are as many as are held in memory; --num-prompts {most} looks at those requests only"
+            )]);
+            Exit::Failure
+        }
+    }
 }
 
 /// The KV pool of one replica.
@@ -124,6 +152,7 @@ pub(super) fn pool(resolved: &Resolved) -> PoolMark {
         blocks: u64::from(engine.num_gpu_blocks() - nulls),
         bytes_per_token: memory.map(|plan| plan.kv_pool.0 as f64 / plan.tokens() as f64 * ranks),
         replicas: resolved.scenario.cluster.replicas,
+        caches: engine.caches_prefixes(),
     }
 }
 

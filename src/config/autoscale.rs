@@ -30,7 +30,12 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawAutoscale, first: u32, replica
             replicas
         }
     };
-    if !(least..=most).contains(&replicas) && !judge.is_wrong(&["cluster.autoscale", "cluster.replicas"]) {
+    if least > most && !judge.is_wrong(&["cluster.autoscale"]) {
+        let label = format!("{most}, and min_replicas is {least}");
+        judge.wrong(&key("max_replicas"), "is below min_replicas", label);
+    } else if !(least..=most).contains(&replicas)
+        && !judge.is_wrong(&["cluster.autoscale", "cluster.replicas"])
+    {
         let label = format!("replicas is {replicas}, and they lie between {least} and {most}");
         judge.wrong(&key("max_replicas"), "leaves no room for those at first", label);
     }

@@ -29,6 +29,8 @@ pub struct Capacity {
     pub options: MemoryOptions,
     /// Longest sequence that the server takes.
     pub max_model_len: u32,
+    /// KV blocks that the engine takes at most, whatever the memory holds; `None` where the memory alone decides.
+    pub blocks_max: Option<u32>,
     /// Every value's source, in the order of resolution.
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result.
@@ -85,6 +87,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         ..flags.memory_options(tensor_parallel, kv_dtype)
     };
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
+    let blocks_max = flags.blocks_max();
     let is_vllm = flags.engine() == "vllm";
     let copies = machine::copies(&raw.cluster, &device, flags.engine(), files);
     let tiers = lmcache::resolve(
@@ -129,6 +132,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         model,
         profile,
         max_model_len,
+        blocks_max,
         options,
         provenance: judge.provenance,
         notes: judge.notes,
@@ -201,9 +205,11 @@ mod tests {
             "enforce_eager = true",
             "performance_mode = \"throughput\"",
             "enable_chunked_prefill = false\nmax_model_len = 20000",
+            "profile = \"hf-cb\"\nmax_model_len = 4096",
         ] {
             let alone = capacity(document(engine), &NoFiles).unwrap();
             let plan = crate::engine::memory::plan(&alone.device, &alone.model, &alone.options).unwrap();
+            let (plan, _) = plan.capped(alone.blocks_max, &alone.profile);
             let run = resolve(document(engine), &NoFiles).unwrap();
             assert_eq!(
                 Some(plan.num_gpu_blocks),

@@ -23,6 +23,9 @@ const KNOWN: &str =
 /// Engines that users know, and why they cannot be had yet.
 const LATER: [(&str, &str); 1] = [("tensorrt-llm", "TensorRT-LLM's scheduler is not modelled yet")];
 
+/// Engines of which there is one kind.
+const UNVERSIONED: [&str; 2] = ["static", "hf-cb"];
+
 /// Everything that depends on the engine's version.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -176,6 +179,10 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
         return Err((why.to_string(), KNOWN.to_string()));
     }
+    if let Some(version) = version.filter(|_| UNVERSIONED.contains(&name.as_str())) {
+        let why = format!("`{name}` has no versions, and @{version} names one");
+        return Err((why, format!("write {name}")));
+    }
     let all = shipped();
     if name != "vllm" {
         let known = ["vllm", "sglang", "static", "hf-cb"]
@@ -304,6 +311,11 @@ mod tests {
         assert!(name("tensorrt-llm").unwrap_err().0.contains("not modelled yet"));
         assert_eq!(name("vlm").unwrap_err().1, "did you mean `vllm`?");
         assert!(name("vllm@new").is_err());
+        let (why, help) = name("static@9").unwrap_err();
+        assert_eq!(
+            (why.as_str(), help.as_str()),
+            ("`static` has no versions, and @9 names one", "write static")
+        );
     }
 
     #[test]

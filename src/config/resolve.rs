@@ -14,6 +14,7 @@ use super::lmcache;
 use super::lockstep;
 use super::pools;
 use super::raw::RawScenario;
+use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
 use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
@@ -97,6 +98,12 @@ impl Resolved {
     }
 }
 
+/// Whether any class of requests has limits of its own.
+fn promises_to_classes(workload: &RawWorkload) -> bool {
+    let goodput = |class: &RawClass| class.goodput != RawGoodput::default();
+    workload.classes.iter().any(goodput)
+}
+
 /// Judges an input and builds the run.
 ///
 /// # Errors
@@ -116,7 +123,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let lock_step = lockstep::resolve(&mut judge, &raw, &pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
-    let slo = slo::resolve(&mut judge, &raw.slo);
+    let slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
     let report = report::resolve(&mut judge, &raw.report);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     let spec = traffic.as_ref().map(|(spec, _)| spec);

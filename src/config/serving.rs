@@ -177,6 +177,15 @@ impl Flags {
         }
     }
 
+    /// KV blocks that the engine takes at most, whatever the memory holds; `None` where that is all that decides, or where
+    /// their number was given.
+    pub(super) fn blocks_max(&self) -> Option<u32> {
+        match self {
+            Flags::Vllm(_) | Flags::Sglang(_) => None,
+            Flags::Scheduled(flags) => flags.blocks_max(),
+        }
+    }
+
     /// The engine with its memory; the plan is kept where memory decided.
     pub(super) fn with_memory(
         self,

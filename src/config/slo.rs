@@ -68,13 +68,21 @@ pub struct Slo {
     pub attainment: f64,
     /// Limits on percentiles.
     pub percentiles: Vec<PercentileLimit>,
+    /// Some class of requests has limits of its own, which stand with the class.
+    pub of_classes: bool,
 }
 
 impl Slo {
     /// Whether anything was promised.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.goodput.is_empty() && self.percentiles.is_empty()
+        !self.counts_good() && self.percentiles.is_empty()
+    }
+
+    /// Whether requests are good or not: limits are promised to all of them, or to those of a class.
+    #[must_use]
+    pub fn counts_good(&self) -> bool {
+        !self.goodput.is_empty() || self.of_classes
     }
 }
 
@@ -120,7 +128,8 @@ pub(super) fn promise(judge: &mut Judge, raw: &RawGoodput, key: &str) -> Promise
     }
 }
 
-pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
+/// The promises; with `of_classes` some class of requests has limits of its own.
+pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo, of_classes: bool) -> Slo {
     let mut goodput = Vec::new();
     let limits = [
         (Metric::Ttft, &raw.goodput.ttft),
@@ -155,7 +164,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
     let attainment = match raw.attainment {
         Some(share) => {
             judge.given("slo.attainment", share);
-            if goodput.is_empty() {
+            if goodput.is_empty() && !of_classes {
                 let help = "say what a good request is: --goodput ttft:500 tpot:50, or [slo.goodput]";
                 judge.wrong_help(
                     "slo.attainment",
@@ -166,7 +175,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
             }
             share
         }
-        None if goodput.is_empty() => ATTAINMENT,
+        None if goodput.is_empty() && !of_classes => ATTAINMENT,
         None => {
             judge.assume(
                 "slo.attainment",
@@ -181,6 +190,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo) -> Slo {
         goodput,
         attainment,
         percentiles,
+        of_classes,
     }
 }
 

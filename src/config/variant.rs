@@ -34,6 +34,11 @@ impl Said {
             .first()
             .and_then(|first| first.strip_suffix(':'))
             .map(str::to_owned);
+        if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            let problem = Diagnostic::new(format!("the variant `{}` has an empty name", text.trim()))
+                .help("write a word before the colon, `small: --max-num-seqs 8`, or leave the colon out");
+            return Err(problem.at(Place::Flag("VARIANT".to_owned())));
+        }
         if name.is_some() {
             words.remove(0);
         }
@@ -110,6 +115,12 @@ fn parse(words: &[String]) -> Result<ScenarioFlags, Diagnostics> {
 mod tests {
     use super::super::{NoFiles, resolve};
     use super::*;
+
+    #[test]
+    fn a_name_is_a_word() {
+        assert!(Said::parse(": --max-num-seqs 8").is_err());
+        assert_eq!(Said::parse("a: x").unwrap().name.as_deref(), Some("a"));
+    }
 
     fn resolved(common: &str, text: &str) -> Result<crate::config::Resolved, Diagnostics> {
         let words = shlex::split(common).unwrap();

@@ -103,6 +103,11 @@ impl StackDistances {
         }
     }
 
+    /// Runs that memory is spent on.
+    pub(crate) fn texts(&self) -> usize {
+        self.runs.len()
+    }
+
     /// A request comes and goes: its prompt is looked up, all but its last token (V1-46), and the whole blocks of its
     /// first `tokens` tokens are cached.
     pub(crate) fn visit(&mut self, pieces: &[Piece], prompt_tokens: u32, tokens: u32) {

@@ -92,6 +92,7 @@ impl Gaps {
             | Fact::Preempted { .. }
             | Fact::Arrived { .. }
             | Fact::Rejected { .. }
+            | Fact::Leaving { .. }
             | Fact::Ended(_) => {}
             // Its answer begins anew.
             Fact::Returned(part) => {

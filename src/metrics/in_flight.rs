@@ -26,6 +26,8 @@ pub(super) struct Live {
     pub(super) ran: Picos,
     pub(super) place: Place,
     pub(super) class: u32,
+    /// Its answer is on the way to its client: it counts as running, and takes no place in the batch.
+    pub(super) is_leaving: bool,
     /// It was sent again after its replica failed: no single server tells all of its story.
     pub(super) is_again: bool,
 }
@@ -36,6 +38,7 @@ const GONE: Live = Live {
     ran: Picos::ZERO,
     place: Place::Gone,
     class: 0,
+    is_leaving: false,
     is_again: false,
 };
 
@@ -67,6 +70,7 @@ impl InFlight {
             ran: Picos::ZERO,
             place: Place::Waiting,
             class,
+            is_leaving: false,
             is_again: false,
         };
         fresh

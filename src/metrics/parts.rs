@@ -5,6 +5,7 @@
 use super::distribution::Distribution;
 use super::options::SloLimits;
 use crate::sim::{Completion, Outcome};
+use crate::stats::Interval;
 use crate::units::Picos;
 
 /// One class of requests, or one pool's share of them.
@@ -143,6 +144,16 @@ impl PartSummary {
         }
         self.e2el.record_one(latencies.e2el);
         self.queue_time.record_one(latencies.queued);
+    }
+
+    /// Share of the requests that left which met every limit, as it was counted and not as a sample; `None` where nobody left.
+    #[must_use]
+    pub fn counted_share(&self) -> Option<Interval> {
+        let ended = self.ended_requests();
+        (ended > 0).then(|| Interval {
+            value: self.good as f64 / ended as f64,
+            half_width: 0.0,
+        })
     }
 
     /// Requests that left, however.

@@ -45,6 +45,8 @@ pub struct Recorder {
     batches: Batches,
     /// Number in the system, waiting, running: now, when the open stretch began, and −Σ change·instant in it.
     level: Change,
+    /// Those of the running whose answer is on the way to its client.
+    leaving: i64,
     level_at_begin: Change,
     moment: [i128; 3],
     clock: Picos,
@@ -74,6 +76,7 @@ impl Recorder {
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
             level: [0; 3],
+            leaving: 0,
             level_at_begin: [0; 3],
             moment: [0; 3],
             clock: Picos::ZERO,
@@ -124,6 +127,17 @@ impl Recorder {
     #[must_use]
     pub fn series(&self) -> Vec<SeriesPoint> {
         self.series.points(self.clock, 0.0)
+    }
+
+    /// Requests that left so far, and how many of them met every limit.
+    #[must_use]
+    pub fn ended_and_good(&self) -> (u64, u64) {
+        let open = &self.open.counts;
+        let closed = self.batches.closed().iter();
+        closed.fold(
+            (open.completed + open.lost(), open.good),
+            |(ended, good), batch| (ended + batch.ended(), good + batch.good()),
+        )
     }
 
     /// When requests were sent so far.
@@ -244,7 +258,16 @@ impl Recorder {
         self.audit.admissions += 1;
         self.audit.waited += i128::from(now.0) - i128::from(waiting_since.0);
         self.shift(now, [0, -1, 1]);
-        self.open.peaks.running = self.open.peaks.running.max(self.level[2] as u64);
+        let peaks = &mut self.open.peaks;
+        peaks.running = peaks.running.max((self.level[2] - self.leaving).max(0) as u64);
+    }
+
+    /// An answer leaves its engine: whoever is admitted at this instant may have its place.
+    fn leaving(&mut self, id: RequestId) {
+        if let Some(live) = self.in_flight.get_mut(id) {
+            live.is_leaving = true;
+            self.leaving += 1;
+        }
     }
 
     fn preempted(&mut self, id: RequestId, now: Picos, running_since: Picos) {
@@ -342,7 +365,9 @@ impl Recorder {
         self.open.begin = end;
         self.open.counts = Counts::default();
         self.open.work = Work::default();
+        self.open.classes.clear();
         let [in_system, waiting, running] = self.level.map(|level| level.max(0) as u64);
+        let running = running.saturating_sub(self.leaving as u64);
         self.open.peaks = Peaks {
             in_system,
             waiting,
@@ -398,6 +423,7 @@ impl Observer for Recorder {
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
             Fact::Returned(part) => self.returned(part),
+            Fact::Leaving { id, .. } => self.leaving(id),
             Fact::Ended(completion) => self.ended(completion),
             Fact::HandedOver { .. }
             | Fact::Transferred { .. }
@@ -428,6 +454,7 @@ impl Tally<Distribution> {
             peaks: Peaks::default(),
             work: Work::default(),
             latencies: std::array::from_fn(|_| Distribution::default()),
+            classes: Vec::new(),
         }
     }
 
@@ -438,6 +465,7 @@ impl Tally<Distribution> {
             peaks: self.peaks,
             work: self.work,
             latencies: std::array::from_fn(|metric| self.latencies[metric].pack()),
+            classes: self.classes.clone(),
         }
     }
 }

@@ -211,6 +211,15 @@ pub(super) struct Tally<D> {
     pub(super) peaks: Peaks,
     pub(super) work: Work,
     pub(super) latencies: [D; 6],
+    /// Of each class of requests; empty where there are none, and as long as the last that was seen.
+    pub(super) classes: Vec<ClassCounts>,
+}
+
+/// What became of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ClassCounts {
+    pub(super) ended: u64,
+    pub(super) good: u64,
 }
 
 /// A closed stretch.
@@ -264,6 +273,13 @@ impl Stretch {
     #[must_use]
     pub fn good(&self) -> u64 {
         self.tally.counts.good
+    }
+
+    /// Requests of a class that left in it, and how many of them met every limit that holds for them.
+    #[must_use]
+    pub fn ended_and_good(&self, class: usize) -> (u64, u64) {
+        let counts = self.tally.classes.get(class).copied().unwrap_or_default();
+        (counts.ended, counts.good)
     }
 
     /// Output tokens of the completed requests.
@@ -377,7 +393,20 @@ impl Tally<Packed> {
         for (mine, theirs) in self.latencies.iter_mut().zip(&next.latencies) {
             mine.merge(theirs);
         }
+        for (class, counts) in next.classes.iter().enumerate() {
+            let mine = class_counts(&mut self.classes, class);
+            mine.ended += counts.ended;
+            mine.good += counts.good;
+        }
     }
+}
+
+/// The counts of a class, which may be the first of its kind.
+pub(super) fn class_counts(classes: &mut Vec<ClassCounts>, class: usize) -> &mut ClassCounts {
+    if class >= classes.len() {
+        classes.resize(class + 1, ClassCounts::default());
+    }
+    &mut classes[class]
 }
 
 impl Counts {

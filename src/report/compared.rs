@@ -6,7 +6,8 @@
 use serde_json::{Value, json};
 
 use super::figures::significant;
-use super::tables::{Column, markdown, table};
+use super::page::{folded, table_on};
+use super::tables::{Column, markdown};
 
 /// Error within which a prediction is said to be close.
 const CLOSE: f64 = 0.15;
@@ -135,9 +136,10 @@ fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
     comparison.rows.iter().map(of_row).collect()
 }
 
-/// For people: the answer, then a table a source with its notes. Figures in brackets do not count.
+/// For people, within the columns of a screen if there is one: the answer, then a table a source with its notes. Figures in
+/// brackets do not count.
 #[must_use]
-pub fn text(comparisons: &[Comparison]) -> String {
+pub fn text(comparisons: &[Comparison], width: Option<usize>) -> String {
     let mut text = answer(comparisons) + "\n";
     for comparison in comparisons {
         let (title, of) = (&comparison.title, use_of(comparison));
@@ -145,12 +147,12 @@ pub fn text(comparisons: &[Comparison]) -> String {
             "\n{title} [{of}]: measured, predicted by {}\n",
             comparison.scenario
         );
-        text += &table(&columns(comparison), &cells(comparison));
+        text += &table_on(&columns(comparison), &cells(comparison), 1, width);
         for note in &comparison.notes {
             text += &format!("  {note}\n");
         }
     }
-    text
+    folded(&text, width)
 }
 
 /// For documents.
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn forms_agree() {
         let all = [comparison(false, 110.0)];
-        insta::assert_snapshot!(text(&all), @r"
+        insta::assert_snapshot!(text(&all, None), @r"
 median error 10.0 %, worst +10.0 % (L4, e2el_p50_ms); 1 of 1 figures that fitted nothing within 15 %
 
 a table [validate]: measured, predicted by quickstart

@@ -4,9 +4,9 @@ use super::chart::{Phase, RooflineStep, RooflineView};
 use super::versus::{MEASURES, VariantView, Versus};
 use super::working_set::{PoolMark, WorkingSetView};
 use super::{KneePoint, KneeView, Limit, Quantiles, ResultMeta, Sizing, Utilisation};
-use crate::analysis::WorkingSet;
 use crate::analysis::knee::{Demand, fleet};
 use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::analysis::{Looked, WorkingSet};
 use crate::cost::Trust;
 use crate::ids::{ReplicaId, RequestId};
 use crate::metrics::{
@@ -121,6 +121,7 @@ pub(super) fn knee_view() -> KneeView {
                 limit_s: 0.05,
             },
         ],
+        classes: Vec::new(),
         promises: Vec::new(),
         attainment: 0.99,
         is_interrupted: false,
@@ -202,6 +203,7 @@ pub(super) fn stable_run() -> RunResult {
         by_replica: vec![],
         tiers: None,
         by_class: vec![],
+        class_attainment: vec![],
         by_pool: vec![],
         relays: None,
         series: series(),
@@ -433,6 +435,8 @@ pub(super) fn meta() -> ResultMeta {
         replicas: 1,
         pools: Vec::new(),
         classes: Vec::new(),
+        attainment: 0.99,
+        slo_kept: None,
         router: None,
         gate: Vec::new(),
         scaling: None,
@@ -515,6 +519,7 @@ pub(super) fn comparison() -> Versus {
             variant("B", "--schedule-policy lpm", b),
         ],
         requests: 2000,
+        interrupted_of: None,
         is_paired: true,
         is_trace: false,
     }
@@ -522,7 +527,24 @@ pub(super) fn comparison() -> Versus {
 
 /// Prompts behind so many prefixes, some more popular than others.
 pub(super) fn prefixes(count: u32) -> WorkingSetView {
-    let spec = WorkloadSpec {
+    let prompts = behind_prefixes(count, 2048);
+    WorkingSetView {
+        subject: "64 prefixes".to_owned(),
+        curve: WorkingSet::of_traffic(Generator::new(&prompts, 1), u64::MAX, 16, |_| true).0,
+        looked: Looked::AtAll,
+        pool: Some(PoolMark {
+            name: "Llama-3.1-8B-Instruct on L4".to_owned(),
+            blocks: 2000,
+            bytes_per_token: Some(131_072.0),
+            replicas: 1,
+            caches: true,
+        }),
+    }
+}
+
+/// Two thousand prompts of 128 tokens behind prefixes.
+pub(super) fn behind_prefixes(count: u32, prefix_len: u32) -> WorkloadSpec {
+    WorkloadSpec {
         classes: Vec::new(),
         arrivals: Arrivals::Poisson { request_rate: 1.0 },
         lengths: Lengths::Fixed {
@@ -531,7 +553,7 @@ pub(super) fn prefixes(count: u32) -> WorkingSetView {
         },
         prefix: Prefix::Groups {
             count,
-            prefix_len: 2048,
+            prefix_len,
             zipf: 1.0,
             exact_shares: false,
         },
@@ -544,15 +566,5 @@ pub(super) fn prefixes(count: u32) -> WorkingSetView {
         num_prompts: Some(2000),
         duration: None,
         endings: None,
-    };
-    WorkingSetView {
-        subject: "64 prefixes".to_owned(),
-        curve: WorkingSet::of_traffic(Generator::new(&spec, 1), u64::MAX, 16),
-        pool: Some(PoolMark {
-            name: "Llama-3.1-8B-Instruct on L4".to_owned(),
-            blocks: 2000,
-            bytes_per_token: Some(131_072.0),
-            replicas: 1,
-        }),
     }
 }

@@ -1,7 +1,7 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{percent, significant, time};
-use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
+use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
 use super::words::EngineWords;
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic, fleet};
 use crate::calibrate::interval::FigureInterval;
@@ -15,6 +15,8 @@ pub struct KneeContext {
     pub subject: String,
     /// The limits on each request.
     pub limits: Vec<Limit>,
+    /// The classes of requests and what is promised to each.
+    pub classes: Vec<ClassPromise>,
     /// Limits on percentiles and means.
     pub promises: Vec<Promise>,
     /// Share of requests that must meet them, in 0..=1.
@@ -48,6 +50,7 @@ impl KneeView {
         let KneeContext {
             subject,
             limits,
+            classes,
             promises,
             attainment,
             trust,
@@ -82,11 +85,12 @@ impl KneeView {
             points: knee.points.iter().map(point).collect(),
             knee: knee.within_slo,
             saturation: knee.saturation,
+            limited_by: limited_by(knee, &classes, load_varies, words, &pools),
             limits,
+            classes,
             promises,
             attainment,
             is_interrupted,
-            limited_by: limited_by(knee, load_varies, words, &pools),
             trust,
             assumptions,
             sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
@@ -152,12 +156,13 @@ fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
 /// What binds first, why, and which resource is pressed the hardest.
 fn limited_by(
     knee: &Knee,
+    classes: &[ClassPromise],
     varies: bool,
     words: EngineWords,
     pools: &[(String, EngineWords)],
 ) -> Option<String> {
     if knee.within_slo.is_none() {
-        return out_of_reach(knee);
+        return out_of_reach(knee, classes);
     }
     let limiter = knee.limiter?;
     let pool = pressure_at_knee(knee).and_then(|pressure| pools.get(pressure.pool?));
@@ -174,9 +179,17 @@ fn limited_by(
         ),
         (None, _) if knee.loss.is_some() => knee.loss.map(lost).unwrap_or_default(),
         (None, Some(binding)) => {
-            let at = rate_of(knee, &binding)
-                .map_or(String::new(), |rate| format!(" at {} req/s", significant(rate)));
-            binds(&binding, &at, &why_late(&binding, limiter, &pressure, words))
+            // Of a class only the whole run's latencies are kept, ramp and drain in them.
+            let over = binding.class.map_or("", |_| " over the whole run");
+            let at = rate_of(knee, &binding).map_or(String::new(), |rate| {
+                format!("{over} at {} req/s", significant(rate))
+            });
+            binds(
+                &binding,
+                classes,
+                &at,
+                &why_late(&binding, limiter, &pressure, words),
+            )
         }
         (None, None) if varies => format!(
             "saturation: what is served falls behind before any promise is seen to break (the engine is busy {} of the time)",
@@ -199,7 +212,7 @@ fn limited_by(
 }
 
 /// Why no rate keeps the promise, as the lowest rate has it.
-fn out_of_reach(knee: &Knee) -> Option<String> {
+fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
     let lowest = knee.points.first()?;
     if let Some((_, what)) = knee
         .loss
@@ -209,9 +222,10 @@ fn out_of_reach(knee: &Knee) -> Option<String> {
     }
     let binding = lowest.binding?;
     let figure = format!(
-        "{} {} of {} against a limit of {}",
+        "{} {}{} of {} against a limit of {}",
         binding.metric.name().to_uppercase(),
         statistic(binding.statistic),
+        of_class(&binding, classes),
         time(binding.value_s),
         time(binding.limit_s)
     );
@@ -260,14 +274,21 @@ fn statistic(statistic: Statistic) -> String {
 }
 
 /// The promise that breaks first, and what its latency is spent on.
-fn binds(binding: &Binding, at: &str, why: &str) -> String {
+fn binds(binding: &Binding, classes: &[ClassPromise], at: &str, why: &str) -> String {
     format!(
-        "{} {}, which reaches its limit first ({} of {}{at}): {why}",
+        "{} {}{}, which reaches its limit first ({} of {}{at}): {why}",
         binding.metric.name().to_uppercase(),
         statistic(binding.statistic),
+        of_class(binding, classes),
         time(binding.value_s),
         time(binding.limit_s)
     )
+}
+
+/// ` of class chat`; nothing where a promise is to all.
+fn of_class(binding: &Binding, classes: &[ClassPromise]) -> String {
+    let class = binding.class.and_then(|class| classes.get(class));
+    class.map_or(String::new(), |class| format!(" of class {}", class.name))
 }
 
 /// What the latency of a promise that breaks is spent on.
@@ -364,6 +385,7 @@ mod tests {
                 statistic: Statistic::Quantile(0.99),
                 value_s: 0.48,
                 limit_s: 0.5,
+                class: None,
                 queue: Some(0.8),
             }),
             loss: None,
@@ -398,6 +420,7 @@ mod tests {
             statistic: Statistic::Quantile(0.99),
             value_s: 0.48,
             limit_s: 0.5,
+            class: None,
             queue: Some(0.8),
         };
         let check = |limiter, ours: &str, theirs: &str| {
@@ -439,6 +462,7 @@ mod tests {
             statistic: Statistic::Quantile(0.99),
             value_s: 0.0066,
             limit_s: 0.03,
+            class: None,
             queue: None,
         });
         let knee = Knee {

@@ -24,6 +24,7 @@ mod text_answer;
 mod text_knee;
 mod text_latency;
 mod text_parts;
+mod text_promise;
 mod text_relays;
 mod text_replicas;
 mod text_sizing;
@@ -40,12 +41,12 @@ pub mod working_set;
 
 pub use figures::counted;
 pub use knee_view::KneeContext;
-pub(crate) use page::wrapped;
+pub(crate) use page::{folded, wrapped};
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta, ScalingMeta,
-    Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
+    ClassPromise, Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta,
+    ScalingMeta, Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
 };
 pub use words::EngineWords;
 

@@ -96,6 +96,31 @@ pub(crate) fn wrapped(lead: &str, indent: &str, sentence: &str, width: usize) ->
     text + line.trim_end() + "\n"
 }
 
+/// Text that something else laid out, its long lines folded under their own beginning.
+pub(crate) fn folded(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width.map(|width| width.max(NARROWEST)) else {
+        return text.to_owned();
+    };
+    let line = |line: &str| {
+        let depth = line.len() - line.trim_start().len();
+        wrapped("", &" ".repeat(depth.min(width / 2) + 2), line, width)
+    };
+    text.lines().map(line).collect()
+}
+
+/// A table, told in several where it is wider than the screen.
+pub(super) fn table_on(
+    columns: &[Column],
+    rows: &[Vec<String>],
+    keys: usize,
+    width: Option<usize>,
+) -> String {
+    match width {
+        Some(width) => panels(columns, rows, keys, width.max(NARROWEST)),
+        None => table(columns, rows),
+    }
+}
+
 /// Columns that a text takes on a screen: colour codes take none.
 fn columns(text: &str) -> usize {
     let mut parts = text.split('\u{1b}');
@@ -191,6 +216,17 @@ mod tests {
                 assert!(text.contains(cell), "{width}: {cell}\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn what_was_laid_out_before_is_folded_under_its_own_beginning() {
+        let text = "short\n  a line that is longer than the screen is wide, by far\n";
+        assert_eq!(folded(text, None), text);
+        assert_snapshot!(folded(text, Some(40)), @r"
+        short
+          a line that is longer than the screen
+            is wide, by far
+        ");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The runs of a sweep side by side: a table for people, a row a run for spreadsheets.
 //!
+//! The table shows what `run` shows, the steady stretch where there is one; the rows of a spreadsheet are vLLM's keys, which
+//! describe whole runs.
+//!
 //! A run is its JSON object ([`super::json::run`]), so that one read back from a sweep's file prints the same as one
 //! just simulated.
 
@@ -28,28 +31,67 @@ impl SweepRow<'_> {
         self.run.get(key).or_else(always)?.as_f64()
     }
 
-    /// Share of good requests; `None` where no limits were set.
-    fn good(&self) -> Option<f64> {
-        let good = self.number("request_goodput")?;
-        let all = self.number("request_throughput")?;
-        Some(if all > 0.0 { good / all } else { 0.0 })
+    /// A figure as `run` shows it: of the steady stretch where there is one, else of the whole run.
+    fn figure(&self, key: &str) -> Option<f64> {
+        let steady = self.run.pointer(&format!("/plimsoll/steady/{key}"));
+        steady.and_then(Value::as_f64).or_else(|| self.number(key))
     }
 
-    /// Whether it keeps the promise on a share of good requests, if there is one.
+    /// Share of good requests among those that left, one without an answer being none; `None` where no limits were set.
+    fn good(&self) -> Option<f64> {
+        let (good, answered) = (
+            self.figure("request_goodput")?,
+            self.figure("request_throughput")?,
+        );
+        let stretch = self
+            .run
+            .pointer("/plimsoll/steady")
+            .filter(|steady| !steady.is_null());
+        let stretch = stretch.or_else(|| self.run.pointer("/plimsoll/whole"));
+        let count = |key: &str| {
+            stretch
+                .and_then(|stretch| stretch.get(key)?.as_f64())
+                .unwrap_or(0.0)
+        };
+        let (lost, completed) = (
+            count("rejected") + count("timed_out") + count("failed"),
+            count("completed"),
+        );
+        let share_answered = if lost > 0.0 {
+            completed / (completed + lost)
+        } else {
+            1.0
+        };
+        Some(if answered > 0.0 {
+            good / answered * share_answered
+        } else {
+            0.0
+        })
+    }
+
+    /// Whether it keeps the promise, if there is one, as `run` judges it.
     fn keeps(&self) -> bool {
+        let judged = self.run.pointer("/plimsoll/slo_kept").and_then(Value::as_bool);
         let is_served = self.verdict() != "unstable";
-        self.attainment
-            .is_none_or(|asked| is_served && self.good().is_some_and(|good| good >= asked))
+        let has_share = |asked: f64| is_served && self.good().is_some_and(|good| good >= asked);
+        // A run that is too short to be judged goes by its share.
+        judged.unwrap_or_else(|| self.attainment.is_none_or(has_share))
+    }
+
+    /// Whether anything is promised.
+    fn is_promised(&self) -> bool {
+        let judged = self.run.pointer("/plimsoll/slo_kept");
+        self.attainment.is_some() || judged.is_some_and(Value::is_boolean)
     }
 
     /// Output tokens per second, least and most by its interval; the figure itself where it has none.
     fn output(&self) -> Option<(f64, f64, f64)> {
-        let value = self.number("output_throughput")?;
-        let end = |end: &str| {
+        let value = self.figure("output_throughput")?;
+        let end = |end: usize| {
             let path = format!("/plimsoll/intervals_95/output_throughput/{end}");
             self.run.pointer(&path).and_then(Value::as_f64).unwrap_or(value)
         };
-        Some((value, end("low"), end("high")))
+        Some((value, end(0), end(1)))
     }
 
     fn is_finished(&self) -> bool {
@@ -133,14 +175,10 @@ fn best(rows: &[SweepRow<'_>]) -> String {
         Some(Candidate { output, keeps })
     };
     let candidates: Vec<Option<Candidate>> = rows.iter().map(candidate).collect();
-    let is_promised = rows.iter().any(|row| row.attainment.is_some());
+    let is_promised = rows.iter().any(SweepRow::is_promised);
     let within = if is_promised { " within the promise" } else { "" };
     match sweep::best(&candidates) {
-        Best::NoneKeeps
-            if rows
-                .iter()
-                .any(|row| row.is_finished() && row.attainment.is_some()) =>
-        {
+        Best::NoneKeeps if rows.iter().any(|row| row.is_finished() && row.is_promised()) => {
             "; none keeps the promise".into()
         }
         Best::NoneKeeps => String::new(),
@@ -192,8 +230,11 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
     );
     columns.push(Column::left("state"));
     let shown = |row: &SweepRow<'_>| {
-        let plain = |key: &str| row.number(key).map_or("–".into(), significant);
-        let ms = |key: &str| row.number(key).map_or("–".into(), |ms| time(ms / 1e3));
+        let plain = |key: &str| row.figure(key).map_or("–".into(), significant);
+        let ms = |key: &str| row.figure(key).map_or("–".into(), |ms| time(ms / 1e3));
+        // Answers that leave whole have no gaps.
+        let has_gaps = row.figure("p99_tpot_ms") != Some(0.0);
+        let gap = |key: &str| if has_gaps { ms(key) } else { "–".into() };
         let good = row.good().map_or("–".into(), percent);
         let mut cells: Vec<String> = row.settings.iter().map(|(_, value)| value.clone()).collect();
         cells.extend([
@@ -201,8 +242,8 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
             plain("output_throughput"),
             ms("median_ttft_ms"),
             ms("p99_ttft_ms"),
-            ms("median_tpot_ms"),
-            ms("p99_tpot_ms"),
+            gap("median_tpot_ms"),
+            gap("p99_tpot_ms"),
             ms("median_e2el_ms"),
             good,
             row.state(),
@@ -332,7 +373,7 @@ mod tests {
             serde_json::json!({
                 "output_throughput": tokens, "request_throughput": 1.0, "request_goodput": good,
                 "plimsoll": {"verdict": "stable",
-                    "intervals_95": {"output_throughput": {"low": tokens - half, "high": tokens + half}}},
+                    "intervals_95": {"output_throughput": [tokens - half, tokens + half]}},
             })
         };
         let first = |runs: &[Value], attainment| {
@@ -362,6 +403,42 @@ mod tests {
             first(&noise, None),
             "2 runs; output alike within noise, about 103 tok/s"
         );
+    }
+
+    #[test]
+    fn the_table_shows_the_steady_stretch_and_judges_the_promise_as_a_run_does() {
+        // Over the whole run, ramp and all, 98 of 100 are good; the steady stretch keeps the promise.
+        let whole = serde_json::json!({"duration_s": 100.0, "completed": 100, "request_goodput": 0.98, "request_throughput": 1.0});
+        let steady = serde_json::json!({
+            "duration_s": 50.0, "completed": 45, "timed_out": 5, "request_goodput": 0.9, "request_throughput": 0.9,
+            "median_ttft_ms": 40.0, "p99_tpot_ms": 0.0,
+        });
+        let run = |kept: bool| {
+            serde_json::json!({
+                "output_throughput": 100.0, "request_throughput": 1.0, "request_goodput": 0.98, "median_ttft_ms": 70.0,
+                "median_tpot_ms": 0.0, "p99_tpot_ms": 0.0,
+                "plimsoll": {"verdict": "stable", "slo_kept": kept, "steady": steady, "whole": whole},
+            })
+        };
+        let settings = [("seed".to_owned(), "0".to_owned())];
+        let row = |run| SweepRow {
+            settings: &settings,
+            run,
+            attainment: Some(0.99),
+        };
+        let kept = run(true);
+        let shown = text(&[row(&kept)], None);
+        assert!(
+            shown.starts_with("1 run; most output within the promise"),
+            "{shown}"
+        );
+        // Of 50 that left 45 were answered, all of them well; and a gap that nobody sees is none of 0 ms.
+        assert!(
+            shown.contains("40.0 ms") && shown.contains("90.0 %") && !shown.contains(" 0 ms"),
+            "{shown}"
+        );
+        let broken = run(false);
+        assert!(text(&[row(&broken)], None).starts_with("1 run; none keeps the promise"));
     }
 
     #[test]

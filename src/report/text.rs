@@ -10,9 +10,10 @@ use super::page::Page;
 use super::text_answer::{Answer, answered, paint};
 use super::text_latency::latencies;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
-use super::{text_parts, text_relays, text_replicas, text_tiers, text_waits};
+use super::{text_parts, text_promise, text_relays, text_replicas, text_tiers, text_waits};
 use crate::analysis::RunResult;
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
+use crate::cost::Trust;
 use crate::metrics::{LittleCheck, Summary};
 
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
@@ -34,11 +35,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     page.line("");
     latencies(&mut page, result, shown, meta);
     page.line("");
-    let parts = text_parts::parts(result, meta);
-    if !parts.is_empty() {
-        page.block(&parts);
-        page.line("");
-    }
+    text_parts::parts(&mut page, result, meta);
     facts(&mut page, result, shown, meta);
     page.into_text()
 }
@@ -49,14 +46,7 @@ fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     page.listed("BUG, conservation violated", &result.violations);
     page.listed("ignored", &meta.ignored);
     page.listed("note", &meta.notes);
-    if !meta.trust.is_empty() {
-        let marks: Vec<String> = meta
-            .trust
-            .iter()
-            .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
-            .collect();
-        page.listed("trust", &[marks.join("   ")]);
-    }
+    page.listed("trust", &trust_lines(&meta.trust));
     // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
     if let Some(model) = meta
         .model_interval
@@ -66,6 +56,24 @@ fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
         page.listed("model ±", &[model_interval(model)]);
     }
     assumed(page, &meta.assumptions);
+}
+
+/// The parts of a step with their marks: one line, or one for the pools that each is told of, `chat: …`.
+pub(super) fn trust_lines(trust: &[(String, Trust)]) -> Vec<String> {
+    let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, trust) in trust {
+        let (of, part) = name.split_once(": ").unwrap_or(("", name));
+        let mark = format!("{} {part} {}", trust_mark(*trust), trust_word(*trust));
+        match lines.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, marks)) => marks.push(mark),
+            None => lines.push((of, vec![mark])),
+        }
+    }
+    let line = |(of, marks): (&str, Vec<String>)| match of {
+        "" => marks.join("   "),
+        of => format!("{of}: {}", marks.join("   ")),
+    };
+    lines.into_iter().map(line).collect()
 }
 
 /// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
@@ -79,19 +87,28 @@ fn model_interval(model: &ModelInterval) -> String {
             "mean_e2el_ms" => "E2EL",
             _ => "tok/s",
         };
-        format!(
-            "{name} {} to {}",
-            signed_percent(down - 1.0),
-            signed_percent(up - 1.0)
-        )
+        format!("{name} {} to {}", signed_percent(down - 1.0), upwards(up))
     };
-    let figures: Vec<String> = model.figures.iter().map(figure).collect();
+    // A figure that is nothing in every run, as TPOT is where answers leave whole, has no error either.
+    let is_told = |one: &&FigureInterval| one.factors_90() != (1.0, 1.0);
+    let figures: Vec<String> = model.figures.iter().filter(is_told).map(figure).collect();
     let tpot = model.figures.iter().find(|figure| figure.name == "mean_tpot_ms");
     let worst = tpot.and_then(FigureInterval::worst);
     let mostly = worst.map_or(String::new(), |component| {
         format!(" (TPOT mostly by {})", component.name().replace('_', " "))
     });
     format!("{}, 90 %{mostly}", figures.join(" · "))
+}
+
+/// Factor from which a model's interval says nothing but that saturation lies within it.
+const TENFOLD: f64 = 10.0;
+
+/// The upper end of an interval as a percentage, or in words.
+fn upwards(factor: f64) -> String {
+    if factor > TENFOLD {
+        return "more than tenfold (too wide to say: within the model's error it saturates)".to_owned();
+    }
+    signed_percent(factor - 1.0)
 }
 
 /// Values that nobody gave, in as few lines as they need.
@@ -115,7 +132,7 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
         ),
     );
     requests(page, &result.whole);
-    goodput(page, shown, meta);
+    text_promise::promise(page, result, shown, meta);
     let state = &shown.occupancy;
     page.fact(
         "occupancy",
@@ -220,34 +237,6 @@ fn requests(page: &mut Page, whole: &Summary) {
     );
 }
 
-fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
-    let Some(good) = shown.good else { return };
-    let limits: Vec<String> = meta
-        .goodput
-        .iter()
-        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
-        .collect();
-    let ended = shown.ended();
-    let share = if ended > 0 {
-        good as f64 / ended as f64
-    } else {
-        0.0
-    };
-    page.fact(
-        "goodput",
-        &format!(
-            "{} req/s, {} of requests ({})",
-            significant(per_second(good, shown.duration_s)),
-            percent(share),
-            if limits.is_empty() {
-                "each class's own limits".into()
-            } else {
-                limits.join(", ")
-            }
-        ),
-    );
-}
-
 fn cache(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
     let mut parts = Vec::new();
     if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
@@ -342,12 +331,19 @@ fn batches(page: &mut Page, whole: &Summary, meta: &ResultMeta) {
 fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
     let used = meta.utilisation?;
     let simulated = shown.tpot.mean_s()?;
+    // Answers that leave whole have no TPOT; a step of theirs has a bound all the same.
+    let tpot = match simulated > 0.0 {
+        true => format!(
+            "TPOT {}, {} if only",
+            time(simulated),
+            time(used.bandwidth_bound_tpot_s)
+        ),
+        false => format!("a step {} if only", time(used.bandwidth_bound_tpot_s)),
+    };
     Some(format!(
-        "MFU {} · bandwidth {} · TPOT {}, {} if only bandwidth bound it",
+        "MFU {} · bandwidth {} · {tpot} bandwidth bound it",
         percent(used.mfu),
         percent(used.memory_bandwidth),
-        time(simulated),
-        time(used.bandwidth_bound_tpot_s),
     ))
 }
 

@@ -69,7 +69,9 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
 fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
     let load = load(meta);
     let whole = &result.whole;
-    if whole.completed == 0 && whole.sent > 0 {
+    // Overload that was cut short before the first answer has lost nobody yet.
+    let is_cut = result.verdict == Verdict::Unstable && whole.lost() == 0;
+    if whole.completed == 0 && whole.sent > 0 && !is_cut {
         let given_up = format!("{} given up", count(whole.timed_out));
         let ways = match whole.failed {
             0 => format!("{given_up} and {} refused", count(whole.rejected)),
@@ -131,7 +133,12 @@ fn load(meta: &ResultMeta) -> String {
 
 fn headline(result: &RunResult) -> String {
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
-    let quantile = |distribution: &Distribution, p: f64| distribution.quantile_s(p).map_or("–".into(), time);
+    let quantile = |distribution: &Distribution, p: f64| {
+        let seen = distribution
+            .quantile_s(p)
+            .filter(|_| distribution.max_s() != Some(0.0));
+        seen.map_or("–".into(), time)
+    };
     format!(
         "TTFT p50 {} p99 {}{}, TPOT p50 {}, {} tok/s out",
         quantile(&shown.ttft, 0.5),

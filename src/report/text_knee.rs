@@ -5,7 +5,7 @@ use super::page::Page;
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown};
 use super::text_sizing;
-use super::views::{KneePoint, KneeView, Promise, Quantiles, Style, trust_mark, trust_word};
+use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles, Style};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
 
@@ -58,7 +58,7 @@ fn found(view: &KneeView) -> String {
             bounds(&estimate)
         )
     });
-    let is_asked = !(view.limits.is_empty() && view.promises.is_empty());
+    let is_asked = per_request(view).is_some() || !view.promises.is_empty();
     match view.knee {
         Some(knee) => format!(
             "{} req/s within SLO  (95 % {})   {saturation}",
@@ -94,19 +94,7 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     for (name, sentence) in qualified.into_iter().flatten() {
         page.listed(name, &[sentence]);
     }
-    let limits: Vec<String> = view
-        .limits
-        .iter()
-        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
-        .collect();
-    let mut asked = Vec::new();
-    if !limits.is_empty() {
-        asked.push(format!(
-            "{} of requests with {}",
-            percent(view.attainment),
-            limits.join(" and ")
-        ));
-    }
+    let mut asked: Vec<String> = per_request(view).into_iter().collect();
     asked.extend(view.promises.iter().map(promise));
     if !asked.is_empty() {
         page.fact("SLO", &asked.join(", "));
@@ -114,18 +102,36 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     if let Some(limited_by) = &view.limited_by {
         page.fact("limited by", limited_by);
     }
-    let marks: Vec<String> = view
-        .trust
-        .iter()
-        .map(|(name, trust)| format!("{} {name} {}", trust_mark(*trust), trust_word(*trust)))
-        .collect();
-    if !marks.is_empty() {
-        page.fact("trust", &marks.join("   "));
-    }
+    page.listed("trust", &super::text::trust_lines(&view.trust));
     if let Some(model) = &view.model {
         page.fact("model ±", &model_interval(model));
     }
     super::text::assumed(page, &view.assumptions);
+}
+
+/// What each request is promised: `99.0 % of requests with TTFT ≤ 500 ms`, or that of every class.
+fn per_request(view: &KneeView) -> Option<String> {
+    let written = |limits: &[Limit]| {
+        let limits: Vec<String> = limits
+            .iter()
+            .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
+            .collect();
+        limits.join(" and ")
+    };
+    let classes: Vec<String> = view
+        .classes
+        .iter()
+        .filter(|class| !class.limits.is_empty())
+        .map(|class| format!("{} with {}", class.name, written(&class.limits)))
+        .collect();
+    let share = percent(view.attainment);
+    if !classes.is_empty() {
+        return Some(format!(
+            "{share} of the requests of each class: {} (attain: of the class with the fewest)",
+            classes.join("; ")
+        ));
+    }
+    (!view.limits.is_empty()).then(|| format!("{share} of requests with {}", written(&view.limits)))
 }
 
 /// `ITL p99 ≤ 50.0 ms`.

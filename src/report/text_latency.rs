@@ -48,10 +48,21 @@ pub(super) fn latencies(page: &mut Page, result: &RunResult, shown: &Summary, me
         return page.line("  no request was completed: there is no latency to show");
     }
     page.line(&format!("  {title}"));
+    let without = rows
+        .iter()
+        .any(|(_, key, distribution)| is_without_gaps(key, distribution));
     for (index, points) in points.chunks(PERCENTILES_PER_TABLE).enumerate() {
         latency_table(page, &rows, points, index == 0);
     }
     interval_table(page, result, &rows);
+    if without {
+        page.line("  –: every answer leaves whole, so that nobody sees a gap between its tokens");
+    }
+}
+
+/// Answers that leave whole have no time between their tokens, which is not the same as one of 0 ms.
+fn is_without_gaps(key: &str, distribution: &Distribution) -> bool {
+    matches!(key, "tpot" | "itl") && distribution.max_s() == Some(0.0)
 }
 
 type Row<'a> = (&'static str, &'static str, &'a Distribution);
@@ -63,8 +74,9 @@ fn latency_table(page: &mut Page, rows: &[Row<'_>], points: &[f64], with_moments
         columns.extend([Column::right("mean"), Column::right("std")]);
     }
     columns.extend(points.iter().map(|point| Column::right(&format!("p{point}"))));
-    let cell = |value: Option<f64>| value.map_or("–".into(), time);
-    let cells = |(name, _, distribution): &Row<'_>| {
+    let cells = |(name, key, distribution): &Row<'_>| {
+        let has_any = !is_without_gaps(key, distribution);
+        let cell = |value: Option<f64>| value.filter(|_| has_any).map_or("–".into(), time);
         let mut row = vec![(*name).to_string()];
         if with_moments {
             row.extend([cell(distribution.mean_s()), cell(distribution.std_s())]);
@@ -98,13 +110,18 @@ fn interval_table(page: &mut Page, result: &RunResult, rows: &[Row<'_>]) {
     let cells = |(name, key, _): &Row<'_>| {
         let bounds = used
             .iter()
-            .map(|(_, prefix)| known(key, prefix).map_or(String::new(), |at| time_interval(at.low, at.high)));
+            .map(|(_, prefix)| known(key, prefix).map_or(String::new(), |at| bounds(&at)));
         let mut row = vec![(*name).to_string()];
         row.extend(bounds);
         row
     };
     let of_known = |row: &Vec<String>| row[1..].iter().any(|cell| !cell.is_empty());
-    let rows: Vec<_> = rows.iter().map(cells).filter(of_known).collect();
+    let rows: Vec<_> = rows
+        .iter()
+        .filter(|(_, key, distribution)| !is_without_gaps(key, distribution))
+        .map(cells)
+        .filter(of_known)
+        .collect();
     page.table(&columns, &rows, 1);
 }
 
@@ -126,4 +143,24 @@ pub(super) fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
         .iter()
         .find(|(name, _)| name == key)
         .map(|(_, estimate)| *estimate)
+}
+
+/// The two ends; an interval that is wider than twice what it is of says that it tells nothing.
+fn bounds(estimate: &Estimate) -> String {
+    let is_wide = estimate.high.is_finite() && estimate.high - estimate.low > 2.0 * estimate.value;
+    let wide = if is_wide { "too wide: " } else { "" };
+    format!("{wide}{}", time_interval(estimate.low, estimate.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_rounded_alike_and_one_that_is_too_wide_says_so() {
+        let of = |low, value, high| bounds(&Estimate { value, low, high });
+        assert_eq!(of(0.008_865, 0.008_865, 0.008_865), "[8.87, 8.87] ms");
+        assert_eq!(of(0.0341, 0.0346, 0.0351), "[34.1, 35.1] ms");
+        assert_eq!(of(0.0419, 0.0491, 29.6), "too wide: [0.0419, 29.6] s");
+    }
 }

@@ -1,21 +1,21 @@
 //! What became of each class of requests, and what each pool answered: one row each, over the whole run.
 
 use super::figures::{count, percent, significant, time};
-use super::tables::{Column, table};
+use super::page::Page;
+use super::tables::Column;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::metrics::{Distribution, PartSummary, ReplicaSummary};
 
-/// The tables; empty where a scenario has neither classes nor several pools.
-pub(super) fn parts(result: &RunResult, meta: &ResultMeta) -> String {
-    let mut text = String::new();
+/// The tables, and an empty line below them; nothing where a scenario has neither classes nor several pools.
+pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     if !result.by_class.is_empty() {
-        let names = meta.classes.iter().map(String::as_str);
+        let names = meta.classes.iter().map(|class| class.name.as_str());
         let rows: Vec<_> = names
             .zip(&result.by_class)
             .map(|(name, part)| row(name, part, result))
             .collect();
-        text += &table(&columns("class", "sent"), &rows);
+        page.table(&columns("class", "sent"), &rows, 1);
     }
     if !result.by_pool.is_empty() {
         let mut columns = columns("pool", "ended");
@@ -30,9 +30,11 @@ pub(super) fn parts(result: &RunResult, meta: &ResultMeta) -> String {
             row.push(percent(busy));
             rows.push(row);
         }
-        text += &table(&columns, &rows);
+        page.table(&columns, &rows, 1);
     }
-    text
+    if !(result.by_class.is_empty() && result.by_pool.is_empty()) {
+        page.line("");
+    }
 }
 
 fn columns(of: &str, requests: &str) -> Vec<Column> {

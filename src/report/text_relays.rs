@@ -65,11 +65,12 @@ fn links(relays: &RelaySummary) -> String {
     };
     let each = relays.bytes / relays.requests.max(1);
     format!(
-        "{} a request in {} messages of {} (p99 {}) · out {} · in {} · {} of TTFT",
+        "{} a request in {} messages, {} in the median (p99 {}, mean {}) · out {} · in {} · {} of TTFT",
         format_bytes(Bytes(each)),
         count(relays.messages),
-        time(relays.message_s[0]),
+        time(relays.message_s[1]),
         time(relays.message_s[2]),
+        time(relays.message_s[0]),
         percent(most(true, &|link| link.sent.utilisation)),
         percent(most(false, &|link| link.received.utilisation)),
         percent(relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),

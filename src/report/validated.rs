@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
 use super::figures::{percent, signed_percent};
+use super::page::{folded, table_on};
 use super::tables::{Column, markdown, table};
 use crate::validate::{Figure, FigureScore, Outcome, Row, Score, Side};
 
@@ -79,11 +80,11 @@ pub fn md(families: &[Score], overall: &Score) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// The scores for people.
+/// The scores for people, within the columns of a screen if there is one.
 #[must_use]
-pub fn text(families: &[Score], overall: &Score) -> String {
+pub fn text(families: &[Score], overall: &Score, width: Option<usize>) -> String {
     let (columns, rows) = laid_out(families, overall);
-    let mut text = format!("{}\n\n{}", answer(overall), table(&columns, &rows));
+    let mut text = format!("{}\n\n{}", answer(overall), table_on(&columns, &rows, 1, width));
     text.push_str(&by_side(families, overall));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
     if reasons > 0 {
@@ -103,7 +104,7 @@ pub fn text(families: &[Score], overall: &Score) -> String {
             .collect();
         text.push_str(&format!("{}: {}\n", score.name, why.join("; ")));
     }
-    text
+    folded(&text, width)
 }
 
 /// TTFT on either side of saturation, where a family has rows above it or without a rate; empty where none has.

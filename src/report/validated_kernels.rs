@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
 use super::figures::{self, percent, signed_percent};
-use super::tables::{Column, markdown, table};
+use super::page::{folded, table_on};
+use super::tables::{Column, markdown};
 use super::validated::quoted;
 use crate::stats::quantile;
 use crate::validate::kernels::{KernelRow, KernelScore, Kernels};
@@ -55,9 +56,9 @@ fn laid_out(kernels: &Kernels) -> (Vec<Column>, Vec<Vec<String>>) {
     (columns, kernels.scores().iter().map(cells).collect())
 }
 
-/// The scores for people.
+/// The scores for people, within the columns of a screen if there is one.
 #[must_use]
-pub fn text(kernels: &Kernels) -> String {
+pub fn text(kernels: &Kernels, width: Option<usize>) -> String {
     let (columns, rows) = laid_out(kernels);
     let left: String = kernels
         .left
@@ -69,11 +70,12 @@ pub fn text(kernels: &Kernels) -> String {
     } else {
         format!("\nleft, {} rows\n{left}", kernels.left.values().sum::<u64>())
     };
-    format!(
+    let text = format!(
         "{}\n\n{}{left}\n[fitted]: the calibration was fitted to this very file; residuals, not a test\n",
         answer(kernels),
-        table(&columns, &rows)
-    )
+        table_on(&columns, &rows, 1, width)
+    );
+    folded(&text, width)
 }
 
 /// Kinds of kernels as a chart names them, one panel each.

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::chart::{Picture, overlay};
 use super::figures::{percent, significant};
-use super::tables::{Column, markdown, table};
+use super::page::{folded, table_on};
+use super::tables::{Column, markdown};
 use super::validated::quoted;
 use crate::validate::requests::{MomentScore, Moments, Pair, Requests};
 
@@ -80,9 +81,9 @@ fn state(requests: &Requests) -> String {
     )
 }
 
-/// The comparison for people.
+/// The comparison for people, within the columns of a screen if there is one.
 #[must_use]
-pub fn text(requests: &Requests) -> String {
+pub fn text(requests: &Requests, width: Option<usize>) -> String {
     let (columns, rows) = laid_out(requests);
     let assumed: String = requests
         .assumptions
@@ -95,11 +96,12 @@ pub fn text(requests: &Requests) -> String {
     } else {
         "\n"
     };
-    format!(
+    let text = format!(
         "{}\n\n{}{gap}{state}{assumed}",
         answer(requests),
-        table(&columns, &rows)
-    )
+        table_on(&columns, &rows, 1, width)
+    );
+    folded(&text, width)
 }
 
 /// The comparison as Markdown.

@@ -124,6 +124,8 @@ pub struct Versus {
     pub variants: Vec<VariantView>,
     /// Requests of each run.
     pub requests: u64,
+    /// Seeds that were asked for, where the comparison was stopped before all of them.
+    pub interrupted_of: Option<u32>,
     /// All variants serve the same requests.
     pub is_paired: bool,
     /// The traffic is the same under each seed.
@@ -198,7 +200,14 @@ pub fn answer(versus: &Versus) -> String {
             .collect();
         format!("; hit rate {}", shares.join(" → "))
     });
-    text + &moved.unwrap_or_default()
+    let cut = versus.interrupted_of.map(|asked| {
+        let seeds = versus.seeds();
+        format!(
+            "INTERRUPTED after {seeds} of {}: ",
+            counted(u64::from(asked), "seed")
+        )
+    });
+    cut.unwrap_or_default() + &text + &moved.unwrap_or_default()
 }
 
 /// The interval by which a difference is told: in points for shares, else relative where there is something to relate to.

@@ -15,7 +15,7 @@ pub fn json(versus: &Versus) -> String {
     let variants: Vec<Value> = (0..versus.variants.len())
         .map(|at| variant(versus, &rows, at))
         .collect();
-    let object = json!({
+    let mut object = json!({
         "answer": answer(versus),
         "subject": versus.subject,
         "seeds": versus.seeds(),
@@ -23,6 +23,10 @@ pub fn json(versus: &Versus) -> String {
         "same_requests": versus.is_paired,
         "variants": variants,
     });
+    if let Some(asked) = versus.interrupted_of {
+        object["interrupted"] = json!(true);
+        object["seeds_asked"] = json!(asked);
+    }
     object.to_string() + "\n"
 }
 
@@ -116,6 +120,9 @@ pub fn csv(versus: &Versus) -> String {
             lines.push(cells.join(","));
         }
     }
+    if versus.interrupted_of.is_some() {
+        lines.push(format!(",,interrupted,count,{},,,,,,", versus.seeds()));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -171,5 +178,23 @@ mod tests {
             .unwrap();
         assert_eq!(row.split(',').count(), 11);
         assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert!(parsed["interrupted"].is_null() && !csv.contains("interrupted"));
+    }
+
+    #[test]
+    fn a_comparison_that_was_stopped_says_after_how_many_seeds() {
+        let cut = Versus {
+            interrupted_of: Some(500),
+            ..two()
+        };
+        assert!(answer(&cut).starts_with("INTERRUPTED after 4 of 500 seeds: "));
+        let parsed: Value = serde_json::from_str(&json(&cut)).unwrap();
+        assert_eq!(
+            (&parsed["interrupted"], &parsed["seeds"]),
+            (&json!(true), &json!(4))
+        );
+        let csv = csv(&cut);
+        let last = csv.lines().last().unwrap();
+        assert!(last.starts_with(",,interrupted,count,4") && last.split(',').count() == 11);
     }
 }

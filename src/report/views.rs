@@ -39,8 +39,12 @@ pub struct ResultMeta {
     pub replicas: u32,
     /// The pools that a scenario names, in its order; what stands beside this describes the first. Empty without any.
     pub pools: Vec<PoolMeta>,
-    /// Names of the classes of requests. Empty without any.
-    pub classes: Vec<String>,
+    /// The classes of requests and what is promised to each. Empty without any.
+    pub classes: Vec<ClassPromise>,
+    /// Share of requests that must be good, of each class where there are any, in 0..=1.
+    pub attainment: f64,
+    /// Whether all that is promised is kept; `None` where nothing is, or the run is too short to say.
+    pub slo_kept: Option<bool>,
     /// Requests that were turned away, by reason, and how often one was sent again; those that are not 0.
     pub gate: Vec<(String, u64)>,
     /// What replicas that came and went amounted to.
@@ -95,6 +99,15 @@ pub struct ResultMeta {
     pub waits: Option<WaitReport>,
     /// Tokens whose cached KV was evicted, over the whole run; `None` where nothing is cached.
     pub evicted_tokens: Option<u64>,
+}
+
+/// A class of requests and what is promised to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassPromise {
+    /// What the scenario calls it.
+    pub name: String,
+    /// Limits that a good request of it meets all of; empty where nothing is promised to it.
+    pub limits: Vec<Limit>,
 }
 
 /// What replicas that came and went amounted to.
@@ -190,6 +203,8 @@ pub struct KneeView {
     pub saturation: Option<Estimate>,
     /// The objectives.
     pub limits: Vec<Limit>,
+    /// The classes of requests, each of which must keep its own. Empty without any.
+    pub classes: Vec<ClassPromise>,
     /// Limits on percentiles and means.
     pub promises: Vec<Promise>,
     /// Share of requests that must meet them, in 0..=1.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::figures::{count, counted, percent, significant};
 use super::tables::{Column, table};
-use crate::analysis::{KNEE_SHARE, WorkingSet};
+use crate::analysis::{KNEE_SHARE, Looked, WorkingSet};
 
 /// A KV pool that is marked on the curve.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct PoolMark {
     pub bytes_per_token: Option<f64>,
     /// Replicas, each with a pool of its own.
     pub replicas: u32,
+    /// Prefix caching is on.
+    pub caches: bool,
 }
 
 /// A curve and what it is of.
@@ -28,6 +30,8 @@ pub struct WorkingSetView {
     pub curve: WorkingSet,
     /// The pool of the GPU and model, where they are known.
     pub pool: Option<PoolMark>,
+    /// How many of the requests the curve is of.
+    pub looked: Looked,
 }
 
 impl WorkingSetView {
@@ -49,8 +53,29 @@ impl WorkingSetView {
 /// The first line.
 #[must_use]
 pub fn answer(view: &WorkingSetView) -> String {
+    let requests = counted(view.curve.requests, "request");
+    match view.looked {
+        Looked::AtAll => found(view),
+        Looked::UntilStopped => format!("INTERRUPTED after {requests}; of those: {}", found(view)),
+        Looked::UntilFull => format!(
+            "CUT after {requests}, whose texts fill the memory; of those: {}",
+            found(view)
+        ),
+    }
+}
+
+/// What a cache finds.
+fn found(view: &WorkingSetView) -> String {
     let curve = &view.curve;
     let Some(knee) = curve.knee_blocks() else {
+        // The last token of a prompt is always computed, so that a block must be shorter (V1-46).
+        if curve.requests > 0 && curve.longest_prompt_tokens <= curve.block {
+            return format!(
+                "nothing to cache: a block of {} is no shorter than the longest prompt, of {}, and only whole blocks are shared",
+                counted(u64::from(curve.block), "token"),
+                counted(u64::from(curve.longest_prompt_tokens), "token"),
+            );
+        }
         return format!(
             "nothing to cache: no prompt begins as an earlier one did, over {}",
             counted(curve.requests, "request")
@@ -64,6 +89,11 @@ pub fn answer(view: &WorkingSetView) -> String {
     );
     match &view.pool {
         None => endless,
+        Some(pool) if !pool.caches => format!(
+            "{endless}; the pool of {} finds nothing, for prefix caching is off, and would find {}",
+            view.size(pool.blocks),
+            percent(curve.hit_rate(pool.blocks))
+        ),
         Some(pool) => format!(
             "{endless}; the pool of {} finds {}",
             view.size(pool.blocks),
@@ -145,12 +175,13 @@ pub fn json(view: &WorkingSetView) -> String {
             "hit_rate": curve.hit_rate(pool.blocks),
             "bytes_per_token": pool.bytes_per_token,
             "replicas": pool.replicas,
+            "enable_prefix_caching": pool.caches,
         })
     });
     let knee = curve
         .knee_blocks()
         .map(|blocks| point((blocks, curve.hit_rate(blocks))));
-    let object = json!({
+    let mut object = json!({
         "answer": answer(view),
         "subject": view.subject,
         "requests": curve.requests,
@@ -163,6 +194,11 @@ pub fn json(view: &WorkingSetView) -> String {
         "pool": pool,
         "curve": curve.points(curve.largest_request_blocks, POINTS).into_iter().map(point).collect::<Vec<_>>(),
     });
+    match view.looked {
+        Looked::AtAll => {}
+        Looked::UntilStopped => object["interrupted"] = json!(true),
+        Looked::UntilFull => object["cut"] = json!(true),
+    }
     object.to_string() + "\n"
 }
 
@@ -176,7 +212,7 @@ pub fn csv(view: &WorkingSetView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::prefixes as view;
+    use super::super::fixtures::{behind_prefixes, prefixes as view};
     use super::*;
 
     #[test]
@@ -210,5 +246,31 @@ mod tests {
         let mut alone = view(1);
         alone.curve = WorkingSet::of(std::iter::empty(), 16);
         assert!(answer(&alone).starts_with("nothing to cache"));
+    }
+
+    #[test]
+    fn blocks_as_long_as_the_prompts_are_named_as_the_reason() {
+        let mut large = view(64);
+        large.curve.longest_prompt_tokens = large.curve.block;
+        // Prefixes are found, so this is not the case in question.
+        assert!(answer(&large).starts_with("an endless"));
+        let short = behind_prefixes(64, 512);
+        let traffic = crate::workload::Generator::new(&short, 1);
+        large.curve = WorkingSet::of_traffic(traffic, u64::MAX, 1024, |_| true).0;
+        let first = answer(&large);
+        assert!(
+            first.contains("a block of 1,024 tokens is no shorter than the longest prompt, of 640 tokens"),
+            "{first}"
+        );
+    }
+
+    #[test]
+    fn a_pool_that_caches_nothing_and_a_pass_that_was_stopped_say_so() {
+        let mut off = view(64);
+        off.pool.as_mut().unwrap().caches = false;
+        assert!(answer(&off).contains("finds nothing, for prefix caching is off, and would find"));
+        off.looked = Looked::UntilStopped;
+        assert!(answer(&off).starts_with("INTERRUPTED after "));
+        assert!(json(&off).contains("\"interrupted\":true"));
     }
 }

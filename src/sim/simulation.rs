@@ -87,6 +87,8 @@ pub enum Pause {
     TimeUp,
     /// Sequences preempt each other for ever: nobody will get another token.
     Livelock,
+    /// So much came from outside as the caller wanted to wait for; nothing was told for the sake of this pause.
+    Breath,
 }
 
 /// How far to go.
@@ -289,15 +291,34 @@ impl<T: Traffic> Simulation<T> {
 
     /// Goes on until one of the limits, or until nothing is left to happen.
     pub fn advance<O: Observer>(&mut self, until: Until, observer: &mut O) -> Pause {
+        self.advance_a_while(until, u64::MAX, observer)
+    }
+
+    /// The same, with a [`Pause::Breath`] after so many turns of the loop, each of which takes one event from outside or
+    /// answers somebody. In overload nobody may end for long, so that a number of endings alone bounds nothing. A breath
+    /// leaves no trace in what observers are told; to hear all until now, advance to a number of endings that is reached.
+    pub fn advance_a_while<O: Observer>(&mut self, until: Until, turns: u64, observer: &mut O) -> Pause {
         let mut ended = std::mem::take(&mut self.buffer);
-        let pause = self.go_on(until, observer, &mut ended);
-        self.cluster.tell(self.now, observer);
+        let pause = self.go_on(until, turns, observer, &mut ended);
+        if pause != Pause::Breath {
+            self.cluster.tell(self.now, observer);
+        }
         self.buffer = ended;
         pause
     }
 
-    fn go_on<O: Observer>(&mut self, until: Until, observer: &mut O, ended: &mut Vec<Completion>) -> Pause {
+    fn go_on<O: Observer>(
+        &mut self,
+        until: Until,
+        mut turns: u64,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> Pause {
         loop {
+            if turns == 0 {
+                return Pause::Breath;
+            }
+            turns -= 1;
             if self.counts.ended >= until.ended {
                 return Pause::EnoughEnded;
             }
@@ -445,6 +466,10 @@ impl<T: Traffic> Simulation<T> {
         if delay == Picos::ZERO {
             return self.end(completion, observer);
         }
+        observer.observe(&Fact::Leaving {
+            now: completion.end,
+            id: completion.id,
+        });
         completion.end += delay;
         completion.first_token = completion.first_token.map(|at| at + delay);
         // Replicas may have front ends that are not equally fast: in order of delivery, of equals in that of leaving.

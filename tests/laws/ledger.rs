@@ -195,6 +195,7 @@ impl Observer for Ledger {
             | Fact::Preempted { now, .. }
             | Fact::FirstToken { now, .. }
             | Fact::Burst { now, .. }
+            | Fact::Leaving { now, .. }
             | Fact::Gap { now, .. } => *now,
             Fact::HandedOver { .. }
             | Fact::Transferred { .. }

@@ -2,7 +2,7 @@
 
 use super::objective::{Objective, Statistic};
 use crate::analysis::RunResult;
-use crate::metrics::{Metric, Summary};
+use crate::metrics::{Metric, PartSummary, Summary};
 
 /// The limit that a run is nearest to, or furthest beyond.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Binding {
     pub value_s: f64,
     /// The limit in seconds.
     pub limit_s: f64,
+    /// The class of requests that it is promised to; `None` where it is promised to all.
+    pub class: Option<usize>,
     /// Share of the figure that requests wait before their first step, where the metric has such a wait.
     pub queue: Option<f64>,
 }
@@ -24,26 +26,62 @@ impl Binding {
     #[must_use]
     pub fn of(run: &RunResult, objective: &Objective) -> Option<Binding> {
         let steady = run.quotable()?;
+        let of_class = objective.tightest_class(run).map(|(class, _)| class);
+        let limits = match of_class {
+            Some(class) => &objective.classes[class],
+            None => &objective.limits,
+        };
+        let part = of_class.and_then(|class| Some((class, run.by_class.get(class)?)));
         let per_request = objective.attainment.into_iter().flat_map(|share| {
-            let limits = objective.limits.iter();
+            let limits = limits.iter();
             limits.map(move |&(metric, limit_s)| (metric, Statistic::Quantile(share), limit_s))
+        });
+        let per_request = per_request.filter_map(|(metric, statistic, limit_s)| match part {
+            Some(part) => Binding::to_class(part, metric, statistic, limit_s),
+            None => Binding::to(steady, metric, statistic, limit_s),
         });
         let percentiles = objective.constraints.iter();
         let percentiles = percentiles.map(|limit| (limit.metric, limit.statistic, limit.limit_s));
+        let percentiles = percentiles
+            .filter_map(|(metric, statistic, limit_s)| Binding::to(steady, metric, statistic, limit_s));
         per_request
             .chain(percentiles)
-            .filter_map(|(metric, statistic, limit_s)| Binding::to(steady, metric, statistic, limit_s))
             .max_by(|a, b| a.used().total_cmp(&b.used()))
     }
 
-    fn to(steady: &Summary, metric: Metric, statistic: Statistic, limit_s: f64) -> Option<Binding> {
+    /// The limit of a class. Its latencies are those of the whole run: of the steady stretch only its share of good
+    /// requests is kept.
+    fn to_class(
+        (class, part): (usize, &PartSummary),
+        metric: Metric,
+        statistic: Statistic,
+        limit_s: f64,
+    ) -> Option<Binding> {
         let figure = |of: Metric| {
-            let distribution = super::objective::distribution(steady, of);
-            match statistic {
-                Statistic::Mean => distribution.mean_s(),
-                Statistic::Quantile(p) => distribution.quantile_s(p),
-            }
+            let distribution = match of {
+                Metric::Ttft => &part.ttft,
+                Metric::Tpot => &part.tpot,
+                Metric::E2el => &part.e2el,
+                Metric::QueueTime => &part.queue_time,
+                Metric::Itl | Metric::ClientQueueTime => return None,
+            };
+            statistic.of(distribution)
         };
+        Binding::with(figure, metric, statistic, limit_s, Some(class))
+    }
+
+    fn to(steady: &Summary, metric: Metric, statistic: Statistic, limit_s: f64) -> Option<Binding> {
+        let figure = |of: Metric| statistic.of(super::objective::distribution(steady, of));
+        Binding::with(figure, metric, statistic, limit_s, None)
+    }
+
+    fn with(
+        figure: impl Fn(Metric) -> Option<f64>,
+        metric: Metric,
+        statistic: Statistic,
+        limit_s: f64,
+        class: Option<usize>,
+    ) -> Option<Binding> {
         let value_s = figure(metric)?;
         let waits = matches!(metric, Metric::Ttft | Metric::E2el) && value_s > 0.0;
         Some(Binding {
@@ -51,6 +89,7 @@ impl Binding {
             statistic,
             value_s,
             limit_s,
+            class,
             queue: figure(Metric::QueueTime)
                 .filter(|_| waits)
                 .map(|queue_s| (queue_s / value_s).min(1.0)),

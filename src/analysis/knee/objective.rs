@@ -12,6 +12,16 @@ pub enum Statistic {
     Quantile(f64),
 }
 
+impl Statistic {
+    /// This statistic of a latency in seconds; `None` where there is none.
+    pub(super) fn of(self, distribution: &Distribution) -> Option<f64> {
+        match self {
+            Statistic::Mean => distribution.mean_s(),
+            Statistic::Quantile(p) => distribution.quantile_s(p),
+        }
+    }
+}
+
 /// `p99_ttft_ms <= 500`: a limit on a statistic over requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constraint {
@@ -30,6 +40,9 @@ pub struct Objective {
     pub attainment: Option<f64>,
     /// Those limits in seconds, where they are known: they say which of them binds, and decide nothing.
     pub limits: Vec<(Metric, f64)>,
+    /// The limits of each class of requests in seconds, its own or those of all; empty of one that nothing is promised to.
+    /// Where there are classes, every one of them must reach the share by itself.
+    pub classes: Vec<Vec<(Metric, f64)>>,
     /// Limits on statistics.
     pub constraints: Vec<Constraint>,
 }
@@ -42,7 +55,7 @@ impl Objective {
     pub fn slack(&self, run: &RunResult) -> Option<Estimate> {
         let steady = run.quotable().filter(|_| run.verdict != Verdict::Unstable)?;
         let attainment = self.attainment.and_then(|share| {
-            let reached = interval(run, "attainment").or_else(|| counted(steady))?;
+            let reached = self.reached(run, steady)?;
             Some(Estimate {
                 value: reached.value - share,
                 low: reached.low - share,
@@ -57,6 +70,43 @@ impl Objective {
             .into_iter()
             .chain(constraints)
             .min_by(|a, b| a.value.total_cmp(&b.value))
+    }
+
+    /// Whether classes are judged one by one.
+    #[must_use]
+    pub fn tells_classes_apart(&self) -> bool {
+        self.classes.iter().any(|limits| !limits.is_empty())
+    }
+
+    /// The class furthest below, or least above, the share that is asked of each, by what `share_of` says of it.
+    fn lowest_class<T>(
+        &self,
+        share_of: impl Fn(usize) -> Option<T>,
+        value: impl Fn(&T) -> f64,
+    ) -> Option<(usize, T)> {
+        let promised = self
+            .classes
+            .iter()
+            .enumerate()
+            .filter(|(_, limits)| !limits.is_empty());
+        promised
+            .filter_map(|(class, _)| Some((class, share_of(class)?)))
+            .min_by(|a, b| value(&a.1).total_cmp(&value(&b.1)))
+    }
+
+    /// The class that is nearest to missing its promise, or misses it by most, and the share of its requests that are good.
+    #[must_use]
+    pub fn tightest_class(&self, run: &RunResult) -> Option<(usize, Estimate)> {
+        let share = |class: usize| run.class_attainment.get(class).copied().flatten();
+        self.lowest_class(share, |share| share.value)
+    }
+
+    /// Share of the requests that are good, of the class where it is lowest.
+    pub(super) fn reached(&self, run: &RunResult, steady: &Summary) -> Option<Estimate> {
+        if self.tells_classes_apart() {
+            return self.tightest_class(run).map(|(_, share)| share);
+        }
+        interval(run, "attainment").or_else(|| counted(steady))
     }
 
     /// Whether nothing is asked for but a steady state.
@@ -75,17 +125,26 @@ impl Objective {
             Verdict::TooShort => None,
             Verdict::Stable | Verdict::Critical | Verdict::Finite => {
                 let summary = run.steady.as_ref().unwrap_or(&run.whole);
-                Some(self.holds_over(summary))
+                let lowest = self.tightest_class(run).map(|(_, share)| share.value);
+                Some(self.holds_over(summary, lowest))
             }
         }
     }
 
-    /// Whether all of it holds over a stretch of a run, whatever the run is judged to be.
+    /// Whether all of it holds over the whole of a run, whatever the run is judged to be.
     #[must_use]
-    pub fn holds_over(&self, summary: &Summary) -> bool {
+    pub fn holds_over_whole(&self, run: &RunResult) -> bool {
+        let share = |class: usize| run.by_class.get(class)?.counted_share();
+        let lowest = self.lowest_class(share, |share| share.value);
+        self.holds_over(&run.whole, lowest.map(|(_, share)| share.value))
+    }
+
+    /// Whether all of it holds over a stretch of a run, given the lowest share of good requests among its classes.
+    fn holds_over(&self, summary: &Summary, lowest_class: Option<f64>) -> bool {
         let is_attained = self.attainment.is_none_or(|asked| {
-            let good = summary.good.unwrap_or(0) as f64;
-            good / summary.completed.max(1) as f64 >= asked
+            // A request without an answer is not good.
+            let of_all = || summary.good.unwrap_or(0) as f64 / summary.ended().max(1) as f64;
+            lowest_class.unwrap_or_else(of_all) >= asked
         });
         let is_within = |constraint: &Constraint| {
             constraint
@@ -110,11 +169,7 @@ pub(super) fn counted(summary: &Summary) -> Option<Estimate> {
 impl Constraint {
     /// The limited statistic in seconds; `None` where no request has that latency.
     fn value_s(&self, summary: &Summary) -> Option<f64> {
-        let distribution = distribution(summary, self.metric);
-        match self.statistic {
-            Statistic::Mean => distribution.mean_s(),
-            Statistic::Quantile(p) => distribution.quantile_s(p),
-        }
+        self.statistic.of(distribution(summary, self.metric))
     }
 
     fn slack(&self, run: &RunResult, steady: &Summary) -> Option<Estimate> {

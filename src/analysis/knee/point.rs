@@ -2,7 +2,7 @@
 
 use super::binding::Binding;
 use super::limiter::Pressure;
-use super::objective::{Objective, counted, interval};
+use super::objective::{Objective, interval};
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::metrics::Summary;
 
@@ -20,7 +20,7 @@ pub struct Point {
     pub requests: u64,
     /// How far inside the objective, see [`Objective::slack`].
     pub slack: Option<Estimate>,
-    /// Share of good requests, where limits were set.
+    /// Share of good requests, where limits were set; where they are set for classes, of the class with the fewest.
     pub attainment: Option<Estimate>,
     /// Requests completed per second; at overload what the system can do.
     pub throughput: Option<Estimate>,
@@ -125,7 +125,7 @@ impl Point {
             reason: run.reasons.first().cloned().unwrap_or_default(),
             requests: run.whole.sent,
             slack,
-            attainment: interval(run, "attainment").or_else(|| steady.and_then(counted)),
+            attainment: steady.and_then(|steady| objective.reached(run, steady)),
             throughput: interval(run, "throughput").or_else(|| per_s(|whole| whole.completed).map(exactly)),
             output_tokens_per_s: interval(run, "output_throughput")
                 .map(|estimate| estimate.value)

@@ -77,7 +77,7 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
     let saturation = tried.bisect(options.tolerance, Point::keeps_up);
     let mut points = tried.points;
     let within_slo = knee_rate(&points);
-    let rate = saturation_rate(&points);
+    let rate = saturation_rate(&points, within_slo.as_ref());
     // What may lie past saturation is not stable, whatever its run looked like; unless it is by losing requests that the
     // queue stays short.
     let by_loss = points
@@ -244,16 +244,24 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
 }
 
 /// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
-/// interval of what the latter served.
-fn saturation_rate(points: &[Point]) -> Option<Estimate> {
+/// interval of what the latter served. It lies above every rate that was seen to be stable, and above the knee.
+fn saturation_rate(points: &[Point], knee: Option<&Estimate>) -> Option<Estimate> {
     let first_over = points.iter().position(|point| !point.keeps_up())?;
     let high = points[first_over].rate;
     let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
+    let stable = points[..first_over]
+        .iter()
+        .filter(|point| point.verdict == Verdict::Stable)
+        .map(|point| point.rate);
+    let kept = stable
+        .chain(knee.map(|knee| knee.value))
+        .fold(0.0, f64::max)
+        .min(low);
     let served = points[first_over].throughput;
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
     Some(Estimate {
         value,
-        low: served.map_or(low, |served| low.min(served.low)),
+        low: served.map_or(low, |served| low.min(served.low).max(kept)),
         high: served.map_or(high, |served| high.max(served.high)),
     })
 }
@@ -454,6 +462,32 @@ mod tests {
             assert!((saturation.value - 8.0).abs() < 1e-9 && saturation.high - saturation.low < 0.2);
             assert!(knee.converged && runs <= 32, "{runs}");
         }
+    }
+
+    #[test]
+    fn saturation_lies_above_the_knee_and_above_what_was_stable() {
+        // What an overloaded run serves is known within ±20 % only.
+        let noisy = |rate: f64| Point {
+            throughput: Some(Estimate {
+                value: rate.min(8.0),
+                low: 0.8 * rate.min(8.0),
+                high: 1.2 * rate.min(8.0),
+            }),
+            slack: (rate < 8.0).then_some(Estimate {
+                value: 7.5 - rate,
+                low: 7.4 - rate,
+                high: 7.6 - rate,
+            }),
+            ..exact(rate)
+        };
+        let options = SearchOptions {
+            start_rate: 2.0,
+            ..SearchOptions::default()
+        };
+        let knee = search(|rate| Some(noisy(rate)), &options);
+        let (within, saturation) = (knee.within_slo.unwrap(), knee.saturation.unwrap());
+        assert!(saturation.low >= within.value, "{saturation:?} {within:?}");
+        assert!(saturation.low <= 8.0 && saturation.high >= 8.0);
     }
 
     #[test]

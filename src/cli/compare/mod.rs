@@ -27,6 +27,8 @@ use figures::{Run, moved};
 
 /// Requests of a run where nobody says how many: two lengths would not be comparable.
 const PROMPTS: u64 = 2000;
+/// Most seeds: what is kept of each run takes memory.
+const SEEDS_MAX: u32 = 10_000;
 /// Most variants.
 const VARIANTS_MAX: usize = 26;
 
@@ -80,8 +82,11 @@ pub(super) fn quote_variants(args: &mut [String]) {
 /// # Errors
 /// Everything that is wrong with the input, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // Nothing is lost if reading ends here.
+    let nothing_yet = interrupt::at_once();
     let mut notes = Vec::new();
     let planned = plan(args, &mut notes)?;
+    drop(nothing_yet);
     let outputs = args.output.resolve(&Default::default(), Writer::Compare)?;
     notes.extend(outputs.notes.iter().cloned());
     terminal.notes(&notes);
@@ -98,11 +103,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         .all(|one| matches!(one.resolved.scenario.workload.arrivals, Arrivals::Replay { .. }));
     let seeds = if is_trace { 1 } else { args.seeds };
     let runs = simulate_all(&planned, seeds, terminal);
-    if interrupt::is_asked() {
-        terminal.notes(&["interrupted: variants are compared when all of their runs are there".to_owned()]);
+    let compared = runs.first().map_or(0, Vec::len);
+    let is_interrupted = compared < seeds as usize;
+    if compared == 0 {
+        terminal.notes(&["interrupted before all variants had a run under one seed".to_owned()]);
         return Ok(Exit::Interrupted.into());
     }
-    let mut view = view(&planned, &runs, is_trace);
+    let mut view = Versus {
+        interrupted_of: is_interrupted.then_some(seeds),
+        ..view(&planned, &runs, is_trace)
+    };
     if matches!(outputs.format, Format::Json | Format::Jsonl) {
         for (variant, one) in view.variants.iter_mut().zip(&planned) {
             variant.model = Some(model_interval(&one.resolved));
@@ -118,7 +128,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if let Some(folder) = &outputs.charts {
         files::save_pictures(folder, &charts(&view, &runs), terminal)?;
     }
-    Ok(Exit::Ok.into())
+    Ok(match is_interrupted {
+        true => Exit::Interrupted.into(),
+        false => Exit::Ok.into(),
+    })
 }
 
 /// The variants in order, the base first; what must be said goes to `notes`.
@@ -219,8 +232,14 @@ fn said(args: &Args) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
             "give each its own name",
         );
     }
-    if args.seeds == 0 {
-        return problem("`--seeds` must be at least 1", "8 is what stands without it");
+    if args.seeds == 0 || args.seeds > SEEDS_MAX {
+        return problem(
+            &format!(
+                "`--seeds` must lie between 1 and {SEEDS_MAX}: {} does not",
+                args.seeds
+            ),
+            "8 is what stands without it; four times as many halve the intervals",
+        );
     }
     Ok((common, said))
 }
@@ -254,8 +273,11 @@ fn simulate_all(planned: &[Planned], seeds: u32, terminal: &Terminal) -> Vec<Vec
         };
         let mut waits = Waits::default();
         let outcome = simulate_watched(&scenario, &experiment, &mut waits, |_| !interrupt::is_asked());
+        if outcome.is_interrupted {
+            return None;
+        }
         let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
-        Run::of(outcome, &waits.finish(end), column == 0)
+        Some(Run::of(outcome, &waits.finish(end), column == 0))
     };
     let tell = |done: usize| {
         let mut progress = progress.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -288,6 +310,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
         subject: present::subject(base),
         variants: planned.iter().enumerate().map(variant).collect(),
         requests: runs[0].first().map_or(0, |run| run.sent),
+        interrupted_of: None,
         is_paired,
         is_trace,
     }

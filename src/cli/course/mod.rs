@@ -15,7 +15,7 @@ use super::Exit;
 use super::disk::Disk;
 use super::terminal::Terminal;
 use super::{files, interrupt};
-use crate::report::compared;
+use crate::report::{compared, folded};
 
 /// What to write.
 #[derive(clap::Args, Debug)]
@@ -65,8 +65,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if interrupt::is_asked() {
         return Ok(Exit::Interrupted.into());
     }
+    let width = terminal.width().filter(|_| args.output.is_none());
     let text = match args.format {
-        Format::Table => format!("{}\nmeasured: {}\n", compared::text(&compared), measured.source),
+        Format::Table => {
+            let source = folded(&format!("measured: {}\n", measured.source), width);
+            format!("{}\n{source}", compared::text(&compared, width))
+        }
         Format::Json => compared::json(&compared),
         Format::Csv => compared::csv(&compared),
         Format::Md => compared::md(&compared),

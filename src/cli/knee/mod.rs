@@ -25,7 +25,7 @@ use crate::metrics::Records;
 use crate::report::figures::significant;
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
 use crate::sim::Scenario;
-use crate::workload::{mean_rate, with_rate};
+use crate::workload::{Prefix, mean_rate, with_rate};
 
 /// What to search.
 #[derive(clap::Args, Debug)]
@@ -72,6 +72,8 @@ pub struct Bracket {
 /// # Errors
 /// Flags of the search or the output that are wrong, and files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // Nothing is lost if reading ends here.
+    let nothing_yet = interrupt::at_once();
     let mut flags = args.scenario.clone();
     // The search sets the rate; one is needed for the input to be whole.
     let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
@@ -84,6 +86,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         input = read(&flags, &args.output, true)?;
     }
     let resolved = resolve(input.document.clone(), &Disk)?;
+    drop(nothing_yet);
     if resolved.slo.is_empty() {
         return Err(Diagnostics::from(no_promise()).into());
     }
@@ -145,6 +148,17 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
     let given = resolved.provenance.iter().filter(|value| {
         matches!(value.key.as_str(), "workload.num_prompts" | "workload.duration") && !value.is_assumed()
     });
+    let groups = &resolved.scenario.workload.prefix;
+    let are_exact = matches!(
+        groups,
+        Prefix::Groups {
+            exact_shares: true,
+            ..
+        }
+    );
+    let drawn = "exact_shares has no effect on knee: prefixes are drawn with their shares, because no number of requests is set \
+                 that could be divided"
+        .to_owned();
     given
         .map(|value| {
             let key = value.key.rsplit('.').next().unwrap_or(&value.key);
@@ -153,6 +167,7 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
                 value.value
             )
         })
+        .chain(are_exact.then_some(drawn))
         .collect()
 }
 
@@ -227,14 +242,28 @@ fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Optio
         let mut experiment = present::experiment(resolved, Records::None);
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
+        // A rate that breaks the promise need not be simulated to its end.
+        experiment.bad_max = bad_max(objective);
         let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
+        if outcome.is_interrupted {
+            return false;
+        }
         // The promise as it was kept over all of the run, the same traffic at every rate: a verdict's own interval would
         // only add noise. Overload ends every knee, whatever was promised.
-        let is_kept = objective.is_empty() || objective.holds_over(&outcome.result.whole);
+        let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
         is_kept && outcome.result.verdict != Verdict::Unstable
     };
     let found = knee.within_slo.as_ref()?;
     Some(knee_interval(resolved, found.value, &meets))
+}
+
+/// Of the requests of such a run, how many may miss the promise; `None` where more than one share of all is asked for.
+fn bad_max(objective: &Objective) -> Option<u64> {
+    let share = objective
+        .attainment
+        .filter(|_| !objective.tells_classes_apart())?;
+    // A share that is met to the last request is met, whatever the rounding.
+    Some(((1.0 - share) * POINT.min_requests as f64 + 1e-6).floor() as u64)
 }
 
 /// What to search, and to size.
@@ -257,7 +286,7 @@ fn execute(
             "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
         );
     };
-    let objective = present::objective(&resolved.slo);
+    let objective = present::objective(resolved);
     let precision = precision(resolved);
     let options = options(asked.bracket, own_rate, &precision);
     let (knee, is_interrupted) = find(resolved, &objective, precision, &options, terminal);
@@ -350,6 +379,7 @@ fn view(
         subject: present::subject(resolved),
         limits: present::printed_limits(&resolved.slo),
         promises: present::promises(&resolved.slo),
+        classes: present::class_promises(resolved),
         attainment: resolved.slo.attainment,
         trust: present::trust(resolved),
         assumptions: assumptions(resolved, precision),

@@ -77,7 +77,7 @@ pub(super) fn execute(
         );
     }
     terminal.notes(&pair.notes);
-    let objective = present::objective(&pair.slo);
+    let objective = present::objective(&pair);
     let asked = ways.len() + 1;
     let try_one = |way: Option<(u32, u32)>| {
         let resolved = match way {

@@ -5,6 +5,7 @@ use crate::config::judge::Judge;
 use crate::cost::calibration::{Calibration, Copies, Direction};
 use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
+use crate::engine::scheduled::policies::StaticConfig;
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::model::Dtype;
 use crate::units::Picos;
@@ -85,21 +86,22 @@ impl ScheduledFlags {
         copies.iter().map(each).sum::<f64>() / 2.0
     }
 
+    /// KV blocks that the engine takes at most, unless their number was given.
+    pub(in crate::config) fn blocks_max(&self) -> Option<u32> {
+        self.blocks_max.filter(|_| self.num_gpu_blocks_override.is_none())
+    }
+
     /// The engine, given its memory; the plan is kept where memory decided.
     pub(in crate::config) fn with_memory(
         self,
         judge: &mut Judge,
         plan: MemoryPlan,
     ) -> (ScheduledConfig, Option<MemoryPlan>) {
-        let mut num_gpu_blocks = plan.num_gpu_blocks;
-        if let (Some(most), None) = (self.blocks_max, self.num_gpu_blocks_override)
-            && num_gpu_blocks > most
-        {
-            judge.notes.push(format!(
-                "{} takes at most {most} KV blocks of the {num_gpu_blocks} that the memory holds; --num-gpu-blocks-override asks for more",
-                self.config.profile
-            ));
-            num_gpu_blocks = most;
+        let (plan, note) = plan.capped(self.blocks_max(), &self.config.profile);
+        judge.notes.extend(note);
+        let num_gpu_blocks = plan.num_gpu_blocks;
+        if let SchedulerChoice::Static(rows) = &self.config.scheduler {
+            check_rows(judge, rows, &plan);
         }
         let block_bytes = plan.layout.block_bytes.0;
         let swap_blocks = self.swap_bytes / block_bytes.max(1);
@@ -122,10 +124,38 @@ impl ScheduledFlags {
             scheduler,
             ..self.config
         };
-        let plan = MemoryPlan {
-            num_gpu_blocks,
-            ..plan
-        };
         (config, is_planned.then_some(plan))
+    }
+}
+
+/// Tokens of a row, prompt and answer, below which no traffic is worth a thought.
+const ROW_MIN: u32 = 16;
+
+/// A static batch holds all of its rows at once. Rows that the memory cannot hold even if each were as short as can be are
+/// refused; of rows that it cannot hold at full length it is said that batches may close earlier.
+fn check_rows(judge: &mut Judge, rows: &StaticConfig, plan: &MemoryPlan) {
+    let key = "engine.max_num_seqs";
+    let whole = plan.blocks_of_request(rows.max_model_len).max(1.0);
+    let most = (f64::from(plan.num_gpu_blocks) / whole) as u32;
+    let shortest = plan.blocks_of_request(ROW_MIN.min(rows.max_model_len)).max(1.0);
+    if f64::from(rows.batch_size) * shortest > f64::from(plan.num_gpu_blocks) {
+        judge.wrong_help(
+            key,
+            "is more rows than the memory holds",
+            format!(
+                "{} rows, and the KV cache has room for {} tokens",
+                rows.batch_size,
+                plan.tokens()
+            ),
+            format!(
+                "{most} rows fit at the full length of {} tokens (max_model_len)",
+                rows.max_model_len
+            ),
+        );
+    } else if rows.batch_size > most {
+        judge.notes.push(format!(
+            "{} rows do not fit the KV cache at the full length of {} tokens, {most} do: a batch of long requests closes with fewer",
+            rows.batch_size, rows.max_model_len
+        ));
     }
 }

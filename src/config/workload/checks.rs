@@ -1,12 +1,11 @@
 //! What each of two parts of the traffic allows by itself and both together do not, or the clock or the engine does not.
 
 use super::sizes::{longest, slowest_start_rate};
+use crate::analysis::IN_FLIGHT_BYTES;
 use crate::config::judge::Judge;
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::{Arrivals, Prefix, WorkloadSpec};
 
-/// Memory that a request takes while it waits, measured: 1.56 GB for three million.
-const WAITING_BYTES: u64 = 520;
 /// Requests that may wait in the server at once before this machine's memory, not physics, decides: 10 GB.
 const QUEUE_MAX: u64 = 20_000_000;
 /// Requests at once whose memory is worth a note: 1 GB.
@@ -107,8 +106,10 @@ fn need_count(judge: &mut Judge, key: &str, needs: &str) {
 
 /// The memory of this machine, not of the simulated one.
 fn queue_memory(count: u64) -> String {
-    let gigabytes = count as f64 * WAITING_BYTES as f64 / 1e9;
-    format!("{count} requests wait at once × {WAITING_BYTES} B = {gigabytes:.1} GB of this machine's memory")
+    let gigabytes = count as f64 * IN_FLIGHT_BYTES as f64 / 1e9;
+    format!(
+        "{count} requests wait at once × {IN_FLIGHT_BYTES} B = {gigabytes:.1} GB of this machine's memory"
+    )
 }
 
 /// The clock shows 213 days: what must last longer is refused before it starts.

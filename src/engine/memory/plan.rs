@@ -58,6 +58,25 @@ impl MemoryPlan {
         (f64::from(self.num_gpu_blocks) / blocks + 1e-9).floor() as u64
     }
 
+    /// The plan of an engine that takes `most` blocks at most, and a sentence where the memory holds more.
+    #[must_use]
+    pub fn capped(self, most: Option<u32>, engine: &str) -> (MemoryPlan, Option<String>) {
+        let Some(most) = most.filter(|most| self.num_gpu_blocks > *most) else {
+            return (self, None);
+        };
+        let note = format!(
+            "{engine} takes at most {most} KV blocks of the {} that the memory holds; --num-gpu-blocks-override asks for more",
+            self.num_gpu_blocks
+        );
+        let kv_pool = Bytes(self.layout.block_bytes.0 * u64::from(most));
+        let plan = MemoryPlan {
+            num_gpu_blocks: most,
+            kv_pool,
+            ..self
+        };
+        (plan, Some(note))
+    }
+
     /// All that is not KV: weights, activations, runtime, and graphs where they are charged.
     #[must_use]
     pub fn charged(&self, charge_cuda_graphs: bool) -> Bytes {

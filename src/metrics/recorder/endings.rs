@@ -2,7 +2,7 @@
 
 use super::{Latencies, Place, Recorder};
 use crate::ids::RequestId;
-use crate::metrics::stretch::Metric;
+use crate::metrics::stretch::{Metric, class_counts};
 use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
 
@@ -17,6 +17,9 @@ impl Recorder {
         self.open.counts.rejected += 1;
         if let Some(parts) = &mut self.parts {
             parts.rejected(live.class);
+            if parts.slo(live.class).is_some() {
+                class_counts(&mut self.open.classes, live.class as usize).ended += 1;
+            }
         }
         self.audit.system += i128::from(now.0) - i128::from(live.arrival.0);
         self.audit.ran += i128::from(live.ran.0);
@@ -33,6 +36,7 @@ impl Recorder {
             }
             return;
         };
+        self.leaving -= i64::from(live.is_leaving);
         self.audit.left(completion, &live);
         if let Some(replicas) = &mut self.by_replica {
             replicas.ended(completion, &live);
@@ -63,6 +67,11 @@ impl Recorder {
         };
         if let Some(parts) = &mut self.parts {
             parts.ended(live.class, completion, answered);
+            if parts.slo(live.class).is_some() {
+                let counts = class_counts(&mut self.open.classes, live.class as usize);
+                counts.ended += 1;
+                counts.good += u64::from(answered.is_some_and(|(_, is_good)| is_good));
+            }
         }
         self.close_full_batch();
     }

@@ -2,7 +2,7 @@
 
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
-use crate::report::views::{KneePoint, KneeView, Quantiles, Sizing, trust_word, verdict_word};
+use crate::report::views::{ClassPromise, KneePoint, KneeView, Quantiles, Sizing, trust_word, verdict_word};
 
 /// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second.
 #[must_use]
@@ -34,6 +34,19 @@ pub fn knee(view: &KneeView) -> String {
         limits.put(&format!("{}_ms", limit.metric), limit.limit_s * 1e3);
     }
     object.put("goodput", Value::Object(limits));
+    if !view.classes.is_empty() {
+        let class = |class: &ClassPromise| {
+            let mut limits = Object::default();
+            for limit in &class.limits {
+                limits.put(&format!("{}_ms", limit.metric), limit.limit_s * 1e3);
+            }
+            let mut object = Object::default();
+            object.put("name", class.name.as_str());
+            object.put("goodput", Value::Object(limits));
+            Value::Object(object)
+        };
+        object.put("classes", Value::List(view.classes.iter().map(class).collect()));
+    }
     let mut promises = Object::default();
     for promise in &view.promises {
         let statistic = promise.percentile.map_or("mean".to_owned(), |p| format!("p{p}"));

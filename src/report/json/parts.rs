@@ -1,6 +1,6 @@
 //! What became of each class of requests, and what each pool is and answered, over the whole run.
 
-use super::super::views::{PoolMeta, ResultMeta};
+use super::super::views::{ClassPromise, PoolMeta, ResultMeta};
 use super::value::{Object, Value};
 use super::{distribution_ms, plimsoll};
 use crate::analysis::RunResult;
@@ -11,13 +11,18 @@ const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 /// One object a class, in the order of the scenario.
 pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
     let parts = meta.classes.iter().zip(&result.by_class);
-    let object = |(name, part): (&String, &PartSummary)| {
+    let object = |(index, (class, part)): (usize, (&ClassPromise, &PartSummary))| {
         let mut object = Object::default();
-        object.put("name", name.as_str());
+        object.put("name", class.name.as_str());
+        let attained = result.class_attainment.get(index).copied().flatten();
+        if let Some(share) = attained.filter(|_| !class.limits.is_empty()) {
+            object.put("attainment", share.value);
+            object.put("attainment_95", vec![share.low, share.high]);
+        }
         figures(&mut object, part, result);
         object.into()
     };
-    parts.map(object).collect()
+    parts.enumerate().map(object).collect()
 }
 
 /// One object a pool, in the order of the scenario.

@@ -26,6 +26,7 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     object.put("verdict", verdict_word(result.verdict));
     object.put("reasons", result.reasons.clone());
     object.put("violations", result.violations.clone());
+    object.put("slo_kept", meta.slo_kept);
     object.put("growth_per_s", result.growth_per_s);
     object.put(
         "steady_window_s",

@@ -1,0 +1,74 @@
+//! What is promised of a run, and whether it is kept: the share of good requests, and that of every class.
+
+use super::figures::{percent, significant, time};
+use super::page::Page;
+use super::text::per_second;
+use super::views::ResultMeta;
+use crate::analysis::RunResult;
+use crate::metrics::Summary;
+
+/// A line of all requests, and one of the classes where each has a promise.
+pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
+    goodput(page, shown, meta);
+    if let Some(promise) = class_promise(result, meta) {
+        page.fact("promise", &promise);
+    }
+}
+
+fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
+    let Some(good) = shown.good else { return };
+    let limits: Vec<String> = meta
+        .goodput
+        .iter()
+        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
+        .collect();
+    let ended = shown.ended();
+    let share = if ended > 0 {
+        good as f64 / ended as f64
+    } else {
+        0.0
+    };
+    page.fact(
+        "goodput",
+        &format!(
+            "{} req/s, {} of requests ({})",
+            significant(per_second(good, shown.duration_s)),
+            percent(share),
+            if limits.is_empty() {
+                "each class's own limits".into()
+            } else {
+                limits.join(", ")
+            }
+        ),
+    );
+}
+
+/// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`.
+fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
+    let classes = meta.classes.iter().zip(&result.class_attainment);
+    let promised = classes.filter(|(class, _)| !class.limits.is_empty());
+    let mut told: Vec<(f64, &str)> = promised
+        .filter_map(|(class, share)| Some((share.as_ref()?.value, class.name.as_str())))
+        .collect();
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (broken, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(share, _)| *share < meta.attainment);
+    let named = |part: &[&(f64, &str)]| {
+        let named: Vec<String> = part
+            .iter()
+            .map(|(share, name)| format!("{name} ({} good)", percent(*share)))
+            .collect();
+        named.join(", ")
+    };
+    let asked = percent(meta.attainment);
+    let sentence = match (broken.is_empty(), kept.is_empty()) {
+        (true, true) => return None,
+        (true, false) => format!("kept to every class, {asked} good in each: {}", named(&kept)),
+        (false, true) => format!("BROKEN to {}; {asked} are asked of each class", named(&broken)),
+        (false, false) => format!(
+            "BROKEN to {}; {asked} are asked of each class; kept to {}",
+            named(&broken),
+            named(&kept)
+        ),
+    };
+    Some(sentence)
+}
