@@ -355,6 +355,7 @@ impl SglangReplica {
     fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.next_pass = None;
         self.settle();
+        let before = ended.len();
         loop {
             self.drain(now);
             let batch = self.next_batch(now, observer, ended);
@@ -365,6 +366,10 @@ impl SglangReplica {
                 self.log_pass(now, None);
                 if self.in_flight.is_empty() {
                     self.rest(now);
+                    if ended.len() > before {
+                        // Whoever left in this pass made room, and the loop goes round at once.
+                        (self.next_pass, self.is_stuck) = (Some(now), false);
+                    }
                 }
                 return;
             };
