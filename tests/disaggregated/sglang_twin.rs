@@ -276,6 +276,8 @@ impl Twin<'_> {
                 req.first_token = Some(now);
                 if req.outputs == req.ask.output_tokens {
                     self.leave(at, Outcome::Completed);
+                    // There is room that nobody waits for an event to take: the loop goes round.
+                    self.ds[d].look = true;
                     continue;
                 }
             }
@@ -296,6 +298,7 @@ impl Twin<'_> {
                     if self.free_d(d) < 1 {
                         let lone = self.ds[d].running.pop().unwrap();
                         self.leave(lone, Outcome::Rejected);
+                        self.ds[d].look = true;
                     }
                     break;
                 }
@@ -469,7 +472,7 @@ impl Twin<'_> {
             }
         }
         for d in 0..self.ds.len() {
-            if std::mem::take(&mut self.ds[d].look) && self.ds[d].batch.is_none() {
+            while std::mem::take(&mut self.ds[d].look) && self.ds[d].batch.is_none() {
                 self.pass_d(d);
             }
         }

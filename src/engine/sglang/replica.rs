@@ -356,6 +356,7 @@ impl SglangReplica {
         self.next_pass = None;
         self.settle();
         self.tree.set_clock(now);
+        let before = ended.len();
         loop {
             self.drain(now);
             let batch = self.next_batch(now, observer, ended);
@@ -366,6 +367,10 @@ impl SglangReplica {
                 self.log_pass(now, None);
                 if self.in_flight.is_empty() {
                     self.rest(now);
+                    if ended.len() > before {
+                        // Whoever left in this pass made room, and the loop goes round at once.
+                        (self.next_pass, self.is_stuck) = (Some(now), false);
+                    }
                 }
                 return;
             };
