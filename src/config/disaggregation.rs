@@ -105,7 +105,7 @@ pub(super) fn resolve(
         judge.wrong_help("cluster.pools", "must be one group for each role", label, help);
         return None;
     };
-    let link = &raw.cluster.link;
+    let link = &losses::with_connector(judge, raw);
     let flow = flow(judge, raw, pools);
     check_alike(judge, pools, servers);
     for pool in &mut pools[prefills..] {
@@ -146,7 +146,7 @@ pub(super) fn resolve(
         latency: time(judge, "cluster.link.latency", link.latency.as_ref(), LATENCY),
         handshake: losses::handshake(judge, link, flow),
         lease: losses::lease(judge, link, flow, engine),
-        on_load_failure: losses::on_load_failure(judge, raw, flow, engine, cluster),
+        on_load_failure: losses::on_load_failure(judge, link, flow, engine, cluster),
         transfer_failure_rate: losses::transfer_failure_rate(judge, link, flow),
         hop: time(judge, "cluster.link.hop", link.hop.as_ref(), HOP),
         receive_buffer: match link.kv_buffer_size {

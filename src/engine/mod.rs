@@ -12,6 +12,7 @@ mod config;
 pub(crate) mod external;
 #[cfg(test)]
 mod external_tests;
+mod held_back;
 mod idle;
 mod leap;
 pub mod lmcache;
