@@ -215,7 +215,7 @@ mod tests {
     fn sglangs_spellings_are_understood() {
         check(
             "--model-path m --tp-size 2 --chunked_prefill_size -1 --enable-mixed-chunk",
-            "--model m --tensor-parallel-size 2 --chunked-prefill-size -1 --enable-mixed-chunk",
+            "--model m --tensor-parallel-size 2 --chunked-prefill-size=-1 --enable-mixed-chunk",
         );
         check(
             "--enable-metrics --tool-call-parser qwen --tp 4 --random-seed 7",

@@ -121,7 +121,7 @@ pub(super) fn resolve(
         return None;
     };
     refuse_interval(judge, pools);
-    let link = &raw.cluster.link;
+    let link = &losses::with_connector(judge, raw);
     let flow = flow(judge, raw, pools);
     check_alike(judge, pools, servers);
     for pool in &mut pools[prefills..] {
@@ -162,7 +162,7 @@ pub(super) fn resolve(
         latency: time(judge, "cluster.link.latency", link.latency.as_ref(), LATENCY),
         handshake: losses::handshake(judge, link, flow),
         lease: losses::lease(judge, link, flow, engine),
-        on_load_failure: losses::on_load_failure(judge, raw, flow, engine, cluster),
+        on_load_failure: losses::on_load_failure(judge, link, flow, engine, cluster),
         transfer_failure_rate: losses::transfer_failure_rate(judge, link, flow),
         hop: time(judge, "cluster.link.hop", link.hop.as_ref(), HOP),
         receive_buffer: match link.kv_buffer_size {

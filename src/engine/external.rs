@@ -27,6 +27,7 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use super::Handle;
+use super::held_back::HeldBack;
 use super::replica::Replica;
 use super::sequence::{Phase, Sequence};
 use super::step::Step;
@@ -148,14 +149,6 @@ enum Whose {
     Nobody(Held, u32, u32),
 }
 
-/// Blocks of a completed request that are not free yet.
-#[derive(Debug)]
-struct HeldBack {
-    held: Held,
-    registered: u32,
-    tokens: u32,
-}
-
 /// The connector of a replica and everybody who waits for it.
 pub(crate) struct External {
     pub(super) connector: Box<dyn Connector>,
@@ -165,7 +158,7 @@ pub(crate) struct External {
     due: BTreeMap<(Picos, u64), usize>,
     /// Whose KV has come, in the order of their turns.
     ready: BTreeMap<Rank, Arrived>,
-    held_back: FxHashMap<RequestId, HeldBack>,
+    pub(super) held_back: FxHashMap<RequestId, HeldBack>,
     /// Loads that were begun.
     begun: u64,
     /// Loads under way whose sequence has left.
@@ -275,51 +268,6 @@ impl Replica {
             external.loads[key].has_failed = true;
         }
         self.loaded(id, now);
-    }
-
-    /// Calls a completed request whose blocks are held back by another name, so that its own is free to come again.
-    pub(crate) fn rename_held_back(&mut self, id: RequestId, other: RequestId) {
-        if let Some(external) = &mut self.external
-            && let Some(back) = external.held_back.remove(&id)
-        {
-            external.held_back.insert(other, back);
-        }
-    }
-
-    /// Frees the blocks that were held back when request `id` completed; `false` if there are none.
-    pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) -> bool {
-        let Some(external) = &mut self.external else {
-            return false;
-        };
-        let Some(back) = external.held_back.remove(&id) else {
-            return false;
-        };
-        self.pool.set_clock(now);
-        self.pool.release(back.held, &[], back.registered, back.tokens);
-        self.admission_closed = self.nobody_waits();
-        if self.spins() {
-            self.pass_from(now);
-        }
-        true
-    }
-
-    /// Keeps the blocks of a completed request, registered like freed ones.
-    pub(super) fn hold_back(
-        &mut self,
-        id: RequestId,
-        mut held: Held,
-        pieces: &[Piece],
-        registered: u32,
-        tokens: u32,
-    ) {
-        self.pool.register(&mut held, pieces, registered, tokens);
-        let back = HeldBack {
-            held,
-            registered,
-            tokens,
-        };
-        let external = self.external.as_mut().expect("a connector asked for it");
-        external.held_back.insert(id, back);
     }
 
     /// A sequence leaves; whether its blocks are held back.

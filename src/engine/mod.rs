@@ -13,6 +13,7 @@ pub(crate) mod external;
 #[cfg(test)]
 mod external_tests;
 mod growth;
+mod held_back;
 mod idle;
 pub(crate) mod leap;
 pub mod lmcache;

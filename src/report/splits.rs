@@ -4,8 +4,6 @@ use std::fmt::Write;
 
 use super::figures::{percent, significant, time};
 use crate::analysis::Estimate;
-use crate::quantity::format_bytes;
-use crate::units::Bytes;
 
 /// One way to share the replicas out.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,9 +151,15 @@ impl Splits {
         let (best, together) = (self.best_split()?, self.together()?);
         let limit = |row: &SplitRow| row.breaks.clone().unwrap_or_else(|| "nothing".to_owned());
         if best.rate() > together.rate() {
+            let gap = |row: &SplitRow| row.costs.map(|costs| time(costs.itl_s[1]));
+            let gaps = gap(together)
+                .zip(gap(best))
+                .map_or_else(String::new, |(both, apart)| {
+                    format!(" (p99 gap between tokens {both}, and {apart} apart)")
+                });
             return Some(format!(
-                "where all do both, {} breaks first, since prompts are computed between the tokens of answers; apart, \
-                 a decode step never waits for a prompt, and {} breaks first",
+                "where all do both, {} breaks first, since prompts are computed between the tokens of answers{gaps}; \
+                 apart, a decode step never waits for a prompt, and {} breaks first",
                 limit(together),
                 limit(best)
             ));
@@ -168,9 +172,19 @@ impl Splits {
         };
         let (split_prefill, split_decode) = best.split?;
         let transfer = best.transfer_share.unwrap_or(0.0);
+        let prompts = best
+            .costs
+            .and_then(|costs| costs.prompt_s)
+            .map_or_else(String::new, |prompt_s| {
+                let need = significant(best.rate() * prompt_s);
+                format!(
+                    " (prompts need {need} replicas of {})",
+                    split_prefill + split_decode
+                )
+            });
         Some(format!(
             "at {split_prefill}:{split_decode} the {idle} pool is busy only {}, and what it leaves idle the other cannot \
-             use; {} breaks first there, and the transfer is {} of TTFT",
+             use{prompts}; {} breaks first there, and the transfer is {} of TTFT",
             percent(share),
             limit(best),
             percent(transfer)
@@ -206,8 +220,8 @@ impl SplitRow {
             significant(need),
         );
         let transfer = costs.transfer.map_or_else(String::new, |(bytes, message_s)| {
-            let bytes = format_bytes(Bytes(bytes.round() as u64));
-            format!("; {bytes} of KV a request, {} a message", time(message_s))
+            let mebibytes = significant(bytes / f64::from(1 << 20));
+            format!("; {mebibytes} MiB of KV a request, {} a message", time(message_s))
         });
         Some(format!("{prompts}; {answers}; {gaps}{transfer}"))
     }
@@ -266,11 +280,17 @@ pub fn text(splits: &Splits) -> String {
             busy.1,
             row.transfer_share.map_or_else(dash, percent),
             match row.bound {
-                Some(_) => "not searched: one pool alone keeps it below ▶",
+                Some(_) => "cannot win",
                 None => row.breaks.as_deref().unwrap_or(""),
             },
         );
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if splits.rows.iter().any(|row| row.bound.is_some()) {
+        let _ = writeln!(
+            text,
+            "  ≤ not searched: what one of its pools serves keeps it below ▶"
+        );
     }
     if let Some(why) = splits.why() {
         let _ = writeln!(text, "\nwhy       {}", wrapped(&why));
@@ -406,12 +426,12 @@ mod tests {
         all.explains = true;
         let text = text(&all);
         assert!(text.contains("≤ 5.00"), "{text}");
-        assert!(
-            text.contains("12.0 req/s × 100 ms of prompt = 1.20 prefill replicas at work of 2"),
-            "{text}"
-        );
         // Broken into lines somewhere.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("12.0 req/s × 100 ms of prompt = 1.20 prefill replicas at work of 2"),
+            "{text}"
+        );
         assert!(
             words.contains("12.0 req/s × 200 tokens × 10.0 ms TPOT / 2 = 12.0 sequences"),
             "{text}"

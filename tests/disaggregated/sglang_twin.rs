@@ -3,6 +3,7 @@
 
 use plimsoll::cluster::{Disaggregation, Flow};
 use plimsoll::facts::Outcome;
+use plimsoll::sim::Pause;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
@@ -548,6 +549,8 @@ proptest! {
     ) {
         let engines = [sglang(set.pool[0], set.chunk, true).into(), sglang(set.pool[1], 8192, false).into()];
         let told = run(engines, set.cost, &set.spec, &requests, pauses);
+        // A prefill server whose progress guard asks for more pages than are free cannot go on (SG-22), and the run says so.
+        prop_assume!(told.pause != Pause::Livelock);
         prop_assert_eq!(&told.seen.violations, &Vec::<String>::new());
         let mut stories: Vec<Option<Story>> = vec![None; requests.len()];
         for story in &told.stories {

@@ -48,9 +48,10 @@ pub(super) fn rates(
             kind.to_lowercase()
         }
         None => {
-            let fits_a_node = devices
-                .iter()
-                .all(|device| device.nvlink.is_some() && gpus <= device.gpus_per_node);
+            // A node has GPUs of one kind.
+            let fits_a_node = devices.iter().all(|device| {
+                device.nvlink.is_some() && gpus <= device.gpus_per_node && device.id == devices[0].id
+            });
             let (kind, why) = match fits_a_node {
                 true => ("nvlink", "all GPUs fit one node"),
                 false => ("ib-400", "a usual network between nodes"),

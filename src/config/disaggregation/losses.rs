@@ -5,6 +5,7 @@ use crate::cluster::{ChangeKind, ClusterSpec, Flow, Lease, LoadFailure};
 use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawLink, RawLoadFailure, RawScenario};
+use crate::config::scalar::{Count, Duration};
 use crate::engine::EngineSpec;
 use crate::units::Picos;
 
@@ -24,6 +25,45 @@ pub(super) fn handshake(judge: &mut Judge, link: &RawLink, flow: Flow) -> Picos 
         judge.assume(key, "0 s".to_string(), Source::Assumption(why));
     }
     Picos::ZERO
+}
+
+/// The link's keys, and where they leave something out what vLLM's `KVTransferConfig` says of it.
+pub(super) fn with_connector(judge: &mut Judge, raw: &RawScenario) -> RawLink {
+    let mut link = raw.cluster.link.clone();
+    let json = raw.engine.kv_transfer_config.as_deref().unwrap_or_default();
+    // What cannot be read is told where the flow is looked for.
+    let config = serde_json::from_str::<serde_json::Value>(json).unwrap_or_default();
+    let has = |name: &str| config.get("kv_connector").and_then(serde_json::Value::as_str) == Some(name);
+    if has("P2pNcclConnector") && link.kv_buffer_size.is_none() {
+        let size = config.get("kv_buffer_size").and_then(serde_json::Value::as_f64);
+        link.kv_buffer_size = size
+            .filter(|size| *size >= 0.0)
+            .map(|size| Count(size.round() as u64));
+    }
+    if !has("NixlConnector") {
+        return link;
+    }
+    let lease = config.pointer("/kv_connector_extra_config/kv_lease_duration");
+    if let (None, Some(seconds)) = (&link.kv_lease_duration, lease) {
+        link.kv_lease_duration = Some(Duration(format!("{seconds} s")));
+    }
+    let policy = config
+        .get("kv_load_failure_policy")
+        .and_then(serde_json::Value::as_str);
+    if link.kv_load_failure_policy.is_none() {
+        link.kv_load_failure_policy = match policy {
+            Some("fail") => Some(RawLoadFailure::Fail),
+            Some("recompute") => Some(RawLoadFailure::Recompute),
+            Some(other) => {
+                let label = format!("kv_load_failure_policy is `{other}`");
+                let help = "vLLM knows fail and recompute";
+                judge.wrong_help("engine.kv_transfer_config", "names no such policy", label, help);
+                None
+            }
+            None => None,
+        };
+    }
+    link
 }
 
 /// How long KV is kept that nobody reads, as the engine's version does it.
@@ -64,12 +104,11 @@ pub(super) fn lease(judge: &mut Judge, link: &RawLink, flow: Flow, engine: &Engi
 /// What becomes of a request whose KV cannot be read; said where it can happen.
 pub(super) fn on_load_failure(
     judge: &mut Judge,
-    raw: &RawScenario,
+    link: &RawLink,
     flow: Flow,
     engine: &EngineSpec,
     cluster: &ClusterSpec,
 ) -> LoadFailure {
-    let link = &raw.cluster.link;
     let key = "cluster.link.kv_load_failure_policy";
     let is_old = engine.profile() == "vllm@0.11";
     if let Some(policy) = link.kv_load_failure_policy {
