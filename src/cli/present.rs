@@ -345,7 +345,9 @@ fn sums(work: &WorkCounters) -> WorkSums {
 /// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
 fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     let work = &summary.work;
-    if resolved.servers.len() > 1 || work.steps == 0 || work.busy_s <= 0.0 {
+    // Of experts that several engines share, bounds know only the whole.
+    let shares_experts = resolved.scenario.lock_step.is_some();
+    if resolved.servers.len() > 1 || shares_experts || work.steps == 0 || work.busy_s <= 0.0 {
         return None;
     }
     let rates = work_rates(&resolved.device, &resolved.model, &resolved.placement);

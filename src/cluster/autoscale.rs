@@ -126,6 +126,8 @@ pub(super) struct Payroll {
     paid: Vec<Picos>,
     pub(super) started: u64,
     pub(super) drained: u64,
+    /// When replicas began or ceased to serve: one more, or one fewer.
+    pub(super) service: Vec<(Picos, i32)>,
 }
 
 impl Payroll {
@@ -137,7 +139,9 @@ impl Payroll {
                 stages[member as usize] = Stage::Off;
             }
         }
+        let at_first = stages.iter().filter(|&&stage| stage == Stage::Serving).count();
         Payroll {
+            service: vec![(Picos::ZERO, at_first as i32)],
             since: stages
                 .iter()
                 .map(|&stage| (stage != Stage::Off).then_some(Picos::ZERO))
@@ -155,6 +159,26 @@ impl Payroll {
         self.started += 1;
     }
 
+    /// It serves.
+    pub(super) fn serve(&mut self, replica: usize, now: Picos) {
+        if !matches!(self.stages[replica], Stage::Serving | Stage::Draining) {
+            self.service.push((now, 1));
+        }
+        self.stages[replica] = Stage::Serving;
+    }
+
+    /// It is down.
+    pub(super) fn fail(&mut self, replica: usize, now: Picos) {
+        self.leave(replica, now);
+        self.stages[replica] = Stage::Failed;
+    }
+
+    fn leave(&mut self, replica: usize, now: Picos) {
+        if matches!(self.stages[replica], Stage::Serving | Stage::Draining) {
+            self.service.push((now, -1));
+        }
+    }
+
     pub(super) fn drain(&mut self, replica: usize) {
         self.stages[replica] = Stage::Draining;
         self.drained += 1;
@@ -162,6 +186,7 @@ impl Payroll {
 
     /// It drained and is empty.
     pub(super) fn give_back(&mut self, replica: usize, now: Picos) {
+        self.leave(replica, now);
         self.stages[replica] = Stage::Off;
         if let Some(since) = self.since[replica].take() {
             self.paid[replica] += now.saturating_sub(since);

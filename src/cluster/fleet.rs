@@ -240,6 +240,13 @@ impl Cluster {
         }
     }
 
+    /// When replicas began or ceased to serve, in order of time: one more, or one fewer.
+    pub(crate) fn service(&self) -> &[(Picos, i32)] {
+        self.routing
+            .as_ref()
+            .map_or(&[], |routing| &routing.payroll.service)
+    }
+
     /// Gives every engine tiers of KV beside its GPUs.
     pub(crate) fn add_tiers(&mut self, config: &LmcacheConfig) {
         lmcache::connect(&mut self.engines, config);
@@ -491,7 +498,7 @@ impl Routing {
             let (index, engine) = (replica as usize, &mut engines[replica as usize]);
             match what {
                 ChangeKind::Up => {
-                    self.payroll.stages[index] = Stage::Serving;
+                    self.payroll.serve(index, now);
                     self.load(index).is_up = true;
                     self.plan_outage(now, replica, ChangeKind::Fail);
                 }
@@ -501,7 +508,7 @@ impl Routing {
                     self.plan_outage(now, replica, ChangeKind::Fail);
                 }
                 ChangeKind::Fail => {
-                    self.payroll.stages[index] = Stage::Failed;
+                    self.payroll.fail(index, now);
                     self.load(index).is_up = false;
                     settle(engine, now, observer);
                     engine.fail(now, observer, ended);
