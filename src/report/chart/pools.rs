@@ -43,7 +43,10 @@ pub struct InService {
     pub replicas: u32,
 }
 
-const COLUMNS: [(&str, Quantity, Colour, fn(&LoadPoint) -> f64); 3] = [
+/// Heading, kind, colour and figure of a column.
+type Column = (&'static str, Quantity, Colour, fn(&LoadPoint) -> f64);
+
+const COLUMNS: [Column; 3] = [
     ("Running sequences", Quantity::Number, Colour::BLUE, |point| {
         point.running
     }),

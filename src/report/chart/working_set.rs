@@ -77,10 +77,14 @@ pub fn working_set(view: &WorkingSetView) -> Picture {
         let name = format!("{}: {} tokens", pool.name, figures::significant(tokens));
         marks.push((tokens, curve.hit_rate(pool.blocks), name, Colour::VERMILLION));
     }
-    for (at, (tokens, rate, name, colour)) in marks.into_iter().enumerate() {
+    for &(tokens, rate, _, colour) in &marks {
         let x = panel.pixel_x(tokens);
         picture.dashes((x, panel.top), (x, panel.bottom), colour, 1.2);
         picture.ring(panel.pixel((tokens, rate)), 5.0, colour);
+    }
+    // Names come after all lines, which would strike them through.
+    for (at, (tokens, _, name, colour)) in marks.into_iter().enumerate() {
+        let x = panel.pixel_x(tokens);
         // Names stand at the foot, where the curve seldom is, one above the other, on the side with more room.
         let y = panel.bottom - 14.0 - 20.0 * at as f64;
         let (anchor, x) = match x > (panel.left + panel.right) / 2.0 {
