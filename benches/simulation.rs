@@ -49,6 +49,8 @@ fn cost() -> RooflineCost {
     let capture_sizes = small.chain((8..256).step_by(8)).chain((256..=512).step_by(16));
     let placement = Placement {
         tensor_parallel: 1,
+        data_parallel: 1,
+        expert_parallel: false,
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),
