@@ -73,6 +73,8 @@ pub struct Scaling {
     pub started: u64,
     /// How often one was drained.
     pub drained: u64,
+    /// Seconds at which the number of replicas in service changed, and that number from then on.
+    pub in_service: Vec<(f64, u32)>,
 }
 
 /// Requests that have ended between two questions to the caller.
@@ -184,7 +186,13 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<Generator>) -> Option<Sc
     for (pool, paid) in pool_of(scenario).into_iter().zip(paid) {
         replica_s[pool as usize] += paid.seconds();
     }
+    let mut serving = 0;
+    let in_service = simulation.service().iter().map(|&(at, more)| {
+        serving += more;
+        (at.seconds(), serving.unsigned_abs())
+    });
     Some(Scaling {
+        in_service: in_service.collect(),
         replica_s,
         started,
         drained,

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::analysis::{Experiment, simulate};
 use crate::config::{Resolved, Server};
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::RooflineCost;
+use crate::cost::roofline::{RooflineCost, SharedExperts};
 use crate::cost::uncertainty::Component;
 use crate::metrics::{Records, Summary};
 use crate::sim::{Frontend, Pool, Scenario};
@@ -209,6 +209,11 @@ fn under(resolved: &Resolved, moved: Option<(Component, f64)>) -> Scenario {
             None => server.calibration.clone(),
         };
         recalibrate(pool, server, &calibration);
+        if let Some(ranks) = &mut scenario.lock_step {
+            let placement = &server.placement;
+            let shared = SharedExperts::maker(&server.device, &server.model, &calibration, placement);
+            ranks.shared = shared.expect("a scaled calibration has the blocks of its original");
+        }
     }
     scenario
 }

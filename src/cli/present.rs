@@ -438,7 +438,8 @@ fn sums(work: &WorkCounters) -> WorkSums {
 /// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
 fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     match resolved.servers.as_slice() {
-        [server] => used(server, &summary.work),
+        // Of experts that several engines share, bounds know only the whole.
+        [server] if resolved.scenario.lock_step.is_none() => used(server, &summary.work),
         _ => None,
     }
 }

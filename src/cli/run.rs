@@ -19,12 +19,12 @@ use crate::config::{
 };
 use crate::cost::StepLoad;
 use crate::cost::bounds::work_rates;
-use crate::metrics::{Records, Waits};
+use crate::metrics::{LoadOverTime, LoadPoint, Records, Room, Waits};
 use crate::model::{ModelShape, Quantization};
-use crate::report::chart::{self, Picture, RooflineView};
+use crate::report::chart::{self, InService, Picture, PoolOverTime, RooflineView};
 use crate::report::json::Arrays;
 use crate::report::{self, Interrupted, ResultMeta, Style};
-use crate::sim::{Pool, Scenario};
+use crate::sim::{Fact, Observer, Pool, Scenario};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Prefix, Prompt, Request};
 
@@ -131,17 +131,20 @@ fn execute(
     let records = records(outputs, outputs.format == Format::Csv);
     let experiment = present::experiment(resolved, records);
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
-    let (outcome, waits) = if outputs.why || watches_waits(&resolved.scenario) {
-        let mut waits = Waits::default();
-        let outcome = simulate_watched(&resolved.scenario, &experiment, &mut waits, |ended| {
-            progress.at(ended)
-        });
-        let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
-        (outcome, Some(waits.finish(end)))
-    } else {
-        let outcome = simulate(&resolved.scenario, &experiment, |ended| progress.at(ended));
-        (outcome, None)
+    let mut watchers = Watchers {
+        waits: (outputs.why || watches_waits(&resolved.scenario)).then(Waits::default),
+        over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
     };
+    let outcome = if watchers.waits.is_none() && watchers.over_time.is_none() {
+        simulate(&resolved.scenario, &experiment, |ended| progress.at(ended))
+    } else {
+        simulate_watched(&resolved.scenario, &experiment, &mut watchers, |ended| {
+            progress.at(ended)
+        })
+    };
+    let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
+    let waits = watchers.waits.map(|waits| waits.finish(end));
+    let loads = watchers.over_time.map(|seen| seen.finish(end));
     drop(progress);
     let remarks = remarks::of_run(resolved, &outcome);
     terminal.notes(&remarks);
@@ -176,7 +179,8 @@ fn execute(
         terminal.notes(&[saved]);
     }
     if let Some(folder) = &outputs.charts {
-        let pictures = charts(resolved, result);
+        let mut pictures = charts(resolved, result);
+        pictures.extend(loads.map(|loads| ("pools".to_owned(), pools(resolved, &outcome, loads))));
         files::save_pictures(folder, &pictures, terminal)?;
     }
     Ok(exit(resolved, &outcome).into())
@@ -193,6 +197,64 @@ pub(super) fn watches_waits(scenario: &Scenario) -> bool {
     };
     let serves_in_order = scenario.pools.iter().all(|pool| pool.engine.serves_in_order());
     (shares && caches_prefixes(scenario)) || !serves_in_order
+}
+
+/// Who looks on beside the recorder.
+struct Watchers {
+    waits: Option<Waits>,
+    over_time: Option<LoadOverTime>,
+}
+
+impl Observer for Watchers {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        if let Some(waits) = &mut self.waits {
+            waits.observe(fact);
+        }
+        if let Some(over_time) = &mut self.over_time {
+            over_time.observe(fact);
+        }
+    }
+}
+
+/// What a chart of pools, or of the replicas of one pool, is drawn from; one replica has the chart of the whole.
+fn over_time(resolved: &Resolved) -> Option<LoadOverTime> {
+    let pools = &resolved.scenario.pools;
+    if resolved.scenario.replicas() < 2 {
+        return None;
+    }
+    let (mut rooms, mut groups) = (Vec::new(), Vec::new());
+    for (index, pool) in (0..).zip(pools) {
+        for _ in 0..pool.replicas {
+            rooms.push(Room {
+                kv_blocks: pool.engine.usable_blocks(),
+                block_size: pool.engine.block_size(),
+            });
+            groups.push(if pools.len() > 1 {
+                index
+            } else {
+                groups.len() as u32
+            });
+        }
+    }
+    Some(LoadOverTime::new(rooms, groups))
+}
+
+/// Batch, queue and KV of each pool, or of each replica of one pool.
+fn pools(resolved: &Resolved, outcome: &Outcome, loads: Vec<Vec<LoadPoint>>) -> Picture {
+    let pools = &resolved.scenario.pools;
+    let named = |(index, points): (usize, Vec<LoadPoint>)| PoolOverTime {
+        name: match pools.len() {
+            1 => format!("replica {index}"),
+            _ => pools[index].name.clone(),
+        },
+        points,
+    };
+    let named: Vec<PoolOverTime> = loads.into_iter().enumerate().map(named).collect();
+    let steps = outcome.scaling.iter().flat_map(|scaling| &scaling.in_service);
+    let steps: Vec<InService> = steps
+        .map(|&(t_s, replicas)| InService { t_s, replicas })
+        .collect();
+    chart::pools(&named, &steps, &present::subject(resolved))
 }
 
 /// Whether any pool keeps prefixes.

@@ -37,6 +37,13 @@ pub(super) enum Stage {
     Failed,
 }
 
+impl Stage {
+    /// Whether it works on requests, old or new.
+    fn serves(self) -> bool {
+        matches!(self, Stage::Serving | Stage::Draining)
+    }
+}
+
 /// Why a change is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
@@ -75,6 +82,8 @@ pub(super) struct Lives {
     changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind, Cause)>>,
     outages: Option<(Outages, ChaCha8Rng)>,
     payroll: Payroll,
+    /// When replicas began or ceased to serve, those that drain included: how many more, or fewer.
+    service: Vec<(Picos, i32)>,
 }
 
 impl Lives {
@@ -104,7 +113,10 @@ impl Lives {
                 paid: vec![Picos::ZERO; spec.replicas as usize],
                 ..Payroll::default()
             },
+            service: Vec::new(),
         };
+        let at_first = lives.lives.iter().filter(|life| life.stage.serves()).count();
+        lives.service.push((Picos::ZERO, at_first as i32));
         (0..spec.replicas).for_each(|replica| lives.plan_by_chance(replica, Picos::ZERO));
         lives
     }
@@ -167,6 +179,11 @@ impl Lives {
         self.enter(replica, Stage::Off, now);
     }
 
+    /// When replicas began or ceased to serve: how many more, or fewer.
+    pub(super) fn service(&self) -> &[(Picos, i32)] {
+        &self.service
+    }
+
     /// What they cost until `now`.
     pub(super) fn payroll(&self, now: Picos) -> Payroll {
         let mut payroll = self.payroll.clone();
@@ -178,6 +195,10 @@ impl Lives {
 
     fn enter(&mut self, replica: usize, stage: Stage, now: Picos) {
         let life = &mut self.lives[replica];
+        let change = i32::from(stage.serves()) - i32::from(life.stage.serves());
+        if change != 0 {
+            self.service.push((now, change));
+        }
         life.stage = stage;
         life.number += 1;
         if stage == Stage::Off {

@@ -136,6 +136,14 @@ impl Serving {
         }
     }
 
+    /// When replicas began or ceased to serve, in order of time: one more, or one fewer.
+    pub(crate) fn service(&self) -> &[(Picos, i32)] {
+        match self {
+            Serving::Fleet(fleet) => fleet.service(),
+            Serving::Disaggregated(_) | Serving::LockStep(_) => &[],
+        }
+    }
+
     /// Tokens whose cached KV was evicted, on all replicas.
     pub(crate) fn evicted_tokens(&self) -> u64 {
         each!(self, serving => serving.evicted_tokens())

@@ -50,12 +50,14 @@ const ALIASES: [(&str, &str); 16] = [
 ];
 
 /// Switches that take `--no-X`.
-const SWITCHES: [&str; 5] = [
+const SWITCHES: [&str; 7] = [
     "enable-chunked-prefill",
     "enable-prefix-caching",
     "scheduler-reserve-full-isl",
     "async-scheduling",
     "enforce-eager",
+    "enable-expert-parallel",
+    "use-kv-events",
 ];
 
 /// Arguments that clap understands, and what happened to the rest.
@@ -254,7 +256,7 @@ mod tests {
     #[test]
     fn a_switch_may_be_negated_where_its_being_off_is_what_is_simulated() {
         check(
-            "--no-enable-expert-parallel --no-log-error-stack -q fp8",
+            "--no-enable-lora --no-log-error-stack -q fp8",
             "--quantization fp8",
         );
         check("--device-memory-utilization 0.8", "--gpu-memory-utilization 0.8");

@@ -104,21 +104,24 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
     }
 }
 
-/// An option of ranks that step together would be ignored.
+/// Options of ranks that step together, where none do.
 fn refuse_options(judge: &mut Judge, raw: &RawCluster) {
-    let options = [
-        ("enable_expert_parallel", raw.enable_expert_parallel == Some(true)),
-        ("dp_sync_interval", raw.dp_sync_interval.is_some()),
-    ];
-    for (name, is_given) in options {
-        if is_given {
-            judge.wrong_help(
-                &format!("cluster.{name}"),
-                "has no effect",
-                "it is modelled of data-parallel engines of a model with experts",
-                "add --data-parallel-size, or leave it out",
-            );
-        }
+    let help = "add --data-parallel-size for a model with experts, or leave it out";
+    if raw.enable_expert_parallel == Some(true) {
+        judge.wrong_help(
+            "cluster.enable_expert_parallel",
+            "is not modelled without data-parallel engines",
+            "the GPUs of one engine hold a slice of every expert each",
+            help,
+        );
+    }
+    if raw.dp_sync_interval.is_some() {
+        judge.wrong_help(
+            "cluster.dp_sync_interval",
+            "has no effect",
+            "no engines step together here",
+            help,
+        );
     }
 }
 
@@ -136,5 +139,82 @@ pub(super) fn build(judge: &mut Judge, spec: LockStepSpec, server: &Server) -> O
             judge.wrong("cluster.calibration", "lacks something", error.to_string());
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
+
+    fn judged(model: &str, cluster: &str, rest: &str) -> Result<Resolved, Diagnostics> {
+        let text = format!(
+            "[model]\nname = \"{model}\"\n[cluster]\ngpu = \"h100\"\n{cluster}\n[engine]\n{rest}\n\
+             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+        );
+        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
+    }
+
+    const EXPERTS: &str = "Qwen/Qwen3-30B-A3B";
+    const DENSE: &str = "meta-llama/Llama-3.1-8B-Instruct";
+
+    fn spec(model: &str, cluster: &str, rest: &str) -> Option<LockStepSpec> {
+        let resolved = judged(model, cluster, rest).unwrap_or_else(|problems| panic!("{problems:?}"));
+        resolved.scenario.lock_step.map(|ranks| ranks.spec)
+    }
+
+    fn refusals(model: &str, cluster: &str, rest: &str) -> Vec<String> {
+        let problems = judged(model, cluster, rest).map(|_| ()).unwrap_err();
+        problems.0.into_iter().map(|problem| problem.message).collect()
+    }
+
+    #[test]
+    fn engines_with_experts_step_together_and_others_do_not() {
+        let padded = LockStepSpec {
+            sync_interval: 16,
+            pads: true,
+        };
+        assert_eq!(spec(EXPERTS, "data_parallel_size = 4", ""), Some(padded));
+        let old = LockStepSpec {
+            sync_interval: 32,
+            pads: false,
+        };
+        let rest = "profile = \"vllm@0.11\"\nenforce_eager = true";
+        assert_eq!(spec(EXPERTS, "data_parallel_size = 4", rest), Some(old));
+        assert_eq!(spec(DENSE, "data_parallel_size = 4", ""), None);
+        assert_eq!(spec(EXPERTS, "replicas = 4", ""), None);
+        assert_eq!(spec(EXPERTS, "data_parallel_size = 1", ""), None);
+    }
+
+    #[test]
+    fn engines_that_share_experts_have_more_room_for_kv() {
+        let blocks = |cluster: &str| {
+            let resolved = judged(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
+            resolved.memory.map(|plan| plan.num_gpu_blocks)
+        };
+        let (alone, shared) = (blocks(""), blocks("data_parallel_size = 4"));
+        assert!(shared > alone, "{shared:?} {alone:?}");
+    }
+
+    #[test]
+    fn what_does_not_go_with_them_is_refused() {
+        let four = "data_parallel_size = 4";
+        for (cluster, rest) in [
+            (four, "profile = \"sglang\""),
+            ("data_parallel_size = 16", ""),
+            ("enable_expert_parallel = true", ""),
+            ("dp_sync_interval = 8", ""),
+            (
+                "data_parallel_size = 4\nmean_time_between_failures = \"1 h\"\nmean_time_to_recovery = \"60 s\"",
+                "",
+            ),
+        ] {
+            let told = refusals(EXPERTS, cluster, rest);
+            assert_eq!(told.len(), 1, "{cluster} {rest}: {told:?}");
+        }
+        assert_eq!(
+            refusals(DENSE, "data_parallel_size = 4\ndp_sync_interval = 8", "").len(),
+            1
+        );
     }
 }

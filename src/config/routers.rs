@@ -216,3 +216,69 @@ pub(super) fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
+
+    fn judged(cluster: &str, engine: &str) -> Result<Resolved, Diagnostics> {
+        let text = format!(
+            "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\nreplicas = 2\n{cluster}\n\
+             [engine]\nmax_model_len = 4096\n{engine}\n[workload.arrivals.poisson]\nrequest_rate = 1.0\n\
+             [workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+        );
+        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
+    }
+
+    fn overlap(cluster: &str, engine: &str) -> (Overlap, Vec<String>) {
+        let resolved = judged(cluster, engine).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let Policy::KvEvents(options) = resolved.scenario.cluster.groups[0].policy else {
+            panic!("another router");
+        };
+        let assumed = resolved
+            .assumptions()
+            .map(|value| format!("{} = {}", value.key, value.value));
+        (options.overlap, assumed.collect())
+    }
+
+    #[test]
+    fn the_latency_of_kv_events_is_told_where_it_is_assumed() {
+        let (events, assumed) = overlap("router = \"kv_events\"", "");
+        let latency = Picos(5_000_000_000);
+        assert_eq!(events, Overlap::Events { latency });
+        assert!(
+            assumed.contains(&"cluster.kv_event_latency = 5 ms".to_owned()),
+            "{assumed:?}"
+        );
+        let (events, assumed) = overlap("router = \"kv_events\"\nkv_event_latency = \"0 s\"", "");
+        let latency = Picos::ZERO;
+        assert_eq!(events, Overlap::Events { latency });
+        assert!(
+            !assumed.iter().any(|value| value.contains("latency")),
+            "{assumed:?}"
+        );
+        let without = "router = \"kv_events\"\nuse_kv_events = false\nrouter_ttl = \"60 s\"";
+        let ttl = Picos(60_000_000_000_000);
+        assert_eq!(
+            overlap(without, "profile = \"static\"").0,
+            Overlap::Approximate { ttl }
+        );
+    }
+
+    #[test]
+    fn what_would_have_no_effect_on_the_router_is_refused() {
+        for (cluster, engine) in [
+            ("router = \"round_robin\"\nkv_event_latency = \"5 ms\"", ""),
+            ("router = \"kv_events\"\nrouter_ttl = \"60 s\"", ""),
+            (
+                "router = \"kv_events\"\nuse_kv_events = false\nkv_event_latency = \"5 ms\"",
+                "",
+            ),
+            ("router = \"kv_events\"", "profile = \"static\""),
+        ] {
+            let problems = judged(cluster, engine).map(|_| ()).unwrap_err();
+            assert_eq!(problems.0.len(), 1, "{cluster} {engine}: {problems:?}");
+        }
+    }
+}

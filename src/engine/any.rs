@@ -113,6 +113,15 @@ impl EngineSpec {
         }
     }
 
+    /// KV blocks that sequences can use: vLLM's null block is none of them.
+    #[must_use]
+    pub fn usable_blocks(&self) -> u32 {
+        match self {
+            EngineSpec::Sglang(_) => self.num_gpu_blocks(),
+            EngineSpec::Vllm(_) | EngineSpec::Scheduled(_) => self.num_gpu_blocks() - 1,
+        }
+    }
+
     /// Longest sequence.
     #[must_use]
     pub fn max_model_len(&self) -> u32 {

@@ -18,6 +18,9 @@ use super::Journal;
 use super::content::{self, Cursor};
 use crate::workload::Piece;
 
+mod queue;
+mod telling;
+
 /// The empty prefix, parent of every first block.
 const ROOT: usize = 0;
 
@@ -479,102 +482,5 @@ impl PrefixPool {
         self.children.remove(&(parent, key));
         pieces.clear();
         self.spare.push(pieces);
-    }
-
-    /// Whether taking so many blocks would reach cached ones.
-    pub(super) fn would_evict(&self, blocks: u32) -> bool {
-        let (mut at, mut blank) = (self.head, 0);
-        while let Some(entry) = at
-            && blank < blocks
-            && let Free::Blank(count) = self.entries[entry].what
-        {
-            blank += count;
-            at = self.entries[entry].next;
-        }
-        blank < blocks
-    }
-
-    /// The next `blocks` blocks of a sequence are registered now, and were cached nowhere.
-    fn note_storing(&mut self, held: &Held, pieces: &[Piece], blocks: u32) {
-        if let Some(journal) = &mut self.journal {
-            let from = held.registered * self.block_size;
-            let to = from + blocks * self.block_size;
-            let mut text = journal.blank();
-            content::copy(pieces, Cursor::START, to, &mut text);
-            journal.stored(text, from, to);
-        }
-    }
-
-    /// The `blocks` deepest blocks of a run go, and nobody else has a copy.
-    fn note_removal(&mut self, node: usize, blocks: u32) {
-        let Some(journal) = &mut self.journal else {
-            return;
-        };
-        let mut path = Vec::new();
-        let mut at = node;
-        while at != ROOT {
-            path.push(at);
-            at = self.nodes[at].parent;
-        }
-        let (mut text, mut to) = (journal.blank(), 0);
-        for &run in path.iter().rev() {
-            let Node { blocks, pieces, .. } = &self.nodes[run];
-            let tokens = blocks * self.block_size;
-            content::copy(pieces, Cursor::START, tokens, &mut text);
-            to += tokens;
-        }
-        journal.removed(text, to - blocks * self.block_size, to);
-    }
-
-    fn push_back(&mut self, what: Free) -> usize {
-        let entry = self.entries.insert(Entry {
-            what,
-            previous: self.tail,
-            next: None,
-        });
-        match self.tail.replace(entry) {
-            Some(tail) => self.entries[tail].next = Some(entry),
-            None => self.head = Some(entry),
-        }
-        entry
-    }
-
-    fn push_front(&mut self, what: Free) {
-        let entry = self.entries.insert(Entry {
-            what,
-            previous: None,
-            next: self.head,
-        });
-        match self.head.replace(entry) {
-            Some(head) => self.entries[head].previous = Some(entry),
-            None => self.tail = Some(entry),
-        }
-    }
-
-    fn insert_after(&mut self, before: usize, what: Free) -> usize {
-        let next = self.entries[before].next;
-        let entry = self.entries.insert(Entry {
-            what,
-            previous: Some(before),
-            next,
-        });
-        self.entries[before].next = Some(entry);
-        match next {
-            Some(next) => self.entries[next].previous = Some(entry),
-            None => self.tail = Some(entry),
-        }
-        entry
-    }
-
-    fn unlink(&mut self, entry: usize) {
-        let Entry { previous, next, .. } = self.entries.remove(entry);
-        match previous {
-            Some(previous) => self.entries[previous].next = next,
-            None => self.head = next,
-        }
-        match next {
-            Some(next) => self.entries[next].previous = previous,
-            None => self.tail = previous,
-        }
     }
 }

@@ -210,6 +210,26 @@ pub fn answer(versus: &Versus) -> String {
     cut.unwrap_or_default() + &text + &moved.unwrap_or_default()
 }
 
+/// The answer as a chart's title: the figures themselves are drawn.
+pub(super) fn headline(versus: &Versus) -> String {
+    let rows = versus.rows();
+    if versus.variants.len() != 2 {
+        let text = of_many(versus, &rows);
+        return text.split(';').next().unwrap_or_default().to_owned();
+    }
+    let [a, b] = [&versus.variants[0].name, &versus.variants[1].name];
+    let count = |wanted: bool| rows.iter().filter(|row| judged(row, 0) == Some(wanted)).count();
+    match (count(true), count(false)) {
+        (0, 0) => of_two(versus, &rows),
+        (better, 0) => format!("{b} is better than {a} in {}", counted(better as u64, "figure")),
+        (0, worse) => format!("{b} is worse than {a} in {}", counted(worse as u64, "figure")),
+        (better, worse) => format!(
+            "{b} is better than {a} in {}, worse in {worse}",
+            counted(better as u64, "figure")
+        ),
+    }
+}
+
 /// The interval by which a difference is told: in points for shares, else relative where there is something to relate to.
 pub(crate) fn told(unit: Unit, difference: &Difference) -> Interval {
     match (unit, difference.relative) {

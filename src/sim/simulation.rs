@@ -283,6 +283,12 @@ impl<T: Traffic> Simulation<T> {
         self.cluster.payroll(self.now)
     }
 
+    /// When replicas began or ceased to serve, in order of time: so many more.
+    #[must_use]
+    pub fn service(&self) -> &[(Picos, i32)] {
+        self.cluster.service()
+    }
+
     /// Tokens whose cached KV was evicted so far, all replicas together; what was lost with a replica is not evicted.
     #[must_use]
     pub fn evicted_tokens(&self) -> u64 {

@@ -78,3 +78,58 @@ impl SharedCost for SharedExperts {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::StepCost;
+    use crate::cost::calibration::for_device;
+    use crate::cost::roofline::RooflineCost;
+    use crate::cost::testing::{device, placement};
+
+    fn with(ranks: u32, whole: bool) -> (RooflineCost, Option<SharedExperts>) {
+        let device = device("h100");
+        let calibration = for_device(&device, "vllm").calibration;
+        let (shape, _) = crate::model::find("Qwen/Qwen3-30B-A3B").expect("it is bundled");
+        let placement = Placement {
+            data_parallel: ranks,
+            expert_parallel: whole,
+            ..placement()
+        };
+        let own = RooflineCost::new(&device, &shape, &calibration, &placement);
+        let shared = (ranks > 1).then(|| SharedExperts::new(&device, &shape, &calibration, &placement));
+        let shared = shared.map(|shared| shared.expect("the calibration is whole"));
+        (own.expect("the calibration is whole"), shared)
+    }
+
+    #[test]
+    fn more_tokens_never_take_less() {
+        for whole in [false, true] {
+            let (_, shared) = with(4, whole);
+            let mut shared = shared.expect("ranks share");
+            let times: Vec<Picos> = (1..3000)
+                .step_by(7)
+                .map(|tokens| shared.all_tokens(tokens))
+                .collect();
+            assert!(times.is_sorted(), "whole experts: {whole}");
+        }
+    }
+
+    #[test]
+    fn sharing_experts_pays_where_they_decide() {
+        // A decode step of one engine reads almost all experts; of four engines each reads a quarter of them.
+        let step = |ranks: u32, whole: bool| {
+            let (mut own, shared) = with(ranks, whole);
+            let beside = shared.map_or(Picos::ZERO, |mut shared| shared.all_tokens(64 * u64::from(ranks)));
+            (own.decode(64).at(64 * 1000, 1000) + beside).seconds()
+        };
+        let alone = step(1, false);
+        for whole in [false, true] {
+            let together = step(4, whole);
+            assert!(
+                together < 0.8 * alone,
+                "whole {whole}: {together} against {alone}"
+            );
+        }
+    }
+}

@@ -20,7 +20,7 @@ const PANEL_GAP: f64 = 44.0;
 #[must_use]
 pub fn itl(runs: &[(String, &[SeriesPoint])], subject: &str) -> Picture {
     let mut picture = Picture::new(&title(runs), WIDTH, 0.0);
-    let note = format!("{subject}. Line: mean gap; above it the longest gap of each interval.");
+    let note = format!("{subject}. Blue: mean gap; red: the longest gap of each interval.");
     let mut top = head(&mut picture, LEFT, &note) + 40.0;
     let all = || runs.iter().flat_map(|(_, series)| series.iter());
     let end = all().map(|point| point.t_s).fold(0.0, f64::max);
@@ -101,17 +101,21 @@ fn draw(picture: &mut Picture, panel: &Panel, series: &[SeriesPoint]) {
     if known.is_empty() {
         return nothing(picture, panel, "no gaps between tokens");
     }
-    // A bar from the mean to the longest in each interval: spikes that touch would look like a level.
-    let width = ((panel.right - panel.left) / series.len().max(1) as f64).clamp(0.6, 3.0);
-    for &(t_s, mean, longest) in &known {
-        let (low, high) = (panel.pixel((t_s, mean)), panel.pixel((t_s, longest)));
-        picture.line(vec![low, high], Colour::VERMILLION.faded(0.75), width);
+    // Neighbours are taken together, as many as make a column wide enough to be seen: spikes that touch look like a level.
+    let known = columns(&known);
+    let ups = known.iter().map(|&(t_s, _, longest)| panel.pixel((t_s, longest)));
+    let downs = known.iter().rev().map(|&(t_s, mean, _)| panel.pixel((t_s, mean)));
+    let outline: Vec<(f64, f64)> = ups.clone().chain(downs).collect();
+    if known.len() > 1 {
+        picture.area(outline, Colour::VERMILLION.faded(0.22));
+        picture.line(ups.collect(), Colour::VERMILLION, 1.1);
     }
     let means: Vec<(f64, f64)> = known.iter().map(|&(t_s, mean, _)| (t_s, mean)).collect();
-    if let [only] = means[..] {
-        picture.dot(panel.pixel(only), 2.5, Colour::BLUE);
+    if let [(t_s, mean, longest)] = known[..] {
+        picture.dot(panel.pixel((t_s, longest)), 2.5, Colour::VERMILLION);
+        picture.dot(panel.pixel((t_s, mean)), 2.5, Colour::BLUE);
     }
-    panel.curve(picture, &means, Colour::BLUE, 1.3);
+    panel.curve(picture, &means, Colour::BLUE, 1.6);
     let label = |value: f64, text: String, colour| EndLabel {
         at: (panel.right, panel.pixel((0.0, value)).1),
         text,
@@ -129,4 +133,18 @@ fn draw(picture: &mut Picture, panel: &Panel, series: &[SeriesPoint]) {
         labels.push(label(mean, format!("mean {}", figures::time(mean)), Colour::BLUE));
     }
     panel.end_labels(picture, labels);
+}
+
+/// Columns over the width of a panel.
+const COLUMNS_MAX: usize = 100;
+
+/// (time, mean, longest) of neighbours taken together: the mean of the means, the longest of all.
+fn columns(known: &[(f64, f64, f64)]) -> Vec<(f64, f64, f64)> {
+    let each = known.len().div_ceil(COLUMNS_MAX).max(1);
+    let column = |chunk: &[(f64, f64, f64)]| {
+        let mean = |of: fn(&(f64, f64, f64)) -> f64| chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
+        let longest = chunk.iter().map(|point| point.2).fold(0.0, f64::max);
+        (mean(|point| point.0), mean(|point| point.1), longest)
+    };
+    known.chunks(each).map(column).collect()
 }

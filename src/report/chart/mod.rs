@@ -13,6 +13,7 @@ mod overlay;
 mod panel;
 mod place;
 mod png;
+mod pools;
 mod roofline;
 mod scene;
 mod timeline;
@@ -25,6 +26,7 @@ pub use itl::itl;
 pub use knee::knee;
 pub use little::little;
 pub use overlay::overlay;
+pub use pools::{InService, PoolOverTime, pools};
 pub use roofline::{Phase, RooflineStep, RooflineView, roofline, roofline_steps};
 pub use scene::Picture;
 pub use timeline::timeline;
@@ -61,6 +63,15 @@ mod tests {
                     SUBJECT,
                 ),
             ),
+            ("pools", pools(&loads(run, 11), &[], SUBJECT)),
+            (
+                "autoscale",
+                pools(
+                    &loads(run, 2),
+                    &[(0.0, 1), (10.0, 3), (40.0, 2)].map(|(t_s, replicas)| InService { t_s, replicas }),
+                    SUBJECT,
+                ),
+            ),
             ("working-set", working_set(&fixtures::prefixes(64))),
             ("difference", difference(&fixtures::comparison())),
             (
@@ -73,6 +84,20 @@ mod tests {
             ("roofline", roofline(roofline_view)),
             ("little", little(run, SUBJECT)),
         ]
+    }
+
+    fn loads(run: &RunResult, pools: u32) -> Vec<PoolOverTime> {
+        let point = |point: &crate::metrics::SeriesPoint, pool: u32| crate::metrics::LoadPoint {
+            t_s: point.t_s,
+            running: point.running * f64::from(pool + 1),
+            waiting: point.waiting,
+            kv_usage: point.kv_usage / f64::from(pool + 1),
+        };
+        let pool = |pool: u32| PoolOverTime {
+            name: format!("replica {pool}"),
+            points: run.series.iter().map(|at| point(at, pool)).collect(),
+        };
+        (0..pools).map(pool).collect()
     }
 
     fn full() -> Vec<(&'static str, Picture)> {

@@ -1,7 +1,7 @@
 //! Variants side by side: paired differences with their intervals, and when first tokens came.
 
 use super::super::figures;
-use super::super::versus::{Better, Row, Unit, Versus, answer, is_significant, moved, told, written};
+use super::super::versus::{Better, Row, Unit, Versus, headline, is_significant, moved, told, written};
 use super::axis::{Axis, Quantity};
 use super::knee::nothing;
 use super::panel::{Panel, head};
@@ -30,7 +30,7 @@ fn colour(at: usize) -> Colour {
 pub fn difference(versus: &Versus) -> Picture {
     const LEFT: f64 = 190.0;
     const RIGHT: f64 = 590.0;
-    let mut picture = Picture::new(&answer(versus), WIDTH, 0.0);
+    let mut picture = Picture::new(&headline(versus), WIDTH, 0.0);
     let subtitle = format!(
         "{}, {} × {}. {}",
         versus.subject,

@@ -47,12 +47,20 @@ pub fn working_set(view: &WorkingSetView) -> Picture {
         y: Axis::fixed(0.0, 1.0, Quantity::Share),
     };
     panel.rules(&mut picture, "Share of prompt tokens found in the cache", 5);
+    let mut ceiling = None;
     if curve.requests == 0 {
         nothing(&mut picture, &panel, "no request came");
     } else {
         let endless = curve.endless_hit_rate();
         let name = format!("an endless cache, {}", figures::percent(endless));
-        panel.limit(&mut picture, endless, &name, Anchor::Start);
+        ceiling = (endless > 0.0).then_some((endless, name));
+        if ceiling.is_none() {
+            nothing(
+                &mut picture,
+                &panel,
+                "no prompt repeats another's beginning: a cache of any size finds nothing",
+            );
+        }
         panel.curve(&mut picture, &points, Colour::BLUE, 2.2);
     }
     let mut marks = Vec::new();
@@ -69,10 +77,14 @@ pub fn working_set(view: &WorkingSetView) -> Picture {
         let name = format!("{}: {} tokens", pool.name, figures::significant(tokens));
         marks.push((tokens, curve.hit_rate(pool.blocks), name, Colour::VERMILLION));
     }
-    for (at, (tokens, rate, name, colour)) in marks.into_iter().enumerate() {
+    for &(tokens, rate, _, colour) in &marks {
         let x = panel.pixel_x(tokens);
         picture.dashes((x, panel.top), (x, panel.bottom), colour, 1.2);
         picture.ring(panel.pixel((tokens, rate)), 5.0, colour);
+    }
+    // Names come after all lines, which would strike them through.
+    for (at, (tokens, _, name, colour)) in marks.into_iter().enumerate() {
+        let x = panel.pixel_x(tokens);
         // Names stand at the foot, where the curve seldom is, one above the other, on the side with more room.
         let y = panel.bottom - 14.0 - 20.0 * at as f64;
         let (anchor, x) = match x > (panel.left + panel.right) / 2.0 {
@@ -87,6 +99,18 @@ pub fn working_set(view: &WorkingSetView) -> Picture {
             Colour::WHITE,
         );
         picture.text((x, y), &name, Font::LABEL, anchor, colour);
+    }
+    if let Some((endless, name)) = ceiling {
+        // Last, on white: marks that cross the name would strike it through.
+        panel.limit(&mut picture, endless, "", Anchor::Start);
+        let (left, base) = (panel.left + 4.0, panel.pixel((0.0, endless)).1 - 5.0);
+        let right = left + Font::NOTE.width(&name);
+        picture.rectangle(
+            (left - 2.0, base - 11.0),
+            (right + 2.0, base + 3.0),
+            Colour::WHITE,
+        );
+        picture.text((left, base), &name, Font::NOTE, Anchor::Start, Colour::INK);
     }
     panel.foot(&mut picture, 9);
     panel.foot_labels(&mut picture, "size of the cache in tokens, logarithmic", 9);

@@ -1,0 +1,57 @@
+//! The free queue: a list of free blocks in the order in which they are taken (V1-36 to V1-39).
+
+use super::{Entry, Free, PrefixPool};
+
+impl PrefixPool {
+    pub(super) fn push_back(&mut self, what: Free) -> usize {
+        let entry = self.entries.insert(Entry {
+            what,
+            previous: self.tail,
+            next: None,
+        });
+        match self.tail.replace(entry) {
+            Some(tail) => self.entries[tail].next = Some(entry),
+            None => self.head = Some(entry),
+        }
+        entry
+    }
+
+    pub(super) fn push_front(&mut self, what: Free) {
+        let entry = self.entries.insert(Entry {
+            what,
+            previous: None,
+            next: self.head,
+        });
+        match self.head.replace(entry) {
+            Some(head) => self.entries[head].previous = Some(entry),
+            None => self.tail = Some(entry),
+        }
+    }
+
+    pub(super) fn insert_after(&mut self, before: usize, what: Free) -> usize {
+        let next = self.entries[before].next;
+        let entry = self.entries.insert(Entry {
+            what,
+            previous: Some(before),
+            next,
+        });
+        self.entries[before].next = Some(entry);
+        match next {
+            Some(next) => self.entries[next].previous = Some(entry),
+            None => self.tail = Some(entry),
+        }
+        entry
+    }
+
+    pub(super) fn unlink(&mut self, entry: usize) {
+        let Entry { previous, next, .. } = self.entries.remove(entry);
+        match previous {
+            Some(previous) => self.entries[previous].next = next,
+            None => self.head = next,
+        }
+        match next {
+            Some(next) => self.entries[next].previous = previous,
+            None => self.tail = previous,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How full each group of replicas is over time: what charts of pools and replicas are drawn from.
+//!
+//! An observer beside the recorder, for whoever asks for pictures: every step counts with its duration, as it found the
+//! queue and the blocks; between steps a group is empty. The blocks of a leap are those of its middle. At most
+//! [`BINS_MAX`] equal intervals are kept; neighbours merge as the run grows. A fact costs O(bins that it lies in).
+
+use super::Room;
+use crate::facts::{Fact, Observer};
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Intervals kept at most.
+const BINS_MAX: usize = 256;
+/// Width of an interval at first.
+const WIDTH_FIRST: u64 = PICOS_PER_SECOND / 100;
+
+/// What is added up, times its time: running and waiting sequences, and used KV blocks.
+type Sums = [u128; 3];
+
+/// The observer.
+#[derive(Clone, Debug)]
+pub struct LoadOverTime {
+    rooms: Vec<Room>,
+    /// The group of each replica.
+    groups: Vec<u32>,
+    width: u64,
+    /// Bins of each group, equally many.
+    bins: Vec<Vec<Sums>>,
+}
+
+/// A group's state in one interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadPoint {
+    /// Middle of the interval, in seconds.
+    pub t_s: f64,
+    /// Running sequences, on average.
+    pub running: f64,
+    /// Waiting sequences, on average.
+    pub waiting: f64,
+    /// Share of the group's KV blocks in use.
+    pub kv_usage: f64,
+}
+
+impl LoadOverTime {
+    /// Of replicas with these pools of blocks, in these groups, which are numbered from 0.
+    #[must_use]
+    pub fn new(rooms: Vec<Room>, groups: Vec<u32>) -> LoadOverTime {
+        let count = groups.iter().max().map_or(0, |last| *last as usize + 1);
+        LoadOverTime {
+            rooms,
+            groups,
+            width: WIDTH_FIRST,
+            bins: vec![vec![Sums::default()]; count],
+        }
+    }
+
+    /// `levels` hold from `begin` to `end`.
+    fn hold(&mut self, group: usize, begin: u64, end: u64, levels: [u64; 3]) {
+        while end / self.width >= BINS_MAX as u64 {
+            self.merge();
+        }
+        let bins = &mut self.bins[group];
+        let last = (end / self.width) as usize;
+        if bins.len() <= last {
+            bins.resize(last + 1, Sums::default());
+        }
+        let mut from = begin;
+        while from < end {
+            let bin = from / self.width;
+            let until = ((bin + 1) * self.width).min(end);
+            for (sum, level) in bins[bin as usize].iter_mut().zip(levels) {
+                *sum += u128::from(level) * u128::from(until - from);
+            }
+            from = until;
+        }
+    }
+
+    fn merge(&mut self) {
+        for bins in &mut self.bins {
+            let pair = |pair: &[Sums]| {
+                let second = pair.get(1).copied().unwrap_or_default();
+                std::array::from_fn(|at| pair[0][at] + second[at])
+            };
+            *bins = bins.chunks(2).map(pair).collect();
+        }
+        self.width *= 2;
+    }
+
+    /// The points of each group up to `end`.
+    #[must_use]
+    pub fn finish(&self, end: Picos) -> Vec<Vec<LoadPoint>> {
+        let blocks = |group: u32| {
+            let rooms = self.rooms.iter().zip(&self.groups);
+            let own = rooms.filter(|(_, of)| **of == group);
+            own.map(|(room, _)| u64::from(room.kv_blocks)).sum::<u64>()
+        };
+        let intervals = (end.0.div_ceil(self.width)).clamp(1, BINS_MAX as u64);
+        let points = |(group, bins): (u32, &Vec<Sums>)| {
+            let blocks = blocks(group).max(1) as f64;
+            let point = |index: u64| {
+                let begin = index * self.width;
+                let span = (self.width.min(end.0.saturating_sub(begin)).max(1)) as f64;
+                let sums = bins.get(index as usize).copied().unwrap_or_default();
+                let [running, waiting, used] = sums.map(|sum| sum as f64 / span);
+                LoadPoint {
+                    t_s: Picos(begin).seconds() + span / 2.0 / PICOS_PER_SECOND as f64,
+                    running,
+                    waiting,
+                    kv_usage: (used / blocks).min(1.0),
+                }
+            };
+            (0..intervals).map(point).collect()
+        };
+        (0..).zip(&self.bins).map(points).collect()
+    }
+}
+
+impl Observer for LoadOverTime {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        let Fact::Steps(steps) = fact else {
+            return;
+        };
+        let replica = steps.replica.0 as usize;
+        let room = self.rooms[replica];
+        let grown = u64::from(steps.load.decode_seqs) * (steps.count - 1) / u64::from(2 * room.block_size);
+        let used = u64::from(room.kv_blocks - steps.free_blocks) + grown;
+        let levels = [
+            u64::from(steps.running),
+            u64::from(steps.waiting),
+            used.min(room.kv_blocks.into()),
+        ];
+        self.hold(self.groups[replica] as usize, steps.begin.0, steps.end.0, levels);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::StepLoad;
+    use crate::facts::Steps;
+    use crate::ids::ReplicaId;
+
+    #[test]
+    fn merging_intervals_keeps_what_they_hold() {
+        let room = Room {
+            kv_blocks: 10,
+            block_size: 16,
+        };
+        let mut seen = LoadOverTime::new(vec![room; 3], vec![0, 1, 1]);
+        let load = StepLoad::default();
+        let second = PICOS_PER_SECOND;
+        // Replica 2 runs 4 for every other of 40 s; replica 1 waits with 2 all the time.
+        for at in 0..20 {
+            for (replica, begin, end, running, waiting) in
+                [(2, 2 * at, 2 * at + 1, 4, 0), (1, 2 * at, 2 * at + 2, 0, 2)]
+            {
+                seen.observe(&Fact::Steps(&Steps {
+                    replica: ReplicaId(replica),
+                    begin: Picos(begin * second),
+                    end: Picos(end * second),
+                    count: 1,
+                    duration: Picos((end - begin) * second),
+                    duration_increment: Picos::ZERO,
+                    gap_seqs: 0,
+                    gap: Picos::ZERO,
+                    load: &load,
+                    recomputed_tokens: 0,
+                    running,
+                    waiting,
+                    free_blocks: 5,
+                }));
+            }
+        }
+        let points = seen.finish(Picos(40 * second));
+        assert_eq!(points.len(), 2);
+        assert!(points[0].iter().all(|point| point.running == 0.0));
+        let width = 40.0 / points[1].len() as f64;
+        let area = |of: fn(&LoadPoint) -> f64| points[1].iter().map(|point| of(point) * width).sum::<f64>();
+        assert!(
+            (area(|point| point.running) - 80.0).abs() < 0.5,
+            "{}",
+            area(|point| point.running)
+        );
+        assert!((area(|point| point.waiting) - 80.0).abs() < 0.5);
+        // 5 of 20 blocks while replica 1 steps, as many again while replica 2 does.
+        assert!((area(|point| point.kv_usage) - (40.0 * 0.25 + 20.0 * 0.25)).abs() < 0.2);
+    }
+}
