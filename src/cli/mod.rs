@@ -22,6 +22,7 @@ pub mod interrupt;
 pub mod knee;
 pub mod models;
 pub mod outputs;
+mod pools;
 mod present;
 pub mod probe;
 mod progress;
