@@ -235,7 +235,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("std::fs", &["cli", "probe"]),
     ("std::env", &["cli", "probe"]),
     ("std::net", &["cli"]),
-    ("std::process", &["cli", "main"]),
+    ("std::process", &["cli", "main", "probe"]),
     ("std::thread", &["probe"]),
     ("Instant::now", &["cli", "probe"]),
     ("SystemTime", &["cli"]),

@@ -23,6 +23,7 @@ pub mod knee;
 mod memory;
 pub mod models;
 pub mod outputs;
+mod pools;
 mod present;
 pub mod probe;
 mod progress;

@@ -1,13 +1,12 @@
 //! From a valid run and its outcome to what the printers take.
 
+use super::pools;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
 use crate::config::{Metric, Resolved, RunLength, Server, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
-use crate::metrics::{
-    Metric as Measured, Occupancy, Records, ReplicaSummary, SloLimits, Summary, WorkCounters,
-};
+use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
 use crate::report::{
     ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted,
 };
@@ -189,7 +188,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.tensor_parallel,
         replicas: resolved.scenario.cluster.replicas,
-        pools: pools(resolved, result),
+        pools: pool_metas(resolved, result),
         classes: class_promises(resolved),
         attainment: resolved.slo.attainment,
         slo_kept: objective(resolved).is_kept(result),
@@ -316,10 +315,10 @@ fn router(resolved: &Resolved) -> Option<String> {
 }
 
 /// The pools that the scenario names.
-fn pools(resolved: &Resolved, result: &RunResult) -> Vec<PoolMeta> {
+fn pool_metas(resolved: &Resolved, result: &RunResult) -> Vec<PoolMeta> {
     let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
     let named = pools
-        .zip(by_pool(resolved, result))
+        .zip(pools::by_pool(resolved, result))
         .filter(|((pool, _), _)| !pool.name.is_empty());
     let pool = named.map(|((pool, server), done)| PoolMeta {
         name: pool.name.clone(),
@@ -332,19 +331,6 @@ fn pools(resolved: &Resolved, result: &RunResult) -> Vec<PoolMeta> {
         utilisation: done.and_then(|done| used(server, &done.work)),
     });
     pool.collect()
-}
-
-/// What the replicas of each pool did together over the whole run, where that is known: replicas are numbered through
-/// over the pools, and one that is alone has no account of its own.
-pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<ReplicaSummary>> {
-    let mut first = 0;
-    let together = |pool: &Pool| {
-        let last = first + pool.replicas as usize;
-        let replicas = result.by_replica.get(first..last);
-        first = last;
-        replicas.map(ReplicaSummary::together)
-    };
-    resolved.scenario.pools.iter().map(together).collect()
 }
 
 /// Values that nobody gave, as `key = value (source)`.
@@ -445,7 +431,7 @@ fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
 }
 
 /// The same of one server's work.
-fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> {
+pub(super) fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> {
     if work.steps == 0 || work.busy_s <= 0.0 {
         return None;
     }
@@ -462,14 +448,11 @@ fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> {
     })
 }
 
-/// How hard each resource is pressed in a run's steady state; of several pools those of the one whose replicas are busy
-/// the largest part of the time.
+/// How hard each resource is pressed in a run's steady state; of several pools on the one that is pressed hardest.
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressure> {
     let summary = result.quotable()?;
     if resolved.servers.len() > 1 {
-        let pools = by_pool(resolved, result).into_iter().enumerate();
-        let of_pools = pools.filter_map(|(index, done)| of_pool(resolved, result, summary, index, &done?));
-        return of_pools.max_by(|a, b| a.busy.total_cmp(&b.busy));
+        return pools::pressure(resolved, result, summary);
     }
     let used = utilisation(resolved, summary)?;
     let engine = &resolved.scenario.first_pool().engine;
@@ -488,58 +471,8 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
     ))
 }
 
-/// The pressure on one of several pools, over the whole run. Who waits is known of all together only.
-fn of_pool(
-    resolved: &Resolved,
-    result: &RunResult,
-    summary: &Summary,
-    index: usize,
-    done: &ReplicaSummary,
-) -> Option<Pressure> {
-    let pool = &resolved.scenario.pools[index];
-    let used = used(&resolved.servers[index], &done.work)?;
-    let limits = EngineLimits {
-        // The largest batch is that of one replica.
-        replicas: 1,
-        max_num_seqs: pool.engine.max_num_seqs(),
-        max_num_batched_tokens: pool.engine.prompt_tokens_per_step(),
-    };
-    let span_s = result.whole.duration_s * f64::from(pool.replicas);
-    let own = Summary {
-        occupancy: Occupancy {
-            kv_usage_max: done.kv_usage_max,
-            running_max: done.running_max,
-            busy: (done.busy_s / span_s.max(f64::MIN_POSITIVE)).min(1.0),
-            ..summary.occupancy.clone()
-        },
-        work: done.work.clone(),
-        preemptions: done.preemptions,
-        completed: done.completed,
-        ..summary.clone()
-    };
-    let host = host_share(pool, result.sampled_steps.get(index)?);
-    Some(Pressure {
-        pool: Some(index),
-        ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
-    })
-}
-
-/// A decode step of as many sequences and of such contexts as these steps had on average, of one at least.
-pub(super) fn mean_decode_step(work: &WorkCounters) -> StepLoad {
-    let mean = |sum: f64, of: u64| (sum / of.max(1) as f64).round().max(1.0) as u32;
-    let batch = mean(work.decode_tokens as f64, work.steps);
-    let context = mean(work.decode_kv_tokens as f64, work.decode_tokens);
-    StepLoad {
-        decode_seqs: batch,
-        decode_kv_tokens: u64::from(batch) * u64::from(context),
-        decode_longest: context,
-        chunks: Vec::new(),
-        sampled_rows: batch,
-    }
-}
-
 /// Share of a pool's sampled steps' time that the host adds.
-fn host_share(pool: &Pool, sampled: &[(StepLoad, f64, u64)]) -> f64 {
+pub(super) fn host_share(pool: &Pool, sampled: &[(StepLoad, f64, u64)]) -> f64 {
     let cost = (pool.cost)();
     let (mut host, mut all) = (0.0, 0.0);
     for (load, seconds, count) in sampled {

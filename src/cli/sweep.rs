@@ -281,7 +281,7 @@ fn simulate_all(
         |cell| one(by_index[&cell.index], outputs, with_interval),
         |told| {
             progress.at(told.done as u64);
-            keeper.append(&told.line);
+            keeper.append(told.line);
         },
     );
     drop(progress);

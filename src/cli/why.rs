@@ -1,6 +1,6 @@
 //! `--why`: where the time of a run's steps goes, operator by operator.
 
-use super::present;
+use super::pools;
 use crate::analysis::RunResult;
 use crate::config::Resolved;
 use crate::cost::{Chunk, StepLoad};
@@ -11,13 +11,13 @@ use crate::sim::{Pool, Role};
 
 /// Explains a typical decode step and a prefill step that fills the token budget, of each pool by its own steps.
 pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
-    let pools = resolved.scenario.pools.as_slice();
-    if let [pool] = pools {
+    let all = resolved.scenario.pools.as_slice();
+    if let [pool] = all {
         let summary = result.steady.as_ref().unwrap_or(&result.whole);
         return sections(pool, &summary.work);
     }
     let mut text = String::new();
-    for (pool, done) in pools.iter().zip(present::by_pool(resolved, result)) {
+    for (pool, done) in all.iter().zip(pools::by_pool(resolved, result)) {
         let Some(done) = done.filter(|done| done.work.steps > 0) else {
             text += &format!("\n{}: none of its replicas ran a step\n", pool.name);
             continue;
@@ -40,7 +40,7 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
 }
 
 fn sections(pool: &Pool, work: &WorkCounters) -> String {
-    let decode = present::mean_decode_step(work);
+    let decode = pools::mean_decode_step(work);
     let budget = pool.engine.prompt_tokens_per_step();
     let prefill = StepLoad {
         chunks: vec![Chunk {

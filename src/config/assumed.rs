@@ -48,6 +48,13 @@ pub(super) fn restore(judge: &mut Judge, entries: &[String]) {
     judge
         .provenance
         .retain(|known| kept.iter().all(|own| own.key != known.key));
+    // What nobody gave cannot be without effect.
+    for Provenance { key, .. } in &kept {
+        let name = key.rsplit('.').next().unwrap_or(key);
+        let is_of_it = |sentence: &String| sentence.starts_with(&format!("{name} has no effect"));
+        judge.ignored.retain(|sentence| !is_of_it(sentence));
+        judge.notes.retain(|sentence| !is_of_it(sentence));
+    }
     judge.provenance.extend(kept);
     judge.document.remove("assumed");
 }

@@ -58,7 +58,7 @@ fn read_text(text: &str, problems: &Problems) -> Vec<Measured> {
         return console::read(text, problems);
     }
     if let Some(column) = table::column_of_requests(text) {
-        problems.push("line 1", &format!(
+        problems.push("line 1", format!(
             "`{column}` is of a table with a row a request, not a run: give it to `plimsoll validate TABLE.csv --requests FILE`"
         ));
         return Vec::new();

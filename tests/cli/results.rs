@@ -1,0 +1,237 @@
+//! What is written: the keys of vLLM's client, the same bytes each time, files and columns that agree.
+
+use std::process::Stdio;
+
+use crate::{Desk, SMALL, text};
+
+#[test]
+fn json_has_the_keys_of_vllm_bench_serve() {
+    let printed = Desk::new().expect(0, &format!("{SMALL} --format json"));
+    let result: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    for key in
+        "date backend model_id num_prompts request_rate burstiness max_concurrency duration completed failed \
+                total_input_tokens total_output_tokens request_throughput output_throughput mean_ttft_ms \
+                median_tpot_ms std_itl_ms p99_e2el_ms"
+            .split_whitespace()
+    {
+        assert!(
+            !result[key].is_null() || key == "max_concurrency",
+            "{key} is missing"
+        );
+    }
+    assert_eq!(result["completed"], 200);
+    assert!(result["plimsoll"]["verdict"].is_string());
+}
+
+#[test]
+fn pasted_commands_run_and_save_under_vllms_file_name() {
+    let desk = Desk::new();
+    let words = "run --gpu h100 --save-result \
+                 --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1 --max-model-len 8192' \
+                 --bench-cmd 'vllm bench serve --dataset-name random --input-len 512 --output-len 32 \
+                 --request-rate 10 --num-prompts 100'";
+    desk.expect(0, words);
+    let saved = desk
+        .path()
+        .join("vllm-10.0qps-Llama-3.1-8B-Instruct-20260101-000000.json");
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
+    assert_eq!(result["num_prompts"], 100);
+    assert_eq!(result["latencies"].as_array().unwrap().len(), 100);
+}
+
+#[test]
+fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
+    let desk = Desk::new();
+    let pasted = "run --gpu H100-SXM-80GB \
+                  --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192' \
+                  --bench-cmd 'vllm bench serve --input-len 512 --output-len 32 --request-rate 10 --num-prompts 100 \
+                  --metric-percentiles 50,95 --goodput ttft:500 --metadata cluster=blue'";
+    let others = [
+        "run static-batching",
+        "run quickstart --num-prompts 100 --engine vllm@0.6",
+        "run quickstart --num-prompts 100 --engine hf-cb",
+    ];
+    for words in [SMALL].into_iter().chain(others).chain([pasted]) {
+        let spelt_out = desk.expect(0, &format!("{words} --dry-run"));
+        std::fs::write(desk.path().join("resolved.toml"), &spelt_out).unwrap();
+        let once = desk.expect(0, &format!("{words} --format json"));
+        assert_eq!(once, desk.expect(0, "run resolved.toml --format json"));
+        assert_eq!(spelt_out, desk.expect(0, "run resolved.toml --dry-run"));
+    }
+    let result: serde_json::Value =
+        serde_json::from_str(&desk.expect(0, "run resolved.toml --format json")).unwrap();
+    assert!(result["p95_ttft_ms"].is_f64() && result["p99_ttft_ms"].is_null());
+    assert_eq!(result["plimsoll"]["goodput_s"]["ttft"], 0.5);
+    // A value that is changed was given.
+    let assumed = |words: &str| desk.expect(0, words).contains("seed = 0");
+    assert!(
+        assumed("run resolved.toml --format json") && !assumed("run resolved.toml --format json --seed 0")
+    );
+}
+
+#[test]
+fn the_number_of_threads_changes_no_byte() {
+    let desk = Desk::new();
+    for words in [
+        "knee quickstart --format json".to_owned(),
+        SMALL.replacen("run", "sweep", 1) + " -L request-rate 2,4,6,8 --format csv",
+    ] {
+        let with = |threads: &str| {
+            let output = desk
+                .command(&words)
+                .env("RAYON_NUM_THREADS", threads)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        assert_eq!(with("1"), with("4"), "{words}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Desk::new()
+        .command("schema")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+/// Every column that a sweep's CSV has is a key of its JSON, with the same value, and the verdict; no plain key is left out.
+#[test]
+fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
+    let desk = Desk::new();
+    let sweep =
+        "sweep quickstart --num-prompts 200 -L request-rate 2,4 --metadata team=blue --label x --format";
+    let json: serde_json::Value = serde_json::from_str(&desk.expect(0, &format!("{sweep} json"))).unwrap();
+    let table = desk.expect(0, &format!("{sweep} csv"));
+    let mut lines = table.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    // Before the verdict stand the factors of the model's intervals, which are lists in JSON.
+    let is_key = |name: &&&str| !name.contains("_model_");
+    let keys: Vec<&str> = head[1..head.len() - 1].iter().filter(is_key).copied().collect();
+    let axis = head[0];
+    assert_eq!((axis, head.last()), ("request-rate", Some(&"verdict")));
+    for (run, line) in json.as_array().unwrap().iter().zip(lines) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.last().copied(), run["plimsoll"]["verdict"].as_str());
+        let plain = run
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, value)| !value.is_object() && !value.is_array());
+        let plain: std::collections::BTreeSet<&str> = plain.map(|(key, _)| key.as_str()).collect();
+        assert_eq!(plain, keys.iter().copied().collect());
+        for (key, cell) in keys.iter().zip(&cells[1..]) {
+            let value = match &run[*key] {
+                serde_json::Value::Null => String::new(),
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            assert_eq!(*cell, value, "{key}");
+        }
+    }
+}
+
+/// A row a request in CSV, and vLLM's lists in the saved JSON: the same requests, in the same order.
+#[test]
+fn the_rows_of_a_run_are_the_lists_of_its_saved_result() {
+    let desk = Desk::new();
+    let table = desk.expect(
+        0,
+        &format!("{SMALL} --format csv --save-detailed --result-filename saved.json"),
+    );
+    let saved = std::fs::read_to_string(desk.path().join("saved.json")).unwrap();
+    let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    for (column, list) in [
+        ("input_tokens", "input_lens"),
+        ("output_tokens", "output_lens"),
+        ("ttft_s", "ttfts"),
+        ("start_time_s", "start_times"),
+        ("latency_s", "latencies"),
+    ] {
+        let at = rows[0].iter().position(|name| *name == column).unwrap();
+        let cells = rows[1..].iter().map(|row| row[at].parse::<f64>().unwrap());
+        let list = saved[list]
+            .as_array()
+            .unwrap_or_else(|| panic!("{list} is no list"));
+        assert_eq!(cells.len(), list.len(), "{column}");
+        for (cell, value) in cells.zip(list) {
+            let value = value.as_f64().unwrap();
+            assert!(
+                (cell - value).abs() <= 1e-12 * value.abs(),
+                "{column}: {cell} {value}"
+            );
+        }
+    }
+}
+
+/// What the schema documents is what a spelt-out scenario has.
+#[test]
+fn a_spelt_out_scenario_has_only_keys_of_the_schema() {
+    let desk = Desk::new();
+    let schema: serde_json::Value = serde_json::from_str(&desk.expect(0, "schema")).unwrap();
+    let scenario: toml::Table = desk.expect(0, "run quickstart --dry-run").parse().unwrap();
+    let mut checked = 0;
+    for (section, table) in scenario
+        .iter()
+        .filter_map(|(name, value)| Some((name, value.as_table()?)))
+    {
+        let named = &schema["properties"][section];
+        assert!(!named.is_null(), "[{section}] is not in the schema");
+        let reference = named["$ref"].as_str().or(named["anyOf"][0]["$ref"].as_str());
+        let of = reference.map_or(named, |path| {
+            schema.pointer(path.trim_start_matches('#')).unwrap()
+        });
+        for key in table.keys() {
+            checked += 1;
+            assert!(
+                !of["properties"][key].is_null(),
+                "{section}.{key} is not in the schema: {of:#}"
+            );
+        }
+    }
+    assert!(checked > 15, "{checked}");
+}
+
+#[test]
+fn narrow_screens_get_narrow_text_and_files_do_not() {
+    let desk = Desk::new();
+    let narrow = |words: &str| {
+        let output = desk.command(words).env("COLUMNS", "60").output().unwrap();
+        let printed = text(&output.stdout);
+        for line in printed.lines() {
+            assert!(line.chars().count() <= 60, "{words}\n{line}");
+        }
+        printed
+    };
+    let whole = desk.expect(0, SMALL);
+    assert!(whole.lines().any(|line| line.chars().count() > 60));
+    let folded = narrow(SMALL);
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(words(&whole), words(&folded), "nothing is cut off");
+    narrow("fit meta-llama/Llama-3.1-8B-Instruct --gpu h100");
+    narrow("sweep dp-router --num-prompts 500 -L router round_robin,cache_aware -L request_rate 40,80");
+    narrow("knee quickstart --max-rate 64");
+    desk.command(&format!("{SMALL} -o kept.txt"))
+        .env("COLUMNS", "60")
+        .output()
+        .unwrap();
+    assert_eq!(
+        std::fs::read_to_string(desk.path().join("kept.txt")).unwrap(),
+        whole
+    );
+}

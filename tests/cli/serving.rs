@@ -1,0 +1,163 @@
+//! What a run says of its server: scatter, API servers, closed batches, starvation, variants side by side.
+
+use crate::{Desk, SMALL, fixture, text};
+
+#[test]
+fn more_tokens_than_one_api_server_streams_are_told() {
+    let desk = Desk::new();
+    let said = |more: &str| {
+        let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu b200 --max-concurrency 500 --num-prompts 1000 \
+                    --input-len 64 --output-len 128";
+        text(&desk.run(&format!("{line} {more}")).stderr)
+    };
+    let alone = said("");
+    assert!(
+        alone.contains("each API server process streams") && alone.contains("--api-server-count 3 would do"),
+        "{alone}"
+    );
+    assert!(!said("--api-server-count 3").contains("API server process streams"));
+}
+
+#[test]
+fn steps_scatter_where_they_are_asked_to_and_the_same_each_time() {
+    let desk = Desk::new();
+    let law = "--step-jitter cv=0.1,stall-rate=1,stall=20ms --format json";
+    let jittery = desk.expect(0, &format!("{SMALL} {law}"));
+    assert_eq!(jittery, desk.expect(0, &format!("{SMALL} {law}")));
+    let figure = |json: &str, key: &str| {
+        let result: serde_json::Value = serde_json::from_str(json).unwrap();
+        result[key].as_f64().unwrap()
+    };
+    let plain = desk.expect(0, &format!("{SMALL} --format json"));
+    assert!(figure(&jittery, "std_itl_ms") > 1.2 * figure(&plain, "std_itl_ms"));
+    let refused = desk.run(&format!("{SMALL} --step-jitter cv=-1"));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("is no law of step times"));
+}
+
+#[test]
+fn closed_batches_say_what_they_compute_for_nobody() {
+    let desk = Desk::new();
+    let printed = desk.expect(0, "run static-batching");
+    assert!(
+        printed.contains("of the tokens computed are of an answer"),
+        "{printed}"
+    );
+    let json = |words: &str| -> serde_json::Value { serde_json::from_str(&desk.expect(0, words)).unwrap() };
+    let closed = json("run static-batching --format json");
+    assert_eq!(closed["plimsoll"]["scenario"]["engine"], "static");
+    assert_eq!(closed["mean_ttft_ms"], closed["mean_e2el_ms"]);
+    let useful = |result: &serde_json::Value| {
+        result["plimsoll"]["batches"]["useful_token_efficiency"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((0.2..0.4).contains(&useful(&closed)));
+    // With answers of one length nothing is computed for nobody.
+    let alike = json("run static-batching --input-len 256 --output-len 64 --format json");
+    assert_eq!(useful(&alike), 1.0);
+    assert_eq!(alike["plimsoll"]["batches"]["prompt_padding_waste"], 0.0);
+    let open = json("run continuous-batching --format json");
+    let throughput = |result: &serde_json::Value| result["output_throughput"].as_f64().unwrap();
+    assert!(throughput(&open) > 3.0 * throughput(&closed));
+}
+
+#[test]
+fn fit_counts_the_blocks_and_trace_describes_a_file() {
+    let desk = Desk::new();
+    let printed = desk.expect(0, "fit meta-llama/Llama-3.1-8B-Instruct --gpu h100 --format json");
+    let fit: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert!(fit["num_gpu_blocks"].as_u64().unwrap() > 20_000, "{printed}");
+    let printed = desk.expect(0, &format!("trace '{}'", fixture("traces/mooncake.jsonl")));
+    assert!(printed.starts_with("5 requests in 9.00 s"), "{printed}");
+    desk.expect(2, "trace nothing.csv");
+}
+
+#[test]
+fn variants_are_compared_under_the_same_seeds_and_answer_first() {
+    let desk = Desk::new();
+    let line = "compare prefix-caching 'on: ' 'off: --no-enable-prefix-caching' --num-prompts 120 --seeds 3";
+    let printed = desk.expect(0, line);
+    assert!(
+        printed.starts_with("on is better than off, which has mean TTFT +"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("hit rate") && printed.contains("mean TTFT, warm"),
+        "{printed}"
+    );
+    assert_eq!(
+        printed,
+        desk.expect(0, line),
+        "the same bytes for any number of threads"
+    );
+    let json = desk.expect(0, &format!("{line} --format json --charts pictures"));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        parsed["variants"][1]["figures_by_seed"]["mean_ttft_s"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    assert!(
+        parsed["variants"][1]["differences"]["mean_ttft_s"]["relative"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    assert!(
+        desk.path().join("pictures/difference.png").is_file()
+            && desk.path().join("pictures/itl.svg").is_file()
+    );
+    // Flags in quotes begin with a dash; one alone is held against the scenario as it stands.
+    let one = desk.expect(
+        0,
+        "compare prefix-caching '--max-num-seqs 4' --num-prompts 60 --seeds 2 --format csv",
+    );
+    assert!(one.contains("\nB,--max-num-seqs 4,mean_ttft_s,s,"), "{one}");
+    let refused = desk.run("compare prefix-caching");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("nothing to compare"));
+}
+
+#[test]
+fn starvation_is_told_where_a_policy_looks_at_the_cache() {
+    let desk = Desk::new();
+    let said = |policy: &str| {
+        desk.expect(
+            0,
+            &format!("run queue-shared --num-prompts 600 --schedule-policy {policy} --why --quiet"),
+        )
+    };
+    let (fcfs, lpm) = (said("fcfs"), said("lpm"));
+    assert!(fcfs.contains("nobody was overtaken by a later request"), "{fcfs}");
+    assert!(lpm.contains("% of requests by later ones; request"), "{lpm}");
+    assert!(lpm.contains("prefixes that waited longest"), "{lpm}");
+}
+
+#[test]
+fn the_working_set_of_a_scenario_and_of_a_trace_is_drawn() {
+    let desk = Desk::new();
+    let printed = desk.expect(0, "working-set radix-cache --charts pictures");
+    assert!(
+        printed.starts_with("an endless prefix cache finds 88."),
+        "{printed}"
+    );
+    assert!(desk.path().join("pictures/working-set.png").is_file());
+    let rows: String = (0..40)
+        .map(|at| format!("{{\"timestamp\": {at}, \"input_length\": 1024, \"output_length\": 16, \"hash_ids\": [{}, {}]}}\n", at % 4, 100 + at))
+        .collect();
+    std::fs::write(desk.path().join("trace.jsonl"), rows).unwrap();
+    let of_trace = desk.expect(
+        0,
+        "trace trace.jsonl --working-set --gpu h100 --model Qwen/Qwen3-8B --format json",
+    );
+    let parsed: serde_json::Value = serde_json::from_str(&of_trace).unwrap();
+    // 36 of 40 prompts find their first half.
+    assert!(
+        (parsed["endless_hit_rate"].as_f64().unwrap() - 0.45).abs() < 1e-9,
+        "{of_trace}"
+    );
+    assert!(parsed["pool"]["tokens"].as_u64().unwrap() > 0);
+}

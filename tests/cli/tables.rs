@@ -1,0 +1,189 @@
+//! Against measurements: audits, recorded schedules, tables of runs and of kernels.
+
+use crate::{Desk, SMALL, fixture};
+
+#[test]
+fn recorded_schedules_are_repeated_and_a_changed_one_is_told() {
+    let desk = Desk::new();
+    let file = fixture("schedules/two_requests.json");
+    let printed = desk.expect(0, &format!("conform '{file}'"));
+    assert!(
+        printed.contains("1 of 1 recordings are repeated step by step"),
+        "{printed}"
+    );
+    let recording = std::fs::read_to_string(file).unwrap();
+    let changed = recording.replace("\"free_blocks\":90", "\"free_blocks\":89");
+    assert_ne!(recording, changed);
+    std::fs::write(desk.path().join("changed.json"), changed).unwrap();
+    let printed = desk.expect(1, "conform changed.json");
+    assert!(
+        printed.contains("the engine has 89, the simulator 90"),
+        "{printed}"
+    );
+    let json = desk.expect(
+        1,
+        &format!(
+            "conform '{}' changed.json --format json",
+            fixture("schedules/two_requests.json")
+        ),
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["answer"], "1 of 2 recordings are repeated step by step");
+    assert_eq!(json["files"][0]["result"], "equal");
+    assert_eq!(json["files"][1]["difference"]["engine"], "89");
+    desk.expect(2, "conform nothing.json");
+}
+
+#[test]
+fn a_cluster_s_own_result_is_possible_on_all_its_gpus_and_predicted_on_as_many() {
+    let desk = Desk::new();
+    let server = "meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --data-parallel-size 8";
+    let traffic = "--request-rate 450 --num-prompts 1500 --input-len 512 --output-len 64";
+    desk.expect(
+        0,
+        &format!("run {server} {traffic} --save-result --result-filename 8.json"),
+    );
+    desk.expect(0, "audit 8.json");
+    let scored = desk.expect(0, "validate 8.json --no-interval --format json");
+    let scored: serde_json::Value = serde_json::from_str(&scored).unwrap();
+    for figure in ["ttft", "tpot", "throughput"] {
+        let error = scored["overall"]["figures"][figure]["median_error"].as_f64();
+        assert!(error.is_some_and(|error| error < 1e-6), "{figure} {error:?}");
+    }
+}
+
+#[test]
+fn an_audit_answers_first_and_its_exit_code_says_whether_something_was_found() {
+    let desk = Desk::new();
+    let printed = desk.expect(1, &format!("audit {}", fixture("results/course_tables.json")));
+    let first = printed.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "25 of 45 rows cannot be what their column names say; 7 more are doubtful"
+    );
+    let clean = desk.expect(0, &format!("audit {} --gpu h100", fixture("results/vllm.json")));
+    assert_eq!(clean, "nothing speaks against the result\n");
+    // What a file lacks can be given: 16 were asked for and 8 were there.
+    desk.expect(
+        1,
+        &format!(
+            "audit {} --max-concurrency 2 --request-rate inf",
+            fixture("results/aiperf_console.txt")
+        ),
+    );
+    let json = desk.expect(
+        1,
+        &format!("audit {} --format json", fixture("results/vllm_all_failed.json")),
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["files"][0]["rows"][0]["findings"][0]["check"], "failures");
+    desk.expect(2, &format!("audit {}", fixture("kernels")));
+}
+
+#[test]
+fn a_prediction_passes_its_own_audit_and_does_not_differ_from_itself() {
+    let desk = Desk::new();
+    desk.expect(0, &format!("{SMALL} --format json -o first.json"));
+    desk.expect(
+        0,
+        &format!("{SMALL} --max-num-seqs 2 --format json -o second.json"),
+    );
+    desk.expect(0, "audit first.json");
+    let same = desk.expect(0, "diff first.json first.json --tolerance 0");
+    assert_eq!(same.lines().next(), Some("nothing moved by more than chance"));
+    let other = desk.expect(1, "diff first.json second.json --tolerance 5");
+    assert!(
+        other.lines().next().unwrap().contains("than predicted"),
+        "{other}"
+    );
+    desk.expect(2, "diff first.json missing.json");
+    let failed = fixture("results/vllm_all_failed.json");
+    let nothing = desk.expect(2, &format!("diff {failed} first.json"));
+    assert!(
+        nothing.starts_with("nothing to compare: the first result"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn a_result_names_the_engine_that_served_and_its_version_is_known_again() {
+    let desk = Desk::new();
+    let run = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --engine sglang --request-rate 5 --input-len 512 \
+               --output-len 64 --num-prompts 200";
+    let result = desk.expect(
+        0,
+        &format!("{run} --format json -o sglang.json --save-result --result-filename saved.json"),
+    );
+    assert_eq!(result, "");
+    for name in ["sglang.json", "saved.json"] {
+        let text = std::fs::read_to_string(desk.path().join(name)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (&json["backend"], &json["endpoint_type"]),
+            (&"sglang".into(), &"sglang".into())
+        );
+    }
+    let fitted = desk.expect(
+        0,
+        "calibrate sglang.json --gpu H100-SXM-80GB --engine sglang -o fitted.toml",
+    );
+    assert!(
+        fitted.contains("took: sglang.json") && !fitted.contains("is not said: the newest"),
+        "{fitted}"
+    );
+    let spelt = desk.expect(0, &format!("{run} --dry-run"));
+    assert!(spelt.contains("profile = \"sglang@0.5.23\""), "{spelt}");
+}
+
+#[test]
+fn kernel_tables_are_scored_alone_or_beside_runs() {
+    let desk = Desk::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernels");
+    let text = desk.expect(0, &format!("validate --kernels {folder}"));
+    assert!(text.starts_with("median error over "), "{text}");
+    let table = fixture("results/table.csv");
+    let both = desk.expect(
+        0,
+        &format!("validate {table} --no-interval --kernels {folder} --format json"),
+    );
+    let both: serde_json::Value = serde_json::from_str(&both).unwrap();
+    assert!(both["overall"]["inside_90"].is_null());
+    assert!(both["kernels"]["scores"].as_array().unwrap().len() > 50);
+    desk.expect(2, &format!("validate {table} --kernels {folder} --format csv"));
+    desk.expect(2, "validate");
+    // Three rows are left, and a record is of one run.
+    desk.expect(2, &format!("validate {table} --requests {table}"));
+}
+
+#[test]
+fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
+    let desk = Desk::new();
+    let table = fixture("results/table.csv");
+    let json = desk.expect(0, &format!("validate {table} --format json --chart errors.svg"));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["overall"]["rows"], &json["overall"]["modelled"]),
+        (&3.into(), &3.into())
+    );
+    let inside = json["overall"]["inside_90"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&inside), "{inside}");
+    assert!(
+        json["families"]["fam"]["figures"]["throughput"]["median_error"]
+            .as_f64()
+            .unwrap()
+            < 0.5
+    );
+    assert!(
+        std::fs::read_to_string(desk.path().join("errors.svg"))
+            .unwrap()
+            .starts_with("<svg")
+    );
+    assert!(
+        desk.expect(0, &format!("validate {table} --scenarios"))
+            .contains("[workload.lengths.fixed]")
+    );
+    desk.expect(
+        2,
+        &format!("validate {}", fixture("results/vllm_all_failed.json.missing")),
+    );
+}
