@@ -303,6 +303,7 @@ impl Twin<'_> {
                     if self.free_d(d) < 1 {
                         let lone = self.ds[d].running.pop().unwrap();
                         self.leave(lone, Outcome::Rejected);
+                        has_left = true;
                     }
                     break;
                 }
@@ -318,6 +319,9 @@ impl Twin<'_> {
             }
         }
         if self.ds[d].running.is_empty() {
+            if has_left {
+                self.pass_d(d);
+            }
             return;
         }
         let batch = self.ds[d].running.clone();
