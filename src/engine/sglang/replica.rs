@@ -356,9 +356,9 @@ impl SglangReplica {
         self.next_pass = None;
         self.settle();
         self.tree.set_clock(now);
-        let before = ended.len();
         loop {
             self.drain(now);
+            let before = ended.len();
             let batch = self.next_batch(now, observer, ended);
             if self.is_stuck {
                 return;
@@ -366,6 +366,10 @@ impl SglangReplica {
             let Some(mut batch) = batch else {
                 self.log_pass(now, None);
                 if self.in_flight.is_empty() {
+                    if ended.len() > before && matches!(self.role, Role::Decode(_)) {
+                        // Who ended without a forward (PD-29) has made room, and the loop goes round at once.
+                        continue;
+                    }
                     self.rest(now);
                     if ended.len() > before {
                         // Whoever left in this pass made room, and the loop goes round at once.
