@@ -199,7 +199,7 @@ const TIME_MAX: Picos = Picos(60_000_000_000_000);
 
 fn time(judge: &mut Judge, key: &str, given: Option<&super::scalar::Duration>, default: Picos) -> Picos {
     match given {
-        Some(text) => match judge.duration(key, text, true) {
+        Some(text) => match judge.span(key, text, true) {
             Some(time) if time > TIME_MAX => {
                 judge.wrong(key, "must be at most 1 min", format!("`{}` is longer", text.0));
                 default

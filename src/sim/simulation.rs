@@ -9,18 +9,15 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::admission::Gate;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
-use crate::cluster::{
-    Cluster, ClusterSpec, Disaggregated, Entrance, LockStepAccount, LockStepSpec, Payroll, Serving, Ticket,
-};
-use crate::cost::jitter::{Jitter, JitterLaw};
-use crate::cost::{SharedCost, StepCost};
-use crate::engine::lmcache::LmcacheConfig;
+use crate::cluster::{Entrance, LockStepAccount, Payroll, Serving, Ticket};
+use crate::cost::StepCost;
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Engine, EngineSpec, Refusal, ScheduleRecord};
+use crate::engine::{EngineSpec, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
-use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
+
+mod build;
 
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
@@ -125,111 +122,6 @@ pub(super) enum Event {
 }
 
 impl<T: Traffic> Simulation<T> {
-    /// An empty server and its traffic.
-    #[must_use]
-    pub fn new(
-        engine: impl Into<EngineSpec>,
-        cost: Box<dyn StepCost>,
-        frontend: Frontend,
-        traffic: T,
-    ) -> Simulation<T> {
-        let replica = Engine::new(ReplicaId(0), engine.into(), cost, false);
-        Simulation::with_cluster(Serving::Fleet(Cluster::single(replica)), vec![frontend], traffic)
-    }
-
-    /// An empty cluster of alike replicas, each with its own of the cost models, and its traffic.
-    #[must_use]
-    pub fn of_cluster(
-        engine: &EngineSpec,
-        costs: Vec<Box<dyn StepCost>>,
-        cluster: &ClusterSpec,
-        seed: u64,
-        frontend: Frontend,
-        traffic: T,
-    ) -> Simulation<T> {
-        let server = |cost| Server {
-            engine: engine.clone(),
-            cost,
-            frontend,
-        };
-        let servers = costs.into_iter().map(server).collect();
-        Simulation::of_servers(servers, cluster, seed, traffic)
-    }
-
-    /// An empty cluster of one replica for each of `servers`, and its traffic.
-    #[must_use]
-    pub fn of_servers(servers: Vec<Server>, cluster: &ClusterSpec, seed: u64, traffic: T) -> Simulation<T> {
-        let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
-        let frontends: Vec<Frontend> = servers.iter().map(|server| server.frontend).collect();
-        let replica =
-            |(index, server): (u32, Server)| Engine::new(ReplicaId(index), server.engine, server.cost, false);
-        let engines = (0..).zip(servers).map(replica).collect();
-        let cluster = match &cluster.disaggregation {
-            None => Serving::Fleet(Cluster::new(engines, cluster, &block_sizes, seed)),
-            Some(spec) => {
-                let pools = Disaggregated::new(engines, &frontends, cluster, spec, &block_sizes, seed);
-                Serving::Disaggregated(Box::new(pools))
-            }
-        };
-        Simulation::with_cluster(cluster, frontends, traffic)
-    }
-
-    /// The same for traffic whose generated tokens may be equal between requests while they run: every sequence is
-    /// visited in every step, so that shared contents are found exactly when the engine finds them.
-    #[must_use]
-    pub fn stepwise(
-        engine: impl Into<EngineSpec>,
-        cost: Box<dyn StepCost>,
-        frontend: Frontend,
-        traffic: T,
-    ) -> Simulation<T> {
-        let replica = Engine::new(ReplicaId(0), engine.into(), cost, true);
-        Simulation::with_cluster(Serving::Fleet(Cluster::single(replica)), vec![frontend], traffic)
-    }
-
-    fn with_cluster(cluster: Serving, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
-        Simulation {
-            entrances: frontends.into_iter().map(Entrance::new).collect(),
-            arrival: traffic.next_arrival(),
-            traffic,
-            cluster,
-            gate: None,
-            now: Picos::ZERO,
-            deadlines: BinaryHeap::new(),
-            outbox: VecDeque::new(),
-            buffer: Vec::new(),
-            counts: Counts::default(),
-        }
-    }
-
-    /// Lets steps scatter around their cost.
-    #[must_use]
-    pub fn disturbed(mut self, laws: &[JitterLaw], seed: u64) -> Simulation<T> {
-        self.cluster
-            .disturb(|replica| Jitter::new(laws[replica as usize], stream(seed, Purpose::Jitter, replica)));
-        self
-    }
-
-    /// Gives every replica tiers of KV beside its GPUs.
-    #[must_use]
-    pub fn with_tiers(mut self, config: &LmcacheConfig) -> Simulation<T> {
-        self.cluster.add_tiers(config);
-        self
-    }
-
-    /// Makes the replicas ranks that step together, with what they share.
-    #[must_use]
-    pub fn in_lock_step(mut self, spec: LockStepSpec, shared: Box<dyn SharedCost>) -> Simulation<T> {
-        self.cluster = self.cluster.into_lock_step(spec, shared);
-        self
-    }
-
-    /// What stepping together has cost so far, if replicas do.
-    #[must_use]
-    pub fn lock_step(&self) -> Option<&LockStepAccount> {
-        self.cluster.lock_step()
-    }
-
     /// Keeps a record of every step, for comparison with recorded schedules.
     #[must_use]
     pub fn logging(mut self) -> Simulation<T> {
@@ -275,6 +167,12 @@ impl<T: Traffic> Simulation<T> {
     /// Usable KV blocks of each replica.
     pub fn total_blocks(&self) -> impl Iterator<Item = u32> {
         self.cluster.total_blocks().into_iter()
+    }
+
+    /// What stepping together has cost so far, if replicas do.
+    #[must_use]
+    pub fn lock_step(&self) -> Option<&LockStepAccount> {
+        self.cluster.lock_step()
     }
 
     /// What the replicas cost until now, and what came of the orders to them.

@@ -157,8 +157,8 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
                 Outcome::NotModelled("the row has no figure that is predicted".to_owned())
             } else {
                 let mut assumptions = ran.plan.assumptions;
-                if statistic(row) == Statistic::Mean {
-                    assumptions.push("figures of an unnamed statistic are taken for means".to_owned());
+                if names_no_statistic(row) {
+                    assumptions.push("the source names no statistic: its column's is taken".to_owned());
                 }
                 Outcome::Predicted { figures, assumptions }
             }
@@ -259,33 +259,27 @@ fn run(plan: &Plan, files: &dyn Files, records: Records) -> Result<(Resolved, Ru
 enum Statistic {
     /// The one that its column names: the mean where there is one, else the median.
     Named,
-    /// The mean, though the column says median: see [`statistic`].
+    /// The mean, though the column says median.
     Mean,
-    Median,
 }
 
-/// The statistic of a row's latencies. Where its notes say that the source names none, it is read as the mean, which is
-/// what benchmark clients print first and what comparisons with models use. A closed loop tells the two apart: its
-/// first wave of C prompts raises the mean of N requests in proportion to C²/N and leaves the median alone.
-fn statistic(row: &Measured) -> Statistic {
-    if row.setup.notes.contains("stat (mean or median) not stated") {
-        Statistic::Mean
-    } else {
-        Statistic::Named
-    }
+/// Whether a row's notes say that its source names no statistic. The prediction is that of the column all the same; what
+/// the mean would be widens the interval.
+fn names_no_statistic(row: &Measured) -> bool {
+    row.setup.notes.contains("stat (mean or median) not stated")
 }
 
 /// The row's figures and the run's; gaps only where the row has no time per token.
 fn compare(row: &Measured, summary: &Summary) -> Vec<Compared> {
-    compare_by(row, summary, statistic(row))
+    compare_by(row, summary, Statistic::Named)
 }
 
 /// The same with the statistic that a row of an unknown one may as well mean, under the names of [`compare`].
 fn compare_otherwise(row: &Measured, summary: &Summary) -> Option<Vec<Compared>> {
-    (statistic(row) == Statistic::Mean).then(|| {
-        let mut figures = compare_by(row, summary, Statistic::Median);
+    names_no_statistic(row).then(|| {
+        let mut figures = compare_by(row, summary, Statistic::Mean);
         for figure in &mut figures {
-            figure.name = figure.name.replacen("median_", "mean_", 1);
+            figure.name = figure.name.replacen("mean_", "median_", 1);
         }
         figures
     })
@@ -316,11 +310,7 @@ fn time(
     measured: &Stats,
     predicted: &Distribution,
 ) -> Option<Compared> {
-    let is_mean = match statistic {
-        Statistic::Named => measured.mean.is_some(),
-        Statistic::Mean => true,
-        Statistic::Median => false,
-    };
+    let is_mean = statistic == Statistic::Mean || measured.mean.is_some();
     let measured = measured.mean.or(measured.median)?;
     let (statistic, predicted) = match is_mean {
         true => ("mean", predicted.mean_s()?),

@@ -18,8 +18,9 @@ const SHAREGPT_SIGMA: (f64, f64) = (1.4, 1.0);
 const SHAREGPT_MAX: u64 = 1024;
 /// A cut at less than so many means would not leave a long-tailed law its mean.
 const MEANS_TO_CUT: f64 = 3.0;
-/// How far lengths of one nominal value are apart, either way of their mean: what InferenceX draws, which is 0.8 to 1.0 of
-/// nominal. Answers of one length would keep all clients of a closed loop in step for ever, a state that any scatter ends.
+/// How far lengths of one nominal value may be apart, either way of their mean: what InferenceX draws, which is 0.8 to 1.0
+/// of nominal. Answers of one length keep all clients of a closed loop in step, so that their prompts wait for each other
+/// wave after wave; any scatter ends that. What a row says is taken at its word, and the interval reaches to the scatter.
 const NOMINAL_SCATTER: f64 = 0.111;
 /// Tokens of a block: the last one of a prompt is computed whatever is cached.
 const BLOCK: f64 = 16.0;
@@ -79,21 +80,11 @@ impl Draft<'_> {
     /// Lengths that go by one value each.
     fn nominal(&mut self, input: f64, output: f64) {
         let shared = self.shared(input);
-        let equal = fixed(input - shared, output);
-        let is_loop = matches!(self.row.setup.load, Load::Closed { clients } if clients > 1);
-        let law = if is_loop {
-            self.assume(
-                "lengths scatter by 11 % around the row's, as InferenceX draws them: equal ones would keep all clients in step",
-            );
-            let scattered = equal.replacen("fixed", "random", 1);
-            format!("{scattered}range_ratio = {NOMINAL_SCATTER}\n")
-        } else {
-            equal.clone()
-        };
-        if is_loop {
+        let law = fixed(input - shared, output);
+        if matches!(self.row.setup.load, Load::Closed { clients } if clients > 1) {
             self.readings.push(Reading {
                 instead_of: law.clone(),
-                put: equal,
+                put: law.replacen("fixed", "random", 1) + &format!("range_ratio = {NOMINAL_SCATTER}\n"),
             });
         }
         if shared == 0.0 && input > BLOCK && had_hits(&self.row.setup.notes) {

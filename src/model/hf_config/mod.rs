@@ -538,13 +538,13 @@ mod tests {
                 3.08e9,
             ),
             (
-                // MiniMaxAI/MiniMax-M2: 230 B, 10 B active.
+                // MiniMaxAI/MiniMax-M2: 230 B, 10 B active beside the 1.2 B of embedding and LM head.
                 r#"{"architectures": ["MiniMaxM2ForCausalLM"], "head_dim": 128, "hidden_size": 3072,
                 "intermediate_size": 1536, "max_position_embeddings": 196608, "num_attention_heads": 48,
                 "num_experts_per_tok": 8, "num_hidden_layers": 62, "num_key_value_heads": 8, "num_local_experts": 256,
                 "tie_word_embeddings": false, "use_qk_norm": true, "vocab_size": 200064}"#,
                 229e9,
-                10e9,
+                11.2e9,
             ),
             (
                 // meta-llama/Llama-4-Scout-17B-16E: 109 B with the vision tower of 0.9 B, 17 B active.
