@@ -244,19 +244,12 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
 }
 
 /// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
-/// interval of what the latter served. It lies above every rate that was seen to be stable, and above the knee.
+/// interval of what the latter served. It lies above the knee; a run of which nothing grew yet is not proof enough.
 fn saturation_rate(points: &[Point], knee: Option<&Estimate>) -> Option<Estimate> {
     let first_over = points.iter().position(|point| !point.keeps_up())?;
     let high = points[first_over].rate;
     let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
-    let stable = points[..first_over]
-        .iter()
-        .filter(|point| point.verdict == Verdict::Stable)
-        .map(|point| point.rate);
-    let kept = stable
-        .chain(knee.map(|knee| knee.value))
-        .fold(0.0, f64::max)
-        .min(low);
+    let kept = knee.map_or(0.0, |knee| knee.value).min(low);
     let served = points[first_over].throughput;
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
     Some(Estimate {
@@ -465,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn saturation_lies_above_the_knee_and_above_what_was_stable() {
+    fn saturation_lies_above_the_knee() {
         // What an overloaded run serves is known within ±20 % only.
         let noisy = |rate: f64| Point {
             throughput: Some(Estimate {
