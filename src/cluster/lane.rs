@@ -3,6 +3,7 @@
 use super::lives::{Lives, OUTAGE_STREAM};
 use super::router::{Load, Router};
 use super::spec::{Group, Serves};
+use super::wakes::Wakes;
 use crate::engine::Engine;
 use crate::facts::Observer;
 use crate::units::Picos;
@@ -15,8 +16,10 @@ pub(super) struct Lane {
     /// One for each member.
     pub(super) loads: Vec<Load>,
     pub(super) next_report: Option<Picos>,
-    /// Its router hears of what is stored and evicted, some time later.
-    pub(super) hears_of_evictions: bool,
+    /// How late its router hears of what is stored and evicted, if it does.
+    event_latency: Option<Picos>,
+    /// Up to when each member was last taken on for its router's sake.
+    settled: Vec<Picos>,
 }
 
 impl Lane {
@@ -32,11 +35,33 @@ impl Lane {
         };
         Lane {
             next_report: router.reports_every(),
-            hears_of_evictions: group.policy.event_latency().is_some(),
+            event_latency: group.policy.event_latency(),
+            settled: vec![Picos::ZERO; members.len()],
             router,
             loads: group.members.iter().map(load).collect(),
             members,
             serves: group.serves.clone(),
+        }
+    }
+
+    /// Lets members evict until `now` what their router may have heard of by then: decoding alone evicts. Whatever one does
+    /// after it was last taken on is heard of a latency later, so that nobody is taken on more often than once in that time.
+    pub(super) fn hear_evictions<O: Observer>(
+        &mut self,
+        engines: &mut [Engine],
+        wakes: &Wakes,
+        now: Picos,
+        observer: &mut O,
+    ) {
+        let Some(latency) = self.event_latency else {
+            return;
+        };
+        for (&member, settled) in self.members.iter().zip(&mut self.settled) {
+            let is_heard = *settled + latency < now;
+            if is_heard && wakes.of(member).is_some_and(|wake| wake > now) {
+                settle(&mut engines[member], now, observer);
+                *settled = now;
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) enum Bias {
     /// Where `attention_bias` is true.
     ByKey,
     /// Where `use_bias` is true, in the feed-forward part, too.
-    ByUseBias,
+    WithMlp,
 }
 
 /// How queries and keys are normalised.
@@ -280,7 +280,7 @@ pub(super) const FAMILIES: [Family; 27] = [
         model_types: &["starcoder2"],
         architectures: &["Starcoder2ForCausalLM"],
         tied_by_default: true,
-        qkv_bias: Bias::ByUseBias,
+        qkv_bias: Bias::WithMlp,
         // Two, each with a bias.
         norms_per_layer: 4,
         window: WindowRule::All,

@@ -1,7 +1,6 @@
 //! Requests on their way through the routers of a fleet.
 
 use super::{Routing, Ticket};
-use crate::cluster::lane::settle;
 use crate::cluster::lives::Stage;
 use crate::cluster::router::View;
 use crate::engine::{Engine, Refusal};
@@ -25,15 +24,8 @@ impl Routing {
                 .find(|lane| lane.serves.takes(request))
                 .expect("every request belongs to a group"),
         };
+        lane.hear_evictions(engines, &self.wakes, now, observer);
         let members = &lane.members;
-        if lane.hears_of_evictions {
-            // Decoding alone evicts, and what was evicted may have been heard of by now.
-            for &member in members {
-                if self.wakes.of(member).is_some_and(|wake| wake > now) {
-                    settle(&mut engines[member], now, observer);
-                }
-            }
-        }
         let view = View {
             loads: &lane.loads,
             cached_tokens: &|index| engines[members[index]].heard_tokens(request, now),

@@ -16,7 +16,7 @@ impl Reader<'_> {
         let (attention_bias, mlp_bias) = match self.family.qkv_bias {
             Bias::Always => (true, self.flag("mlp_bias", false)),
             Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
-            Bias::ByUseBias => {
+            Bias::WithMlp => {
                 let use_bias = self.flag("use_bias", true);
                 (use_bias, use_bias)
             }
