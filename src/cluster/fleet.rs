@@ -1,7 +1,5 @@
 //! The replicas of a run and their routers, as one thing that requests are sent to.
 
-use rustc_hash::FxHashMap;
-
 use super::autoscale::Scaler;
 use super::lane::{Lane, settle};
 use super::lives::{Lives, Payroll, Stage};
@@ -41,8 +39,6 @@ struct Routing {
     /// The lane of each replica, and its index there.
     places: Vec<(usize, usize)>,
     wakes: Wakes,
-    /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
-    sent: FxHashMap<RequestId, (usize, u64)>,
     lives: Lives,
     scalers: Vec<Scaler>,
     first_tokens: Vec<RequestId>,
@@ -295,7 +291,6 @@ impl Routing {
             lanes: lanes.collect(),
             places,
             wakes: Wakes::new(replicas),
-            sent: FxHashMap::default(),
             lives,
             scalers: spec.scalers.iter().cloned().map(Scaler::new).collect(),
             first_tokens: Vec::new(),
@@ -305,7 +300,7 @@ impl Routing {
     #[inline]
     fn load(&mut self, replica: usize) -> &mut Load {
         let (lane, index) = self.places[replica];
-        &mut self.lanes[lane].loads[index]
+        &mut self.lanes[lane].dispatch.loads[index]
     }
 
     /// Visits whoever wakes up first, until the horizon. An engine goes on alone as long as it stays the first.
@@ -346,12 +341,8 @@ impl Routing {
     }
 
     fn hear_first_tokens(&mut self, replica: usize) {
-        let router = &mut self.lanes[self.places[replica].0].router;
-        if router.follows_first_tokens() {
-            for id in self.first_tokens.drain(..) {
-                router.first_token(id);
-            }
-        }
+        let dispatch = &mut self.lanes[self.places[replica].0].dispatch;
+        dispatch.first_tokens(self.first_tokens.drain(..));
         self.first_tokens.clear();
     }
 

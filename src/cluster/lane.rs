@@ -1,7 +1,8 @@
 //! A router and the replicas that it shares requests out between.
 
+use super::dispatch::Dispatch;
 use super::lives::{Lives, OUTAGE_STREAM};
-use super::router::{Load, Router};
+use super::router::Load;
 use super::spec::{Group, Serves};
 use super::wakes::Wakes;
 use crate::engine::Engine;
@@ -10,11 +11,9 @@ use crate::units::Picos;
 
 /// A router and the replicas that it knows.
 pub(super) struct Lane {
-    pub(super) router: Box<dyn Router>,
+    pub(super) dispatch: Dispatch,
     pub(super) members: Vec<usize>,
     pub(super) serves: Serves,
-    /// One for each member.
-    pub(super) loads: Vec<Load>,
     pub(super) next_report: Option<Picos>,
     /// How late its router hears of what is stored and evicted, if it does.
     event_latency: Option<Picos>,
@@ -37,8 +36,7 @@ impl Lane {
             next_report: router.reports_every(),
             event_latency: group.policy.event_latency(),
             settled: vec![Picos::ZERO; members.len()],
-            router,
-            loads: group.members.iter().map(load).collect(),
+            dispatch: Dispatch::new(router, group.members.iter().map(load).collect()),
             members,
             serves: group.serves.clone(),
         }
@@ -67,14 +65,14 @@ impl Lane {
 
     /// Every member says how full it is.
     pub(super) fn hear_reports<O: Observer>(&mut self, engines: &mut [Engine], now: Picos, observer: &mut O) {
-        for (&member, load) in self.members.iter().zip(&mut self.loads) {
+        for (&member, load) in self.members.iter().zip(&mut self.dispatch.loads) {
             let engine = &mut engines[member];
             settle(engine, now, observer);
             load.reported = engine.reported_state();
             load.sent_since_report = 0;
         }
         self.next_report = self
-            .router
+            .dispatch
             .reports_every()
             .and_then(|every| now.checked_add(every));
     }

@@ -6,6 +6,7 @@
 
 mod autoscale;
 mod disaggregated;
+mod dispatch;
 mod fleet;
 mod frontend;
 mod lane;

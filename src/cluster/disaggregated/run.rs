@@ -181,6 +181,20 @@ impl Disaggregated {
         entry: Picos,
         request: Request,
     ) -> Result<(), (Refusal, Request)> {
+        let id = request.id;
+        self.take_in(replica, now, entry, request).inspect_err(|_| {
+            self.prefill.left(id);
+            self.decode.left(id);
+        })
+    }
+
+    fn take_in(
+        &mut self,
+        replica: usize,
+        now: Picos,
+        entry: Picos,
+        request: Request,
+    ) -> Result<(), (Refusal, Request)> {
         self.taken += 1;
         let mut flight = Flight::new(request, replica, self.taken);
         if self.spec.flow != Flow::Nixl {
@@ -432,8 +446,8 @@ impl Disaggregated {
 
     /// A client has its answer, whatever it is.
     pub(crate) fn answered(&mut self, completion: &Completion) {
-        self.decode.answered(completion);
-        self.prefill.answered(completion);
+        self.decode.left(completion.id);
+        self.prefill.left(completion.id);
     }
 
     /// Whether nothing will happen without anything from outside.

@@ -50,7 +50,7 @@ impl Disaggregated {
         }
         self.prefill.first_token(id);
         let completion = nowhere(flight, flight.prefill, now, Outcome::Completed);
-        self.prefill.answered(&completion);
+        self.prefill.left(completion.id);
     }
 
     /// The prefill replica has freed what it kept for a request's transfer.
@@ -133,7 +133,7 @@ impl Disaggregated {
         let (replica, handle) = (flight.prefill, flight.at_prefill.take()?);
         let flights = &mut self.flights;
         let completion = self.engines[replica].abort(handle, now, &mut PrefillTap { observer, flights })?;
-        self.prefill.answered(&completion);
+        self.prefill.left(completion.id);
         Some(completion)
     }
 

@@ -1,8 +1,8 @@
 //! Requests on their way through the routers of a fleet.
 
 use super::{Routing, Ticket};
+use crate::cluster::dispatch::tokens_of;
 use crate::cluster::lives::Stage;
-use crate::cluster::router::View;
 use crate::engine::{Engine, Refusal};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
@@ -26,12 +26,8 @@ impl Routing {
         };
         lane.hear_evictions(engines, &self.wakes, now, observer);
         let members = &lane.members;
-        let view = View {
-            loads: &lane.loads,
-            cached_tokens: &|index| engines[members[index]].heard_tokens(request, now),
-        };
-        let index = lane.router.route(request, now, &view)?;
-        assert!(lane.loads[index].is_up, "a router chooses among those up");
+        let cached_tokens = |index: usize| engines[members[index]].heard_tokens(request, now);
+        let index = lane.dispatch.route(request, now, &cached_tokens)?;
         Some(members[index])
     }
 
@@ -43,40 +39,27 @@ impl Routing {
         entry: Picos,
         request: Request,
     ) -> Result<Ticket, (Refusal, Request)> {
-        let (id, tokens) = (
-            request.id,
-            u64::from(request.prompt_tokens) + u64::from(request.max_tokens),
-        );
-        let handle = match engine.offer(entry, request) {
-            Ok(handle) => handle,
-            Err(refused) => {
-                // Its router counted on it.
-                let (lane, index) = self.places[replica];
-                self.lanes[lane].router.answered(index, id);
-                return Err(refused);
-            }
-        };
-        self.sent.insert(id, (replica, tokens));
-        let load = self.load(replica);
-        load.requests += 1;
-        load.tokens += tokens;
-        load.sent_since_report += 1;
+        let (id, tokens) = (request.id, tokens_of(&request));
+        let (lane, index) = self.places[replica];
+        let dispatch = &mut self.lanes[lane].dispatch;
+        let handle = engine.offer(entry, request).inspect_err(|_| {
+            dispatch.left(id);
+        })?;
+        dispatch.sent(index, id, tokens);
         self.wakes.set(replica, engine.wake());
         Ok(Ticket { replica, handle })
     }
 
     /// A client has its answer, whatever it is.
     pub(super) fn answered(&mut self, completion: &Completion) {
-        // A refused request was never sent, and its router knows.
-        if let Some((replica, tokens)) = self.sent.remove(&completion.id) {
-            let (lane, index) = self.places[replica];
-            let lane = &mut self.lanes[lane];
-            lane.loads[index].requests -= 1;
-            lane.loads[index].tokens -= tokens;
-            lane.router.answered(index, completion.id);
-            if self.lives.stage(replica) == Stage::Draining && lane.loads[index].requests == 0 {
-                self.lives.give_back(replica, completion.end);
-            }
+        let replica = completion.replica.0 as usize;
+        let dispatch = &mut self.lanes[self.places[replica].0].dispatch;
+        // One that was refused was never sent, and its router knows.
+        let Some(index) = dispatch.left(completion.id) else {
+            return;
+        };
+        if self.lives.stage(replica) == Stage::Draining && dispatch.loads[index].requests == 0 {
+            self.lives.give_back(replica, completion.end);
         }
     }
 }

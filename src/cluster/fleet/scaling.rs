@@ -34,7 +34,7 @@ impl Routing {
                 settle(&mut engines[replica], now, observer);
             }
             sum += match signal {
-                Signal::InFlight => f64::from(self.lanes[lane].loads[place].requests),
+                Signal::InFlight => f64::from(self.lanes[lane].dispatch.loads[place].requests),
                 Signal::Waiting => f64::from(engines[replica].reported_state().waiting),
                 Signal::KvUsage => engines[replica].reported_state().kv_usage,
             };

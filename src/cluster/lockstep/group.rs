@@ -2,20 +2,17 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
-
 use super::leap::{Share, top};
 use super::{LockStepAccount, LockStepSpec};
+use crate::cluster::dispatch::tokens_of;
 use crate::cluster::fleet::Ticket;
 use crate::cluster::lane::Lane;
-use crate::cluster::router::View;
 use crate::cost::jitter::Jitter;
 use crate::cost::{DecodeCost, SharedCost};
 use crate::engine::leap::{progression, steps_before};
 use crate::engine::lockstep::{RankRun, is_of_decodes};
 use crate::engine::{Engine, Refusal, Replica};
 use crate::facts::{Completion, Observer};
-use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -24,8 +21,6 @@ pub(crate) struct LockStep {
     spec: LockStepSpec,
     pub(in crate::cluster) engines: Vec<Engine>,
     lane: Lane,
-    /// Rank and tokens of the requests that were sent and not answered.
-    sent: FxHashMap<RequestId, (usize, u64)>,
     /// What the experts take of the tokens of all ranks.
     shared: Box<dyn SharedCost>,
     /// How the steps of all scatter; without it runs are leapt over.
@@ -67,7 +62,6 @@ impl LockStep {
             depth: depths[0],
             engines,
             lane,
-            sent: FxHashMap::default(),
             shared,
             jitter: None,
             next_pass: None,
@@ -80,11 +74,8 @@ impl LockStep {
     /// Who gets a request that is sent at `now`.
     pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
         let engines = &self.engines;
-        let view = View {
-            loads: &self.lane.loads,
-            cached_tokens: &|index| engines[index].heard_tokens(request, now),
-        };
-        self.lane.router.route(request, now, &view)
+        let cached_tokens = |index: usize| engines[index].heard_tokens(request, now);
+        self.lane.dispatch.route(request, now, &cached_tokens)
     }
 
     /// A request that was routed to a rank reaches its loop at `entry`.
@@ -94,21 +85,12 @@ impl LockStep {
         entry: Picos,
         request: Request,
     ) -> Result<Ticket, (Refusal, Request)> {
-        let id = request.id;
-        let tokens = u64::from(request.prompt_tokens) + u64::from(request.max_tokens);
-        let handle = match self.engines[replica].offer(entry, request) {
-            Ok(handle) => handle,
-            Err(refused) => {
-                // The router counted on it.
-                self.lane.router.answered(replica, id);
-                return Err(refused);
-            }
-        };
-        self.sent.insert(id, (replica, tokens));
-        let load = &mut self.lane.loads[replica];
-        load.requests += 1;
-        load.tokens += tokens;
-        load.sent_since_report += 1;
+        let (id, tokens) = (request.id, tokens_of(&request));
+        let dispatch = &mut self.lane.dispatch;
+        let handle = self.engines[replica].offer(entry, request).inspect_err(|_| {
+            dispatch.left(id);
+        })?;
+        dispatch.sent(replica, id, tokens);
         if !self.is_running {
             self.next_pass = Some(self.next_pass.map_or(entry, |pass| pass.min(entry)));
         }
@@ -117,11 +99,7 @@ impl LockStep {
 
     /// A client has its answer, whatever it is.
     pub(crate) fn answered(&mut self, completion: &Completion) {
-        if let Some((index, tokens)) = self.sent.remove(&completion.id) {
-            self.lane.loads[index].requests -= 1;
-            self.lane.loads[index].tokens -= tokens;
-            self.lane.router.answered(index, completion.id);
-        }
+        self.lane.dispatch.left(completion.id);
     }
 
     /// The client of a request gave up.
@@ -141,11 +119,11 @@ impl LockStep {
 
     /// Every rank says how full it is. All of them have come as far as `now`.
     pub(crate) fn change(&mut self, now: Picos) {
-        for (engine, load) in self.engines.iter().zip(&mut self.lane.loads) {
+        for (engine, load) in self.engines.iter().zip(&mut self.lane.dispatch.loads) {
             load.reported = engine.reported_state();
             load.sent_since_report = 0;
         }
-        let every = self.lane.router.reports_every();
+        let every = self.lane.dispatch.reports_every();
         self.lane.next_report = every.and_then(|every| now.checked_add(every));
     }
 

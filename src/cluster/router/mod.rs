@@ -104,8 +104,8 @@ pub trait Router: Send {
         false
     }
 
-    /// A request that was routed to `replica` has left, or was refused there.
-    fn answered(&mut self, _replica: usize, _request: RequestId) {}
+    /// A request that was routed has left its replica, or was refused there.
+    fn left(&mut self, _request: RequestId) {}
 
     /// How often engines report how full they are; `None` if nobody asks.
     fn reports_every(&self) -> Option<Picos> {

@@ -202,7 +202,7 @@ impl Router for KvEventRouter {
         true
     }
 
-    fn answered(&mut self, _: usize, request: RequestId) {
+    fn left(&mut self, request: RequestId) {
         if let Some(active) = self.active.remove(&request) {
             self.prefill_tokens[active.replica] -= active.prefill_tokens;
             self.blocks[active.replica] -= active.blocks;

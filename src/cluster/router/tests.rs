@@ -161,7 +161,7 @@ fn kv_events_weigh_prefill_against_blocks_in_use() {
     router.first_token(RequestId(1));
     // 0: (160 + 16)/16 + 10 = 21; 1: 16/16 + 10 = 11.
     assert_eq!(at(&mut *router, 2, 16, [0, 0]), Some(1));
-    router.answered(0, RequestId(0));
+    router.left(RequestId(0));
     assert_eq!(at(&mut *router, 3, 16, [0, 0]), Some(0));
 }
 

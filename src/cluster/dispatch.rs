@@ -1,0 +1,78 @@
+//! A router, and what it is told of the replicas behind it: whose requests are where, from the choice to the answer.
+
+use rustc_hash::FxHashMap;
+
+use super::router::{Load, Router, View};
+use crate::ids::RequestId;
+use crate::units::Picos;
+use crate::workload::Request;
+
+/// A router with its books.
+pub(super) struct Dispatch {
+    router: Box<dyn Router>,
+    /// One for each replica behind it.
+    pub(super) loads: Vec<Load>,
+    /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
+    sent: FxHashMap<RequestId, (usize, u64)>,
+}
+
+impl Dispatch {
+    pub(super) fn new(router: Box<dyn Router>, loads: Vec<Load>) -> Dispatch {
+        Dispatch {
+            router,
+            loads,
+            sent: FxHashMap::default(),
+        }
+    }
+
+    /// Who gets `request`; `None` if nobody is up. `cached_tokens` says how many of its tokens a replica holds.
+    pub(super) fn route(
+        &mut self,
+        request: &Request,
+        now: Picos,
+        cached_tokens: &dyn Fn(usize) -> u32,
+    ) -> Option<usize> {
+        let view = View {
+            loads: &self.loads,
+            cached_tokens,
+        };
+        let index = self.router.route(request, now, &view)?;
+        assert!(self.loads[index].is_up, "a router chooses among those up");
+        Some(index)
+    }
+
+    /// Replica `index` has taken a request of so many tokens, prompt and `max_tokens`.
+    pub(super) fn sent(&mut self, index: usize, id: RequestId, tokens: u64) {
+        self.sent.insert(id, (index, tokens));
+        let load = &mut self.loads[index];
+        load.requests += 1;
+        load.tokens += tokens;
+        load.sent_since_report += 1;
+    }
+
+    /// A request that was routed has its answer, or was refused where it was to go. The replica that had taken it.
+    pub(super) fn left(&mut self, id: RequestId) -> Option<usize> {
+        self.router.left(id);
+        let (index, tokens) = self.sent.remove(&id)?;
+        self.loads[index].requests -= 1;
+        self.loads[index].tokens -= tokens;
+        Some(index)
+    }
+
+    /// The first tokens of these requests have come.
+    pub(super) fn first_tokens(&mut self, ids: impl IntoIterator<Item = RequestId>) {
+        if self.router.follows_first_tokens() {
+            ids.into_iter().for_each(|id| self.router.first_token(id));
+        }
+    }
+
+    /// How often replicas report how full they are, if anybody asks.
+    pub(super) fn reports_every(&self) -> Option<Picos> {
+        self.router.reports_every()
+    }
+}
+
+/// Tokens that a request may come to.
+pub(super) fn tokens_of(request: &Request) -> u64 {
+    u64::from(request.prompt_tokens) + u64::from(request.max_tokens)
+}
