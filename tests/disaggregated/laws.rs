@@ -34,6 +34,21 @@ pub(crate) fn engines(flow: Flow, tokens: [u32; 2], overlap: bool, caches: bool)
     }
 }
 
+/// What comes: gap in ps to the one before, prompt and output tokens, shared prefix tokens, and how many ps its client waits.
+pub(crate) type Wish = (u64, u32, u32, u32, Option<u64>);
+
+/// Requests as they are wished, in order of arrival.
+pub(crate) fn coming(wishes: &[Wish]) -> Vec<Request> {
+    let mut now = 0;
+    let one = |(id, &(gap, prompt, output, shared, patience)): (u64, &Wish)| {
+        now += gap;
+        let plain = request(id, Picos(now), prompt, output);
+        let deadline = patience.map(|patience| Picos(now + patience));
+        with_prefix(Request { deadline, ..plain }, shared)
+    };
+    (0..).zip(wishes).map(one).collect()
+}
+
 /// Of `prompt` tokens the first `shared` are those of others.
 pub(crate) fn with_prefix(request: Request, shared: u32) -> Request {
     let own = request.prompt_tokens - shared.min(request.prompt_tokens);
@@ -87,17 +102,8 @@ proptest! {
             ..pools(flow, x, y)
         };
         let cost = PlainCost { prompt_2048: Picos(cost.0), decode: Picos(cost.1), per_kv_token: Picos(cost.2) };
-        let mut now = 0;
-        let mut requests: Vec<Request> = wishes
-            .iter()
-            .enumerate()
-            .map(|(id, &(gap, prompt, output, shared, patience))| {
-                now += gap;
-                let plain = request(id as u64, Picos(now), prompt, output);
-                let deadline = patience.map(|patience| Picos(now + patience));
-                with_prefix(Request { deadline, ..plain }, shared)
-            })
-            .collect();
+        let mut requests = coming(&wishes);
+        let now = requests[requests.len() - 1].arrival.0;
         // On each pair of replicas, in turn.
         let pairs = x * y;
         for pair in 0..u64::from(pairs) {

@@ -10,7 +10,7 @@ use plimsoll::workload::Request;
 use proptest::prelude::*;
 
 use crate::common::request;
-use crate::laws::{FLOWS, by_id, engines, with_prefix};
+use crate::laws::{FLOWS, by_id, coming, engines, with_prefix};
 use crate::setup::{G7, PlainCost, Told, Upsets, pools, run, run_upset, sglang, vllm};
 
 const MS: u64 = 1_000_000_000;
@@ -277,17 +277,8 @@ proptest! {
             ..pools(flow, x, y)
         };
         let cost = PlainCost { prompt_2048: Picos(cost.0), decode: Picos(cost.1), per_kv_token: Picos(cost.2) };
-        let mut now = 0;
-        let mut requests: Vec<Request> = wishes
-            .iter()
-            .enumerate()
-            .map(|(id, &(gap, prompt, output, shared, patience))| {
-                now += gap;
-                let plain = request(id as u64, Picos(now), prompt, output);
-                let deadline = patience.map(|patience| Picos(now + patience));
-                with_prefix(Request { deadline, ..plain }, shared)
-            })
-            .collect();
+        let mut requests = coming(&wishes);
+        let now = requests[requests.len() - 1].arrival.0;
         let kinds = [ChangeKind::Fail, ChangeKind::Fail, ChangeKind::Up, ChangeKind::Drain];
         let mut changes: Vec<Change> = changes
             .into_iter()

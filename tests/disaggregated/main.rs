@@ -1,7 +1,7 @@
 //! Prefill and decode on different replicas: the published timelines, laws, losses, and twins of the flows.
 
 #[path = "../common/mod.rs"]
-#[allow(dead_code)]
+#[expect(dead_code, reason = "other binaries use the rest of it")]
 mod common;
 mod golden;
 mod laws;
