@@ -22,7 +22,7 @@ impl Picos {
     /// The longest step, delay or wait: 30 days.
     pub const DELAY_MAX: Picos = Picos(30 * 86_400 * PICOS_PER_SECOND);
     /// When runs end: one delay before the clock does, so that no sum of an instant and a delay passes its end.
-    pub const LAST: Picos = Picos(u64::MAX - 30 * 86_400 * PICOS_PER_SECOND);
+    pub const LAST: Picos = Picos(u64::MAX - Picos::DELAY_MAX.0);
 
     /// Rounds a duration in seconds to the nearest picosecond.
     ///
