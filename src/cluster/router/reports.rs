@@ -165,13 +165,18 @@ impl Router for KvEventRouter {
         let unit = f64::from(self.block_sizes[0]);
         let mut best: Option<(f64, usize, u32)> = None;
         for (index, _) in view.up() {
+            let active = self.blocks[index] as f64 * (f64::from(self.block_sizes[index]) / unit);
+            // Were the whole prompt cached there, it would still not be the least: no need to look.
+            let at_least = self.options.overlap_weight * self.prefill_tokens[index] as f64 / unit + active;
+            if best.is_some_and(|(least, ..)| at_least >= least) {
+                continue;
+            }
             let cached = match &self.sent {
                 None => (view.cached_tokens)(index),
                 Some(sent) => sent.whole_blocks(index, self.block_sizes[index]),
             };
             let cached = cached.min(request.prompt_tokens);
             let prefill = self.prefill_tokens[index] + u64::from(request.prompt_tokens - cached);
-            let active = self.blocks[index] as f64 * (f64::from(self.block_sizes[index]) / unit);
             let logit = self.options.overlap_weight * prefill as f64 / unit + active;
             if best.is_none_or(|(least, ..)| logit < least) {
                 best = Some((logit, index, cached));
