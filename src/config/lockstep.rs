@@ -46,11 +46,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
         return None;
     }
     let pool = &pools[0];
-    let Some((waits_longer, pads)) = pool
-        .draft
-        .flags
-        .steps_with_others(raw.engine.enforce_eager == Some(true))
-    else {
+    let Some(waits_longer) = pool.draft.flags.agrees_rarely() else {
         judge.wrong_help(
             "cluster.data_parallel_size",
             "must be 1 for a model with experts",
@@ -76,7 +72,6 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     ));
     Some(LockStepSpec {
         sync_interval: sync_interval.into(),
-        pads,
     })
 }
 
@@ -170,16 +165,10 @@ mod tests {
 
     #[test]
     fn engines_with_experts_step_together_and_others_do_not() {
-        let padded = LockStepSpec {
-            sync_interval: 16,
-            pads: true,
-        };
-        assert_eq!(spec(EXPERTS, "data_parallel_size = 4", ""), Some(padded));
-        let old = LockStepSpec {
-            sync_interval: 32,
-            pads: false,
-        };
-        let rest = "profile = \"vllm@0.11\"\nenforce_eager = true";
+        let new = LockStepSpec { sync_interval: 16 };
+        assert_eq!(spec(EXPERTS, "data_parallel_size = 4", ""), Some(new));
+        let old = LockStepSpec { sync_interval: 32 };
+        let rest = "profile = \"vllm@0.11\"";
         assert_eq!(spec(EXPERTS, "data_parallel_size = 4", rest), Some(old));
         assert_eq!(spec(DENSE, "data_parallel_size = 4", ""), None);
         assert_eq!(spec(EXPERTS, "replicas = 4", ""), None);

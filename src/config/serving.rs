@@ -94,15 +94,11 @@ impl Flags {
         }
     }
 
-    /// What data-parallel engines with experts need to know: whether they agree rarely on an end (32 steps, not 16), and
-    /// whether their batches are padded to the largest; `None` where that is not modelled.
-    pub(super) fn steps_with_others(&self, enforce_eager: bool) -> Option<(bool, bool)> {
+    /// Whether data-parallel engines with experts agree on an end every 32 steps, not 16; `None` where their stepping
+    /// together is not modelled.
+    pub(super) fn agrees_rarely(&self) -> Option<bool> {
         match self {
-            Flags::Vllm(flags) => {
-                let graphs = self.graphs(enforce_eager);
-                let pads = !graphs.enforce_eager && graphs.mode != CudagraphMode::None;
-                Some((flags.profile.startup.data_parallel_by_waiting, pads))
-            }
+            Flags::Vllm(flags) => Some(flags.profile.startup.data_parallel_by_waiting),
             Flags::Sglang(_) | Flags::Scheduled(_) => None,
         }
     }

@@ -60,7 +60,7 @@ impl Replica {
         &step.expect("asked only after a launch").load
     }
 
-    /// The rank's own share of the newest step as a law of its contexts. A batch is padded to `padded` tokens, if that is
+    /// The rank's own share of the newest step as a law of its contexts. A batch is taken for one of `padded` decodes, if that is
     /// given; a dummy has one.
     pub(crate) fn newest_law(&mut self, padded: Option<u32>) -> DecodeCost {
         let step = self.in_flight.back().expect("asked only after a launch");
@@ -71,6 +71,11 @@ impl Replica {
             None if is_of_decodes(load) => self.cost.decode(load.decode_seqs),
             None => self.cost.step_law(load),
         }
+    }
+
+    /// The captured batch that a step of so many decodes replays, if it replays a CUDA graph.
+    pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
+        self.cost.replayed(batch)
     }
 
     /// The rank's own share of plain steps of so many sequences.

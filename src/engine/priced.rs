@@ -56,6 +56,11 @@ impl Priced {
         self.cost.step_law(load)
     }
 
+    /// The captured batch that a step of so many decodes replays, if any.
+    pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
+        self.cost.replayed(batch)
+    }
+
     #[cold]
     fn ask(&mut self, batch: u32) -> DecodeCost {
         let law = self.cost.decode(batch);

@@ -22,7 +22,12 @@ struct Price {
     floor: u64,
     shared: u64,
     per_shared_token: u64,
+    /// Batches whose graphs were captured, ascending.
+    captured: &'static [u64],
 }
+
+/// No graphs, a fine grid that ends early, a coarse one, and one that holds every batch.
+const GRIDS: [&[u64]; 4] = [&[], &[1, 2, 3, 4], &[4, 16], &[1, 2, 4, 8, 16, 32, 64]];
 
 impl Price {
     fn draw(draw: &mut Draw) -> Price {
@@ -34,6 +39,7 @@ impl Price {
             floor: u64::from(draw.below(14)) * MILLISECOND,
             shared: u64::from(draw.below(3)) * MILLISECOND,
             per_shared_token: u64::from(draw.below(3)) * 90_000_007,
+            captured: GRIDS[draw.below(4) as usize],
         }
     }
 
@@ -81,6 +87,11 @@ impl StepCost for Price {
         law
     }
 
+    fn replayed(&self, batch: u32) -> Option<u32> {
+        let mut graphs = self.captured.iter().map(|&captured| captured as u32);
+        graphs.find(|&captured| captured >= batch)
+    }
+
     fn breakdown(&self, _: &StepLoad) -> Breakdown {
         Breakdown::default()
     }
@@ -109,15 +120,16 @@ impl Case {
             let prompt: u32 = request.prompt.iter().map(|piece| piece.2).sum();
             prompt < config.max_model_len
         });
+        let price = Price::draw(&mut draw);
         Case {
             config,
             requests,
             ranks: 2 + draw.below(3),
             how: TwinRanks {
                 sync_interval: u64::from(1 + draw.below(20)),
-                pads: draw.chance(),
+                captured: price.captured,
             },
-            price: Price::draw(&mut draw),
+            price,
         }
     }
 
@@ -126,7 +138,6 @@ impl Case {
         let policy = Policy::VllmDataParallel(DataParallelScore::InFlight);
         let spec = LockStepSpec {
             sync_interval: self.how.sync_interval,
-            pads: self.how.pads,
         };
         let mut simulation = Simulation::of_cluster(
             &engine_config(&self.config).into(),
@@ -209,7 +220,7 @@ fn ranks_in_lock_step_are_their_twin() {
         leapt += u64::from(seen.steps_told < account.steps);
         waited += u64::from(account.waited > 0);
         idled += u64::from(account.dummies > 0);
-        padded += u64::from(case.how.pads);
+        padded += u64::from(!case.how.captured.is_empty());
     }
     let reached = [leapt, waited, idled, padded];
     assert!(reached.iter().all(|&cases| cases > 60), "{reached:?}");
@@ -236,7 +247,7 @@ fn a_prefill_on_one_rank_delays_tokens_on_the_other() {
         ranks: 2,
         how: TwinRanks {
             sync_interval: 16,
-            pads: true,
+            captured: GRIDS[3],
         },
         price: Price {
             per_step: 10 * MILLISECOND,
@@ -246,6 +257,7 @@ fn a_prefill_on_one_rank_delays_tokens_on_the_other() {
             floor: 0,
             shared: 0,
             per_shared_token: 0,
+            captured: GRIDS[3],
         },
     };
     let (seen, account) = case.simulate();

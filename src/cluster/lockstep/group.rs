@@ -248,13 +248,16 @@ impl LockStep {
             ));
         }
         let largest = loads.iter().map(|load| load.0).max().unwrap_or(0).max(1);
-        let is_padded = self.spec.pads && loads.iter().all(|load| load.1);
-        let tokens = match is_padded {
-            true => largest * loads.len() as u64,
-            false => loads.iter().map(|load| load.0.max(1)).sum(),
+        let captured = match loads.iter().all(|load| load.1) {
+            true => rank(&mut self.engines[0]).replayed(largest as u32),
+            false => None,
+        };
+        let tokens = match captured {
+            Some(batch) => u64::from(batch) * loads.len() as u64,
+            None => loads.iter().map(|load| load.0.max(1)).sum(),
         };
         let experts = self.shared.all_tokens(tokens);
-        let padded = is_padded.then_some(largest as u32);
+        let padded = captured.map(|_| largest as u32);
         let mut shares = Vec::with_capacity(self.engines.len());
         let mut duration = Picos::ZERO;
         for (engine, &(tokens, _, kv_tokens, longest)) in self.engines.iter_mut().zip(&loads) {
@@ -373,8 +376,9 @@ impl LockStep {
         if largest == 0 {
             return None;
         }
-        if self.spec.pads {
-            tokens = u64::from(largest) * runs.len() as u64;
+        let captured = rank(&mut self.engines[0]).replayed(largest);
+        if let Some(batch) = captured {
+            tokens = u64::from(batch) * runs.len() as u64;
         }
         let experts = self.shared.all_tokens(tokens);
         let mut shares = Vec::with_capacity(runs.len());
@@ -388,7 +392,7 @@ impl LockStep {
                     ..
                 } => (members, kv_tokens, longest),
             };
-            let batch = if self.spec.pads { largest } else { members.max(1) };
+            let batch = captured.map_or(members.max(1), |_| largest);
             let law = beside(rank(engine).plain_law(batch), experts);
             shares.push(Share::new(&law, kv_tokens, longest, members));
         }

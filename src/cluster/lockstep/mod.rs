@@ -4,7 +4,8 @@
 //! * A step of all begins when every rank has launched its own, and lasts as long as the slowest rank needs: `max over
 //!   ranks of (own share) + experts of all ranks' tokens`. Real ranks meet in every layer with experts, where the slowest
 //!   may be another each time; the sum of maxima over layers is not modelled, but the layers of a rank are alike.
-//! * Where all ranks decode under CUDA graphs each is padded to the largest batch (DP-2); so are the experts' tokens.
+//! * Where all ranks decode under CUDA graphs each replays the graph of the largest batch (DP-2), so the experts see that
+//!   captured batch of every rank. A step with prompts in it is padded rank by rank, as if each were alone.
 //! * A rank without work computes a dummy batch of one token. Ranks agree every `dp_sync_interval` steps whether anybody has
 //!   work left; until then they go on, and a request that reaches an idle rank waits for the step to end.
 //!
@@ -24,6 +25,4 @@ pub(crate) use group::LockStep;
 pub struct LockStepSpec {
     /// Steps between two agreements on whether anybody has work left (`dp_sync_interval`).
     pub sync_interval: u64,
-    /// A batch of decodes is padded to the largest of all ranks: CUDA graphs are replayed for it.
-    pub pads: bool,
 }

@@ -273,6 +273,13 @@ impl StepCost for RooflineCost {
         cost
     }
 
+    fn replayed(&self, batch: u32) -> Option<u32> {
+        match self.launch(u64::from(batch), true) {
+            Launch::Full | Launch::Piecewise => Some(self.padded[batch as usize]),
+            Launch::Compiled | Launch::Eager => None,
+        }
+    }
+
     fn breakdown(&self, load: &StepLoad) -> Breakdown {
         let tokens = load.tokens();
         let launch = self.launch(tokens, load.chunks.is_empty());

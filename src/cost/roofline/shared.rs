@@ -82,7 +82,7 @@ impl SharedCost for SharedExperts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::StepCost;
+    use crate::cost::{DecodeCost, StepCost, StepLoad};
     use crate::cost::calibration::for_device;
     use crate::cost::roofline::RooflineCost;
     use crate::cost::testing::{device, placement};
@@ -112,6 +112,31 @@ mod tests {
                 .map(|tokens| shared.all_tokens(tokens))
                 .collect();
             assert!(times.is_sorted(), "whole experts: {whole}");
+        }
+    }
+
+    #[test]
+    fn the_parts_add_up_to_a_step_of_equal_ranks() {
+        let (mut own, shared) = with(4, false);
+        let mut shared = shared.expect("ranks share");
+        // A captured batch, one that is padded to the next, and one beyond all graphs.
+        for batch in [8_u32, 9, 600] {
+            let load = StepLoad {
+                decode_seqs: batch,
+                decode_kv_tokens: 700 * u64::from(batch),
+                decode_longest: 700,
+                sampled_rows: batch,
+                ..StepLoad::default()
+            };
+            let computed = own.replayed(batch).unwrap_or(batch);
+            let law = own.decode(batch);
+            let law = DecodeCost {
+                base: law.base + shared.all_tokens(4 * u64::from(computed)),
+                ..law
+            };
+            let step = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
+            let parts: f64 = own.breakdown(&load).parts.iter().map(|part| part.seconds).sum();
+            assert!((parts / step - 1.0).abs() < 1e-6, "batch {batch}: {parts} and {step}");
         }
     }
 

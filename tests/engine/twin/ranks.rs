@@ -15,8 +15,8 @@ use super::{Scheduled, TwinConfig, TwinOutcome, TwinRequest};
 pub(crate) struct TwinRanks {
     /// Steps between two agreements.
     pub(crate) sync_interval: u64,
-    /// Batches of decodes are padded to the largest of all ranks.
-    pub(crate) pads: bool,
+    /// Batches whose graphs were captured, ascending: where all ranks decode, each replays the graph that holds the largest.
+    pub(crate) captured: &'static [u64],
 }
 
 /// What is asked of the cost of one rank's share of a step.
@@ -24,7 +24,7 @@ pub(crate) struct TwinRanks {
 pub(crate) struct TwinShare<'a> {
     /// Who computes how much; nobody in a dummy.
     pub(crate) scheduled: &'a [Scheduled],
-    /// Tokens of the padded batch, if it is padded.
+    /// Tokens of the largest rank's batch, if all ranks replay the graph for it.
     pub(crate) padded: Option<u64>,
     /// Tokens of all ranks together, padding and dummies included.
     pub(crate) all_tokens: u64,
@@ -167,10 +167,10 @@ fn launch(
         .collect();
     let largest = tokens.iter().copied().max().unwrap_or(0).max(1);
     let decodes = shares.iter().flatten().all(|share| share.n == 1 && share.samples);
-    let padded = (how.pads && decodes).then_some(largest);
-    let all_tokens = match padded {
-        Some(padded) => padded * tokens.len() as u64,
-        None => tokens.iter().map(|&tokens| tokens.max(1)).sum(),
+    let graph = how.captured.iter().find(|&&captured| captured >= largest);
+    let (padded, all_tokens) = match graph {
+        Some(captured) if decodes => (Some(largest), captured * tokens.len() as u64),
+        _ => (None, tokens.iter().map(|&tokens| tokens.max(1)).sum()),
     };
     let own_ps: Vec<u64> = scheduled
         .iter()
