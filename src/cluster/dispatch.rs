@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::router::{Load, Router, View};
+use crate::engine::Engine;
 use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::Request;
@@ -25,16 +26,17 @@ impl Dispatch {
         }
     }
 
-    /// Who gets `request`; `None` if nobody is up. `cached_tokens` says how many of its tokens a replica holds.
-    pub(super) fn route(
+    /// Who gets `request` at `now`; `None` if nobody is up. `engine` is the one of each replica behind the router.
+    pub(super) fn route<'a>(
         &mut self,
         request: &Request,
         now: Picos,
-        cached_tokens: &dyn Fn(usize) -> u32,
+        engine: &dyn Fn(usize) -> &'a Engine,
     ) -> Option<usize> {
         let view = View {
             loads: &self.loads,
-            cached_tokens,
+            cached_tokens: &|index| engine(index).heard_tokens(request, now),
+            index_tokens: &|index| engine(index).index_tokens(),
         };
         let index = self.router.route(request, now, &view)?;
         assert!(self.loads[index].is_up, "a router chooses among those up");

@@ -149,10 +149,14 @@ impl Cluster {
         self.engines.iter().map(Engine::inside).sum()
     }
 
-    /// Some engine goes round in circles.
+    /// The engine whose turn it is goes round in circles: whoever does comes first at last, since all others go on.
     #[inline]
     pub(crate) fn is_livelocked(&self) -> bool {
-        self.engines.iter().any(Engine::is_livelocked)
+        let first = match &self.routing {
+            None => Some(0),
+            Some(routing) => routing.wakes.first().map(|(replica, _)| replica),
+        };
+        first.is_some_and(|replica| self.engines[replica].is_livelocked())
     }
 
     /// Some engine has requests that wait for each other's blocks, and nothing will happen on it.

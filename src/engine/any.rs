@@ -409,6 +409,15 @@ impl Engine {
         }
     }
 
+    /// Tokens of everything that is cached here.
+    pub(crate) fn index_tokens(&self) -> u64 {
+        match self {
+            Engine::Vllm(replica) => replica.pool.cached_tokens(),
+            Engine::Sglang(replica) => replica.index_tokens(),
+            Engine::Scheduled(replica) => replica.index_tokens(),
+        }
+    }
+
     /// Others hear of changes of the cache so late.
     pub(crate) fn delay_events(&mut self, latency: Picos) {
         match self {

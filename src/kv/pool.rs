@@ -54,6 +54,12 @@ impl BlockPool {
         blocks * u64::from(self.block_size)
     }
 
+    /// Tokens whose KV is cached, whether somebody uses it or not; what two sequences hold a copy of each counts once.
+    pub(crate) fn cached_tokens(&self) -> u64 {
+        let blocks = self.prefix.as_ref().map_or(0, |prefix| prefix.cached);
+        u64::from(blocks) * u64::from(self.block_size)
+    }
+
     /// Whether contents are cached.
     pub(crate) fn caches(&self) -> bool {
         self.prefix.is_some()

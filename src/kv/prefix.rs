@@ -122,6 +122,8 @@ impl Match {
 pub(crate) struct PrefixPool {
     block_size: u32,
     free: u32,
+    /// Blocks of all nodes: contents that are cached now.
+    pub(crate) cached: u32,
     /// Blocks whose contents were evicted since the beginning.
     pub(crate) evicted: u64,
     /// VS-2: freed blocks without a hash go to the head of the free queue.
@@ -154,6 +156,7 @@ impl PrefixPool {
         let mut pool = PrefixPool {
             block_size,
             free: blocks,
+            cached: 0,
             evicted: 0,
             blank_to_head,
             nodes,
@@ -341,6 +344,7 @@ impl PrefixPool {
     /// New content behind the tip: the tip itself grows where nobody else could see the difference.
     fn append(&mut self, held: &mut Held, pieces: &[Piece], blocks: u32, key: u64) {
         let tokens = blocks * self.block_size;
+        self.cached += blocks;
         let tip = &mut self.nodes[held.tip];
         if held.tip != ROOT && tip.children == 0 {
             let copy = &self.copies[tip.first_copy];
@@ -446,6 +450,7 @@ impl PrefixPool {
         let node = &mut self.nodes[node];
         debug_assert_eq!(node.children, 0, "children are evicted before their parent");
         node.blocks -= blocks;
+        self.cached -= blocks;
         content::drop_last(&mut node.pieces, blocks * self.block_size);
     }
 
@@ -476,8 +481,10 @@ impl PrefixPool {
             parent,
             key,
             mut pieces,
+            blocks,
             ..
         } = self.nodes.remove(node);
+        self.cached -= blocks;
         self.nodes[parent].children -= 1;
         self.children.remove(&(parent, key));
         pieces.clear();

@@ -37,8 +37,8 @@ impl Pool {
     /// Who gets `request`; `None` if nobody is up.
     pub(super) fn route(&mut self, engines: &[Engine], now: Picos, request: &Request) -> Option<usize> {
         let first = self.first;
-        let cached_tokens = |index: usize| engines[first + index].heard_tokens(request, now);
-        let chosen = self.dispatch.route(request, now, &cached_tokens)?;
+        let engine = |index: usize| &engines[first + index];
+        let chosen = self.dispatch.route(request, now, &engine)?;
         Some(first + chosen)
     }
 

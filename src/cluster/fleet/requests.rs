@@ -26,8 +26,8 @@ impl Routing {
         };
         lane.hear_evictions(engines, &self.wakes, now, observer);
         let members = &lane.members;
-        let cached_tokens = |index: usize| engines[members[index]].heard_tokens(request, now);
-        let index = lane.dispatch.route(request, now, &cached_tokens)?;
+        let engine = |index: usize| &engines[members[index]];
+        let index = lane.dispatch.route(request, now, &engine)?;
         Some(members[index])
     }
 

@@ -74,8 +74,7 @@ impl LockStep {
     /// Who gets a request that is sent at `now`.
     pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
         let engines = &self.engines;
-        let cached_tokens = |index: usize| engines[index].heard_tokens(request, now);
-        self.lane.dispatch.route(request, now, &cached_tokens)
+        self.lane.dispatch.route(request, now, &|index| &engines[index])
     }
 
     /// A request that was routed to a rank reaches its loop at `entry`.

@@ -50,6 +50,11 @@ impl ExpiringTree {
         self.found[replica] - self.found[replica] % block_size
     }
 
+    /// Tokens of everything that a replica was sent and that was not thrown away.
+    pub(super) fn tokens(&self, replica: usize) -> u64 {
+        self.tree.tokens(replica)
+    }
+
     /// The request goes to `replica`.
     pub(super) fn send(&mut self, request: &Request, replica: usize, now: Picos) {
         self.tree.insert_at(request, replica, now.0);

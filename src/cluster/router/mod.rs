@@ -66,6 +66,8 @@ pub struct View<'a> {
     pub loads: &'a [Load],
     /// Tokens of the request's prompt that a replica has cached, as far as its KV events have been heard.
     pub cached_tokens: &'a dyn Fn(usize) -> u32,
+    /// Tokens of everything that a replica has cached, as it is now.
+    pub index_tokens: &'a dyn Fn(usize) -> u64,
 }
 
 impl View<'_> {
@@ -158,7 +160,7 @@ impl Policy {
             Policy::SessionAffinity => Box::new(hashing::SessionAffinity::default()),
             Policy::PrefixHash => Box::new(hashing::PrefixHash::new(replicas)),
             Policy::CacheAware(options) => Box::new(cache_aware::CacheAwareRouter::new(options, replicas)),
-            Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, block_sizes)),
+            Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, block_sizes, rng())),
             Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score)),
         }
     }

@@ -1,5 +1,9 @@
 //! Routers that are told by the engines: of their queues, or of their caches.
 
+use std::cmp::Ordering;
+
+use rand::RngExt;
+use rand::rngs::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 
 use super::expiring::ExpiringTree;
@@ -130,6 +134,8 @@ struct Active {
 #[derive(Debug)]
 pub(super) struct KvEventRouter {
     options: KvEvents,
+    /// Who is taken of replicas that nothing tells apart (RT-11).
+    rng: ChaCha8Rng,
     block_sizes: Vec<u32>,
     active: FxHashMap<RequestId, Active>,
     /// Of the active requests on each replica.
@@ -140,10 +146,11 @@ pub(super) struct KvEventRouter {
 }
 
 impl KvEventRouter {
-    pub(super) fn new(options: KvEvents, block_sizes: &[u32]) -> KvEventRouter {
+    pub(super) fn new(options: KvEvents, block_sizes: &[u32], rng: ChaCha8Rng) -> KvEventRouter {
         let replicas = block_sizes.len();
         KvEventRouter {
             options,
+            rng,
             block_sizes: block_sizes.to_vec(),
             active: FxHashMap::default(),
             prefill_tokens: vec![0; replicas],
@@ -156,6 +163,42 @@ impl KvEventRouter {
     }
 }
 
+/// The best replica of those looked at so far.
+struct Candidate {
+    logit: f64,
+    replica: usize,
+    /// Tokens of the prompt that it has.
+    cached: u32,
+    /// So many were as good; each of them had the same chance.
+    equals: u32,
+}
+
+impl KvEventRouter {
+    /// RT-11: the smaller logit, of equals the smaller index, of these any.
+    fn better(&mut self, best: Candidate, other: Candidate, view: &View<'_>) -> Candidate {
+        let index_tokens = |candidate: &Candidate| match &self.sent {
+            None => (view.index_tokens)(candidate.replica),
+            Some(sent) => sent.tokens(candidate.replica),
+        };
+        let order = best
+            .logit
+            .total_cmp(&other.logit)
+            .then_with(|| index_tokens(&best).cmp(&index_tokens(&other)));
+        match order {
+            Ordering::Less => best,
+            Ordering::Greater => other,
+            Ordering::Equal => {
+                let equals = best.equals + 1;
+                let chosen = match self.rng.random_range(0..equals) {
+                    0 => other,
+                    _ => best,
+                };
+                Candidate { equals, ..chosen }
+            }
+        }
+    }
+}
+
 impl Router for KvEventRouter {
     fn route(&mut self, request: &Request, now: Picos, view: &View<'_>) -> Option<usize> {
         if let Some(sent) = &mut self.sent {
@@ -163,12 +206,12 @@ impl Router for KvEventRouter {
         }
         // Replicas with blocks of different sizes are compared in blocks of the first one's.
         let unit = f64::from(self.block_sizes[0]);
-        let mut best: Option<(f64, usize, u32)> = None;
+        let mut best: Option<Candidate> = None;
         for (index, _) in view.up() {
             let active = self.blocks[index] as f64 * (f64::from(self.block_sizes[index]) / unit);
             // Were the whole prompt cached there, it would still not be the least: no need to look.
             let at_least = self.options.overlap_weight * self.prefill_tokens[index] as f64 / unit + active;
-            if best.is_some_and(|(least, ..)| at_least >= least) {
+            if best.as_ref().is_some_and(|best| at_least > best.logit) {
                 continue;
             }
             let cached = match &self.sent {
@@ -178,11 +221,18 @@ impl Router for KvEventRouter {
             let cached = cached.min(request.prompt_tokens);
             let prefill = self.prefill_tokens[index] + u64::from(request.prompt_tokens - cached);
             let logit = self.options.overlap_weight * prefill as f64 / unit + active;
-            if best.is_none_or(|(least, ..)| logit < least) {
-                best = Some((logit, index, cached));
-            }
+            let found = Candidate {
+                logit,
+                replica: index,
+                cached,
+                equals: 1,
+            };
+            best = match best {
+                Some(best) => Some(self.better(best, found, view)),
+                None => Some(found),
+            };
         }
-        let (_, replica, cached) = best?;
+        let Candidate { replica, cached, .. } = best?;
         let active = Active {
             replica,
             prefill_tokens: u64::from(request.prompt_tokens - cached),

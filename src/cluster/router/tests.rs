@@ -44,6 +44,7 @@ fn route(router: &mut dyn Router, request: &Request, loads: &[Load]) -> Option<u
     let view = View {
         loads,
         cached_tokens: &|_| 0,
+        index_tokens: &|_| 0,
     };
     router.route(request, Picos::ZERO, &view)
 }
@@ -152,6 +153,7 @@ fn kv_events_weigh_prefill_against_blocks_in_use() {
         let view = View {
             loads: &loads,
             cached_tokens: &|index| cached[index],
+            index_tokens: &|index| index as u64,
         };
         router.route(&request(id, &[(1, tokens)]), Picos::ZERO, &view)
     };
@@ -163,6 +165,28 @@ fn kv_events_weigh_prefill_against_blocks_in_use() {
     assert_eq!(at(&mut *router, 2, 16, [0, 0]), Some(1));
     router.left(RequestId(0));
     assert_eq!(at(&mut *router, 3, 16, [0, 0]), Some(0));
+}
+
+/// RT-11: of equals the one with the smallest index, of these any.
+#[test]
+fn kv_events_break_ties_by_the_size_of_the_index_and_then_by_chance() {
+    let mut router = Policy::KvEvents(KvEvents::default()).router(&[16; 4], 0, 0);
+    let loads = loads(&[0; 4]);
+    let mut taken = [0_u32; 4];
+    for id in 0..3000 {
+        let view = View {
+            loads: &loads,
+            cached_tokens: &|_| 0,
+            index_tokens: &|index| if index == 1 { 900 } else { 300 },
+        };
+        let chosen = router.route(&request(id, &[(id, 64)]), Picos::ZERO, &view);
+        taken[chosen.expect("all are up")] += 1;
+        router.left(RequestId(id));
+    }
+    assert_eq!(taken[1], 0, "the largest index");
+    // 1,000 each, and 26 a standard deviation.
+    let is_fair = |count: u32| (870..1130).contains(&count);
+    assert!([0, 2, 3].iter().all(|&index| is_fair(taken[index])), "{taken:?}");
 }
 
 /// Equal heads meet on one replica, also when others come and go.

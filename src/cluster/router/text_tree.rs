@@ -214,6 +214,11 @@ impl TextTree {
         }
     }
 
+    /// Tokens of all that a replica owns.
+    pub(super) fn tokens(&self, replica: usize) -> u64 {
+        self.tokens[replica]
+    }
+
     /// Whether a replica owns anything.
     pub(super) fn knows(&self, replica: usize) -> bool {
         self.tokens[replica] > 0

@@ -49,6 +49,11 @@ impl ScheduledReplica {
         }
     }
 
+    /// Tokens of everything that is cached here.
+    pub(crate) fn index_tokens(&self) -> u64 {
+        self.ledger.pool.cached_tokens()
+    }
+
     /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.
     pub(crate) fn fail<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.settle();

@@ -66,6 +66,11 @@ impl SglangReplica {
         }
     }
 
+    /// Tokens of everything that is cached here.
+    pub(crate) fn index_tokens(&self) -> u64 {
+        self.tree.evictable() + self.tree.protected()
+    }
+
     /// Others hear of changes of the cache so late.
     pub(crate) fn delay_events(&mut self, latency: Picos) {
         self.tree.delay_events(latency);
