@@ -7,7 +7,7 @@
 
 use super::growth::Growth;
 use super::load::{Load, LoadKind};
-use super::reasons::reasons;
+use super::reasons::{reasons, several_clients};
 use super::saturation::offered_load;
 use super::steady;
 use super::{RunResult, Verdict};
@@ -78,7 +78,10 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         last_arrival_s,
         ..
     } = *evidence;
+    // Several clients who begin one after the other may not all have begun.
+    let has_begun = last_arrival_s >= first_arrival_s;
     let growth = match kind {
+        _ if !has_begun => Growth::default(),
         LoadKind::Open => growth(evidence, max_requests),
         LoadKind::Varying => left_over(evidence).unwrap_or_else(|| growth(evidence, max_requests)),
         LoadKind::Closed | LoadKind::AllAtOnce => Growth::default(),
@@ -261,14 +264,16 @@ fn piled_up(evidence: &Evidence<'_>) -> Growth {
 /// Judges a finished run.
 #[must_use]
 pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) -> RunResult {
-    let Load { kind, output_tokens } = load.into();
+    let load = load.into();
+    let (kind, output_tokens) = (load.kind_seen(), load.output_tokens);
     let batches = &seen.stretches[..seen.whole_batches];
+    let (first, last) = load.sending(&seen.sending);
     let evidence = Evidence {
-        sent: seen.whole.sent,
+        sent: load.sent(seen.whole.sent, &seen.series, (first, last)),
         batches,
         series: &seen.series,
-        first_arrival_s: seen.sending.first.seconds(),
-        last_arrival_s: kind.last_arrival(&seen.sending).seconds(),
+        first_arrival_s: first.seconds(),
+        last_arrival_s: last.seconds(),
         output_tokens: output_tokens.or_else(|| mean_output_tokens(&seen.stretches)),
     };
     let assessment = assess(&evidence, kind, precision.max_requests);
@@ -295,7 +300,8 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         }
         None => Vec::new(),
     };
-    let reasons = reasons(&seen, &assessment, kind);
+    let mut reasons = reasons(&seen, &assessment, kind);
+    reasons.extend(several_clients(&seen, &load));
     RunResult {
         steady: summary,
         steady_window_s: window,

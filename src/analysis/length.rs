@@ -23,18 +23,18 @@ const T_STOP: f64 = 4.0;
 /// Decides whether to go on. The same run always gives the same answer.
 #[must_use]
 pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision) -> Decision {
-    let Load { kind, output_tokens } = load.into();
+    let load = load.into();
+    let (kind, output_tokens) = (load.kind_seen(), load.output_tokens);
     let batches = recorder.batches();
     let sent = recorder.sent();
     if sent < precision.min_requests {
         return Decision::Continue(precision.min_requests - sent);
     }
-    let sending = recorder.sending();
-    let (first, last) = (sending.first, kind.last_arrival(&sending));
+    let (first, last) = load.sending(&recorder.sending());
     let series = recorder.series();
     let (first_arrival_s, last_arrival_s) = (first.seconds(), last.seconds());
     let evidence = Evidence {
-        sent,
+        sent: load.sent(sent, &series, (first, last)),
         batches,
         series: &series,
         first_arrival_s,

@@ -1,9 +1,9 @@
 //! What kind of traffic a run saw, which decides what may be asked of it.
 
-use crate::metrics::Sending;
+use crate::metrics::{Sending, SeriesPoint};
 use crate::sim::Scenario;
 use crate::units::Picos;
-use crate::workload::{Arrivals, WorkloadSpec};
+use crate::workload::{AllSend, Arrivals, WorkloadSpec};
 
 /// What kind of traffic a run saw, as far as a steady state goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,21 @@ impl LoadKind {
             | Arrivals::Gamma { .. }
             | Arrivals::Constant { .. }
             | Arrivals::Mmpp { .. } => LoadKind::Open,
+            Arrivals::Superposed { .. } => LoadKind::of_several(&workload.parts()),
+        }
+    }
+
+    /// The kind of several clients together: what one of them changes on purpose changes the load, a batch sent at once
+    /// among others does so, too, and one that asks nobody can overload the server.
+    fn of_several(parts: &[&WorkloadSpec]) -> LoadKind {
+        let kinds: Vec<LoadKind> = parts.iter().map(|part| LoadKind::of(part)).collect();
+        let has = |kind| kinds.contains(&kind);
+        let is_all_at_once = kinds.iter().all(|kind| *kind == LoadKind::AllAtOnce);
+        match () {
+            () if is_all_at_once => LoadKind::AllAtOnce,
+            () if has(LoadKind::Varying) || has(LoadKind::AllAtOnce) => LoadKind::Varying,
+            () if has(LoadKind::Open) => LoadKind::Open,
+            () => LoadKind::Closed,
         }
     }
 }
@@ -56,6 +71,40 @@ pub struct Load {
     /// Output tokens of a request, on average over those sent. `None` leaves it to those that completed, who are the
     /// short ones as long as others are inside.
     pub output_tokens: Option<f64>,
+    /// Where several clients send, the stretch in which all of them do; only there is the load what it is meant to be.
+    pub all_send: Option<AllSend>,
+}
+
+impl Load {
+    /// The kind, which varies where there is no stretch in which all clients send.
+    pub(super) fn kind_seen(&self) -> LoadKind {
+        match self.all_send {
+            Some(AllSend { from, until }) if from >= until => LoadKind::Varying,
+            _ => self.kind,
+        }
+    }
+
+    /// How many requests were sent then, of `sent` in all.
+    pub(super) fn sent(&self, sent: u64, series: &[SeriesPoint], (first, last): (Picos, Picos)) -> u64 {
+        if self.all_send.is_none() {
+            return sent;
+        }
+        let inside = |point: &&SeriesPoint| point.t_s > first.seconds() && point.t_s <= last.seconds();
+        let rates = series.iter().filter(inside).map(|point| point.arrivals_per_s);
+        let (sum, points) = rates.fold((0.0, 0u32), |(sum, points), rate| (sum + rate, points + 1));
+        let span_s = last.saturating_sub(first).seconds();
+        let counted = (sum / f64::from(points.max(1)) * span_s) as u64;
+        if points == 0 { sent } else { counted.min(sent) }
+    }
+
+    /// When sending began and ended, as far as a steady state goes.
+    pub(super) fn sending(&self, sending: &Sending) -> (Picos, Picos) {
+        let (first, last) = (sending.first, self.kind.last_arrival(sending));
+        match self.all_send {
+            Some(AllSend { from, until }) if from < until => (first.max(from), last.min(until)),
+            _ => (first, last),
+        }
+    }
 }
 
 impl From<LoadKind> for Load {
@@ -63,6 +112,7 @@ impl From<LoadKind> for Load {
         Load {
             kind,
             output_tokens: None,
+            all_send: None,
         }
     }
 }
@@ -70,7 +120,7 @@ impl From<LoadKind> for Load {
 impl LoadKind {
     /// When the drain began. Where the load asks nobody, requests that a limit in the client held back are drain
     /// too; a closed loop is loaded as long as it sends.
-    pub(super) fn last_arrival(self, sending: &Sending) -> Picos {
+    fn last_arrival(self, sending: &Sending) -> Picos {
         match self {
             LoadKind::Open | LoadKind::Varying => sending.last_wished,
             LoadKind::Closed | LoadKind::AllAtOnce => sending.last,

@@ -1,9 +1,32 @@
 //! Verdicts in words, with their numbers.
 
 use super::judge::Assessment;
-use super::load::LoadKind;
+use super::load::{Load, LoadKind};
 use super::verdict::Verdict;
 use crate::metrics::Observation;
+use crate::workload::AllSend;
+
+/// What the stretch was over which several clients were judged, where they do not all send all the time.
+pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String> {
+    let AllSend { from, until } = load.all_send?;
+    if from >= until {
+        return Some(format!(
+            "there is no stretch in which all classes send: one has sent its last request at {:.1} s, another begins at {:.1} s",
+            until.seconds(),
+            from.seconds()
+        ));
+    }
+    let is_cut = from > seen.sending.first || until < seen.sending.last;
+    let is_steady_asked = !matches!(load.kind, LoadKind::Varying | LoadKind::AllAtOnce);
+    (is_cut && is_steady_asked).then(|| {
+        let until = until.min(seen.sending.last);
+        format!(
+            "all classes send from {:.1} s to {:.1} s; only that stretch is judged for a steady state",
+            from.seconds(),
+            until.seconds()
+        )
+    })
+}
 
 /// Sentences behind a verdict, the most important first.
 pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {

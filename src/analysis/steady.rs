@@ -33,16 +33,15 @@ pub(super) fn steady_batches(
     first_arrival_s: f64,
     last_arrival_s: f64,
 ) -> Option<Range<usize>> {
-    let sent = batches
-        .iter()
-        .take_while(|batch| batch.end_s() <= last_arrival_s)
-        .count();
-    let batches = &batches[..sent];
-    if sent < BATCHES_MIN {
+    let until = |end_s: f64| batches.iter().take_while(|batch| batch.end_s() <= end_s).count();
+    // Batches before the first arrival there are only where several clients do not begin at once.
+    let (begin, sent) = (until(first_arrival_s), until(last_arrival_s));
+    let batches = batches.get(begin..sent)?;
+    if batches.len() < BATCHES_MIN {
         return None;
     }
     let cut = warm_up(batches, first_arrival_s);
-    Some(cut..sent)
+    Some(begin + cut..sent)
 }
 
 /// The longest steady stretch of a closed loop over which Little's law holds. Requests that are sent at once keep

@@ -7,7 +7,7 @@
 
 use crate::kv::StackDistances;
 use crate::units::Picos;
-use crate::workload::{Generator, Piece, Request, Traffic};
+use crate::workload::{Piece, Request, Traffic};
 
 /// Share of an endless cache's hits that counts as all but all of them.
 pub const KNEE_SHARE: f64 = 0.95;
@@ -104,7 +104,7 @@ impl WorkingSet {
     /// many as [`WorkingSet::of_some`] looks at.
     #[must_use]
     pub fn of_traffic(
-        mut traffic: Generator,
+        mut traffic: impl Traffic,
         most: u64,
         block: u32,
         go_on: impl FnMut(u64) -> bool,
@@ -193,7 +193,7 @@ mod tests {
     use crate::engine::{EngineConfig, Policy, VersionSwitches};
     use crate::facts::{Fact, Observer};
     use crate::sim::{Frontend, Simulation, Until};
-    use crate::workload::{Arrivals, Client, Lengths, Prefix, WorkloadSpec};
+    use crate::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
 
     /// One request after the other; prompts of 8 + 5 blocks with answers that fill whole blocks.
     fn one_by_one(output_len: u32, zipf: f64) -> WorkloadSpec {

@@ -2,7 +2,7 @@
 
 use crate::config::{Diagnostic, Diagnostics, Place, Resolved, RunLength};
 use crate::metrics::Records;
-use crate::workload::{Generator, Traffic, WorkloadSpec};
+use crate::workload::{Traffic, WorkloadSpec, open};
 
 /// Memory that records may take: 10 GB.
 const RECORDS_BYTES_MAX: f64 = 10e9;
@@ -48,7 +48,7 @@ pub(super) fn check_records(resolved: &Resolved, records: Records) -> Result<(),
 /// Output tokens of a request, on average over the first that come.
 fn mean_output_tokens(spec: &WorkloadSpec, seed: u64) -> f64 {
     const LOOKED_AT: usize = 1000;
-    let mut traffic = Generator::new(spec, seed);
+    let mut traffic = open(spec, seed);
     for _ in 0..LOOKED_AT {
         let Some(at) = traffic.next_arrival() else { break };
         let id = traffic.take().id;

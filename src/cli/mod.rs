@@ -21,6 +21,7 @@ pub mod inputs;
 pub mod interrupt;
 pub mod knee;
 mod memory;
+mod mix;
 pub mod models;
 pub mod outputs;
 mod pools;

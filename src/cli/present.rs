@@ -1,15 +1,13 @@
 //! From a valid run and its outcome to what the printers take.
 
-use super::pools;
+use super::{mix, pools};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
 use crate::config::{Metric, Resolved, RunLength, Server, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
 use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
-use crate::report::{
-    ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation, counted,
-};
+use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
 use crate::sim::{Counts, Pool};
 use crate::units::Seconds;
 use crate::workload::{Arrivals, Class, Promise as OfClass};
@@ -18,7 +16,9 @@ use crate::workload::{Arrivals, Class, Promise as OfClass};
 pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
     let (relative, stops_when_precise) = match resolved.length {
         RunLength::Auto { precision } => (precision, true),
-        RunLength::Requests(_) | RunLength::Duration(_) => (Precision::default().relative, false),
+        RunLength::Requests(_) | RunLength::Duration(_) | RunLength::Classes => {
+            (Precision::default().relative, false)
+        }
     };
     Experiment {
         slo: limits(&resolved.slo),
@@ -104,7 +104,8 @@ fn class_limits(resolved: &Resolved) -> Vec<Vec<(Measured, f64)>> {
 
 /// What is promised to each class, as the printers take it.
 pub(super) fn class_promises(resolved: &Resolved) -> Vec<ClassPromise> {
-    let classes = resolved.scenario.workload.classes.iter();
+    let workload = &resolved.scenario.workload;
+    let classes = workload.classes.iter().zip(mix::rates(workload));
     let limits = class_limits(resolved).into_iter();
     let limit = |(metric, limit_s): (Measured, f64)| Limit {
         metric: metric.name().to_owned(),
@@ -112,8 +113,9 @@ pub(super) fn class_promises(resolved: &Resolved) -> Vec<ClassPromise> {
     };
     classes
         .zip(limits)
-        .map(|(class, limits)| ClassPromise {
+        .map(|((class, request_rate), limits)| ClassPromise {
             name: class.name.clone(),
+            request_rate,
             limits: limits.into_iter().map(limit).collect(),
         })
         .collect()
@@ -200,15 +202,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
         request_rate: resolved.request_rate(),
-        load: match workload.arrivals {
-            Arrivals::Replay { time_scale: 1.0, .. } => Some("as the trace has it".to_owned()),
-            Arrivals::Replay { time_scale, .. } => Some(format!(
-                "as the trace has it, its times × {}",
-                crate::report::figures::significant(time_scale)
-            )),
-            Arrivals::Users { users, .. } => Some(format!("with {}", counted(u64::from(users), "user"))),
-            _ => None,
-        },
+        load: mix::load(workload),
         burstiness,
         max_concurrency: workload.client.max_concurrency,
         ramp_up,

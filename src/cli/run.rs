@@ -26,7 +26,7 @@ use crate::report::json::Arrays;
 use crate::report::{self, Interrupted, ResultMeta, Style};
 use crate::sim::{Fact, Observer, Pool, Scenario};
 use crate::units::Picos;
-use crate::workload::{Arrivals, Prefix, Prompt, Request};
+use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
 
 /// What to run and what to write.
 #[derive(clap::Args, Debug)]
@@ -188,13 +188,14 @@ fn execute(
 
 /// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.
 pub(super) fn watches_waits(scenario: &Scenario) -> bool {
-    let shares = match &scenario.workload.arrivals {
+    let of_part = |part: &&WorkloadSpec| match &part.arrivals {
         Arrivals::Replay { requests, .. } => {
             let is_shared = |request: &Request| matches!(request.prompt, Prompt::Pieces(_));
             requests.iter().any(is_shared)
         }
-        _ => scenario.workload.prefix != Prefix::None,
+        _ => part.prefix != Prefix::None,
     };
+    let shares = scenario.workload.parts().iter().any(of_part);
     let serves_in_order = scenario.pools.iter().all(|pool| pool.engine.serves_in_order());
     (shares && caches_prefixes(scenario)) || !serves_in_order
 }
@@ -366,7 +367,7 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     if !outcome.result.violations.is_empty() || outcome.is_livelocked || nobody_was_answered {
         return Exit::Failure;
     }
-    if outcome.is_overfull && matches!(resolved.length, RunLength::Requests(_) | RunLength::Duration(_)) {
+    if outcome.is_overfull && !matches!(resolved.length, RunLength::Auto { .. }) {
         return Exit::Failure;
     }
     // Before the promise: without a steady state there is no share of requests that could keep it.

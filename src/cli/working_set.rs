@@ -14,7 +14,7 @@ use crate::config::flags::ScenarioFlags;
 use crate::config::{QUICKSTART, Resolved, RunLength, assemble, resolve};
 use crate::report::chart;
 use crate::report::working_set::{self, PoolMark, WorkingSetView};
-use crate::workload::{Arrivals, Generator};
+use crate::workload::{Arrivals, is_closed, open};
 
 /// Requests that are looked at where nobody says how many.
 const PROMPTS: u64 = 20_000;
@@ -96,7 +96,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
         _ => u64::MAX,
     };
-    let traffic = Generator::new(&scenario.workload, scenario.seed);
+    let clients = scenario.workload.parts();
+    if clients.len() > 1 && clients.iter().any(|client| is_closed(client)) {
+        anyhow::bail!(
+            "without a server nobody knows when a closed loop sends among other clients: leave its class out for `working-set`"
+        );
+    }
+    let traffic = open(&scenario.workload, scenario.seed);
     let name = match &scenario.workload.arrivals {
         Arrivals::Replay { .. } => "the trace".to_owned(),
         _ => {

@@ -234,18 +234,8 @@ impl Document {
         own
     }
 
-    /// The input of one class of requests as if it were a whole workload's: its lengths in place of the workload's.
-    pub(super) fn of_class(&self, index: usize) -> Document {
-        let mut own = self.clone();
-        own.remove("workload.classes");
-        let from = format!("workload.classes.{index}.lengths");
-        if let Some(lengths) = self.get(&from) {
-            self.override_in(&mut own, (&from, "workload.lengths"), lengths);
-        }
-        own
-    }
-
-    fn override_in(&self, own: &mut Document, (from, to): (&str, &str), value: &Value) {
+    /// Puts a value of a part of this input at the place that it has in one of its own, unless a flag has set that.
+    pub(super) fn override_in(&self, own: &mut Document, (from, to): (&str, &str), value: &Value) {
         let is_by_flag = own.get(to).is_some() && matches!(own.origin(to), Some(Origin::Flag(_)));
         if is_by_flag {
             return;

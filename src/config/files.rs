@@ -55,6 +55,7 @@ shipped!(
     "lmcache-warm",
     "lmcache-restart",
     "gateway",
+    "gateway-classes",
     "load-shaping",
     "load-shaping-mixed",
     "pd-input-length",

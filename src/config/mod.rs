@@ -26,6 +26,7 @@ mod judge;
 mod lmcache;
 mod lockstep;
 mod machine;
+mod of_class;
 mod overlooked;
 pub mod pasted;
 mod pools;
@@ -59,6 +60,8 @@ pub use server::Server;
 pub use slo::{Metric, PercentileLimit, Slo};
 pub use workload::RunLength;
 
+#[cfg(test)]
+mod classes_tests;
 #[cfg(test)]
 mod commands_tests;
 #[cfg(test)]

@@ -18,8 +18,13 @@ const NOT_MODELLED: [(&str, &str); 1] = [("engine.speculative_config", "speculat
 pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<String>) {
     let mut table = document.table().clone();
     let mut problems = Vec::new();
-    for choice in CHOICES {
-        check_choice(document, choice, &mut table, &mut problems);
+    let classes = document.get("workload.classes").and_then(Value::as_array);
+    let of_classes = (0..classes.map_or(0, Vec::len)).flat_map(|index| {
+        let own = ["arrivals", "lengths", "prefix"];
+        own.map(|choice| format!("workload.classes.{index}.{choice}"))
+    });
+    for choice in CHOICES.map(str::to_string).into_iter().chain(of_classes) {
+        check_choice(document, &choice, &mut table, &mut problems);
     }
     let mut cut: Vec<String> = Vec::new();
     loop {

@@ -27,7 +27,6 @@ use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::sim::{Pool, Scenario};
-use crate::workload::Prefix;
 
 /// A valid run and everything that must be said about it.
 #[derive(Clone)]
@@ -140,7 +139,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let Some((spec, length)) = traffic else {
         return Err(Diagnostics(judge.problems));
     };
-    judge.notes.extend(sessions_note(&spec.prefix));
+    judge.notes.extend(workload::sessions_notes(&spec));
     if !judge.problems.is_empty() {
         // Memory formulas need valid flags.
         return Err(Diagnostics(judge.problems));
@@ -245,20 +244,6 @@ fn tiers(judge: &mut Judge, raw: &RawScenario, pools: &[Pool], servers: &[Server
         );
     }
     Some(tiers)
-}
-
-/// With sessions, a rate is of conversations.
-fn sessions_note(prefix: &Prefix) -> Option<String> {
-    let Prefix::Sessions {
-        turns, fixed_turns, ..
-    } = prefix
-    else {
-        return None;
-    };
-    let each = if *fixed_turns { "each" } else { "each on average" };
-    Some(format!(
-        "the arrival rate is of conversations, which send {turns} requests {each}"
-    ))
 }
 
 /// Puts the workload that the scenario starts from below it.

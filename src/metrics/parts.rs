@@ -1,12 +1,13 @@
 //! What became of each class of requests, and of what each pool answered, over a whole run.
 //!
-//! Law: classes partition what was sent, and pools what was completed.
+//! Laws: classes partition what was sent, and pools what was completed. Little's law holds for each class: the time that its
+//! number inside sums up to is that of the stays its requests tell, to the picosecond.
 
 use super::distribution::Distribution;
 use super::options::SloLimits;
 use crate::sim::{Completion, Outcome};
 use crate::stats::Interval;
-use crate::units::Picos;
+use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// One class of requests, or one pool's share of them.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,12 @@ pub struct PartSummary {
     pub e2el: Distribution,
     /// Arrival to first scheduling, per request.
     pub queue_time: Distribution,
+    /// When its first and its last request were sent; of a class only, and `None` while none was.
+    pub sending: Option<(Picos, Picos)>,
+    /// Time that its requests have spent inside, told by each that left; of a class only.
+    stays: i128,
+    /// The same by when they were seen to come and to leave.
+    seen: i128,
 }
 
 /// Latencies of a completed request.
@@ -81,15 +88,20 @@ impl Parts {
         self.slos.iter().any(SloLimits::any)
     }
 
-    pub(super) fn sent(&mut self, class: u32) {
+    pub(super) fn sent(&mut self, class: u32, now: Picos) {
         if let Some(part) = self.classes.get_mut(class as usize) {
             part.sent += 1;
+            part.sending = Some((part.sending.map_or(now, |(first, _)| first), now));
+            part.seen -= i128::from(now.0);
         }
     }
 
-    pub(super) fn rejected(&mut self, class: u32) {
+    /// A request that came at `arrival` is refused.
+    pub(super) fn rejected(&mut self, class: u32, arrival: Picos, now: Picos) {
         if let Some(part) = self.classes.get_mut(class as usize) {
             part.rejected += 1;
+            part.stays += i128::from(now.0) - i128::from(arrival.0);
+            part.seen += i128::from(now.0);
         }
     }
 
@@ -97,6 +109,8 @@ impl Parts {
     pub(super) fn ended(&mut self, class: u32, completion: &Completion, answered: Option<(Latencies, bool)>) {
         if let Some(part) = self.classes.get_mut(class as usize) {
             part.ended(completion, answered);
+            part.stays += i128::from(completion.end.0) - i128::from(completion.arrival.0);
+            part.seen += i128::from(completion.end.0);
         }
         if completion.outcome == Outcome::Rejected || self.pools.is_empty() {
             return;
@@ -113,6 +127,14 @@ impl Parts {
         let by_class: u64 = self.classes.iter().map(|part| part.sent).sum();
         if !self.classes.is_empty() && by_class != sent {
             broken.push(format!("{sent} requests were sent, {by_class} of the classes"));
+        }
+        for (index, part) in self.classes.iter().enumerate() {
+            if part.sent == part.ended_requests() && part.seen != part.stays {
+                broken.push(format!(
+                    "Little's law fails for class {index}: {} ps inside, its requests stayed {} ps",
+                    part.seen, part.stays
+                ));
+            }
         }
         let by_pool: u64 = self.pools.iter().map(|part| part.completed).sum();
         if !self.pools.is_empty() && by_pool != completed {
@@ -154,6 +176,20 @@ impl PartSummary {
             value: self.good as f64 / ended as f64,
             half_width: 0.0,
         })
+    }
+
+    /// Requests that came per second from the first to the last; `None` of fewer than two, and where all came at once.
+    #[must_use]
+    pub fn sent_per_s(&self) -> Option<f64> {
+        let (first, last) = self.sending?;
+        let rate = self.sent.saturating_sub(1) as f64 / last.saturating_sub(first).seconds();
+        (rate.is_finite() && rate > 0.0).then_some(rate)
+    }
+
+    /// Seconds that the requests which left have spent inside, all together; of a class only.
+    #[must_use]
+    pub fn stayed_s(&self) -> f64 {
+        self.stays as f64 / PICOS_PER_SECOND as f64
     }
 
     /// Requests that left, however.

@@ -224,7 +224,7 @@ impl Recorder {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
         }
         if let Some(parts) = &mut self.parts {
-            parts.sent(request.class);
+            parts.sent(request.class, now);
         }
         self.open.counts.sent += 1;
         let wished = now.saturating_sub(client_queue_time);

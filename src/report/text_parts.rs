@@ -13,9 +13,15 @@ pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
         let names = meta.classes.iter().map(|class| class.name.as_str());
         let rows: Vec<_> = names
             .zip(&result.by_class)
-            .map(|(name, part)| row(name, part, result))
+            .map(|(name, part)| {
+                let mut row = row(name, part, result);
+                row.insert(2, part.sent_per_s().map_or("–".into(), significant));
+                row
+            })
             .collect();
-        page.table(&columns("class", "sent"), &rows, 1);
+        let mut columns = columns("class", "sent");
+        columns.insert(2, Column::right("req/s"));
+        page.table(&columns, &rows, 1);
     }
     if !result.by_pool.is_empty() {
         let mut columns = columns("pool", "ended");

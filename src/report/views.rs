@@ -106,6 +106,8 @@ pub struct ResultMeta {
 pub struct ClassPromise {
     /// What the scenario calls it.
     pub name: String,
+    /// Requests per second that are offered of it; `None` where it has no rate: a closed loop, or all at once.
+    pub request_rate: Option<f64>,
     /// Limits that a good request of it meets all of; empty where nothing is promised to it.
     pub limits: Vec<Limit>,
 }

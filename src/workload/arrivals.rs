@@ -65,8 +65,8 @@ impl Instants {
             } => renewal(GapLaw::new(*burstiness), *request_rate),
             Arrivals::Constant { request_rate } => renewal(GapLaw::Constant, *request_rate),
             Arrivals::AllAtOnce => Process::AllAtOnce,
-            Arrivals::Users { .. } => {
-                unreachable!("users are a closed source, they have no instants of their own")
+            Arrivals::Users { .. } | Arrivals::Superposed { .. } => {
+                unreachable!("users are a closed source, and each of several clients has a source of its own")
             }
             Arrivals::Ramp {
                 start_rate,

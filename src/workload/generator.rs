@@ -29,7 +29,7 @@ use super::request::{Piece, Prompt, Request};
 use super::reuse::Reuse;
 use super::segments;
 use super::sessions::{Sessions, Utterance};
-use super::{Arrivals, Prefix, Traffic, WorkloadSpec};
+use super::{Arrivals, Prefix, Source, Traffic, WorkloadSpec};
 use crate::ids::RequestId;
 use crate::units::Picos;
 
@@ -145,22 +145,6 @@ impl Generator {
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
-    }
-
-    /// Output tokens of a request sent so far, on average; `None` before the first.
-    #[must_use]
-    pub fn mean_output_tokens(&self) -> Option<f64> {
-        (self.sent > 0).then(|| self.sent_output_tokens as f64 / self.sent as f64)
-    }
-
-    /// Whether traffic ended, in part at least, because the next send lies past the end of the clock (213 days).
-    #[must_use]
-    pub fn clock_exhausted(&self) -> bool {
-        let starts = match &self.starts {
-            Starts::Open { instants, .. } => self.unreserved > 0 && instants.clock_exhausted(),
-            Starts::Users(users) => users.clock_exhausted(),
-        };
-        starts || matches!(&self.sharing, Sharing::Sessions(sessions) if sessions.clock_exhausted())
     }
 
     fn next_send(&self) -> Option<Send> {
@@ -306,6 +290,20 @@ impl Traffic for Generator {
 
     fn failed(&mut self, id: RequestId, now: Picos) {
         self.left(id, now, false);
+    }
+}
+
+impl Source for Generator {
+    fn mean_output_tokens(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.sent_output_tokens as f64 / self.sent as f64)
+    }
+
+    fn clock_exhausted(&self) -> bool {
+        let starts = match &self.starts {
+            Starts::Open { instants, .. } => self.unreserved > 0 && instants.clock_exhausted(),
+            Starts::Users(users) => users.clock_exhausted(),
+        };
+        starts || matches!(&self.sharing, Sharing::Sessions(sessions) if sessions.clock_exhausted())
     }
 }
 

@@ -1,9 +1,12 @@
 //! How much traffic a specification offers, and the same traffic at another rate.
 //!
 //! Rates here are mean requests per second, turns of conversations included, of the source alone: what a limit on
-//! requests in flight lets through is for the simulation to find.
+//! requests in flight lets through is for the simulation to find. Of several clients those who have a rate are summed and
+//! scaled by one factor, so that they keep their mix; closed loops and batches beside them stay as they are.
 
-use super::{Arrivals, Prefix, WorkloadSpec};
+use std::sync::Arc;
+
+use super::{Arrivals, Prefix, Stream, WorkloadSpec};
 
 /// What sort of experiment a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,10 +21,21 @@ pub enum TrafficKind {
     Batch,
 }
 
-/// What sort of experiment `spec` is.
+/// What sort of experiment `spec` is. Several clients are open if one of them is.
 #[must_use]
 pub fn traffic_kind(spec: &WorkloadSpec) -> TrafficKind {
     match (&spec.arrivals, &spec.prefix) {
+        (Arrivals::Superposed { streams }, _) => {
+            let kinds: Vec<TrafficKind> = streams.iter().map(|stream| traffic_kind(&stream.spec)).collect();
+            let by_openness = [
+                TrafficKind::PartlyOpen,
+                TrafficKind::Open,
+                TrafficKind::Closed,
+                TrafficKind::Batch,
+            ];
+            let found = by_openness.into_iter().find(|kind| kinds.contains(kind));
+            found.unwrap_or(TrafficKind::Open)
+        }
         (Arrivals::Users { .. }, _) => TrafficKind::Closed,
         (Arrivals::AllAtOnce, _) if spec.client.max_concurrency.is_some() => TrafficKind::Closed,
         (Arrivals::AllAtOnce, _) => TrafficKind::Batch,
@@ -47,6 +61,10 @@ pub fn mean_rate(spec: &WorkloadSpec) -> Option<f64> {
         | Arrivals::Gamma { request_rate, .. }
         | Arrivals::Constant { request_rate } => *request_rate,
         Arrivals::AllAtOnce | Arrivals::Users { .. } => return None,
+        Arrivals::Superposed { streams } => {
+            let rates = streams.iter().filter_map(|stream| mean_rate(&stream.spec));
+            return Some(rates.sum::<f64>()).filter(|sum| *sum > 0.0);
+        }
         Arrivals::Ramp {
             start_rate,
             end_rate,
@@ -102,11 +120,42 @@ pub fn with_rate(spec: &WorkloadSpec, request_rate: f64) -> WorkloadSpec {
         Arrivals::Mmpp { states } => states.iter_mut().for_each(|state| state.request_rate *= factor),
         Arrivals::Profile { rates, .. } => *rates = rates.iter().map(|rate| rate * factor).collect(),
         Arrivals::Replay { time_scale, .. } => *time_scale /= factor,
+        Arrivals::Superposed { streams } => *streams = scaled_by(streams, factor),
         Arrivals::AllAtOnce | Arrivals::Users { .. } => {
             unreachable!("closed traffic and batches have no rate")
         }
     }
     scaled
+}
+
+/// The rates of all streams that have one times `factor`.
+fn scaled_by(streams: &[Stream], factor: f64) -> Arc<[Stream]> {
+    let scaled = |stream: &Stream| Stream {
+        spec: match mean_rate(&stream.spec) {
+            Some(rate) => with_rate(&stream.spec, rate * factor),
+            None => stream.spec.clone(),
+        },
+        ..stream.clone()
+    };
+    streams.iter().map(scaled).collect()
+}
+
+/// `spec` without an end: neither a number of requests nor an instant stops it or one of its streams. A trace still ends.
+#[must_use]
+pub fn endless(spec: &WorkloadSpec) -> WorkloadSpec {
+    let mut endless = WorkloadSpec {
+        num_prompts: None,
+        duration: None,
+        ..spec.clone()
+    };
+    if let Arrivals::Superposed { streams } = &mut endless.arrivals {
+        let of_stream = |stream: &Stream| Stream {
+            spec: self::endless(&stream.spec),
+            ..stream.clone()
+        };
+        *streams = streams.iter().map(of_stream).collect();
+    }
+    endless
 }
 
 fn turns_per_start(spec: &WorkloadSpec) -> f64 {

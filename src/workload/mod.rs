@@ -14,15 +14,18 @@ mod reuse;
 mod segments;
 mod sessions;
 mod spec;
+mod superposition;
 pub mod trace;
 
 pub use generator::Generator;
-pub use load::{TrafficKind, is_closed, mean_rate, traffic_kind, with_rate};
+pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use reuse::ReuseLaw;
 pub use spec::{
-    Arrivals, Class, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Promise, WorkloadSpec,
+    Arrivals, Class, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Promise, Stream,
+    WorkloadSpec,
 };
+pub use superposition::{AllSend, Superposition};
 
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -45,5 +48,49 @@ pub trait Traffic {
     /// [`Traffic::ended`]; it differs only for conversations, which break off.
     fn failed(&mut self, id: RequestId, now: Picos) {
         self.ended(id, now);
+    }
+}
+
+/// Traffic made from a [`WorkloadSpec`], which can tell how far it has come.
+pub trait Source: Traffic {
+    /// Output tokens of a request sent so far, on average; `None` before the first.
+    fn mean_output_tokens(&self) -> Option<f64>;
+
+    /// Whether traffic ended, in part at least, because the next send lies past the end of the clock (213 days).
+    fn clock_exhausted(&self) -> bool;
+
+    /// The stretch in which all of several clients send, as far as is known now; `None` where there is only one.
+    fn all_send(&self) -> Option<AllSend> {
+        None
+    }
+}
+
+/// Opens the traffic of `spec`, of whatever kind it is. Whoever asks it for many requests knows the kind.
+///
+/// # Panics
+/// If `spec` is not valid.
+#[must_use]
+pub fn open(spec: &WorkloadSpec, seed: u64) -> Box<dyn Source> {
+    match &spec.arrivals {
+        Arrivals::Superposed { .. } => Box::new(Superposition::new(spec, seed)),
+        _ => Box::new(Generator::new(spec, seed)),
+    }
+}
+
+impl Traffic for Box<dyn Source> {
+    fn next_arrival(&mut self) -> Option<Picos> {
+        self.as_mut().next_arrival()
+    }
+
+    fn take(&mut self) -> Request {
+        self.as_mut().take()
+    }
+
+    fn ended(&mut self, id: RequestId, now: Picos) {
+        self.as_mut().ended(id, now);
+    }
+
+    fn failed(&mut self, id: RequestId, now: Picos) {
+        self.as_mut().failed(id, now);
     }
 }

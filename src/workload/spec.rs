@@ -26,12 +26,40 @@ pub struct WorkloadSpec {
     pub classes: Vec<Class>,
 }
 
+impl WorkloadSpec {
+    /// The workloads of the streams that it is made of: itself, or those of [`Arrivals::Superposed`].
+    #[must_use]
+    pub fn parts(&self) -> Vec<&WorkloadSpec> {
+        match &self.arrivals {
+            Arrivals::Superposed { streams } => streams.iter().map(|stream| &stream.spec).collect(),
+            _ => vec![self],
+        }
+    }
+
+    /// The stream that sends the requests of a class; `None` where all come from one.
+    #[must_use]
+    pub fn stream_of(&self, class: u32) -> Option<&Stream> {
+        let Arrivals::Superposed { streams } = &self.arrivals else {
+            return None;
+        };
+        streams.iter().find(|stream| stream.classes.contains(&class))
+    }
+
+    /// Whether it ends by itself: by a number of requests, an instant, or with a trace.
+    #[must_use]
+    pub fn has_end(&self) -> bool {
+        let is_listed = matches!(self.arrivals, Arrivals::Replay { .. });
+        is_listed || self.num_prompts.is_some() || self.duration.is_some()
+    }
+}
+
 /// A class of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// What results call it.
     pub name: String,
-    /// Its share of the requests, relative to the sum of all shares.
+    /// Its share of the requests of the arrivals that it comes from, relative to the sum of all shares of them. One that
+    /// has arrivals of its own has all of them.
     pub share: f64,
     /// How long its prompts and outputs are.
     pub lengths: Lengths,
@@ -113,6 +141,25 @@ pub enum Arrivals {
         /// Factor on arrival times.
         time_scale: f64,
     },
+    /// Several clients, each of whom sends by itself: see [`crate::workload::Superposition`]. Lengths, prefix, client and
+    /// endings stand in each stream; those beside this are not read.
+    Superposed {
+        /// In the order in which equal instants are taken.
+        streams: Arc<[Stream]>,
+    },
+}
+
+/// A client who sends by itself, beside others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// Whose requests it sends, by their number among the classes of the whole workload; several where they share them out.
+    pub classes: Vec<u32>,
+    /// When it begins: its own clock starts there.
+    pub start: Picos,
+    /// Streams with equal numbers mean the same texts by the hash ids of their traces.
+    pub hash_space: u32,
+    /// What it sends. Its classes are those of [`Stream::classes`] if they are several, else none.
+    pub spec: WorkloadSpec,
 }
 
 /// One state of a Markov-modulated Poisson process.

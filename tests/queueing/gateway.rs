@@ -1,6 +1,6 @@
 //! What stands before servers: a stream thinned by class, unlike servers, a limit of requests in flight.
 
-use plimsoll::analysis::{LoadKind, Precision, RunResult, judge};
+use plimsoll::analysis::{Load, LoadKind, Precision, RunResult, Verdict, judge};
 use plimsoll::cluster::router::Policy;
 use plimsoll::cluster::{ClusterSpec, Group, Serves};
 use plimsoll::cost::StepCost;
@@ -8,9 +8,9 @@ use plimsoll::cost::constant::ConstantCost;
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use plimsoll::sim::{Admission, Bucket, Frontend, RateLimit, Server, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Class, Generator, Promise, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Class, Lengths, Promise, Source, Stream, WorkloadSpec, open};
 
-use crate::system::{STEPS_PER_SERVICE, Services, engine, near, traffic};
+use crate::system::{STEPS_PER_SERVICE, Services, check, engine, near, traffic};
 use crate::theory;
 
 /// A server whose mean service takes so many seconds, with so many places.
@@ -40,11 +40,14 @@ fn run(servers: Vec<Server>, cluster: &ClusterSpec, admission: &Admission, spec:
         records: Records::None,
     })
     .with_classes(vec![SloLimits::default(); spec.classes.len()]);
-    let mut simulation =
-        Simulation::of_servers(servers, cluster, 5, Generator::new(spec, 5)).admitting(admission);
+    let mut simulation = Simulation::of_servers(servers, cluster, 5, open(spec, 5)).admitting(admission);
     simulation.advance(Until::DRAINED, &mut recorder);
     let seen = recorder.finish(simulation.now());
-    let result = judge(seen, LoadKind::of(spec), &Precision::default());
+    let load = Load {
+        all_send: simulation.traffic().all_send(),
+        ..LoadKind::of(spec).into()
+    };
+    let result = judge(seen, load, &Precision::default());
     assert_eq!(result.violations, Vec::<String>::new());
     result
 }
@@ -177,4 +180,104 @@ fn a_bucket_lets_its_burst_and_then_its_rate_through() {
     let passed = result.whole.completed;
     assert!((548..=550).contains(&passed), "{passed}");
     assert_eq!(result.whole.rejected, 1000 - passed);
+}
+
+/// A client of its own for each (name, rate, service in seconds), each service as long as the others of its class.
+fn clients(of: &[(&str, f64, f64)]) -> WorkloadSpec {
+    let own = |&(_, request_rate, service_s): &(&str, f64, f64)| WorkloadSpec {
+        num_prompts: None,
+        lengths: Lengths::Fixed {
+            input_len: 1,
+            output_len: (service_s * f64::from(STEPS_PER_SERVICE)).round() as u32,
+        },
+        ..traffic(Arrivals::Poisson { request_rate }, Services::Constant, 1)
+    };
+    let streams = (0..).zip(of).map(|(index, of)| Stream {
+        classes: vec![index],
+        start: Picos::ZERO,
+        hash_space: index,
+        spec: own(of),
+    });
+    let streams = streams.collect();
+    let mut all = traffic(Arrivals::Superposed { streams }, Services::Constant, 1);
+    all.classes = of.iter().map(|of| class(of.0, 1.0, &own(of))).collect();
+    all
+}
+
+/// Mean wait in M/G/1 (Pollaczek-Khinchine) of independent Poisson streams with constant services.
+fn wait_of(streams: &[(f64, f64)]) -> f64 {
+    let load: f64 = streams.iter().map(|(rate, service)| rate * service).sum();
+    let squares: f64 = streams
+        .iter()
+        .map(|(rate, service)| rate * service * service)
+        .sum();
+    squares / (2.0 * (1.0 - load))
+}
+
+const SHORT: (f64, f64) = (0.5, 0.6);
+const LONG: (f64, f64) = (0.2, 1.5);
+
+/// Independent Poisson streams are together one, and Poisson arrivals see the same queue whatever their class.
+#[test]
+fn clients_side_by_side_are_one_poisson_stream() {
+    let mut spec = clients(&[("short", SHORT.0, SHORT.1), ("long", LONG.0, LONG.1)]);
+    spec.num_prompts = Some(1_200_000);
+    let alone = &ClusterSpec::of(1, Policy::RoundRobin);
+    let result = run(vec![server(1, 1.0)], alone, &Admission::default(), &spec);
+    assert_eq!(result.verdict, Verdict::Stable, "{:?}", result.reasons);
+    let expected = wait_of(&[SHORT, LONG]);
+    check(&result, "queue_time", expected);
+    for (part, (rate, service)) in result.by_class.iter().zip([SHORT, LONG]) {
+        let sojourn = part.e2el.mean_s().expect("there are some");
+        near("sojourn of the class", sojourn, expected + service, 0.015);
+        let seen = part.sent_per_s().expect("there are some");
+        near("rate of the class", seen, rate, 0.01);
+        // Little's law of the class by itself.
+        let inside = part.stayed_s() / result.whole.duration_s;
+        near("in system of the class", inside, rate * sojourn, 0.01);
+    }
+}
+
+/// A class that begins after the others and ends before them: only where both send is there a load that one may judge.
+#[test]
+fn classes_that_begin_and_end_at_unlike_times_are_judged_where_all_send() {
+    let mut spec = clients(&[("short", SHORT.0, SHORT.1), ("long", LONG.0, LONG.1)]);
+    spec.num_prompts = None;
+    spec.duration = Some(Picos::from_seconds(900_000.0));
+    let Arrivals::Superposed { streams } = &mut spec.arrivals else {
+        unreachable!("it is superposed");
+    };
+    let mut unlike = streams.to_vec();
+    unlike[1].start = Picos::from_seconds(300_000.0);
+    unlike[1].spec.num_prompts = Some(60_000);
+    *streams = unlike.into();
+    let alone = &ClusterSpec::of(1, Policy::RoundRobin);
+    let result = run(vec![server(1, 1.0)], alone, &Admission::default(), &spec);
+    let (begin, end) = result.steady_window_s.expect("there is a steady stretch");
+    assert!(begin > 300_000.0 && end < 605_000.0, "{begin} to {end}");
+    let waited = result
+        .steady
+        .as_ref()
+        .and_then(|steady| steady.queue_time.mean_s());
+    // Both together wait four times as long as the one that is there all the time.
+    let expected = wait_of(&[SHORT, LONG]);
+    assert!(expected > 4.0 * wait_of(&[SHORT]));
+    near("wait", waited.expect("somebody waited"), expected, 0.06);
+    let told = result.reasons.join("; ");
+    assert!(told.contains("all classes send from 300000.0 s to"), "{told}");
+
+    // One is over before the other begins: there is nothing to judge.
+    let Arrivals::Superposed { streams } = &mut spec.arrivals else {
+        unreachable!("it is superposed");
+    };
+    let mut apart = streams.to_vec();
+    apart[0].spec.num_prompts = Some(100_000);
+    *streams = apart.into();
+    let result = run(vec![server(1, 1.0)], alone, &Admission::default(), &spec);
+    assert_eq!(result.verdict, Verdict::Finite);
+    let told = result.reasons.join("; ");
+    assert!(
+        told.contains("there is no stretch in which all classes send"),
+        "{told}"
+    );
 }

@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
-use super::{files, interrupt, present, why};
+use super::{files, interrupt, mix, present, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
 use crate::analysis::{LoadKind, Outcome, Precision, Verdict, simulate};
 use crate::calibrate::interval::{FigureInterval, knee_interval};
@@ -25,7 +25,7 @@ use crate::metrics::Records;
 use crate::report::figures::significant;
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
 use crate::sim::Scenario;
-use crate::workload::{Prefix, mean_rate, with_rate};
+use crate::workload::{Prefix, WorkloadSpec, endless, mean_rate, with_rate};
 
 /// What to search.
 #[derive(clap::Args, Debug)]
@@ -81,6 +81,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if needs_rate
         && input.document.get("workload.arrivals").is_none()
         && input.document.get("workload.base").is_none()
+        && !input.document.has_several_clients()
     {
         flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
         input = read(&flags, &args.output, true)?;
@@ -110,6 +111,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&outputs.notes);
     terminal.notes(&unread(&input.document, &outputs, Writer::Knee));
     terminal.notes(&lengths_of_its_own(&resolved));
+    terminal.notes(&mix::scaling_note(&resolved).into_iter().collect::<Vec<_>>());
     if args.output.dry_run {
         outputs.put_scenario(&resolved_toml(&resolved), out)?;
         return Ok(Exit::Ok.into());
@@ -145,17 +147,24 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
     if LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying {
         return Vec::new();
     }
-    let given = resolved.provenance.iter().filter(|value| {
-        matches!(value.key.as_str(), "workload.num_prompts" | "workload.duration") && !value.is_assumed()
-    });
-    let groups = &resolved.scenario.workload.prefix;
-    let are_exact = matches!(
-        groups,
-        Prefix::Groups {
-            exact_shares: true,
-            ..
-        }
-    );
+    let is_length = |key: &str| {
+        let of_class = key.strip_prefix("workload.classes.");
+        let of_class = of_class.and_then(|rest| rest.split_once('.')).map(|(_, own)| own);
+        let own = of_class.or(key.strip_prefix("workload."));
+        matches!(own, Some("num_prompts" | "duration"))
+    };
+    let given = resolved.provenance.iter();
+    let given = given.filter(|value| is_length(&value.key) && !value.is_assumed());
+    let deals = |part: &&WorkloadSpec| {
+        matches!(
+            part.prefix,
+            Prefix::Groups {
+                exact_shares: true,
+                ..
+            }
+        )
+    };
+    let are_exact = resolved.scenario.workload.parts().iter().any(deals);
     let drawn = "exact_shares has no effect on knee: prefixes are drawn with their shares, because no number of requests is set \
                  that could be divided"
         .to_owned();
@@ -216,8 +225,7 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     // A load that varies has a span of its own, which every rate runs through once; a law of arrivals has none.
     let varies = LoadKind::of_scenario(&scenario) == LoadKind::Varying;
     if !varies {
-        scenario.workload.num_prompts = None;
-        scenario.workload.duration = None;
+        scenario.workload = endless(&scenario.workload);
     }
     let mut experiment = present::experiment(resolved, Records::None);
     experiment.precision = precision;
@@ -233,17 +241,20 @@ fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Optio
     let meets = |scenario: &Scenario, rate: f64| {
         let mut scenario = scenario.clone();
         scenario.workload = with_rate(workload, rate);
-        let own = scenario.workload.num_prompts.filter(|_| varies);
-        scenario.workload.num_prompts =
-            Some(own.map_or(POINT.min_requests, |own| own.min(POINT.min_requests)));
         if !varies {
-            scenario.workload.duration = None;
+            scenario.workload = endless(&scenario.workload);
+        }
+        // The first requests of several clients tell how they begin together, not how they go on.
+        let is_whole = varies && scenario.workload.parts().len() > 1;
+        if !is_whole {
+            let own = scenario.workload.num_prompts.unwrap_or(POINT.min_requests);
+            scenario.workload.num_prompts = Some(own.min(POINT.min_requests));
         }
         let mut experiment = present::experiment(resolved, Records::None);
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
         // A rate that breaks the promise need not be simulated to its end.
-        experiment.bad_max = bad_max(objective);
+        experiment.bad_max = bad_max(objective).filter(|_| !is_whole);
         let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
         if outcome.is_interrupted {
             return false;

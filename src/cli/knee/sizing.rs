@@ -59,7 +59,8 @@ impl SizingFlags {
             },
             gpu: resolved.device.id.clone(),
             price_source,
-            slows_a_trace: matches!(resolved.scenario.workload.arrivals, Arrivals::Replay { .. }),
+            slows_a_trace: (resolved.scenario.workload.parts().iter())
+                .any(|part| matches!(part.arrivals, Arrivals::Replay { .. })),
             fleet: None,
         }))
     }

@@ -119,8 +119,10 @@ const MARGIN: f64 = 1.05;
 /// Whether a pool of n replicas serves at most n times what one serves: not where prompts share what caches keep, of which
 /// more replicas behind a router that looks for it keep more.
 fn scales(resolved: &Resolved) -> bool {
-    matches!(resolved.scenario.workload.prefix, Prefix::None)
-        && !matches!(resolved.scenario.workload.arrivals, Arrivals::Replay { .. })
+    let parts = resolved.scenario.workload.parts();
+    parts
+        .iter()
+        .all(|part| part.prefix == Prefix::None && !matches!(part.arrivals, Arrivals::Replay { .. }))
 }
 
 /// Searches every way that can be the best split, and all doing both; in the order of `ways`.

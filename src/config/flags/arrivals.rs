@@ -46,6 +46,9 @@ pub(in crate::config) fn client_defaults(document: &mut Document, client: Client
     };
     document.set_default("workload.num_prompts", Value::Integer(1000), of);
     document.set_default("workload.client.rescale_arrivals", Value::Boolean(is_vllm), of);
+    if document.has_several_clients() {
+        return;
+    }
     if document.get("workload.arrivals").is_none() {
         document.set_default("workload.arrivals.all_at_once", Value::Table(Table::new()), of);
     }
@@ -189,8 +192,13 @@ fn ramp(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     }
 }
 
-/// A rate and a burstiness, each from its flag or else from the arrivals that there are.
+/// A rate and a burstiness, each from its flag or else from the arrivals that there are. Where classes have arrivals of
+/// their own a rate is that of all together.
 fn rate(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<(String, Table)>) {
+    if editor.document.has_several_clients() && flags.burstiness.is_none() {
+        let rate = flags.request_rate.map(|rate| rate.0);
+        return editor.set_some("workload.request_rate", rate, "request-rate");
+    }
     let flag = if flags.request_rate.is_some() {
         "request-rate"
     } else {

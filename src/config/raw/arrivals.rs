@@ -142,6 +142,9 @@ pub struct RawTrace {
     /// Scale arrival times to this mean rate instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_rate: Option<Rate>,
+    /// Of a class: traces with this name of a space mean the same texts by their hash ids. Default each its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_space: Option<String>,
 }
 
 /// Unit of a trace's time stamps.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{RawArrivals, RawGoodput, RawLengths, RawPrefix};
-use crate::config::scalar::{Count, Duration};
+use crate::config::scalar::{Count, Duration, Rate};
 
 /// What arrives, how long it is, what it shares, who sends it and for how long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,9 +30,12 @@ pub struct RawWorkload {
     pub client: RawClient,
     /// Outputs that end before `output_len` by an end-of-sequence token; default none does (`ignore_eos`).
     pub endings: Option<RawEndings>,
-    /// Kinds of requests, each a share of them with lengths, a model and a promise of its own.
+    /// Kinds of requests, each a share of them or with arrivals of its own, with lengths, a model and a promise of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<RawClass>,
+    /// Scale the arrivals of classes that have their own by one factor, to so many requests per second together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_rate: Option<Rate>,
 }
 
 /// A kind of requests.
@@ -41,10 +44,22 @@ pub struct RawWorkload {
 pub struct RawClass {
     /// What results call it.
     pub name: Option<String>,
-    /// Its share of the requests, or its rate: shares are relative to their sum.
+    /// Its share of the requests of [workload.arrivals], or its rate: shares are relative to their sum.
     pub share: Option<f64>,
+    /// When its requests are sent, in place of a share: it is a client of its own.
+    pub arrivals: Option<RawArrivals>,
+    /// When it begins, with arrivals of its own; default at once.
+    pub start: Option<Duration>,
+    /// Requests that it sends, with arrivals of its own. Left out, and without a duration: as long as the others.
+    pub num_prompts: Option<Count>,
+    /// It stops sending so long after its start, with arrivals of its own.
+    pub duration: Option<Duration>,
     /// How long its prompts and outputs are; default those of the workload.
     pub lengths: Option<RawLengths>,
+    /// What its prompts share with each other, with arrivals of its own; default as those of the workload.
+    pub prefix: Option<RawPrefix>,
+    /// How its client behaves, with arrivals of its own; default as that of the workload.
+    pub client: RawClient,
     /// Smaller is served first by an engine that schedules by priority; default 0.
     pub priority: Option<i64>,
     /// The model that it asks for, as a pool names it; needed where pools serve several.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::replay::replay;
+use super::spaces::Among;
 use crate::config::document::Source;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
@@ -15,6 +16,7 @@ use crate::workload::{Arrivals, MmppState};
 pub(super) fn arrivals(
     judge: &mut Judge,
     raw: &RawArrivals,
+    among: &mut Among<'_>,
     files: &dyn Files,
 ) -> Option<(Arrivals, Option<u32>)> {
     let key = |name: &str| format!("workload.arrivals.{name}");
@@ -69,7 +71,7 @@ pub(super) fn arrivals(
         }
         RawArrivals::Mmpp(raw) => open(mmpp(judge, &raw.states)?),
         RawArrivals::Profile(raw) => open(profile(judge, raw)?),
-        RawArrivals::Trace(raw) => open(replay(judge, raw, files)?),
+        RawArrivals::Trace(raw) => open(replay(judge, raw, among, files)?),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What each of two parts of the traffic allows by itself and both together do not, or the clock or the engine does not.
 
-use super::sizes::{longest, slowest_start_rate};
+use super::sizes::{by_class, longest, slowest_start_rate};
 use crate::analysis::IN_FLIGHT_BYTES;
 use crate::config::judge::Judge;
 use crate::units::{PICOS_PER_SECOND, Picos};
@@ -12,9 +12,10 @@ const QUEUE_MAX: u64 = 20_000_000;
 const QUEUE_LARGE: u64 = 2_000_000;
 
 /// What each of two things allows by itself and both together do not.
-pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
-    check_all_at_once(judge, spec);
-    check_count(judge, spec);
+/// `need` says how one gives the number of requests.
+pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec, need: &str) {
+    check_all_at_once(judge, spec, need);
+    check_count(judge, spec, need);
     if let (Arrivals::Users { .. }, Prefix::Sessions { .. }) = (&spec.arrivals, &spec.prefix) {
         judge.wrong_help(
             "workload.prefix.sessions",
@@ -26,7 +27,7 @@ pub(super) fn check_combinations(judge: &mut Judge, spec: &WorkloadSpec) {
 }
 
 /// What is sent all at once waits in memory, unless a limit lets it in one by one.
-fn check_all_at_once(judge: &mut Judge, spec: &WorkloadSpec) {
+fn check_all_at_once(judge: &mut Judge, spec: &WorkloadSpec, need: &str) {
     if !matches!(spec.arrivals, Arrivals::AllAtOnce) {
         return;
     }
@@ -42,6 +43,7 @@ fn check_all_at_once(judge: &mut Judge, spec: &WorkloadSpec) {
             judge,
             "workload.arrivals",
             "the number of requests when all are sent at once (or a --max-concurrency)",
+            need,
         ),
         Some(count) if count > QUEUE_MAX => judge.wrong_help(
             "workload.num_prompts",
@@ -58,7 +60,7 @@ fn check_all_at_once(judge: &mut Judge, spec: &WorkloadSpec) {
 }
 
 /// What divides or places requests by their number needs it.
-fn check_count(judge: &mut Judge, spec: &WorkloadSpec) {
+fn check_count(judge: &mut Judge, spec: &WorkloadSpec, need: &str) {
     if spec.num_prompts.is_some() {
         return;
     }
@@ -67,6 +69,7 @@ fn check_count(judge: &mut Judge, spec: &WorkloadSpec) {
             judge,
             "workload.arrivals.ramp",
             "the number of requests: it ramps over them",
+            need,
         );
     }
     let has_rate = matches!(
@@ -78,6 +81,7 @@ fn check_count(judge: &mut Judge, spec: &WorkloadSpec) {
             judge,
             "workload.client.rescale_arrivals",
             "the number of requests: it places the last of them",
+            need,
         );
     }
     if matches!(
@@ -91,17 +95,13 @@ fn check_count(judge: &mut Judge, spec: &WorkloadSpec) {
             judge,
             "workload.prefix.groups.exact_shares",
             "the number of requests: it divides them",
+            need,
         );
     }
 }
 
-fn need_count(judge: &mut Judge, key: &str, needs: &str) {
-    judge.wrong_help(
-        key,
-        &format!("needs {needs}"),
-        "it is not given",
-        "add --num-prompts, or num_prompts in [workload]",
-    );
+fn need_count(judge: &mut Judge, key: &str, needs: &str, help: &str) {
+    judge.wrong_help(key, &format!("needs {needs}"), "it is not given", help);
 }
 
 /// The memory of this machine, not of the simulated one.
@@ -141,6 +141,18 @@ pub(super) fn check_clock(judge: &mut Judge, spec: &WorkloadSpec) {
 
 /// A closed loop paces itself: each request takes a step at least, and its user's think time.
 pub(in crate::config) fn check_closed_clock(judge: &mut Judge, spec: &WorkloadSpec, shortest_step: Picos) {
+    if !matches!(spec.arrivals, Arrivals::Superposed { .. }) {
+        return check_closed_client(judge, spec, "workload.num_prompts", shortest_step);
+    }
+    for (class, alone) in by_class(spec) {
+        let key = class.map_or(String::new(), |class| {
+            format!("workload.classes.{class}.num_prompts")
+        });
+        check_closed_client(judge, &alone, &key, shortest_step);
+    }
+}
+
+fn check_closed_client(judge: &mut Judge, spec: &WorkloadSpec, key: &str, shortest_step: Picos) {
     let at_once = match (&spec.arrivals, spec.client.max_concurrency) {
         (Arrivals::Users { users, .. }, _) => *users,
         (Arrivals::AllAtOnce, Some(limit)) => limit,
@@ -162,12 +174,7 @@ pub(in crate::config) fn check_closed_clock(judge: &mut Judge, spec: &WorkloadSp
             "a run can last 213 days: at most {} requests",
             (limit / each) as u64
         );
-        judge.wrong_help(
-            "workload.num_prompts",
-            "does not fit the simulated clock",
-            label,
-            help,
-        );
+        judge.wrong_help(key, "does not fit the simulated clock", label, help);
     }
 }
 

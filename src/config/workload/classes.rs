@@ -3,10 +3,10 @@
 use super::super::document::Document;
 use super::super::files::Files;
 use super::super::judge::Judge;
-use super::super::raw::{RawClass, RawWorkload};
+use super::super::raw::{RawClass, RawClient, RawWorkload};
 use super::super::slo;
 use super::lengths;
-use crate::workload::{Arrivals, Class, Prefix, WorkloadSpec};
+use crate::workload::{Arrivals, Class, Lengths, Prefix, WorkloadSpec};
 
 /// Resolves the classes; those that have a problem are left out, which was reported.
 pub(super) fn classes(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -> Vec<Class> {
@@ -17,14 +17,31 @@ pub(super) fn classes(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
     classes
 }
 
-fn resolve(
+/// Resolves a class that has a share.
+pub(super) fn resolve(
     judge: &mut Judge,
     all: &RawWorkload,
     index: usize,
     raw: &RawClass,
     files: &dyn Files,
 ) -> Option<Class> {
+    let name = name(judge, all, index, raw)?;
+    refuse_without_arrivals(judge, index, raw);
     let key = |name: &str| format!("workload.classes.{index}.{name}");
+    let Some(share) = raw.share else {
+        let help = "write share = 0.5, or its requests per second: shares are relative to their sum; or give it \
+                    [workload.classes.arrivals.poisson]";
+        judge.wrong_help(&format!("workload.classes.{index}"), "has no share", name, help);
+        return None;
+    };
+    judge.given(&key("share"), share);
+    judge.number(&key("share"), share, |share| share > 0.0, "must be above 0");
+    let lengths = own_lengths(judge, index, &name, files)?;
+    Some(finish(judge, index, raw, (name, share, lengths)))
+}
+
+/// The name of a class; `None` was reported.
+pub(super) fn name(judge: &mut Judge, all: &RawWorkload, index: usize, raw: &RawClass) -> Option<String> {
     let Some(name) = raw.name.clone().filter(|name| !name.is_empty()) else {
         let help = "write name = \"chat\" in it";
         judge.wrong_help(
@@ -37,41 +54,57 @@ fn resolve(
     };
     let mut before = all.classes[..index].iter();
     if before.any(|other| other.name.as_ref() == Some(&name)) {
-        judge.wrong(&key("name"), "is taken", "another class has it, too");
+        let key = format!("workload.classes.{index}.name");
+        judge.wrong(&key, "is taken", "another class has it, too");
     }
-    let Some(share) = raw.share else {
-        let help = "write share = 0.5, or its requests per second: shares are relative to their sum";
-        judge.wrong_help(&format!("workload.classes.{index}"), "has no share", name, help);
-        return None;
-    };
-    judge.given(&key("share"), share);
-    judge.number(&key("share"), share, |share| share > 0.0, "must be above 0");
-    let lengths = own_lengths(judge, index, &name, files)?;
-    Some(Class {
+    Some(name)
+}
+
+/// A class with what every one has.
+pub(super) fn finish(
+    judge: &mut Judge,
+    index: usize,
+    raw: &RawClass,
+    (name, share, lengths): (String, f64, Lengths),
+) -> Class {
+    Class {
         name,
         share,
         lengths,
         priority: raw.priority.unwrap_or(0),
         model: raw.model.clone(),
-        promise: slo::promise(judge, &raw.goodput, &key("goodput")),
-    })
+        promise: slo::promise(judge, &raw.goodput, &format!("workload.classes.{index}.goodput")),
+    }
+}
+
+/// What only a client of its own can have.
+fn refuse_without_arrivals(judge: &mut Judge, index: usize, raw: &RawClass) {
+    let given = [
+        ("start", raw.start.is_some()),
+        ("num_prompts", raw.num_prompts.is_some()),
+        ("duration", raw.duration.is_some()),
+        ("prefix", raw.prefix.is_some()),
+        ("client", raw.client != RawClient::default()),
+    ];
+    for (name, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+        judge.wrong_help(
+            &format!("workload.classes.{index}.{name}"),
+            "needs arrivals of the class's own",
+            "a class with a share sends what [workload.arrivals] sends",
+            "give [workload.classes.arrivals.poisson] in place of the share, or leave it out",
+        );
+    }
 }
 
 /// The lengths of a class are judged as those of a workload are: its own, or else the workload's.
-fn own_lengths(
-    judge: &mut Judge,
-    index: usize,
-    name: &str,
-    files: &dyn Files,
-) -> Option<crate::workload::Lengths> {
+fn own_lengths(judge: &mut Judge, index: usize, name: &str, files: &dyn Files) -> Option<Lengths> {
     let document: Document = judge.document.of_class(index);
     let (mut own, raw) = Judge::new(document);
     // What has no right shape was found in the scenario, which holds the same tables.
     own.problems.clear();
     let root = format!("workload.classes.{index}");
     let Some(raw) = &raw.workload.lengths else {
-        let help = "give [workload.classes.lengths.fixed] below it, or [workload.lengths] for all classes";
-        judge.wrong_help(&root, "has no lengths", format!("class {name}"), help);
+        need_lengths(judge, &root, name);
         return None;
     };
     let lengths = lengths::lengths(&mut own, raw, files);
@@ -79,6 +112,11 @@ fn own_lengths(
         key.replacen("workload.", &format!("{root}."), 1)
     });
     lengths
+}
+
+pub(super) fn need_lengths(judge: &mut Judge, root: &str, name: &str) {
+    let help = "give [workload.classes.lengths.fixed] below it, or [workload.lengths] for all classes";
+    judge.wrong_help(root, "has no lengths", format!("class {name}"), help);
 }
 
 /// Classes go with requests that stand alone and have no other say on their lengths or priority.
@@ -92,13 +130,13 @@ pub(super) fn check(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) {
     if matches!(spec.arrivals, Arrivals::Replay { .. }) {
         refuse(
             "a trace brings its own requests",
-            "leave the classes or the trace out",
+            "leave the classes out, or give one of them the trace: [workload.classes.arrivals.trace]",
         );
     }
     if matches!(spec.prefix, Prefix::Sessions { .. } | Prefix::Reuse(_)) {
         refuse(
             "conversations and reused prompts are of one kind",
-            "leave [workload.prefix] out",
+            "leave [workload.prefix] out, or give a class arrivals and a prefix of its own",
         );
     }
     if raw.client.priorities.is_some() {

@@ -6,6 +6,10 @@ mod classes;
 mod lengths;
 mod replay;
 mod sizes;
+mod spaces;
+mod superposed;
+
+use spaces::Among;
 
 use super::document::Source;
 use super::files::Files;
@@ -13,7 +17,7 @@ use super::judge::Judge;
 use super::raw::RawWorkload;
 use super::scalar::Count;
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Lengths, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Lengths, Prefix, WorkloadSpec};
 
 pub(super) use checks::{check_closed_clock, check_context};
 pub(super) use sizes::{by_class, longest, smallest, typical_context};
@@ -30,6 +34,8 @@ pub enum RunLength {
     Requests(u64),
     /// Sending lasts so long.
     Duration(Picos),
+    /// Until the classes that have an end of their own have come to it.
+    Classes,
 }
 
 /// Half-width at which an automatic run stops when nobody says.
@@ -42,6 +48,33 @@ pub(super) fn resolve(
     files: &dyn Files,
 ) -> Option<(WorkloadSpec, RunLength)> {
     let before = judge.problems.len();
+    let spec = if raw.classes.iter().any(|class| class.arrivals.is_some()) {
+        superposed::resolve(judge, raw, files)?
+    } else {
+        superposed::refuse_rate(judge, raw);
+        let mut spec = one(judge, raw, &mut Among::default(), files)?;
+        spec.classes = classes::classes(judge, raw, files);
+        classes::check(judge, raw, &spec);
+        spec
+    };
+    let length = run_length(judge, raw, &spec);
+    if judge.problems.len() == before && !matches!(spec.arrivals, Arrivals::Superposed { .. }) {
+        checks::check_combinations(judge, &spec, NEED_COUNT);
+        checks::check_clock(judge, &spec);
+    }
+    (judge.problems.len() == before).then_some((spec, length))
+}
+
+/// How one says how many requests are sent.
+const NEED_COUNT: &str = "add --num-prompts, or num_prompts in [workload]";
+
+/// The traffic of one client, without its classes.
+fn one(
+    judge: &mut Judge,
+    raw: &RawWorkload,
+    among: &mut Among<'_>,
+    files: &dyn Files,
+) -> Option<WorkloadSpec> {
     let num_prompts = raw.num_prompts.map(|count| given_prompts(judge, count));
     let duration = raw
         .duration
@@ -49,7 +82,7 @@ pub(super) fn resolve(
         .and_then(|text| judge.span("workload.duration", text, false));
     let client = client(judge, raw);
     let (arrivals, in_flight) = match &raw.arrivals {
-        Some(arrivals) => arrivals::arrivals(judge, arrivals, files)?,
+        Some(arrivals) => arrivals::arrivals(judge, arrivals, among, files)?,
         None => {
             let help = "give --request-rate 4, --users 100 --think-time 30s, --max-concurrency 32, --trace FILE, or [workload.arrivals.poisson] request_rate = 4.0";
             judge.missing("no traffic is given: how many requests arrive?", help);
@@ -60,12 +93,11 @@ pub(super) fn resolve(
         max_concurrency: in_flight.or(client.max_concurrency),
         ..client
     };
-    let duration = duration.or_else(|| arrivals::one_pass(judge, raw, &arrivals));
-    let is_replay = matches!(arrivals, Arrivals::Replay { .. });
-    let unread = Lengths::Fixed {
-        input_len: 1,
-        output_len: 1,
+    let duration = match among.ends_with_all {
+        true => duration,
+        false => duration.or_else(|| arrivals::one_pass(judge, raw, &arrivals)),
     };
+    let is_replay = matches!(arrivals, Arrivals::Replay { .. });
     let lengths = match (&raw.lengths, is_replay) {
         (Some(_), true) => {
             judge.wrong_help(
@@ -78,9 +110,9 @@ pub(super) fn resolve(
         }
         (Some(lengths), false) => lengths::lengths(judge, lengths, files)?,
         // Not read for a replay; any valid value does.
-        (None, true) => unread,
+        (None, true) => UNREAD,
         // Every class has its own, or was reported.
-        (None, false) if !raw.classes.is_empty() => unread,
+        (None, false) if !raw.classes.is_empty() => UNREAD,
         (None, false) => {
             judge.missing(
                 "no lengths are given: how long are prompts and outputs?",
@@ -94,7 +126,7 @@ pub(super) fn resolve(
         .endings
         .as_ref()
         .map(|endings| lengths::endings(judge, endings));
-    let spec = WorkloadSpec {
+    Some(WorkloadSpec {
         arrivals,
         lengths,
         prefix,
@@ -102,16 +134,35 @@ pub(super) fn resolve(
         num_prompts,
         duration,
         endings,
-        classes: classes::classes(judge, raw, files),
-    };
-    classes::check(judge, raw, &spec);
-    let length = run_length(judge, raw, &spec);
-    if judge.problems.len() == before {
-        checks::check_combinations(judge, &spec);
-        checks::check_clock(judge, &spec);
-    }
-    (judge.problems.len() == before).then_some((spec, length))
+        classes: Vec::new(),
+    })
 }
+
+/// With sessions, a rate is of conversations.
+pub(super) fn sessions_notes(spec: &WorkloadSpec) -> Vec<String> {
+    let note = |(class, of): (Option<usize>, WorkloadSpec)| {
+        let Prefix::Sessions {
+            turns, fixed_turns, ..
+        } = of.prefix
+        else {
+            return None;
+        };
+        let class = class.map_or(String::new(), |class| {
+            format!("class {}: ", spec.classes[class].name)
+        });
+        let each = if fixed_turns { "each" } else { "each on average" };
+        Some(format!(
+            "{class}the arrival rate is of conversations, which send {turns} requests {each}"
+        ))
+    };
+    by_class(spec).into_iter().filter_map(note).collect()
+}
+
+/// Lengths that nobody reads.
+const UNREAD: Lengths = Lengths::Fixed {
+    input_len: 1,
+    output_len: 1,
+};
 
 fn given_prompts(judge: &mut Judge, Count(count): Count) -> u64 {
     judge.given("workload.num_prompts", count);
@@ -155,6 +206,10 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
         (Some(count), _, _) => Some(RunLength::Requests(count)),
         (None, Some(duration), _) => Some(RunLength::Duration(duration)),
         (None, None, Arrivals::Replay { requests, .. }) => Some(RunLength::Requests(requests.len() as u64)),
+        (None, None, Arrivals::Superposed { streams }) => {
+            let mut parts = streams.iter().map(|stream| &stream.spec);
+            parts.any(WorkloadSpec::has_end).then_some(RunLength::Classes)
+        }
         (None, None, _) => None,
     };
     if let Some(precision) = raw.precision {

@@ -1,5 +1,6 @@
 //! Trace files: their requests, and when they are sent again.
 
+use super::spaces::Among;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawTimeUnit, RawTrace};
@@ -8,13 +9,21 @@ use crate::workload::Arrivals;
 use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
 
 /// The requests of a trace at its own times, scaled.
-pub(super) fn replay(judge: &mut Judge, raw: &RawTrace, files: &dyn Files) -> Option<Arrivals> {
+pub(super) fn replay(
+    judge: &mut Judge,
+    raw: &RawTrace,
+    among: &mut Among<'_>,
+    files: &dyn Files,
+) -> Option<Arrivals> {
     let key = |name: &str| format!("workload.arrivals.trace.{name}");
     let options = ReadOptions {
         time_unit: raw.time_unit.map(time_unit),
         ..ReadOptions::default()
     };
-    let trace = read_trace(judge, &key("path"), &raw.path, &options, files)?;
+    let mut trace = read_trace(judge, &key("path"), &raw.path, &options, files)?;
+    if let Some(space) = &raw.hash_space {
+        among.share_hash_ids(judge, &key("hash_space"), space, &mut trace)?;
+    }
     if !trace.has_arrivals {
         let help =
             "draw lengths from it instead: --dataset-path FILE --request-rate 4, or [workload.lengths.file]";

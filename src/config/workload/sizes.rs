@@ -1,6 +1,6 @@
 //! What a law of traffic amounts to: its rate, its longest request, its typical context.
 
-use crate::workload::{Arrivals, Lengths, LognormalLength, Prefix, Request, WorkloadSpec};
+use crate::workload::{Arrivals, Class, Lengths, LognormalLength, Prefix, Request, WorkloadSpec, mean_rate};
 
 /// Starts per second where they are slowest, of a request or a conversation: what bounds how long so many of them take.
 /// `None` where not traffic alone decides it. What a workload offers is [`crate::workload::mean_rate`].
@@ -24,7 +24,10 @@ pub(super) fn slowest_start_rate(arrivals: &Arrivals) -> Option<f64> {
             )
         }
         Arrivals::Profile { rates, .. } => Some(rates.iter().sum::<f64>() / rates.len() as f64),
-        Arrivals::AllAtOnce | Arrivals::Users { .. } | Arrivals::Replay { .. } => None,
+        Arrivals::AllAtOnce
+        | Arrivals::Users { .. }
+        | Arrivals::Replay { .. }
+        | Arrivals::Superposed { .. } => None,
     }
 }
 
@@ -145,10 +148,11 @@ pub(in crate::config) fn by_class(spec: &WorkloadSpec) -> Vec<(Option<usize>, Wo
     }
     let classes = spec.classes.iter().enumerate();
     let alone = classes.map(|(index, class)| {
+        let sent_by = spec.stream_of(index as u32).map_or(spec, |stream| &stream.spec);
         let alone = WorkloadSpec {
             lengths: class.lengths.clone(),
             classes: Vec::new(),
-            ..spec.clone()
+            ..sent_by.clone()
         };
         (Some(index), alone)
     });
@@ -160,10 +164,11 @@ pub(in crate::config) fn by_class(spec: &WorkloadSpec) -> Vec<(Option<usize>, Wo
 #[must_use]
 pub(in crate::config) fn typical_context(spec: &WorkloadSpec, is_served: impl Fn(usize) -> bool) -> u32 {
     let (mut sum, mut shares) = (0.0, 0.0);
+    let rates = rates_by_class(spec);
     for (class, alone) in by_class(spec) {
         let share = match class {
             None => 1.0,
-            Some(index) if is_served(index) => spec.classes[index].share,
+            Some(index) if is_served(index) => rates[index],
             Some(_) => continue,
         };
         sum += share * f64::from(context_of(&alone));
@@ -174,6 +179,33 @@ pub(in crate::config) fn typical_context(spec: &WorkloadSpec, is_served: impl Fn
     } else {
         1
     }
+}
+
+/// How many requests come of each class, relative to each other. Where each sends by itself it is their rates; one
+/// that has no rate counts as the others do on average, because what a closed loop gets done is for the simulation to find.
+fn rates_by_class(spec: &WorkloadSpec) -> Vec<f64> {
+    let Arrivals::Superposed { streams } = &spec.arrivals else {
+        return spec.classes.iter().map(|class| class.share).collect();
+    };
+    let known: Vec<f64> = streams
+        .iter()
+        .filter_map(|stream| mean_rate(&stream.spec))
+        .collect();
+    let usual = known.iter().sum::<f64>() / known.len().max(1) as f64;
+    let usual = if usual > 0.0 { usual } else { 1.0 };
+    let rate = |(index, class): (u32, &Class)| {
+        let stream = spec.stream_of(index)?;
+        let all: f64 = stream
+            .classes
+            .iter()
+            .map(|&of| spec.classes[of as usize].share)
+            .sum();
+        Some(mean_rate(&stream.spec).unwrap_or(usual) * class.share / all)
+    };
+    (0..)
+        .zip(&spec.classes)
+        .map(|of| rate(of).unwrap_or(usual))
+        .collect()
 }
 
 fn context_of(spec: &WorkloadSpec) -> u32 {

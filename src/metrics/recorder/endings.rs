@@ -7,6 +7,13 @@ use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
 
 impl Recorder {
+    /// Requests sent of the class that fewest were sent of; `None` without classes.
+    #[must_use]
+    pub fn rarest_class(&self) -> Option<u64> {
+        let classes = self.parts.as_ref().map(|parts| parts.classes.iter());
+        classes?.map(|part| part.sent).min()
+    }
+
     #[cold]
     pub(super) fn rejected(&mut self, id: RequestId, now: Picos) {
         let Some(live) = self.in_flight.leave(id) else {
@@ -16,7 +23,7 @@ impl Recorder {
         };
         self.open.counts.rejected += 1;
         if let Some(parts) = &mut self.parts {
-            parts.rejected(live.class);
+            parts.rejected(live.class, live.arrival, now);
             if parts.slo(live.class).is_some() {
                 class_counts(&mut self.open.classes, live.class as usize).ended += 1;
             }

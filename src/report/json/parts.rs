@@ -14,6 +14,12 @@ pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
     let object = |(index, (class, part)): (usize, (&ClassPromise, &PartSummary))| {
         let mut object = Object::default();
         object.put("name", class.name.as_str());
+        object.put("request_rate", class.request_rate);
+        object.put("sent_per_s", part.sent_per_s());
+        object.put(
+            "in_system",
+            part.stayed_s() / result.whole.duration_s.max(f64::MIN_POSITIVE),
+        );
         let attained = result.class_attainment.get(index).copied().flatten();
         if let Some(share) = attained.filter(|_| !class.limits.is_empty()) {
             object.put("attainment", share.value);

@@ -163,6 +163,7 @@ impl FittedWorkload {
             has_arrivals: self.arrivals.is_some(),
             notes: Vec::new(),
             warnings: Vec::new(),
+            hash_ids: Vec::new(),
             sessions: Vec::new(),
             ..*trace
         };

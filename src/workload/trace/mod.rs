@@ -56,6 +56,8 @@ pub struct Trace {
     pub warnings: Vec<String>,
     /// Tokens that one hash id stands for; `None` where nothing tells what prompts share.
     pub block: Option<u32>,
+    /// What the file calls each text that a hash id stands for, by the number of its segment here; empty where it has none.
+    pub hash_ids: Vec<u64>,
     /// The conversation of each request, numbered from 0; empty where the file does not say.
     pub sessions: Vec<u32>,
 }

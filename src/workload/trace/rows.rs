@@ -351,6 +351,10 @@ impl<'a> Rows<'a> {
             .filter(|_| has_arrivals)
             .map(|_| self.time_unit());
         let (format, notes, warnings) = (self.format, self.notes, self.warnings);
+        let mut hash_ids = vec![0; numbers.len()];
+        for (id, number) in numbers {
+            hash_ids[number as usize] = id;
+        }
         Trace {
             format,
             time_unit,
@@ -359,6 +363,7 @@ impl<'a> Rows<'a> {
             notes,
             warnings,
             block: block.map(|(block, _)| block),
+            hash_ids,
             sessions,
         }
     }

@@ -1,0 +1,103 @@
+//! Classes that are clients of their own, from the file to the figures.
+
+use serde_json::Value;
+
+use super::{Desk, fixture, text};
+
+const HEAD: &str = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+    [engine]\nmax_model_len = 8192\n";
+
+fn with_file(text: &str) -> Desk {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("case.toml"), format!("{HEAD}{text}")).unwrap();
+    desk
+}
+
+fn json(printed: &str) -> Value {
+    serde_json::from_str(printed).unwrap()
+}
+
+/// Words without the line breaks of the page.
+fn unfolded(printed: &str) -> String {
+    printed.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_trace_for_each_class_and_a_loop_beside_them() {
+    let (chat, code) = (fixture("classes/chat.jsonl"), fixture("classes/code.jsonl"));
+    let desk = with_file(&format!(
+        "[[workload.classes]]\nname = \"chat\"\narrivals.trace = {{ path = {chat:?} }}\n\
+         [[workload.classes]]\nname = \"code\"\narrivals.trace = {{ path = {code:?}, time_scale = 0.5 }}\n\
+         [[workload.classes]]\nname = \"batch\"\narrivals.closed.max_concurrency = 4\n\
+         lengths.fixed = {{ input_len = 512, output_len = 64 }}\n"
+    ));
+    let printed = desk.expect(0, "run case.toml --format json");
+    assert_eq!(
+        printed,
+        desk.expect(0, "run case.toml --format json"),
+        "the same bytes again"
+    );
+    let run = json(&printed);
+    let classes = run["plimsoll"]["classes"].as_array().unwrap();
+    let count = |class: usize, key: &str| classes[class][key].as_u64().unwrap();
+    assert_eq!((count(0, "sent"), count(1, "sent")), (60, 90));
+    for class in 0..3 {
+        assert_eq!(count(class, "sent"), count(class, "completed"));
+    }
+    // Never more than four, and hardly less: the loop goes on to the last of the traces.
+    let inside = classes[2]["in_system"].as_f64().unwrap();
+    assert!((3.8..=4.0).contains(&inside), "{inside}");
+    assert_eq!(classes[2]["request_rate"], Value::Null);
+    assert!(classes[2]["sent_per_s"].as_f64().unwrap() > 1.0);
+
+    // What is spelt out is the same run.
+    let spelt = desk.expect(0, "run case.toml --dry-run");
+    std::fs::write(desk.path().join("spelt.toml"), spelt).unwrap();
+    let again = json(&desk.expect(0, "run spelt.toml --format json"));
+    assert_eq!(run["plimsoll"]["classes"], again["plimsoll"]["classes"]);
+
+    // Told to mean the same texts, the traces find more of them in the cache.
+    let case = std::fs::read_to_string(desk.path().join("case.toml")).unwrap();
+    let joined = case.replace(
+        "arrivals.trace = { ",
+        "arrivals.trace = { hash_space = \"site\", ",
+    );
+    std::fs::write(desk.path().join("joined.toml"), joined).unwrap();
+    let joined = json(&desk.expect(0, "run joined.toml --format json"));
+    let hits = |run: &Value| run["plimsoll"]["whole"]["cache_hit_tokens"].as_u64();
+    assert!(
+        hits(&joined) > hits(&run),
+        "{:?} and {:?}",
+        hits(&joined),
+        hits(&run)
+    );
+}
+
+const MIX: &str = "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+    [[workload.classes]]\nname = \"chat\"\ngoodput.ttft = \"5 s\"\narrivals.poisson.request_rate = 6.0\n\
+    [[workload.classes]]\nname = \"code\"\ngoodput.ttft = \"60 ms\"\n\
+    arrivals.gamma = { request_rate = 2.0, burstiness = 0.5 }\n\
+    [[workload.classes]]\nname = \"batch\"\narrivals.closed.max_concurrency = 2\n";
+
+#[test]
+fn a_rate_scales_the_mix_and_the_knee_names_the_class_that_breaks_first() {
+    let desk = with_file(MIX);
+    let run = unfolded(&desk.expect(0, "run case.toml --request-rate 2"));
+    assert!(
+        run.contains("stable at 2.00 req/s and 2 of batch in flight"),
+        "{run}"
+    );
+    let swept = desk.expect(0, "sweep case.toml -L request-rate 2,4 --format jsonl");
+    let rates: Vec<f64> = swept
+        .lines()
+        .map(|line| json(line)["request_rate"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates, [2.0, 4.0]);
+    let output = desk.run("knee case.toml");
+    let (printed, told) = (unfolded(&text(&output.stdout)), unfolded(&text(&output.stderr)));
+    assert!(printed.contains("TTFT p99 of class code"), "{printed}");
+    assert!(
+        told.contains("a rate is that of all classes together") && told.contains("batch has no rate"),
+        "{told}"
+    );
+}
