@@ -30,6 +30,17 @@ pub enum Fact<'a> {
         /// Which.
         request: &'a Request,
     },
+    /// A request was sent on to a replica, whose queue it reaches when the front end is done with it.
+    Sent {
+        /// When.
+        now: Picos,
+        /// Where.
+        replica: ReplicaId,
+        /// Which.
+        id: RequestId,
+        /// When the engine has it, unless it leaves before.
+        entry: Picos,
+    },
     /// It got its first tokens of compute: waiting → running. Told again when it resumes after a preemption.
     Admitted {
         /// When the step was scheduled.
@@ -40,6 +51,8 @@ pub enum Fact<'a> {
         id: RequestId,
         /// Since when it had been waiting (arrival or preemption).
         waiting_since: Picos,
+        /// Since when it had been waiting in this replica's queue: front ends are not part of it.
+        queued_since: Picos,
         /// Prompt (or known) tokens of the sequence, and how many of them were found in the prefix cache.
         known_tokens: u32,
         /// Prefix-cache hit.
@@ -86,6 +99,26 @@ pub enum Fact<'a> {
         id: RequestId,
         /// Since when it had been running.
         running_since: Picos,
+    },
+    /// Whoever waits on no replica's account waits from now on for its KV to cross to the replica that will decode.
+    Crossing {
+        /// When.
+        now: Picos,
+        /// The replica that will decode.
+        to: ReplicaId,
+        /// Which.
+        id: RequestId,
+    },
+    /// That wait is over, with its KV or without: it waits in the queue of the replica that will decode.
+    Crossed {
+        /// When.
+        now: Picos,
+        /// The replica that will decode.
+        to: ReplicaId,
+        /// Which.
+        id: RequestId,
+        /// Since when it waited for its KV.
+        since: Picos,
     },
     /// KV of a request has crossed from one replica to another, in one message of perhaps several.
     Transferred {
@@ -352,6 +385,12 @@ pub struct LinkTally {
     pub flowed: u128,
     /// ∫ number of flowing transfers, in picoseconds, from the instants of its changes: `L`.
     pub area: i128,
+    /// Transfers that were asked for.
+    pub asked: u64,
+    /// ∫ number of transfers that were asked for and are not over, their latency included, from the instants of its changes.
+    pub in_flight: i128,
+    /// Of that, Σ of the times of transfers of which nobody is told: they were given up, or are under way.
+    pub untold: u128,
 }
 
 /// A request's whole story, told when it leaves.

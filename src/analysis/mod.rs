@@ -1,5 +1,6 @@
 //! What the figures mean: validity of a run, promises kept, the knee.
 
+pub mod balance;
 mod break_even;
 mod experiment;
 mod growth;

@@ -4,6 +4,7 @@
 //! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
 
 pub mod audit;
+mod balance;
 pub mod calibrate;
 pub mod calibrations;
 mod cells;

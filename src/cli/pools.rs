@@ -1,12 +1,14 @@
 //! Several pools of one run: what each did, and which of them is pressed the hardest.
 
-use super::present;
+use super::{balance, present};
 use crate::analysis::RunResult;
 use crate::analysis::knee::{EngineLimits, Objective, Pressure, Statistic};
 use crate::config::Resolved;
 use crate::cost::StepLoad;
-use crate::metrics::{Distribution, Metric, Occupancy, PartSummary, ReplicaSummary, Summary, WorkCounters};
-use crate::sim::Pool;
+use crate::metrics::{
+    Distribution, Metric, Occupancy, PartSummary, RelaySummary, ReplicaSummary, Stage, Summary, WorkCounters,
+};
+use crate::sim::{Pool, Role};
 
 /// What the replicas of each pool did together over the whole run, where that is known: replicas are numbered through
 /// over the pools, and one that is alone has no account of its own.
@@ -22,15 +24,33 @@ pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<Rep
 }
 
 /// The pressure on the pool that is pressed the hardest: the one whose own requests come nearest to the limits or exceed
-/// them furthest, and where nothing tells (no limits, or a request that is served by two pools) the one that is busy the
-/// largest part of the time.
+/// them furthest. A request that is served by two pools strains each by the part of its latency that it spends there.
+/// Where nothing is promised, of pools with roles the one that is asked for the larger share of what it could serve (PD-6);
+/// where that does not tell either, the one that is busy the largest part of the time.
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult, summary: &Summary) -> Option<Pressure> {
     let objective = present::objective(resolved);
-    let strain = |pool: usize| match result.relays {
-        Some(_) => None,
+    let done = by_pool(resolved, result);
+    let balance = balance::demand(resolved, result).map(|demand| demand.balance());
+    let per_s = balance::offered_per_s(&done, result);
+    let strain = |pool: usize| match &result.relays {
+        Some(relays) => {
+            let role = resolved.scenario.pools[pool].role;
+            let promised = strain_by(
+                &objective,
+                |metric| match metric {
+                    Metric::Ttft => Some(&summary.ttft),
+                    Metric::Tpot => Some(&summary.tpot),
+                    Metric::Itl => Some(&summary.itl),
+                    Metric::E2el => Some(&summary.e2el),
+                    _ => None,
+                },
+                |metric| share_of(role, metric, relays, summary),
+            );
+            promised.or_else(|| balance::asked(role, balance.as_ref()?, per_s))
+        }
         None => strain(result.by_pool.get(pool)?, &objective),
     };
-    let pools = by_pool(resolved, result).into_iter().enumerate();
+    let pools = done.into_iter().enumerate();
     let of_pools = pools.filter_map(|(index, done)| {
         let pressure = of_pool(resolved, result, summary, index, &done?)?;
         Some((strain(index).unwrap_or(0.0), pressure))
@@ -50,23 +70,52 @@ fn strain(part: &PartSummary, objective: &Objective) -> Option<f64> {
             _ => None,
         }
     };
+    strain_by(objective, of, |_| 1.0)
+}
+
+/// The same, of each latency that share which `share_of` says.
+fn strain_by<'a>(
+    objective: &Objective,
+    of: impl Fn(Metric) -> Option<&'a Distribution>,
+    share_of: impl Fn(Metric) -> f64,
+) -> Option<f64> {
     let share = objective.attainment.unwrap_or(0.99);
-    let of_all = objective
-        .limits
-        .iter()
-        .map(|(metric, limit_s)| Some(of(*metric)?.quantile_s(share)? / limit_s));
+    let of_all = objective.limits.iter().map(|&(metric, limit_s)| {
+        let value = of(metric)?.quantile_s(share)?;
+        Some(value / limit_s * share_of(metric))
+    });
     let of_some = objective.constraints.iter().map(|one| {
         let latency = of(one.metric)?;
         let value = match one.statistic {
             Statistic::Mean => latency.mean_s()?,
             Statistic::Quantile(p) => latency.quantile_s(p)?,
         };
-        Some(value / one.limit_s)
+        Some(value / one.limit_s * share_of(one.metric))
     });
     of_all.chain(of_some).flatten().reduce(f64::max)
 }
 
-/// The pressure on one of several pools, over the whole run. Who waits is known of all together only.
+/// Share of a latency that requests spend for the sake of a pool, on average: up to the end of the prefill with the one,
+/// from there on with the other. What SGLang waits for the decode server's memory before that is the latter's.
+fn share_of(role: Role, metric: Metric, relays: &RelaySummary, summary: &Summary) -> f64 {
+    let ttft_s = relays.ttft_s().max(f64::MIN_POSITIVE);
+    let queue_s = relays.stage_s(Stage::PrefillQueue) - relays.reservation_s;
+    let at_prefill = (queue_s.max(0.0) + relays.stage_s(Stage::Prefill)) / ttft_s;
+    let own = match metric {
+        Metric::Ttft => at_prefill,
+        Metric::E2el => {
+            let ttft_share = ttft_s / summary.e2el.mean_s().unwrap_or(ttft_s).max(ttft_s);
+            at_prefill * ttft_share
+        }
+        _ => 0.0,
+    };
+    match role {
+        Role::Prefill => own,
+        Role::Decode | Role::Both => 1.0 - own,
+    }
+}
+
+/// The pressure on one of several pools, over the whole run.
 fn of_pool(
     resolved: &Resolved,
     result: &RunResult,
@@ -88,6 +137,9 @@ fn of_pool(
             kv_usage_max: done.kv_usage_max,
             running_max: done.running_max,
             busy: (done.busy_s / span_s.max(f64::MIN_POSITIVE)).min(1.0),
+            // Who waits for a pool, of those who are in it.
+            waiting: done.waiting.l,
+            in_system: done.inside.l,
             ..summary.occupancy.clone()
         },
         work: done.work.clone(),

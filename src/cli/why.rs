@@ -1,6 +1,6 @@
 //! `--why`: where the time of a run's steps goes, operator by operator.
 
-use super::pools;
+use super::{balance, pools};
 use crate::analysis::RunResult;
 use crate::config::Resolved;
 use crate::cost::{Chunk, StepLoad};
@@ -16,20 +16,26 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
         let summary = result.steady.as_ref().unwrap_or(&result.whole);
         return sections(pool, &summary.work);
     }
-    let mut text = String::new();
+    let mut text = balance::explain(resolved, result);
     for (pool, done) in all.iter().zip(pools::by_pool(resolved, result)) {
         let Some(done) = done.filter(|done| done.work.steps > 0) else {
             text += &format!("\n{}: none of its replicas ran a step\n", pool.name);
             continue;
         };
-        let LittleCheck { l, lambda, w } = done.running;
+        let law = |name: &str, LittleCheck { l, lambda, w }: LittleCheck| {
+            format!(
+                "{name} L {} vs λW {} ({}/s × {})",
+                significant(l),
+                significant(lambda * w),
+                significant(lambda),
+                time(w)
+            )
+        };
         text += &format!(
-            "\n{}: running L {} vs λW {} ({}/s × {}), busy {} of the time\n",
+            "\n{}: {}, {}, busy {} of the time\n",
             pool.name,
-            significant(l),
-            significant(lambda * w),
-            significant(lambda),
-            time(w),
+            law("running", done.running),
+            law("waiting", done.waiting),
             percent(
                 done.busy_s / (result.whole.duration_s * f64::from(pool.replicas)).max(f64::MIN_POSITIVE)
             ),

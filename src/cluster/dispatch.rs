@@ -68,6 +68,12 @@ impl Dispatch {
         }
     }
 
+    /// Whether everybody has left who was ever routed: then no replica counts as burdened.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_free = |load: &Load| load.requests == 0 && load.tokens == 0;
+        self.sent.is_empty() && self.router.remembered() == 0 && self.loads.iter().all(is_free)
+    }
+
     /// How often replicas report how full they are, if anybody asks.
     pub(super) fn reports_every(&self) -> Option<Picos> {
         self.router.reports_every()

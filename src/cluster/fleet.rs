@@ -190,6 +190,13 @@ impl Cluster {
         }
     }
 
+    /// Whether no router counts anybody any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        let routing = self.routing.iter();
+        let mut lanes = routing.flat_map(|routing| &routing.lanes);
+        lanes.all(|lane| lane.dispatch.is_settled())
+    }
+
     /// When something next happens to a replica, rather than on it.
     #[inline]
     pub(crate) fn next_change(&self) -> Option<Picos> {

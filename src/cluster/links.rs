@@ -115,6 +115,11 @@ impl<T: Copy> Links<T> {
     /// Asks for a transfer at `now`.
     pub(crate) fn send(&mut self, now: Picos, from: usize, to: usize, bytes: u64, tag: T) {
         self.asked += 1;
+        for port in [2 * from, 2 * to + 1] {
+            let tally = &mut self.ports[port].tally;
+            tally.asked += 1;
+            tally.in_flight -= i128::from(now.0);
+        }
         let slot = self.flows.insert(Flow {
             tag,
             ports: [2 * from, 2 * to + 1],
@@ -181,6 +186,9 @@ impl<T: Copy> Links<T> {
             moved >= flow.left && moved - flow.left < u128::from(flow.rate.max(1)),
             "a transfer ends when its last byte has moved"
         );
+        for port in flow.ports {
+            self.ports[port].tally.in_flight += i128::from(now.0);
+        }
         self.leave_ports(now, slot, &flow, flow.bytes);
         self.share_out(now, flow.ports);
         Moved {
@@ -202,6 +210,11 @@ impl<T: Copy> Links<T> {
             return false;
         };
         let flow = self.flows.remove(slot);
+        for port in flow.ports {
+            let tally = &mut self.ports[port].tally;
+            tally.in_flight += i128::from(now.0);
+            tally.untold += u128::from((now - flow.asked).0);
+        }
         if !self.ports[flow.ports[0]].flows.contains(&slot) {
             // It waits for its latency yet.
             return true;
@@ -229,9 +242,13 @@ impl<T: Copy> Links<T> {
 
     /// What the two directions of a replica's link did up to `now`: sending, receiving.
     pub(crate) fn tallies(&self, replica: usize, now: Picos) -> [LinkTally; 2] {
-        [2 * replica, 2 * replica + 1].map(|port| {
-            let port = &self.ports[port];
+        [2 * replica, 2 * replica + 1].map(|index| {
+            let port = &self.ports[index];
             let mut tally = port.tally;
+            for (_, flow) in self.flows.iter().filter(|(_, flow)| flow.ports.contains(&index)) {
+                tally.in_flight += i128::from(now.0);
+                tally.untold += u128::from((now - flow.asked).0);
+            }
             if !port.flows.is_empty() {
                 tally.busy += now - port.busy_since;
             }
@@ -394,6 +411,13 @@ mod tests {
             assert_eq!(received.bytes, sum(&|ask| ask.2 == replica));
             for tally in [sent, received] {
                 assert_eq!(tally.area, tally.flowed as i128, "L = λW");
+                let waited = i128::from(links.latency.0) * i128::from(tally.asked);
+                assert_eq!(
+                    tally.in_flight,
+                    tally.area + waited,
+                    "everybody waits for the latency first"
+                );
+                assert_eq!((tally.asked, tally.untold), (tally.transfers, 0));
                 assert!(tally.busy.0 as u128 <= tally.flowed && tally.busy.0 <= end);
             }
         }

@@ -180,6 +180,11 @@ impl Serving {
         each!(self, serving => serving.answered(completion));
     }
 
+    /// Whether no router counts anybody any more, as it must be when everybody has left.
+    pub(crate) fn is_settled(&self) -> bool {
+        each!(self, serving => serving.is_settled())
+    }
+
     /// When something next happens to a replica, rather than on it.
     #[inline]
     pub(crate) fn next_change(&self) -> Option<Picos> {

@@ -317,6 +317,11 @@ impl Engine {
         self.sglang().take_in(request)
     }
 
+    /// A request that was taken in reaches the server at `now`.
+    pub(crate) fn enter(&mut self, handle: Handle, now: Picos) {
+        self.sglang().enter(handle, now);
+    }
+
     /// A request that was taken in reaches the loop at `now`.
     pub(crate) fn let_in(&mut self, handle: Handle, now: Picos) {
         self.sglang().let_in(handle, now);

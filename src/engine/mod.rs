@@ -32,7 +32,7 @@ mod sequence;
 pub mod sglang;
 mod signal;
 mod step;
-mod story;
+pub(crate) mod story;
 mod telling;
 mod waiting;
 mod wake;

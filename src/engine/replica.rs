@@ -176,6 +176,7 @@ impl Replica {
         let handle = self
             .sequences
             .insert(request, self.config.max_model_len, identified);
+        self.sequences[handle.slot].story.enter(now);
         self.inbox.push_back((now, handle));
         if self.spins() {
             self.pass_from(now);

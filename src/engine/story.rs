@@ -2,7 +2,8 @@
 //!
 //! The one place where the engines' sequences become facts. Whatever changes a story is told, so each change gives the
 //! [`Fact`] that tells it, and when the request leaves the story becomes its [`Completion`]. Law: the time waited is the
-//! sum of what [`Fact::Admitted`] tells of it.
+//! sum of what [`Fact::Admitted`] tells of it. A request that goes over two replicas has a story on each, and one of its own
+//! that follows both.
 
 use crate::facts::{Completion, Fact, Outcome};
 use crate::ids::ReplicaId;
@@ -34,6 +35,8 @@ pub(crate) fn common_gap<'a>(
 pub(crate) struct Story {
     /// Since when it waits, as its client sees it, if it does.
     waiting_since: Picos,
+    /// Since when it waits in this replica's queue, if it does.
+    queued_since: Picos,
     /// Since when it runs, if it does.
     running_since: Picos,
     waited: Picos,
@@ -53,6 +56,7 @@ impl Story {
     pub(crate) fn new(request: &Request) -> Story {
         Story {
             waiting_since: request.arrival,
+            queued_since: request.arrival,
             running_since: Picos::ZERO,
             waited: Picos::ZERO,
             first_scheduled: None,
@@ -64,10 +68,28 @@ impl Story {
         }
     }
 
+    /// It has reached the replica's queue.
+    #[inline]
+    pub(crate) fn enter(&mut self, now: Picos) {
+        self.queued_since = now;
+    }
+
     /// Since when it waits, if it does.
     #[inline]
     pub(crate) fn waiting_since(&self) -> Picos {
         self.waiting_since
+    }
+
+    /// Since when it waits in this replica's queue, if it does.
+    #[inline]
+    pub(crate) fn queued_since(&self) -> Picos {
+        self.queued_since
+    }
+
+    /// How long it waited before it was last admitted, all waits together.
+    #[inline]
+    pub(crate) fn waited(&self) -> Picos {
+        self.waited
     }
 
     /// It has run before: it waits, if it does, because it was preempted.
@@ -116,6 +138,7 @@ impl Story {
             replica,
             id: request.id,
             waiting_since: self.waiting_since,
+            queued_since: self.queued_since,
             known_tokens,
             cached_tokens,
             resumed,
@@ -130,7 +153,7 @@ impl Story {
         now: Picos,
         lost_tokens: u32,
     ) -> Fact<'static> {
-        self.waiting_since = now;
+        (self.waiting_since, self.queued_since) = (now, now);
         self.preemptions += 1;
         self.recompute_until = self.recompute_until.max(lost_tokens);
         Fact::Preempted {
@@ -139,6 +162,24 @@ impl Story {
             id: request.id,
             running_since: self.running_since,
             lost_tokens,
+        }
+    }
+
+    /// It is done on the replica `from` and waits for the replica `to`, which will go on with it.
+    pub(crate) fn hand_over(
+        &mut self,
+        request: &Request,
+        from: ReplicaId,
+        to: ReplicaId,
+        now: Picos,
+    ) -> Fact<'static> {
+        (self.waiting_since, self.queued_since) = (now, now);
+        Fact::HandedOver {
+            now,
+            from,
+            to,
+            id: request.id,
+            running_since: self.running_since,
         }
     }
 

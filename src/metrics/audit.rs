@@ -112,6 +112,7 @@ impl Audit {
             system: check(whole.areas[0], self.arrivals, system),
             waiting: check(whole.areas[1], self.arrivals + self.waits, waited),
             running: check(whole.areas[2], self.admissions, ran),
+            front_ends: None,
         }
     }
 

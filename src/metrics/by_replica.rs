@@ -1,11 +1,11 @@
-//! What each of several replicas did, and Little's law for each one's running batch.
+//! What each of several replicas did, and Little's law for its queue and batch.
 
-use super::in_flight::{Live, Place};
+use super::stays::{PlaceChecks, Stays};
 use super::stretch::{Filled, Work};
 use super::summary::{LittleCheck, WorkCounters};
 use crate::ids::ReplicaId;
 use crate::sim::{Completion, Fact, Outcome};
-use crate::units::{PICOS_PER_SECOND, Picos};
+use crate::units::Picos;
 
 /// What one replica did over a whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +26,14 @@ pub struct ReplicaSummary {
     pub cache_queries_tokens: u64,
     /// Prompt tokens found there.
     pub cache_hit_tokens: u64,
-    /// Little's law for the running batch: `L` from instants, `W` from what requests say of themselves.
+    /// Little's law for whoever waits or runs here: `L` from instants, `W` from what requests say of themselves.
+    pub inside: LittleCheck,
+    /// The same for its queue.
+    pub waiting: LittleCheck,
+    /// The same for its running batch.
     pub running: LittleCheck,
+    /// The same for requests that wait for nothing but their KV on the way here.
+    pub crossing: LittleCheck,
     /// Most sequences running at once.
     pub running_max: u32,
     /// Largest share of its KV blocks in use.
@@ -36,11 +42,10 @@ pub struct ReplicaSummary {
     pub work: WorkCounters,
 }
 
-/// Running sums of one replica. Areas and times are exact, in picoseconds.
+/// Running sums of one replica.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     admitted: u64,
-    visits: u64,
     completed: u64,
     lost: u64,
     output_tokens: u64,
@@ -49,80 +54,64 @@ struct Tally {
     cache_hits: u64,
     work: Work,
     fullest: Filled,
-    /// Sequences running, and −Σ change·instant.
-    level: i64,
-    level_max: i64,
-    moment: i128,
-    /// Σ of the visits that are over.
-    ran: i128,
 }
 
 /// All replicas.
 #[derive(Clone, Debug)]
-pub(super) struct ByReplica(Vec<Tally>);
+pub(super) struct ByReplica {
+    tallies: Vec<Tally>,
+    stays: Stays,
+}
+
+/// What all replicas did.
+pub(super) struct Concluded {
+    pub(super) replicas: Vec<ReplicaSummary>,
+    /// Little's law for requests that are with the front ends.
+    pub(super) front_ends: LittleCheck,
+    /// In words the laws that are broken.
+    pub(super) broken: Vec<String>,
+}
 
 impl ByReplica {
     pub(super) fn new(replicas: u32) -> ByReplica {
-        ByReplica(vec![Tally::default(); replicas as usize])
+        ByReplica {
+            tallies: vec![Tally::default(); replicas as usize],
+            stays: Stays::new(replicas),
+        }
     }
 
-    /// What is not the end of a request.
+    /// What was told.
     pub(super) fn observe(&mut self, fact: &Fact<'_>) {
+        self.stays.observe(fact);
         match *fact {
             Fact::Admitted {
-                now,
                 replica,
                 known_tokens,
                 cached_tokens,
-                resumed,
+                resumed: false,
                 ..
             } => {
-                let tally = &mut self.0[replica.0 as usize];
-                tally.shift(now, 1);
-                tally.visits += 1;
-                if !resumed {
-                    tally.admitted += 1;
-                    tally.cache_queries += u64::from(known_tokens);
-                    tally.cache_hits += u64::from(cached_tokens);
-                }
+                let tally = &mut self.tallies[replica.0 as usize];
+                tally.admitted += 1;
+                tally.cache_queries += u64::from(known_tokens);
+                tally.cache_hits += u64::from(cached_tokens);
             }
-            Fact::Preempted {
-                now,
-                replica,
-                running_since,
-                ..
-            } => {
-                let tally = &mut self.0[replica.0 as usize];
-                tally.shift(now, -1);
-                tally.preemptions += 1;
-                tally.ran += i128::from((now - running_since).0);
-            }
-            Fact::HandedOver {
-                now,
-                from,
-                to,
-                running_since,
-                ..
-            } => {
-                let tally = &mut self.0[from.0 as usize];
-                tally.shift(now, -1);
-                tally.ran += i128::from((now - running_since).0);
-                self.0[to.0 as usize].admitted += 1;
-            }
-            Fact::Steps(steps) => self.0[steps.replica.0 as usize].work.add_steps(steps),
+            Fact::Preempted { replica, .. } => self.tallies[replica.0 as usize].preemptions += 1,
+            Fact::HandedOver { to, .. } => self.tallies[to.0 as usize].admitted += 1,
+            Fact::Steps(steps) => self.tallies[steps.replica.0 as usize].work.add_steps(steps),
             _ => {}
         }
     }
 
     /// How full the KV pool of a replica was over steps of its own.
     pub(super) fn filled(&mut self, replica: ReplicaId, filled: Filled) {
-        let fullest = &mut self.0[replica.0 as usize].fullest;
+        let fullest = &mut self.tallies[replica.0 as usize].fullest;
         *fullest = fullest.fuller(filled);
     }
 
-    /// A request that had been taken in left, from where `live` says.
-    pub(super) fn ended(&mut self, completion: &Completion, live: &Live) {
-        let tally = &mut self.0[completion.replica.0 as usize];
+    /// A request that had been taken in left.
+    pub(super) fn ended(&mut self, completion: &Completion) {
+        let tally = &mut self.tallies[completion.replica.0 as usize];
         match completion.outcome {
             Outcome::Completed => {
                 tally.completed += 1;
@@ -131,25 +120,17 @@ impl ByReplica {
             Outcome::TimedOut | Outcome::Failed => tally.lost += 1,
             Outcome::Rejected => {}
         }
-        if live.place == Place::Running {
-            tally.shift(completion.end, -1);
-            let sojourn = i128::from(completion.end.0) - i128::from(completion.arrival.0);
-            tally.ran += match live.is_again {
-                false => sojourn - i128::from(completion.waiting_time.0) - i128::from(live.ran.0),
-                true => i128::from(completion.end.0) - i128::from(live.since.0),
-            };
-        }
     }
 
-    /// The summaries of a run that ended at `end`, and in words the laws that are broken.
-    pub(super) fn conclude(self, end: Picos) -> (Vec<ReplicaSummary>, Vec<String>) {
-        let broken = self.0.iter().enumerate().filter_map(|(index, tally)| {
-            // Of those still inside only half the account is there.
-            let is_broken = tally.level < 0 || (tally.level == 0 && tally.area(end) != tally.ran);
-            is_broken.then(|| format!("Little's law fails for the running batch of replica {index}"))
-        });
-        let broken = broken.collect();
-        (self.0.iter().map(|tally| tally.summary(end)).collect(), broken)
+    /// What they did in a run that ended at `end` and whose number in the system has this area below it.
+    pub(super) fn conclude(self, end: Picos, system_area: i128) -> Concluded {
+        let (front_ends, checks, broken) = self.stays.conclude(end, system_area);
+        let replicas = self.tallies.iter().zip(&checks);
+        Concluded {
+            replicas: replicas.map(|(tally, checks)| tally.summary(checks)).collect(),
+            front_ends,
+            broken,
+        }
     }
 }
 
@@ -168,7 +149,10 @@ impl ReplicaSummary {
             all.preemptions += one.preemptions;
             all.cache_queries_tokens += one.cache_queries_tokens;
             all.cache_hit_tokens += one.cache_hit_tokens;
+            all.inside.add(&one.inside);
+            all.waiting.add(&one.waiting);
             all.running.add(&one.running);
+            all.crossing.add(&one.crossing);
             all.running_max = all.running_max.max(one.running_max);
             all.kv_usage_max = all.kv_usage_max.max(one.kv_usage_max);
             all.work.add(&one.work);
@@ -178,19 +162,7 @@ impl ReplicaSummary {
 }
 
 impl Tally {
-    fn shift(&mut self, now: Picos, by: i64) {
-        self.level += by;
-        self.level_max = self.level_max.max(self.level);
-        self.moment -= i128::from(by) * i128::from(now.0);
-    }
-
-    /// ∫ running, up to `end`.
-    fn area(&self, end: Picos) -> i128 {
-        i128::from(self.level) * i128::from(end.0) + self.moment
-    }
-
-    fn summary(&self, end: Picos) -> ReplicaSummary {
-        let seconds = end.seconds().max(f64::MIN_POSITIVE);
+    fn summary(&self, checks: &PlaceChecks) -> ReplicaSummary {
         ReplicaSummary {
             admitted: self.admitted,
             completed: self.completed,
@@ -200,12 +172,11 @@ impl Tally {
             preemptions: self.preemptions,
             cache_queries_tokens: self.cache_queries,
             cache_hit_tokens: self.cache_hits,
-            running: LittleCheck {
-                l: self.area(end) as f64 / PICOS_PER_SECOND as f64 / seconds,
-                lambda: self.visits as f64 / seconds,
-                w: self.ran as f64 / PICOS_PER_SECOND as f64 / self.visits.max(1) as f64,
-            },
-            running_max: u32::try_from(self.level_max).unwrap_or(u32::MAX),
+            inside: checks.inside,
+            waiting: checks.waiting,
+            running: checks.running,
+            crossing: checks.crossing,
+            running_max: checks.running_max,
             kv_usage_max: self.fullest.share(),
             work: self.work.counters(),
         }

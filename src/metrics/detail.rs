@@ -93,6 +93,9 @@ impl Gaps {
             | Fact::Arrived { .. }
             | Fact::Rejected { .. }
             | Fact::Leaving { .. }
+            | Fact::Sent { .. }
+            | Fact::Crossing { .. }
+            | Fact::Crossed { .. }
             | Fact::Ended(_) => {}
             // Its answer begins anew.
             Fact::Returned(part) => {

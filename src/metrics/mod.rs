@@ -28,6 +28,7 @@ mod seconds;
 mod series;
 #[cfg(test)]
 pub(crate) mod single_server;
+mod stays;
 mod stretch;
 mod summary;
 mod tiers;

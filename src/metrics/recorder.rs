@@ -166,12 +166,13 @@ impl Recorder {
             self.options.slo.any() || self.parts.as_ref().is_some_and(|parts| parts.any_limit());
         let mut whole = joined.summary(&fleet, inside, second_peak, counts_good);
         whole.duration_s = end.seconds();
-        let little = self.audit.little(&joined, end, &self.in_flight);
+        let mut little = self.audit.little(&joined, end, &self.in_flight);
         let mut violations = self.audit.conclude(&whole, &little);
         let by_replica = self.by_replica.map_or_else(Vec::new, |replicas| {
-            let (by_replica, broken) = replicas.conclude(end);
-            violations.extend(broken);
-            by_replica
+            let concluded = replicas.conclude(end, joined.areas[0]);
+            violations.extend(concluded.broken);
+            little.front_ends = Some(concluded.front_ends);
+            concluded.replicas
         });
         if let Some(parts) = &self.parts {
             violations.extend(parts.violations(whole.sent, whole.completed));
@@ -425,6 +426,8 @@ impl Observer for Recorder {
             Fact::Returned(part) => self.returned(part),
             Fact::Leaving { id, .. } => self.leaving(id),
             Fact::Ended(completion) => self.ended(completion),
+            // Told to those who follow requests from place to place.
+            Fact::Sent { .. } | Fact::Crossing { .. } | Fact::Crossed { .. } => {}
             Fact::HandedOver { .. }
             | Fact::Transferred { .. }
             | Fact::Released { .. }
@@ -502,6 +505,7 @@ mod tests {
                 system,
                 waiting,
                 running,
+                ..
             } = seen.little;
             for check in [system, waiting, running] {
                 assert!((check.l - check.lambda * check.w).abs() < 1e-9 * check.l);

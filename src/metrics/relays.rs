@@ -5,6 +5,7 @@
 //! than the run.
 
 use super::Distribution;
+use super::by_replica::ReplicaSummary;
 use super::summary::LittleCheck;
 use crate::facts::{LinkTally, LinkUse, Relay};
 use crate::ids::ReplicaId;
@@ -85,6 +86,16 @@ impl RelaySummary {
         self.stages_s.iter().sum()
     }
 
+    /// All replicas of one role together, of `replicas` as the run tells of them.
+    #[must_use]
+    pub fn of_role(&self, prefills: bool, replicas: &[ReplicaSummary]) -> ReplicaSummary {
+        let of_role = self.links.iter().filter(|link| link.prefills == prefills);
+        let replicas: Vec<ReplicaSummary> = of_role
+            .filter_map(|link| replicas.get(link.replica.0 as usize).cloned())
+            .collect();
+        ReplicaSummary::together(&replicas)
+    }
+
     /// A stage's mean in seconds.
     #[must_use]
     pub fn stage_s(&self, stage: Stage) -> f64 {
@@ -116,6 +127,9 @@ pub struct WaySummary {
     pub busy: f64,
     /// Little's law for the transfers that flowed.
     pub flowing: LittleCheck,
+    /// The same for those that were asked for, latency and waits on the sender's part included: `L` from what the link
+    /// counted, `W` from what was told of each.
+    pub in_flight: LittleCheck,
 }
 
 /// Running sums.
@@ -128,8 +142,8 @@ pub(super) struct Relays {
     messages: u64,
     message: Distribution,
     held: u128,
-    /// Bytes told by (sender, receiver) way, twice as many as replicas.
-    told: Vec<u64>,
+    /// Bytes and picoseconds told by (sender, receiver) way, twice as many as replicas.
+    told: Vec<(u64, u128)>,
     links: Vec<LinkUse>,
 }
 
@@ -182,9 +196,10 @@ impl Relays {
         self.message.record(took, 1);
         for way in [2 * from.0 as usize, 2 * to.0 as usize + 1] {
             if self.told.len() <= way {
-                self.told.resize(way + 1, 0);
+                self.told.resize(way + 1, (0, 0));
             }
-            self.told[way] += bytes;
+            self.told[way].0 += bytes;
+            self.told[way].1 += u128::from(took.0);
         }
     }
 
@@ -205,14 +220,15 @@ impl Relays {
         let mut broken = Vec::new();
         for link in &self.links {
             let ways = [(link.sent, "sent"), (link.received, "received")];
-            for (at, (tally, way)) in ways.into_iter().enumerate() {
-                let told = self
-                    .told
-                    .get(2 * link.replica.0 as usize + at)
-                    .copied()
-                    .unwrap_or(0);
+            for ((tally, way), (bytes, took)) in ways.into_iter().zip(self.told_of(link)) {
                 let is_broken =
-                    tally.area < 0 || tally.area.unsigned_abs() != tally.flowed || tally.bytes != told;
+                    tally.area < 0 || tally.area.unsigned_abs() != tally.flowed || tally.bytes != bytes;
+                if tally.in_flight < 0 || tally.in_flight.unsigned_abs() != took + tally.untold {
+                    let replica = link.replica.0;
+                    broken.push(format!(
+                        "Little's law fails for what the link of replica {replica} has {way}"
+                    ));
+                }
                 if is_broken || tally.busy > end {
                     let replica = link.replica.0;
                     broken.push(format!(
@@ -234,15 +250,25 @@ impl Relays {
                 quantiles[1].unwrap_or(0.0),
             ],
             held_blocks: self.held as f64 / end.0.max(1) as f64,
-            links: self.links.iter().map(|link| summarise(link, end)).collect(),
+            links: self
+                .links
+                .iter()
+                .map(|link| summarise(link, self.told_of(link), end))
+                .collect(),
         };
         (summary, broken)
     }
+
+    /// Bytes and time of what was told of a link, outwards and inwards.
+    fn told_of(&self, link: &LinkUse) -> [(u64, u128); 2] {
+        let way = 2 * link.replica.0 as usize;
+        [way, way + 1].map(|way| self.told.get(way).copied().unwrap_or_default())
+    }
 }
 
-fn summarise(link: &LinkUse, end: Picos) -> LinkSummary {
+fn summarise(link: &LinkUse, [sent, received]: [(u64, u128); 2], end: Picos) -> LinkSummary {
     let seconds = end.seconds().max(f64::MIN_POSITIVE);
-    let way = |tally: &LinkTally, bytes_per_s: u64| WaySummary {
+    let way = |tally: &LinkTally, bytes_per_s: u64, (_, took): (u64, u128)| WaySummary {
         bytes: tally.bytes,
         utilisation: tally.bytes as f64 / (bytes_per_s as f64 * seconds),
         busy: tally.busy.seconds() / seconds,
@@ -251,11 +277,16 @@ fn summarise(link: &LinkUse, end: Picos) -> LinkSummary {
             lambda: tally.transfers as f64 / seconds,
             w: tally.flowed as f64 / PICOS_PER_SECOND as f64 / tally.transfers.max(1) as f64,
         },
+        in_flight: LittleCheck {
+            l: tally.in_flight as f64 / end.0.max(1) as f64,
+            lambda: tally.asked as f64 / seconds,
+            w: (took + tally.untold) as f64 / PICOS_PER_SECOND as f64 / tally.asked.max(1) as f64,
+        },
     };
     LinkSummary {
         replica: link.replica,
         prefills: link.prefills,
-        sent: way(&link.sent, link.send_bytes_per_s),
-        received: way(&link.received, link.receive_bytes_per_s),
+        sent: way(&link.sent, link.send_bytes_per_s, sent),
+        received: way(&link.received, link.receive_bytes_per_s, received),
     }
 }

@@ -171,7 +171,7 @@ impl LittleCheck {
     }
 }
 
-/// Three subsystems, each checked by itself.
+/// Subsystems, each checked by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LittleAudit {
     /// Sent to ended.
@@ -180,6 +180,9 @@ pub struct LittleAudit {
     pub waiting: LittleCheck,
     /// Running batch (every visit counts).
     pub running: LittleCheck,
+    /// With the front ends: on no replica, on the way to one, or on the way back; known where there are several replicas.
+    /// The other two count the way in and between as waiting, the way back as running.
+    pub front_ends: Option<LittleCheck>,
 }
 
 /// One request of a run whose records were kept.

@@ -332,6 +332,7 @@ mod tests {
             replica: ReplicaId(0),
             id: RequestId(id),
             waiting_since: Picos::ZERO,
+            queued_since: Picos::ZERO,
             known_tokens: 16,
             cached_tokens,
             resumed: false,

@@ -198,6 +198,7 @@ pub(super) fn stable_run() -> RunResult {
                 lambda: 10.0,
                 w: 0.9781,
             },
+            front_ends: None,
         },
         violations: vec![],
         by_replica: vec![],
@@ -240,6 +241,7 @@ pub(super) fn failed_run() -> RunResult {
         system: nothing,
         waiting: nothing,
         running: nothing,
+        front_ends: None,
     };
     run
 }

@@ -172,7 +172,7 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     }
     let machines: Vec<String> = meta.pools.iter().filter_map(machine_of).collect();
     page.listed("machines", &machines);
-    little(page, result);
+    little(page, result, meta);
     page.fact("simulated", &subject(meta));
     if !meta.pools.is_empty() {
         let pools: Vec<String> = meta.pools.iter().map(pool).collect();
@@ -265,11 +265,10 @@ fn cache(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
 }
 
 /// L from the area under N(t) against λW from each request's times.
-fn little(page: &mut Page, result: &RunResult) {
+fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     let check = |name: &str, check: &LittleCheck| {
         let product = check.lambda * check.w;
-        let agrees = (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product);
-        let mark = if agrees { "✓" } else { "DIFFER" };
+        let mark = if agrees(check) { "✓" } else { "DIFFER" };
         format!(
             "{name} {} vs {} {mark}",
             significant(check.l),
@@ -283,6 +282,15 @@ fn little(page: &mut Page, result: &RunResult) {
         check("running", &audit.running),
     ];
     page.fact("L = λW", &checks.join(" · "));
+    if let Some(places) = text_replicas::places(result, meta) {
+        page.fact("by place", &places);
+    }
+}
+
+/// Whether both sides of Little's law are the same.
+pub(super) fn agrees(check: &LittleCheck) -> bool {
+    let product = check.lambda * check.w;
+    (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product)
 }
 
 /// What was simulated: model, machines, engine, calibration, seed; of several pools one line each.

@@ -1,6 +1,8 @@
-//! What each of several replicas did, in one line: how even the load was.
+//! What each of several replicas did, in one line: how even the load was; and where requests were, in another.
 
 use super::figures::{count, percent, significant};
+use super::text::agrees;
+use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::cluster::LockStepAccount;
 use crate::metrics::ReplicaSummary;
@@ -44,6 +46,48 @@ pub(super) fn replicas(result: &RunResult) -> Option<String> {
         ));
     }
     Some(parts.join(" · "))
+}
+
+/// `prefill 3.21 (2.10 waiting) + KV on its way 0.12 + decode 8.40 (0 waiting) + front ends 0.02 = 11.8 ✓`: requests at each
+/// place on average, which add up to the system's L. Each place's is held against its own λW. `None` where there is one
+/// replica only.
+pub(super) fn places(result: &RunResult, meta: &ResultMeta) -> Option<String> {
+    let front_ends = result.little.front_ends?;
+    let replicas = &result.by_replica;
+    let mut groups: Vec<(String, ReplicaSummary)> = Vec::new();
+    if let Some(relays) = &result.relays {
+        groups.push(("prefill".into(), relays.of_role(true, replicas)));
+        groups.push(("decode".into(), relays.of_role(false, replicas)));
+    } else if meta.pools.is_empty() {
+        let name = format!("{} replicas", replicas.len());
+        groups.push((name, ReplicaSummary::together(replicas)));
+    } else {
+        let mut rest = replicas.as_slice();
+        for pool in &meta.pools {
+            let (own, others) = rest.split_at_checked(pool.replicas as usize)?;
+            groups.push((pool.name.clone(), ReplicaSummary::together(own)));
+            rest = others;
+        }
+    }
+    let mut parts = Vec::new();
+    let mut is_right = agrees(&front_ends);
+    let mut sum = front_ends.l;
+    for (name, places) in &groups {
+        is_right &= [&places.inside, &places.waiting, &places.running, &places.crossing]
+            .into_iter()
+            .all(agrees);
+        sum += places.inside.l + places.crossing.l;
+        if places.crossing.lambda > 0.0 {
+            parts.push(format!("KV on its way {}", significant(places.crossing.l)));
+        }
+        let (inside, waiting) = (significant(places.inside.l), significant(places.waiting.l));
+        parts.push(format!("{name} {inside} ({waiting} waiting)"));
+    }
+    parts.push(format!("front ends {}", significant(front_ends.l)));
+    let system = result.little.system.l;
+    is_right &= (sum - system).abs() <= 1e-6 * system.abs().max(1e-3);
+    let mark = if is_right { "✓" } else { "DIFFER" };
+    Some(format!("{} = {} {mark}", parts.join(" + "), significant(sum)))
 }
 
 /// `4 engines waited 21 % of their step time for the slowest of them, 3 % went to dummy batches · 1,200 steps`; `None`

@@ -241,7 +241,7 @@ impl<T: Traffic> Simulation<T> {
             }
             if horizon > until.time {
                 return if outside.is_none() && self.cluster.is_idle() {
-                    Pause::Drained
+                    self.drained()
                 } else {
                     Pause::TimeUp
                 };
@@ -254,7 +254,7 @@ impl<T: Traffic> Simulation<T> {
                     self.cluster.inside() == 0,
                     "every unfinished request names its wake-up"
                 );
-                return Pause::Drained;
+                return self.drained();
             };
             assert!(at >= self.now, "time never runs back");
             self.now = at;
@@ -264,6 +264,15 @@ impl<T: Traffic> Simulation<T> {
                 self.cluster.pass_at(at, observer, ended);
             }
         }
+    }
+
+    /// Nobody is inside, and nobody will come.
+    fn drained(&self) -> Pause {
+        assert!(
+            self.counts.sent != self.counts.ended || self.cluster.is_settled(),
+            "routers forget whoever has left, however it left"
+        );
+        Pause::Drained
     }
 
     /// The next event from outside.
@@ -346,6 +355,12 @@ impl<T: Traffic> Simulation<T> {
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
+                observer.observe(&Fact::Sent {
+                    now: self.now,
+                    replica: ReplicaId(replica as u32),
+                    id,
+                    entry,
+                });
                 if let Some(deadline) = deadline {
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));
                 }

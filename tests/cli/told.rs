@@ -77,9 +77,11 @@ fn each_pool_has_its_machine_its_law_and_its_explanation() {
     let result = &result["plimsoll"];
     assert!(result["scenario"]["gpu"].is_null() && result["scenario"]["gpus"] == 3);
     for pool in result["pools"].as_array().unwrap() {
-        let running = |key: &str| pool["running"][key].as_f64().unwrap();
-        let (l, product) = (running("l"), running("lambda_per_s") * running("w_s"));
-        assert!(l > 0.0 && (l - product).abs() < 1e-6 * l, "{pool}");
+        for place in ["inside", "waiting", "running"] {
+            let of = |key: &str| pool[place][key].as_f64().unwrap();
+            let (l, product) = (of("l"), of("lambda_per_s") * of("w_s"));
+            assert!(l > 0.0 && (l - product).abs() < 1e-6 * l, "{place}: {pool}");
+        }
         let used = pool["utilisation"]["memory_bandwidth"].as_f64().unwrap();
         assert!(used > 0.05 && used < 1.0, "{pool}");
     }
@@ -93,6 +95,46 @@ fn each_pool_has_its_machine_its_law_and_its_explanation() {
         "{printed}"
     );
     assert!(printed.contains("machines    new: MFU"), "{printed}");
+}
+
+#[test]
+fn prefill_and_decode_say_where_requests_are_and_what_limits() {
+    let desk = Desk::new();
+    let line = "run pd-input-length --num-prompts 400 --quiet";
+    let result = json(&desk.expect(0, &format!("{line} --format json")));
+    let result = &result["plimsoll"];
+    let l = |of: &serde_json::Value| of["l"].as_f64().unwrap();
+    let apart = &result["disaggregation"];
+    let parts = [
+        &apart["prefill"]["inside"],
+        &apart["decode"]["crossing"],
+        &apart["decode"]["inside"],
+        &result["little"]["front_ends"],
+    ];
+    assert!(parts.iter().all(|part| l(part) > 0.0), "{apart}");
+    let sum: f64 = parts.into_iter().map(l).sum();
+    let system = l(&result["little"]["system"]);
+    assert!((sum - system).abs() < 1e-6 * system, "{sum} against {system}");
+    // One GPU prefills for three that decode.
+    let printed = desk.expect(0, &format!("{line} --why"));
+    for told in [
+        "by place",
+        " ✓",
+        "\nwhat limits prefill and decode: the prefill pool, at ",
+        "\n  prefill   1 replica ÷ ",
+        "\n  decode    3 replicas × ",
+        "\n  KV links  ",
+    ] {
+        assert!(printed.contains(told), "{told}: {printed}");
+    }
+    let long = desk.expect(
+        0,
+        &format!("{line} --input-len 64 --output-len 4000 --request-rate 2 --why"),
+    );
+    assert!(
+        long.contains("\nwhat limits prefill and decode: the decode pool, at "),
+        "{long}"
+    );
 }
 
 #[test]

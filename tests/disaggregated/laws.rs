@@ -1,5 +1,6 @@
 //! Laws of every flow, and the corner cases that the behavioural specification lists (C-22, C-23, C-33).
 
+use plimsoll::analysis::balance::{Demand, Part};
 use plimsoll::cluster::{Disaggregation, Flow, LinkRate};
 use plimsoll::engine::{EngineConfig, EngineSpec};
 use plimsoll::facts::{Completion, Outcome};
@@ -250,6 +251,55 @@ fn cached_prompts_are_not_read_again_by_vllm_and_always_sent_by_sglang() {
     };
     assert_eq!(twice(Flow::Nixl), 1024 + 16);
     assert_eq!(twice(Flow::Sglang), 2 * 1024);
+}
+
+/// PD-6: in overload what comes out is what the part that limits could serve, by its arithmetic.
+#[test]
+fn in_overload_as_many_are_served_as_the_part_that_limits_could_serve() {
+    let check = |prompt: u32, output: u32, link: u64, blocks: u32, expected: Part| {
+        let requests: Vec<Request> = (0..300)
+            .map(|id| request(id, Picos(id + 1), prompt, output))
+            .collect();
+        let small = EngineConfig {
+            num_gpu_blocks: blocks + 1,
+            ..vllm()
+        };
+        let spec = Disaggregation {
+            links: vec![
+                LinkRate {
+                    send: link,
+                    receive: link,
+                };
+                2
+            ],
+            ..pools(Flow::Nixl, 1, 1)
+        };
+        let told = run([vllm().into(), small.into()], G7, &spec, &requests, false);
+        let relays = told.seen.relays.as_ref().unwrap();
+        let context = f64::from(prompt) + f64::from(output) / 2.0;
+        let demand = Demand {
+            prefill: 1,
+            prefill_s: told.seen.by_replica[0].busy_s / 300.0,
+            decode: 1,
+            batch: (f64::from(blocks) / (context / 16.0 + 0.5)).floor().min(256.0),
+            step_s: G7.decode.seconds(),
+            steps: f64::from(output),
+            bytes: relays.bytes as f64 / 300.0,
+            links_bytes_per_s: [link as f64; 2],
+        };
+        let (part, per_s) = demand.balance().limit();
+        assert_eq!(part, expected);
+        let served = 300.0 / told.seen.whole.duration_s;
+        // The pipe fills and empties, and at its end a batch is not full.
+        assert!(
+            (0.85..1.02).contains(&(served / per_s)),
+            "{part:?}: {served} of {per_s}"
+        );
+    };
+    let gb = 1_000_000_000;
+    check(2048, 3, 25 * gb, 90_000, Part::Prefill);
+    check(2048, 3, gb, 90_000, Part::Links);
+    check(256, 200, 25 * gb, 240, Part::Decode);
 }
 
 /// C-33: a preempted request is computed again by vLLM (PD-17) and loaded back by SGLang (PD-32).

@@ -1,10 +1,11 @@
 //! Replicas that fail, transfers that fail, leases and first contacts: timelines, and laws of every flow.
 
+use plimsoll::cluster::router::{KvEvents, Overlap, Policy};
 use plimsoll::cluster::{Change, ChangeKind, Disaggregation, Flow, Lease, LinkRate, LoadFailure, Outages};
-use plimsoll::engine::EngineConfig;
+use plimsoll::engine::{EngineConfig, EngineSpec};
 use plimsoll::facts::{Completion, Outcome};
 use plimsoll::metrics::Stage;
-use plimsoll::sim::{Pause, Retries};
+use plimsoll::sim::{Frontend, Pause, Retries};
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
@@ -240,17 +241,116 @@ fn every_transfer_may_fail() {
     }
 }
 
+/// The same engines, which refuse whom they have no room for in a queue of so many.
+fn shut(mut engines: [EngineSpec; 2], queues: [Option<u32>; 2]) -> [EngineSpec; 2] {
+    for (engine, queue) in engines.iter_mut().zip(queues) {
+        match engine {
+            EngineSpec::Vllm(config) => config.max_num_queued_reqs = queue,
+            EngineSpec::Sglang(config) => config.max_queued_requests = queue,
+            EngineSpec::Scheduled(_) => unreachable!("nobody separates these"),
+        }
+    }
+    engines
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let approximate = KvEvents {
+        overlap: Overlap::Approximate { ttl: Picos(300 * MS) },
+        ..KvEvents::default()
+    };
+    prop_oneof![
+        Just(Policy::RoundRobin),
+        Just(Policy::LeastRequests),
+        Just(Policy::LeastTokens),
+        Just(Policy::KvEvents(KvEvents::default())),
+        Just(Policy::KvEvents(approximate)),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+    /// Whoever is refused, fails or is given up leaves the books of both routers: where nothing is cached, requests that come
+    /// alone long after fare as if nobody had come before them.
+    #[test]
+    fn routers_forget_whoever_left_however_it_left(
+        (which, policy, recompute) in (0usize..3, 1usize..4, any::<bool>()),
+        (x, y) in (1u32..4, 1u32..4),
+        queues in prop::array::uniform2(prop::option::of(1u32..5)),
+        (handshake, failures) in (0u64..400_000_000_000, prop::option::of(0.0f64..0.5)),
+        changes in prop::collection::vec((0u64..60_000_000_000, 0u32..6, 0usize..4), 0..12),
+        retries in prop::option::of((1u32..4, 0u64..5_000_000_000)),
+        wishes in prop::collection::vec(
+            (0u64..2_000_000_000, 1u32..500, 1u32..200, 0u32..1, prop::option::weighted(0.2, 1u64..60_000_000_000)),
+            1..30,
+        ),
+    ) {
+        let flow = FLOWS[which];
+        let policy = [
+            Policy::RoundRobin, Policy::LeastRequests, Policy::LeastTokens, Policy::KvEvents(KvEvents::default()),
+        ][policy];
+        let spec = Disaggregation {
+            prefill_policy: policy,
+            decode_policy: policy,
+            on_load_failure: if recompute { LoadFailure::Recompute } else { LoadFailure::Fail },
+            transfer_failure_rate: failures.filter(|_| flow != Flow::P2pNccl).unwrap_or(0.0),
+            num_reserved_decode_tokens: 32,
+            ..pools(flow, x, y)
+        };
+        let late = 1000 * SECOND;
+        let tail = |first: u64| -> Vec<Request> {
+            (0..8).map(|nth| request(first + nth, Picos((2 + nth) * late), 300, 20)).collect()
+        };
+        let mut requests = coming(&wishes);
+        let before = requests.len() as u64;
+        requests.extend(tail(before));
+        let kinds = [ChangeKind::Fail, ChangeKind::Fail, ChangeKind::Up, ChangeKind::Drain];
+        let mut changes: Vec<Change> = changes
+            .into_iter()
+            .map(|(at, replica, kind)| change(at, replica % (x + y), kinds[kind]))
+            .collect();
+        changes.sort_by_key(|change| change.at);
+        changes.extend((0..x + y).map(|replica| change(late, replica, ChangeKind::Up)));
+        let upsets = Upsets {
+            changes,
+            retries: retries.map(|(most, backoff)| Retries {
+                most,
+                backoff: Picos(backoff),
+                on_failure: true,
+                on_refusal: true,
+            }),
+            ..Upsets::default()
+        };
+        let first_contact = Disaggregation { handshake: Picos(handshake), ..spec.clone() };
+        let after = |spec: &Disaggregation, upsets: &Upsets, requests: &[Request], first: u64| {
+            let engines = shut(engines(flow, [1600, 1600], false, false), queues);
+            let told = run_upset(engines, G7, spec, upsets, requests, false);
+            let stories = by_id(&told).into_iter().filter(|story| story.id.0 >= first);
+            let fate = |story: Completion| (story.id.0 - first, story.replica, story.first_token, story.end);
+            stories.map(fate).collect::<Vec<_>>()
+        };
+        // Who failed is a draw where transfers fail by chance, and who knows whom is left from before.
+        match failures {
+            Some(_) => drop(after(&first_contact, &upsets, &requests, before)),
+            None => prop_assert_eq!(
+                after(&spec, &upsets, &requests, before),
+                after(&spec, &Upsets::default(), &tail(0), 0)
+            ),
+        }
+    }
+
     /// Everybody ends once, every law of the recorder holds, a run that is watched is the run that is not, and all
     /// memory comes back to whoever is up at the end: a last request needs all of it on both sides.
     #[test]
     fn nothing_is_lost_but_what_is_told(
-        which in 0usize..3,
+        (which, policies) in (0usize..3, prop::array::uniform2(policies())),
         (x, y) in (1u32..4, 1u32..4),
-        tokens in prop::array::uniform2(800u32..2400),
+        (tokens, queues) in (
+            prop::array::uniform2(800u32..2400), prop::array::uniform2(prop::option::weighted(0.3, 1u32..6)),
+        ),
         (overlap, caches, recompute, fixed) in any::<(bool, bool, bool, bool)>(),
-        (rate, buffer, hop) in (1u64..30, 0u64..400_000_000, 0u64..3_000_000_000),
+        (rate, buffer, hop, front) in (
+            1u64..30, 0u64..400_000_000, 0u64..3_000_000_000, prop::option::of((0u64..4_000_000_000, 0u64..4_000_000_000)),
+        ),
         (handshake, lease_s, failures) in (0u64..400_000_000_000, 1u64..40, prop::option::of(0.0f64..0.5)),
         cost in (1_000_000_000u64..60_000_000_000, 100_000_000u64..5_000_000_000, 0u64..400_000),
         changes in prop::collection::vec((0u64..60_000_000_000, 0u32..6, 0usize..4), 0..12),
@@ -274,6 +374,8 @@ proptest! {
             transfer_failure_rate: failures.unwrap_or(0.0),
             receive_buffer: buffer,
             num_reserved_decode_tokens: 32,
+            prefill_policy: policies[0],
+            decode_policy: policies[1],
             ..pools(flow, x, y)
         };
         let cost = PlainCost { prompt_2048: Picos(cost.0), decode: Picos(cost.1), per_kv_token: Picos(cost.2) };
@@ -303,8 +405,15 @@ proptest! {
                 on_failure: true,
                 on_refusal: true,
             }),
+            frontend: front.map_or_else(Frontend::default, |(work, delay)| Frontend {
+                request_service: Picos(work),
+                request_delay: Picos(delay),
+                response_delay: Picos(delay / 3),
+                ..Frontend::default()
+            }),
         };
-        let told = run_upset(engines(flow, tokens, overlap, caches), cost, &spec, &upsets, &requests, false);
+        let engines = || shut(engines(flow, tokens, overlap, caches), queues);
+        let told = run_upset(engines(), cost, &spec, &upsets, &requests, false);
         prop_assert_eq!(told.pause, Pause::Drained);
         prop_assert_eq!(&told.seen.violations, &Vec::<String>::new());
         let mut ids: Vec<u64> = told.stories.iter().map(|story| story.id.0).collect();
@@ -313,7 +422,7 @@ proptest! {
         for story in by_id(&told).iter().rev().take(pairs as usize) {
             prop_assert_eq!(story.outcome, Outcome::Completed);
         }
-        let watched = run_upset(engines(flow, tokens, overlap, caches), cost, &spec, &upsets, &requests, true);
+        let watched = run_upset(engines(), cost, &spec, &upsets, &requests, true);
         prop_assert_eq!(by_id(&told), by_id(&watched));
     }
 }

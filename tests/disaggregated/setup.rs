@@ -9,7 +9,9 @@ use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::engine::{EngineConfig, EngineSpec};
 use plimsoll::facts::{Completion, Fact, Observer};
 use plimsoll::ids::RequestId;
-use plimsoll::metrics::{Fleet, Observation, Recorder, RecorderOptions, Records, Room, SloLimits};
+use plimsoll::metrics::{
+    Fleet, LittleCheck, Observation, Recorder, RecorderOptions, Records, Room, SloLimits,
+};
 use plimsoll::sim::{Admission, Frontend, Pause, Retries, Server, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Request, Traffic};
@@ -164,6 +166,8 @@ pub(crate) struct Upsets {
     pub(crate) changes: Vec<Change>,
     pub(crate) outages: Option<Outages>,
     pub(crate) retries: Option<Retries>,
+    /// Around every server.
+    pub(crate) frontend: Frontend,
 }
 
 /// Runs requests to the end; every law is checked.
@@ -194,7 +198,7 @@ pub(crate) fn run_upset(
         .map(|engine| Server {
             engine: engine.clone(),
             cost: Box::new(cost),
-            frontend: Frontend::default(),
+            frontend: upsets.frontend,
         })
         .collect();
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
@@ -236,13 +240,42 @@ pub(crate) fn run_upset(
         if stepwise {
             until.ended = simulation.counts().ended + 1;
         }
-        match simulation.advance(until, &mut both) {
+        let pause = simulation.advance(until, &mut both);
+        if stepwise {
+            // A run may be cut short wherever one looks at it.
+            check_places(&both.recorder.clone().finish(simulation.now()));
+        }
+        match pause {
             Pause::EnoughEnded => {}
             pause => break pause,
         }
     };
     let seen = recorder.finish(simulation.now());
+    check_places(&seen);
     Told { seen, stories, pause }
+}
+
+/// Little's law at every place, and all places together are the system.
+fn check_places(seen: &Observation) {
+    assert_eq!(seen.violations, Vec::<String>::new());
+    let close = |check: &LittleCheck| (check.l - check.lambda * check.w).abs() < 1e-6 * check.l.max(1e-3);
+    let front_ends = seen.little.front_ends.unwrap();
+    let mut sum = front_ends.l;
+    assert!(close(&front_ends));
+    for replica in &seen.by_replica {
+        assert!(close(&replica.inside) && close(&replica.waiting) && close(&replica.running));
+        assert!((replica.inside.l - replica.waiting.l - replica.running.l).abs() < 1e-6);
+        assert!(close(&replica.crossing));
+        sum += replica.inside.l + replica.crossing.l;
+    }
+    let system = seen.little.system.l;
+    assert!(
+        (sum - system).abs() < 1e-6 * system.max(1.0),
+        "{sum} against {system}"
+    );
+    for link in seen.relays.iter().flat_map(|relays| &relays.links) {
+        assert!(close(&link.sent.in_flight) && close(&link.received.in_flight));
+    }
 }
 
 /// A vLLM engine for pools.

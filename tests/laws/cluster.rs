@@ -11,7 +11,7 @@ use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, S
 use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::ids::{ReplicaId, RequestId, SegmentId};
-use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::metrics::{Fleet, LittleCheck, Observation, Recorder, RecorderOptions, Records, SloLimits};
 use plimsoll::sim::{
     Admission, Bucket, Completion, Fact, Frontend, Observer, Outcome, Pause, RateLimit, Retries, Server,
     Simulation, Until,
@@ -329,6 +329,31 @@ fn each_as_if_alone(
     Ok(())
 }
 
+/// Little's law at every place, and all places together are the system.
+fn check_places(seen: &Observation) {
+    assert_eq!(seen.violations, Vec::<String>::new());
+    let Some(front_ends) = seen.little.front_ends else {
+        return assert_eq!(seen.by_replica.len(), 0);
+    };
+    if seen.end == Picos::ZERO {
+        // No time, no averages over it.
+        return;
+    }
+    let close = |check: &LittleCheck| (check.l - check.lambda * check.w).abs() < 1e-6 * check.l.max(1e-3);
+    assert!(close(&front_ends));
+    let mut sum = front_ends.l;
+    for replica in &seen.by_replica {
+        assert!(close(&replica.inside) && close(&replica.waiting) && close(&replica.running));
+        assert!((replica.inside.l - replica.waiting.l - replica.running.l).abs() < 1e-6);
+        sum += replica.inside.l;
+    }
+    let system = seen.little.system.l;
+    assert!(
+        (sum - system).abs() < 1e-6 * system.max(1.0),
+        "{sum} against {system}"
+    );
+}
+
 /// Every request ends once, and the recorder's books balance. What was told, of a run that drained.
 fn nothing_is_lost(
     replicas: u32,
@@ -349,9 +374,16 @@ fn nothing_is_lost(
         records,
     });
     let mut recorded = simulation();
+    // A run may be cut short wherever one looks at it.
+    let half = Until {
+        ended: counts.ended / 2,
+        ..Until::DRAINED
+    };
+    recorded.advance(half, &mut recorder);
+    check_places(&recorder.clone().finish(recorded.now()));
     recorded.advance(Until::DRAINED, &mut recorder);
     let seen = recorder.finish(recorded.now());
-    prop_assert_eq!(seen.violations, Vec::<String>::new());
+    check_places(&seen);
     prop_assert_eq!(seen.whole.ended(), counts.sent);
     Ok((told, stories))
 }

@@ -196,9 +196,12 @@ impl Observer for Ledger {
             | Fact::FirstToken { now, .. }
             | Fact::Burst { now, .. }
             | Fact::Leaving { now, .. }
+            | Fact::Sent { now, .. }
             | Fact::Gap { now, .. } => *now,
             Fact::HandedOver { .. }
             | Fact::Transferred { .. }
+            | Fact::Crossing { .. }
+            | Fact::Crossed { .. }
             | Fact::Released { .. }
             | Fact::Relayed(_)
             | Fact::Links { .. } => unreachable!("every replica here prefills and decodes"),

@@ -1,10 +1,12 @@
 //! How often the judge is wrong: overload that it misses, and stable systems that it calls unstable, over many seeds.
 //!
 //! Each case is a system at a load, seen for a number of requests. Loads below 1 must not be called unstable by more than
-//! one seed in fifty, however short the run; loads of 1.15 must be by all but one in twenty from 2,000 requests on.
+//! one seed in fifty, however short the run; loads of 1.15 must be by all but one in twenty from 2,000 requests on. Queues
+//! of other laws, with bursts, with more servers, in closed loops and close to saturation have tests of their own.
 
-use plimsoll::analysis::Verdict;
+use plimsoll::analysis::{RunResult, Verdict};
 use plimsoll::cost::StepCost;
+use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Endings, Lengths};
 
 use crate::decode::COST;
@@ -18,6 +20,10 @@ enum System {
     OneServer,
     /// One place, constant services.
     OneConstantServer,
+    /// Eight places, exponential services.
+    EightServers,
+    /// One place, exponential services, arrivals in bursts: gamma gaps with a squared coefficient of variation of 4.
+    Bursty,
     /// An engine without a cap, prompts of so many tokens, outputs of 200 tokens or of a geometric number around it.
     Engine { prompt: u32, is_geometric: bool },
 }
@@ -39,15 +45,27 @@ const SYSTEMS: [System; 5] = [
     },
 ];
 
-fn is_unstable(system: System, load: f64, requests: u64, seed: u64) -> bool {
+fn judged(system: System, load: f64, requests: u64, seed: u64) -> RunResult {
     let poisson = |request_rate| Arrivals::Poisson { request_rate };
-    let result = match system {
+    match system {
         System::OneServer => {
             let spec = traffic(poisson(load), Services::Exponential, requests);
             run(engine(1), private_servers(), &spec, seed)
         }
         System::OneConstantServer => {
             let spec = traffic(poisson(load), Services::Constant, requests);
+            run(engine(1), private_servers(), &spec, seed)
+        }
+        System::EightServers => {
+            let spec = traffic(poisson(8.0 * load), Services::Exponential, requests);
+            run(engine(8), private_servers(), &spec, seed)
+        }
+        System::Bursty => {
+            let arrivals = Arrivals::Gamma {
+                request_rate: load,
+                burstiness: 0.25,
+            };
+            let spec = traffic(arrivals, Services::Exponential, requests);
             run(engine(1), private_servers(), &spec, seed)
         }
         System::Engine { prompt, is_geometric } => {
@@ -70,7 +88,11 @@ fn is_unstable(system: System, load: f64, requests: u64, seed: u64) -> bool {
             let cost: Box<dyn StepCost> = Box::new(COST);
             run(engine(1 << 20), cost, &spec, seed)
         }
-    };
+    }
+}
+
+fn is_unstable(system: System, load: f64, requests: u64, seed: u64) -> bool {
+    let result = judged(system, load, requests, seed);
     if result.verdict == Verdict::Unstable {
         assert!(
             result.steady.is_none(),
@@ -101,5 +123,95 @@ fn stable_systems_are_not_called_unstable_and_overload_is() {
         }
         let seen = alarms(system, 1.15, 2_000, 50);
         assert!(seen >= 47, "{system:?}: {seen} of 50");
+    }
+}
+
+const QUEUES: [System; 4] = [
+    System::OneServer,
+    System::OneConstantServer,
+    System::EightServers,
+    System::Bursty,
+];
+
+/// However short the run, and at a load of 0.98, too: a walk that hardly drifts looks like growth now and then, by the
+/// threshold in one critical run of 40. Long enough, overload is seen; the further above 1, the sooner.
+#[test]
+fn queues_near_saturation_are_told_from_queues_beyond_it() {
+    let mut false_alarms = 0;
+    for system in QUEUES {
+        for load in [0.5, 0.9, 0.98] {
+            for requests in [20, 50, 200, 1_000] {
+                let alarms = alarms(system, load, requests, 40);
+                assert!(
+                    alarms <= 2,
+                    "{system:?} at {load}, {requests} requests: {alarms} of 40"
+                );
+                false_alarms += alarms;
+            }
+        }
+        for (load, requests) in [
+            (1.5, 1_500),
+            (3.0, 400),
+            (30.0, 50),
+            (1_000.0, 50),
+            (1_000.0, 2_000),
+        ] {
+            let seen = alarms(system, load, requests, 25);
+            assert!(
+                seen >= 23,
+                "{system:?} at {load}, {requests} requests: {seen} of 25"
+            );
+        }
+    }
+    // Of 1,920 runs.
+    assert!(false_alarms <= 10, "{false_alarms}");
+    for system in [System::OneServer, System::OneConstantServer, System::EightServers] {
+        assert_eq!(alarms(system, 1.05, 30_000, 4), 4, "{system:?}");
+    }
+}
+
+/// Too few to tell is an answer; that all is well is not. Nearer to 1 it is given by chance: at 1.05 to 1.1 to as many as two
+/// in five runs of 200 to 2,000 requests, whose second half, which is all that is looked at then, happened to be level.
+#[test]
+fn overload_that_is_not_seen_is_not_called_stable() {
+    for system in QUEUES {
+        for load in [3.0, 30.0, 1_000.0] {
+            for requests in [20, 50, 200, 500, 2_000] {
+                for seed in 0..20 {
+                    let verdict = judged(system, load, requests, seed).verdict;
+                    assert_ne!(
+                        verdict,
+                        Verdict::Stable,
+                        "{system:?} at {load}, {requests} requests, seed {seed}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Their number inside is given, so that nothing can grow, however few servers there are for them.
+#[test]
+fn closed_loops_raise_no_alarm() {
+    for places in [1, 8] {
+        for requests in [20, 100, 1_000] {
+            for seed in 0..20 {
+                let users = Arrivals::Users {
+                    users: 100,
+                    think_time: Picos::from_seconds(1.0),
+                };
+                let crowd = traffic(users, Services::Exponential, requests);
+                let mut loops = traffic(Arrivals::AllAtOnce, Services::Exponential, requests);
+                loops.client.max_concurrency = Some(16);
+                for spec in [crowd, loops] {
+                    let result = run(engine(places), private_servers(), &spec, seed);
+                    assert_eq!(
+                        result.verdict,
+                        Verdict::Finite,
+                        "{requests} requests, seed {seed}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::account::Account;
 use crate::engine::Handle;
+use crate::engine::story::Story;
+use crate::facts::{Completion, Outcome};
+use crate::ids::ReplicaId;
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -17,7 +19,8 @@ pub(super) struct Flight {
     /// Its decode replica, chosen at the latest when the prefill is over, and its place there.
     pub(super) decode: Option<usize>,
     pub(super) at_decode: Option<Handle>,
-    pub(super) account: Account,
+    /// What its client sees of it, over both replicas.
+    pub(super) story: Story,
     pub(super) times: Times,
     pub(super) cargo: Cargo,
     /// The client gave up, and only what is under way is brought to its end.
@@ -28,9 +31,13 @@ pub(super) struct Flight {
     pub(super) is_source_lost: bool,
 }
 
-/// When what happened after the prefill.
+/// When what happened from the end of the prefill on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
+    /// Its prefill was over.
+    pub(super) prefilled: Option<Picos>,
+    /// How long it had waited for its prefill by then.
+    pub(super) waited: Picos,
     /// The decode server has the request.
     pub(super) known: Option<Picos>,
     /// The decode replica has taken memory for it.
@@ -61,17 +68,40 @@ pub(super) struct Cargo {
 impl Flight {
     pub(super) fn new(request: Request, prefill: usize, nth: u64) -> Flight {
         Flight {
+            story: Story::new(&request),
             request,
             prefill,
             at_prefill: None,
             decode: None,
             at_decode: None,
-            account: Account::default(),
             times: Times::default(),
             cargo: Cargo::default(),
             is_abandoned: false,
             nth,
             is_source_lost: false,
+        }
+    }
+
+    /// Who would tell of it, if it left now.
+    pub(super) fn told_by(&self) -> usize {
+        match self.times.prefilled {
+            Some(_) => self.decode(),
+            None => self.prefill,
+        }
+    }
+
+    /// Its story, if it leaves at `now` while it is on no replica.
+    pub(super) fn end(&self, told_by: usize, now: Picos, outcome: Outcome) -> Completion {
+        self.story
+            .end(&self.request, ReplicaId(told_by as u32), now, outcome, 0)
+    }
+
+    /// Its story, if it leaves at `now` and was perhaps on its decode replica, which says this of its part.
+    pub(super) fn end_with(&self, part: Option<Completion>, now: Picos, outcome: Outcome) -> Completion {
+        let tokens = part.filter(|_| self.times.joined.is_some());
+        Completion {
+            output_tokens: tokens.map_or(0, |part| part.output_tokens),
+            ..self.end(self.told_by(), now, outcome)
         }
     }
 

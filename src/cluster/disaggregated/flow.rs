@@ -2,10 +2,9 @@
 
 use super::Flow;
 use super::run::{Disaggregated, Errand};
-use super::telling::nowhere;
 use crate::engine::{Signal, Told};
-use crate::facts::{Completion, Observer, Outcome};
-use crate::ids::RequestId;
+use crate::facts::{Completion, Fact, Observer, Outcome};
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 
 impl Disaggregated {
@@ -22,6 +21,8 @@ impl Disaggregated {
             Signal::Reads { tokens } => {
                 let flight = self.flights.get_mut(&id).expect("a request in flight is known");
                 flight.times.reserved = Some(at);
+                let to = ReplicaId(flight.decode() as u32);
+                observer.observe(&Fact::Crossing { now: at, to, id });
                 // Whole blocks, the last one however full it is (PD-1, PD-10).
                 let block = self.engines[flight.decode()].block_size();
                 let prompt = flight.request.prompt_tokens;
@@ -88,6 +89,7 @@ impl Disaggregated {
         let (at_prefill, at_decode) = (flight.at_prefill.take(), flight.at_decode);
         let is_abandoned = flight.is_abandoned;
         self.tell_release(id, now, observer);
+        self.tell_crossed(id, now, observer);
         if self.spec.flow == Flow::Sglang {
             let handle = at_prefill.expect("the prefill replica keeps what it sends");
             self.engines[prefill].transferred(handle, now);
@@ -139,6 +141,9 @@ impl Disaggregated {
     pub(super) fn known_to_prefill(&mut self, id: RequestId, now: Picos) {
         if let Some(flight) = self.flights.get_mut(&id) {
             flight.cargo.is_known_to_prefill = true;
+            if let Some(handle) = flight.at_prefill {
+                self.engines[flight.prefill].enter(handle, now);
+            }
             self.let_prefill(id, now);
         }
     }
@@ -180,8 +185,8 @@ impl Disaggregated {
         }
         if flight.decode.is_none() {
             // The proxy has nobody to send it to.
-            ended.push(nowhere(flight, flight.prefill, now, Outcome::Failed));
-            flight.account.prefilled = Some(now);
+            ended.push(flight.end(flight.prefill, now, Outcome::Failed));
+            flight.times.prefilled = Some(now);
             self.orphan(id, now);
             self.flights.remove(&id);
             return;
@@ -204,45 +209,29 @@ impl Disaggregated {
     /// A request in flight is given up at `now` by its client; its story so far.
     pub(super) fn give_up<O: Observer>(&mut self, id: RequestId, now: Picos, observer: &mut O) -> Completion {
         let flight = &self.flights[&id];
-        let (is_prefilled, is_read) = (
-            flight.account.prefilled.is_some(),
-            flight.times.reserved.is_some(),
-        );
-        let is_prefilling = flight.account.first_scheduled.is_some();
-        let is_source_lost = flight.is_source_lost;
-        let is_arrived = flight.times.arrived.is_some();
-        let told_by = if is_prefilled {
-            flight.decode()
-        } else {
-            flight.prefill
-        };
-        let mut story = nowhere(flight, told_by, now, Outcome::TimedOut);
+        let times = flight.times;
+        let (is_prefilled, is_arrived) = (times.prefilled.is_some(), times.arrived.is_some());
+        let (is_prefilling, is_source_lost) = (flight.story.has_run(), flight.is_source_lost);
         let is_under_way = match self.spec.flow {
             Flow::Sglang => is_prefilling && !is_arrived,
-            Flow::Nixl => is_read && !is_arrived,
+            Flow::Nixl => times.reserved.is_some() && !is_arrived,
             Flow::P2pNccl => false,
         };
-        if self.spec.flow == Flow::Sglang && is_under_way {
-            // A prefill that runs goes on, and what is on the links arrives (C-32).
-            self.flights.get_mut(&id).expect("looked up before").is_abandoned = true;
-            return story;
-        }
+        // In SGLang a prefill that runs goes on, and what is on the links arrives (C-32).
+        let goes_on = is_under_way && self.spec.flow == Flow::Sglang;
+        let part = if goes_on {
+            None
+        } else {
+            self.abort_decode(id, now, observer)
+        };
+        let flight = self.flights.get_mut(&id).expect("looked up before");
+        let story = flight.end_with(part, now, Outcome::TimedOut);
         if is_under_way {
-            self.abort_decode(id, now, observer);
-            self.flights.get_mut(&id).expect("looked up before").is_abandoned = true;
+            flight.is_abandoned = true;
             return story;
         }
-        let was_running = flight.times.joined.is_some();
-        let account = flight.account;
-        let request = flight.request.clone();
-        if let Some(mut completion) = self.abort_decode(id, now, observer)
-            && was_running
-        {
-            account.complete(&request, &mut completion, true);
-            story = completion;
-        }
-        if !is_prefilled && let Some(completion) = self.abort_prefill(id, now, observer) {
-            story = completion;
+        if !is_prefilled {
+            self.abort_prefill(id, now, observer);
         }
         if is_prefilled && !is_arrived && !is_source_lost {
             self.let_go_of_prefill(id, now);

@@ -27,7 +27,6 @@ use rustc_hash::FxHashMap;
 
 use super::run::{Disaggregated, Errand};
 use super::tap::{DecodeTap, PrefillTap};
-use super::telling::nowhere;
 use super::{Disaggregation, Flow, Lease, LoadFailure};
 use crate::cluster::spec::{ChangeKind, ClusterSpec, Outages};
 use crate::facts::{Completion, Fact, Observer, Outcome};
@@ -174,7 +173,7 @@ impl Disaggregated {
             let part = parts.remove(&id);
             let story = match (self.spec.flow, is_prefill) {
                 (Flow::Sglang, _) => self.lose_pair(id, part, Some(replica), now, observer),
-                (_, true) => self.lose_prefill(id, part, now, observer, ended),
+                (_, true) => self.lose_prefill(id, now, observer, ended),
                 (_, false) => self.lose_decode(id, part, now),
             };
             ended.extend(story);
@@ -206,42 +205,22 @@ impl Disaggregated {
         left.into_iter().map(|part| (part.id, part)).collect()
     }
 
-    /// The story of a request that is lost, of whose parts the replicas have told.
-    fn story_of_loss(&self, id: RequestId, parts: [Option<Completion>; 2], now: Picos) -> Completion {
-        let flight = &self.flights[&id];
-        let (was_running, is_prefilled) = (flight.times.joined.is_some(), flight.account.prefilled.is_some());
-        let [from_prefill, from_decode] = parts;
-        let mut story = match (from_prefill, from_decode) {
-            (_, Some(mut part)) if was_running => {
-                flight.account.complete(&flight.request, &mut part, true);
-                part
-            }
-            (Some(part), _) if !is_prefilled => part,
-            _ => {
-                let told_by = if is_prefilled {
-                    flight.decode()
-                } else {
-                    flight.prefill
-                };
-                nowhere(flight, told_by, now, Outcome::Failed)
-            }
-        };
-        story.outcome = Outcome::Failed;
-        story
+    /// The story of a request that is lost, of which the decode replica perhaps tells its part.
+    fn story_of_loss(&self, id: RequestId, part: Option<Completion>, now: Picos) -> Completion {
+        self.flights[&id].end_with(part, now, Outcome::Failed)
     }
 
     /// The prefill replica of a request of vLLM's has failed.
     fn lose_prefill<O: Observer>(
         &mut self,
         id: RequestId,
-        part: Option<Completion>,
         now: Picos,
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) -> Option<Completion> {
         let flight = &self.flights[&id];
-        if flight.account.prefilled.is_none() {
-            let story = self.story_of_loss(id, [part, None], now);
+        if flight.times.prefilled.is_none() {
+            let story = self.story_of_loss(id, None, now);
             self.desk.forget(id);
             self.flights.remove(&id);
             return Some(story);
@@ -262,7 +241,7 @@ impl Disaggregated {
         if flight.at_decode.is_none() && !flight.is_abandoned {
             return None;
         }
-        let story = (!flight.is_abandoned).then(|| self.story_of_loss(id, [None, part], now));
+        let story = (!flight.is_abandoned).then(|| self.story_of_loss(id, part, now));
         self.links.cancel(now, id);
         self.orphan(id, now);
         self.desk.forget(id);
@@ -292,35 +271,35 @@ impl Disaggregated {
         }
         self.links.cancel(now, id);
         let flight = self.flights.get_mut(&id).expect("settling ends nobody");
-        let (is_prefilled, is_arrived) = (flight.account.prefilled.is_some(), flight.times.arrived.is_some());
+        let (is_prefilled, is_arrived) = (flight.times.prefilled.is_some(), flight.times.arrived.is_some());
         let at_prefill = flight.at_prefill.filter(|_| is_prefilled);
         if is_prefilled && !is_arrived {
             self.tell_release(id, now, observer);
         }
-        let mut parts = match failed {
-            Some(replica) if replica == prefill => [part, None],
-            _ => [None, part],
-        };
         if failed != Some(prefill) && !is_arrived {
             match at_prefill {
                 Some(handle) => self.engines[prefill].transferred(handle, now),
-                None => parts[0] = self.abort_prefill(id, now, observer),
+                None => drop(self.abort_prefill(id, now, observer)),
             }
             self.wake(prefill);
         }
-        if failed != Some(decode) {
-            parts[1] = self.abort_decode(id, now, observer);
-            self.wake(decode);
-        }
+        let part = match failed {
+            Some(replica) if replica == decode => part,
+            _ => {
+                let part = self.abort_decode(id, now, observer);
+                self.wake(decode);
+                part
+            }
+        };
         let is_abandoned = self.flights[&id].is_abandoned;
-        let story = (!is_abandoned).then(|| self.story_of_loss(id, parts, now));
+        let story = (!is_abandoned).then(|| self.story_of_loss(id, part, now));
         self.flights.remove(&id);
         story
     }
 
     /// The proxy sends a request on to a decode replica that is gone (vLLM).
     pub(super) fn find_no_decode(&mut self, id: RequestId, now: Picos) -> Completion {
-        let story = self.story_of_loss(id, [None, None], now);
+        let story = self.story_of_loss(id, None, now);
         self.orphan(id, now);
         self.desk.forget(id);
         self.flights.remove(&id);
@@ -363,11 +342,12 @@ impl Disaggregated {
             self.engines[decode].loaded(id, now);
             self.flights.remove(&id);
         } else if self.spec.on_load_failure == LoadFailure::Recompute {
+            self.tell_crossed(id, now, observer);
             self.desk.find_unreadable(id);
             self.engines[decode].load_failed(id, now);
         } else {
             self.settle(decode, now, observer);
-            ended.push(self.story_of_loss(id, [None, None], now));
+            ended.push(self.story_of_loss(id, None, now));
             self.abort_decode(id, now, observer);
             self.engines[decode].loaded(id, now);
             self.flights.remove(&id);
@@ -421,7 +401,7 @@ impl Disaggregated {
     /// any more.
     pub(super) fn orphan(&mut self, id: RequestId, now: Picos) {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
-        let Some(since) = flight.account.prefilled else {
+        let Some(since) = flight.times.prefilled else {
             return;
         };
         let is_held = flight.times.arrived.is_none() && !flight.is_source_lost;

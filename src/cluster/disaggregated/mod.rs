@@ -22,7 +22,6 @@
 //! Laws: bytes sent are bytes received; what P held for a transfer is freed when it is over; a request waits, runs on P,
 //! waits, and runs on D, and Little's law holds for each with sums of their own.
 
-mod account;
 mod flight;
 mod flow;
 mod loss;

@@ -48,6 +48,11 @@ impl Pool {
             .sent(replica - self.first, request.id, tokens_of(request));
     }
 
+    /// Whether its router counts nobody any more.
+    pub(super) fn is_settled(&self) -> bool {
+        self.dispatch.is_settled()
+    }
+
     /// The first token of a request came from this pool.
     pub(super) fn first_token(&mut self, id: RequestId) {
         self.dispatch.first_tokens([id]);

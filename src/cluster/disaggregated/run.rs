@@ -7,7 +7,6 @@ use super::flight::Flight;
 use super::loss::Losses;
 use super::pool::Pool;
 use super::tap::{DecodeTap, Flights, PrefillTap};
-use super::telling::nowhere;
 use super::vllm::{self, Desk};
 use super::{Disaggregation, Flow};
 use crate::cluster::frontend::{Entrance, Frontend};
@@ -263,7 +262,7 @@ impl Disaggregated {
                 None
             }
             Err(_) => {
-                let completion = nowhere(flight, replica, now, Outcome::Rejected);
+                let completion = flight.end(replica, now, Outcome::Rejected);
                 self.let_go_of_prefill(id, now);
                 self.flights.remove(&id);
                 Some(completion)
@@ -436,7 +435,10 @@ impl Disaggregated {
         match errand {
             Errand::KnownToPrefill(id) => self.known_to_prefill(id, at),
             Errand::MayPrefill(id) => self.let_prefill(id, at),
-            Errand::Forward(id) => ended.extend(self.send_to_decode(id, at)),
+            Errand::Forward(id) => match self.send_to_decode(id, at) {
+                Some(completion) => ended.push(completion),
+                None => self.tell_sent(id, at, observer),
+            },
             Errand::Read(id) => self.read(id, at),
             Errand::NothingToRead(id) => self.load_failed(id, at, observer, ended),
             Errand::Lapse(id) => self.lapse(id, at, observer),
@@ -448,6 +450,11 @@ impl Disaggregated {
     pub(crate) fn answered(&mut self, completion: &Completion) {
         self.decode.left(completion.id);
         self.prefill.left(completion.id);
+    }
+
+    /// Whether neither router counts anybody any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.prefill.is_settled() && self.decode.is_settled()
     }
 
     /// Whether nothing will happen without anything from outside.

@@ -18,34 +18,14 @@ pub(super) struct PrefillTap<'a, O> {
 impl<O: Observer> Observer for PrefillTap<'_, O> {
     fn observe(&mut self, fact: &Fact<'_>) {
         match *fact {
-            Fact::Admitted {
-                now,
-                id,
-                waiting_since,
-                cached_tokens,
-                ..
-            } => {
-                let Some(flight) = live(self.flights, id) else {
-                    return;
-                };
-                let account = &mut flight.account;
-                if account.first_scheduled.is_none() {
-                    account.first_scheduled = Some(now);
-                    account.cached_tokens = cached_tokens;
+            Fact::Admitted { id, .. } | Fact::Preempted { id, .. } => {
+                if let Some(flight) = live(self.flights, id) {
+                    self.observer.observe(&flight.retell(fact));
                 }
-                account.waited += now - waiting_since;
-                account.running_since = now;
             }
-            Fact::Preempted { id, .. } => {
-                let Some(flight) = live(self.flights, id) else {
-                    return;
-                };
-                flight.account.preemptions += 1;
-            }
-            Fact::FirstToken { .. } | Fact::Gap { .. } => return,
-            _ => {}
+            Fact::FirstToken { .. } | Fact::Gap { .. } => {}
+            _ => self.observer.observe(fact),
         }
-        self.observer.observe(fact);
     }
 }
 
@@ -59,42 +39,28 @@ pub(super) struct DecodeTap<'a, O> {
 impl<O: Observer> Observer for DecodeTap<'_, O> {
     fn observe(&mut self, fact: &Fact<'_>) {
         match *fact {
-            Fact::Admitted {
-                now,
-                replica,
-                id,
-                waiting_since,
-                known_tokens,
-                cached_tokens,
-                ..
-            } => {
-                let Some(flight) = live(self.flights, id) else {
-                    return;
-                };
-                let is_first = flight.times.joined.is_none();
-                flight.times.joined.get_or_insert(now);
-                let handover = flight.account.prefilled.unwrap_or(waiting_since);
-                self.observer.observe(&Fact::Admitted {
-                    now,
-                    replica,
-                    id,
-                    waiting_since: if is_first { handover } else { waiting_since },
-                    known_tokens,
-                    cached_tokens,
-                    // It ran before, on the prefill replica.
-                    resumed: true,
-                });
+            Fact::Admitted { now, id, .. } => {
+                if let Some(flight) = live(self.flights, id) {
+                    flight.times.joined.get_or_insert(now);
+                    self.observer.observe(&flight.retell(fact));
+                }
+            }
+            Fact::Preempted { id, .. } => {
+                if let Some(flight) = live(self.flights, id) {
+                    self.observer.observe(&flight.retell(fact));
+                }
             }
             Fact::FirstToken { now, id, .. } => {
                 let Some(flight) = live(self.flights, id) else {
                     return;
                 };
                 self.first_tokens.push(id);
+                flight.story.have_token(&flight.request, now, None);
                 let relay = Relay {
                     id,
                     arrival: flight.request.arrival,
-                    waited: flight.account.waited,
-                    prefilled: flight.account.prefilled.unwrap_or(now),
+                    waited: flight.times.waited,
+                    prefilled: flight.times.prefilled.unwrap_or(now),
                     known: flight.times.known.unwrap_or(now),
                     // Pushed KV needs no memory before the step that admits its request.
                     reserved: flight.times.reserved.or(flight.times.joined).unwrap_or(now),
@@ -106,12 +72,40 @@ impl<O: Observer> Observer for DecodeTap<'_, O> {
                 self.observer.observe(&Fact::Relayed(&relay));
                 self.observer.observe(fact);
             }
-            Fact::Preempted { id, .. } | Fact::Gap { id, .. } | Fact::Loaded { id, .. } => {
+            Fact::Gap { id, .. } | Fact::Loaded { id, .. } => {
                 if live(self.flights, id).is_some() {
                     self.observer.observe(fact);
                 }
             }
             _ => self.observer.observe(fact),
+        }
+    }
+}
+
+impl Flight {
+    /// What a replica tells of its part becomes a fact of the whole story.
+    fn retell(&mut self, fact: &Fact<'_>) -> Fact<'static> {
+        match *fact {
+            Fact::Admitted {
+                now,
+                replica,
+                queued_since,
+                known_tokens,
+                cached_tokens,
+                ..
+            } => {
+                // SGLang's decode server has known it from the start.
+                self.story.enter(queued_since.max(self.story.queued_since()));
+                self.story
+                    .admit(&self.request, replica, now, known_tokens, cached_tokens)
+            }
+            Fact::Preempted {
+                now,
+                replica,
+                lost_tokens,
+                ..
+            } => self.story.preempt(&self.request, replica, now, lost_tokens),
+            _ => unreachable!("replicas tell of waits and ends of waits"),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! What is told of a request over two replicas, and how it ends before its time.
 
 use super::Flow;
-use super::flight::Flight;
 use super::run::{Disaggregated, Visit};
 use super::tap::{DecodeTap, PrefillTap};
 use crate::cluster::links::Moved;
-use crate::facts::{Completion, Fact, LinkUse, Observer, Outcome};
+use crate::facts::{Completion, Fact, LinkUse, Observer};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 
@@ -38,19 +37,45 @@ impl Disaggregated {
     /// The prefill is over, and the request waits for its decode replica.
     pub(super) fn tell_handover<O: Observer>(&mut self, id: RequestId, now: Picos, observer: &mut O) {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
-        flight.account.prefilled = Some(now);
+        flight.times.prefilled = Some(now);
+        flight.times.waited = flight.story.waited();
         if !flight.is_abandoned {
-            observer.observe(&Fact::HandedOver {
-                now,
-                from: ReplicaId(flight.prefill as u32),
-                to: ReplicaId(flight.decode() as u32),
-                id,
-                running_since: flight.account.running_since,
-            });
+            let [from, to] = [flight.prefill, flight.decode()].map(|replica| ReplicaId(replica as u32));
+            observer.observe(&flight.story.hand_over(&flight.request, from, to, now));
+            if self.spec.flow == Flow::Sglang {
+                observer.observe(&Fact::Crossing { now, to, id });
+            }
         }
         self.prefill.first_token(id);
-        let completion = nowhere(flight, flight.prefill, now, Outcome::Completed);
-        self.prefill.left(completion.id);
+        self.prefill.left(id);
+    }
+
+    /// The proxy has sent a request on to its decode replica.
+    pub(super) fn tell_sent<O: Observer>(&self, id: RequestId, now: Picos, observer: &mut O) {
+        let flight = &self.flights[&id];
+        observer.observe(&Fact::Sent {
+            now,
+            replica: ReplicaId(flight.decode() as u32),
+            id,
+            entry: flight.times.known.unwrap_or(now),
+        });
+    }
+
+    /// A request's KV is there, or will not come.
+    pub(super) fn tell_crossed<O: Observer>(&self, id: RequestId, now: Picos, observer: &mut O) {
+        let flight = &self.flights[&id];
+        let since = match self.spec.flow {
+            Flow::Sglang => flight.times.prefilled,
+            _ => flight.times.reserved,
+        };
+        if !flight.is_abandoned {
+            observer.observe(&Fact::Crossed {
+                now,
+                to: ReplicaId(flight.decode() as u32),
+                id,
+                since: since.unwrap_or(now),
+            });
+        }
     }
 
     /// The prefill replica has freed what it kept for a request's transfer.
@@ -61,19 +86,16 @@ impl Disaggregated {
             now,
             replica: ReplicaId(flight.prefill as u32),
             id,
-            since: flight.account.prefilled.unwrap_or(now),
+            since: flight.times.prefilled.unwrap_or(now),
             blocks: flight.request.prompt_tokens.div_ceil(engine.block_size()),
         });
     }
 
     /// The decode replica is done with a request; its story is that of both replicas.
-    pub(super) fn land(&mut self, mut completion: Completion) -> Option<Completion> {
-        let flight = self.flights.remove(&completion.id)?;
-        let was_running = flight.times.joined.is_some();
-        flight
-            .account
-            .complete(&flight.request, &mut completion, was_running);
-        Some(completion)
+    pub(super) fn land(&mut self, part: Completion) -> Option<Completion> {
+        let flight = self.flights.remove(&part.id)?;
+        let (now, outcome) = (part.end, part.outcome);
+        Some(flight.end_with(Some(part), now, outcome))
     }
 
     /// The client of a request gave up.
@@ -167,25 +189,5 @@ impl Disaggregated {
             })
             .collect();
         observer.observe(&Fact::Links { now, uses: &uses });
-    }
-}
-
-/// The story of a request that ends at `now` while it is on no replica, told by `replica`.
-pub(super) fn nowhere(flight: &Flight, replica: usize, now: Picos, outcome: Outcome) -> Completion {
-    let (request, account) = (&flight.request, &flight.account);
-    Completion {
-        id: request.id,
-        replica: ReplicaId(replica as u32),
-        outcome,
-        arrival: request.arrival,
-        client_queue_time: request.client_queue_time,
-        first_scheduled: account.first_scheduled.unwrap_or(request.arrival),
-        first_token: None,
-        end: now,
-        prompt_tokens: request.prompt_tokens,
-        output_tokens: 0,
-        cached_tokens: account.cached_tokens,
-        preemptions: account.preemptions,
-        waiting_time: account.waited,
     }
 }

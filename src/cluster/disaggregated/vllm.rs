@@ -140,6 +140,8 @@ impl Desk {
             tally.busy -= push.takes;
             tally.flowed -= u128::from(push.takes.0);
             tally.area -= i128::from(push.takes.0);
+            tally.asked -= 1;
+            tally.in_flight -= i128::from((push.end - push.begin).0);
         }
         tally
     }
@@ -222,6 +224,8 @@ impl Counter {
             tally.busy += whole;
             tally.flowed += u128::from(whole.0);
             tally.area += i128::from(whole.0);
+            tally.asked += 1;
+            tally.in_flight += i128::from(end.0) - i128::from(start.0);
         }
         let is_in_host = self.buffered[to] + bytes > self.spec.receive_buffer;
         if !self.gone[to] {

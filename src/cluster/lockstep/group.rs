@@ -101,6 +101,11 @@ impl LockStep {
         self.lane.dispatch.left(completion.id);
     }
 
+    /// Whether the balancer counts nobody any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.lane.dispatch.is_settled()
+    }
+
     /// The client of a request gave up.
     pub(crate) fn abort<O: Observer>(
         &mut self,

@@ -109,6 +109,11 @@ pub trait Router: Send {
     /// A request that was routed has left its replica, or was refused there.
     fn left(&mut self, _request: RequestId) {}
 
+    /// Requests that it still counts as somewhere.
+    fn remembered(&self) -> usize {
+        0
+    }
+
     /// How often engines report how full they are; `None` if nobody asks.
     fn reports_every(&self) -> Option<Picos> {
         None

@@ -257,6 +257,10 @@ impl Router for KvEventRouter {
         true
     }
 
+    fn remembered(&self) -> usize {
+        self.active.len()
+    }
+
     fn left(&mut self, request: RequestId) {
         if let Some(active) = self.active.remove(&request) {
             self.prefill_tokens[active.replica] -= active.prefill_tokens;

@@ -66,10 +66,12 @@ impl Sequence {
         if caches {
             identify(&request, None, &mut pieces);
         }
+        let mut story = Story::new(&request);
+        story.enter(now);
         Sequence {
             pieces,
             handle,
-            story: Story::new(&request),
+            story,
             phase: Phase::Waiting,
             target: request.output_tokens.min(max_model_len - request.prompt_tokens),
             padding: 0,

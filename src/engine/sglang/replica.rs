@@ -186,6 +186,7 @@ impl SglangReplica {
     /// Takes in a request that reaches the engine at `now`; one that finds the loop idle wakes it.
     pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
         let handle = self.take_in(request)?;
+        self.enter(handle, now);
         self.let_in(handle, now);
         Ok(handle)
     }
@@ -200,6 +201,11 @@ impl SglangReplica {
         Ok(self
             .sequences
             .insert(|handle| Sequence::new(request, handle, config)))
+    }
+
+    /// A request that was taken in reaches the server at `now`, which perhaps does not let it into its loop yet.
+    pub(crate) fn enter(&mut self, handle: Handle, now: Picos) {
+        self.sequences[handle.slot].story.enter(now);
     }
 
     /// A request that was taken in reaches the loop at `now`, no earlier than those let in before.

@@ -46,7 +46,7 @@ impl Recorder {
         self.leaving -= i64::from(live.is_leaving);
         self.audit.left(completion, &live);
         if let Some(replicas) = &mut self.by_replica {
-            replicas.ended(completion, &live);
+            replicas.ended(completion);
         }
         match live.place {
             Place::Running => self.shift(completion.end, [-1, 0, -1]),

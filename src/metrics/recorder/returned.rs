@@ -14,7 +14,7 @@ impl Recorder {
                 .note(|| format!("request {} came back while not inside", part.id.0));
         };
         if let Some(replicas) = &mut self.by_replica {
-            replicas.ended(part, live);
+            replicas.ended(part);
         }
         let was_running = live.place == Place::Running;
         let here = now.saturating_sub(live.since);

@@ -47,7 +47,7 @@ pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
         if let Some(replicas) = result.by_replica.get(first..last) {
             object.put("busy", super::super::text_parts::busy(replicas, result));
             let all = ReplicaSummary::together(replicas);
-            object.put("running", plimsoll::check(&all.running));
+            plimsoll::places(&mut object, &all);
             object.put("running_max", all.running_max);
             object.put("kv_usage_max", all.kv_usage_max);
         }

@@ -72,7 +72,7 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("lock_step", lock_step(account));
     }
     if let Some(relays) = &result.relays {
-        object.put("disaggregation", disaggregation(relays));
+        object.put("disaggregation", disaggregation(relays, &result.by_replica));
     }
     object.put("evicted_tokens", meta.evicted_tokens);
     if let Some(waits) = &meta.waits {
@@ -184,12 +184,20 @@ fn replica(replica: &ReplicaSummary) -> Value {
         object.put(key, number);
     }
     object.put("busy_s", replica.busy_s);
-    object.put("running", check(&replica.running));
+    places(&mut object, replica);
     object.into()
 }
 
+/// Little's law for whoever is inside, waits and runs, and for whose KV is on its way here.
+pub(super) fn places(object: &mut Object, replica: &ReplicaSummary) {
+    object.put("inside", check(&replica.inside));
+    object.put("waiting", check(&replica.waiting));
+    object.put("running", check(&replica.running));
+    object.put("crossing", check(&replica.crossing));
+}
+
 /// What happened between prefill and decode.
-fn disaggregation(relays: &RelaySummary) -> Value {
+fn disaggregation(relays: &RelaySummary, replicas: &[ReplicaSummary]) -> Value {
     let mut object = Object::default();
     object.put("requests", relays.requests);
     object.put("bytes", relays.bytes);
@@ -205,12 +213,18 @@ fn disaggregation(relays: &RelaySummary) -> Value {
         stages.put(stage.name(), relays.stage_s(stage));
     }
     object.put("ttft_stages_s", Value::from(stages));
+    for (role, prefills) in [("prefill", true), ("decode", false)] {
+        let mut pool = Object::default();
+        places(&mut pool, &relays.of_role(prefills, replicas));
+        object.put(role, Value::from(pool));
+    }
     let way = |way: &WaySummary| {
         let mut object = Object::default();
         object.put("bytes", way.bytes);
         object.put("utilisation", way.utilisation);
         object.put("busy", way.busy);
         object.put("flowing", check(&way.flowing));
+        object.put("in_flight", check(&way.in_flight));
         Value::from(object)
     };
     let link = |link: &LinkSummary| {
@@ -359,6 +373,9 @@ fn little(result: &RunResult) -> Object {
     object.put("system", check(&result.little.system));
     object.put("waiting", check(&result.little.waiting));
     object.put("running", check(&result.little.running));
+    if let Some(front_ends) = &result.little.front_ends {
+        object.put("front_ends", check(front_ends));
+    }
     object
 }
 

@@ -1,0 +1,660 @@
+//! Where every request is, and Little's law for each such place.
+//!
+//! From its arrival to its end a request is at one place at a time: with a *front end* (before the routers, on its way into
+//! an engine, between two servers, and on its way back to its client), in the *queue* of a replica, in its *running* batch,
+//! or *crossing*: it waits for nothing but its KV on the way to the replica that will decode. A server of SGLang's that
+//! has been told of a request before its prefill is over does not count it yet.
+//!
+//! Law: at each place the area under the number there is the sum of the stays, and so it is for each replica as a whole.
+//! The areas come from the instants at which facts were told; the stays from what engines, routers and requests say of
+//! themselves when they are over. All places' areas add up to that of the system. In integers, so exactly.
+
+use rustc_hash::FxHashMap;
+
+use super::summary::LittleCheck;
+use crate::ids::RequestId;
+use crate::sim::{Completion, Fact};
+use crate::units::{PICOS_PER_SECOND, Picos};
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    FrontEnd,
+    Queue(usize),
+    Running(usize),
+    Crossing {
+        to: usize,
+        /// It was in the queue there before.
+        is_back: bool,
+    },
+}
+
+/// A request inside.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    place: Place,
+    /// Since when it is there; of one that was sent on, perhaps an instant to come.
+    since: Picos,
+    /// Since when the front end has, or had, it: as long as nobody told of that stay.
+    front: Option<Picos>,
+    /// The same of the queue that it is in, or has left to cross.
+    queue: Option<Picos>,
+    /// How long it crossed meanwhile.
+    crossed: i128,
+    /// Σ of its runs that are over.
+    ran: i128,
+    /// Where it ran last and since when, if its answer is on the way.
+    left: Option<(usize, Picos)>,
+    /// It was sent again after its replica failed: its story does not tell how long it ran where.
+    is_again: bool,
+}
+
+/// Running sums of one place. Exact, in picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    level: i64,
+    level_max: i64,
+    /// −Σ change·instant.
+    moment: i128,
+    visits: u64,
+    stayed: i128,
+}
+
+impl Tally {
+    fn enter(&mut self, now: Picos) {
+        self.shift(now, 1);
+        self.visits += 1;
+    }
+
+    fn shift(&mut self, now: Picos, by: i64) {
+        self.level += by;
+        self.level_max = self.level_max.max(self.level);
+        self.moment -= i128::from(by) * i128::from(now.0);
+    }
+
+    /// ∫ number here, up to `end`.
+    fn area(&self, end: Picos) -> i128 {
+        i128::from(self.level) * i128::from(end.0) + self.moment
+    }
+
+    fn check(&self, end: Picos) -> LittleCheck {
+        let seconds = end.seconds().max(f64::MIN_POSITIVE);
+        LittleCheck {
+            l: self.area(end) as f64 / end.0.max(1) as f64,
+            lambda: self.visits as f64 / seconds,
+            w: self.stayed as f64 / PICOS_PER_SECOND as f64 / self.visits.max(1) as f64,
+        }
+    }
+}
+
+/// The places of one replica.
+#[derive(Clone, Copy, Debug, Default)]
+struct Places {
+    queue: Tally,
+    running: Tally,
+    /// Queue and running batch together, by who comes and leaves.
+    inside: Tally,
+    crossing: Tally,
+}
+
+/// Little's law for one replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PlaceChecks {
+    pub(super) inside: LittleCheck,
+    pub(super) waiting: LittleCheck,
+    pub(super) running: LittleCheck,
+    pub(super) crossing: LittleCheck,
+    pub(super) running_max: u32,
+}
+
+/// Everybody inside, and the sums of all places.
+#[derive(Clone, Debug)]
+pub(super) struct Stays {
+    inside: FxHashMap<RequestId, Stay>,
+    front: Tally,
+    replicas: Vec<Places>,
+}
+
+impl Stays {
+    pub(super) fn new(replicas: u32) -> Stays {
+        Stays {
+            inside: FxHashMap::default(),
+            front: Tally::default(),
+            replicas: vec![Places::default(); replicas as usize],
+        }
+    }
+
+    /// What befalls a request.
+    pub(super) fn observe(&mut self, fact: &Fact<'_>) {
+        let id = match *fact {
+            Fact::Arrived { request } => return self.arrive(request.id, request.arrival),
+            Fact::Rejected { now, request } => return self.end(request.id, now, None),
+            Fact::Ended(story) => return self.end(story.id, story.end, Some(story)),
+            Fact::Sent { id, .. }
+            | Fact::Admitted { id, .. }
+            | Fact::Preempted { id, .. }
+            | Fact::HandedOver { id, .. }
+            | Fact::Crossing { id, .. }
+            | Fact::Crossed { id, .. }
+            | Fact::Leaving { id, .. } => id,
+            Fact::Returned(part) => part.id,
+            _ => return,
+        };
+        // Whoever is told of and is not inside is a broken law of its own, which the audit of the system finds.
+        let Some(mut stay) = self.inside.get(&id).copied() else {
+            return;
+        };
+        self.move_on(&mut stay, fact);
+        self.inside.insert(id, stay);
+    }
+
+    fn move_on(&mut self, stay: &mut Stay, fact: &Fact<'_>) {
+        match *fact {
+            Fact::Sent { replica, entry, .. } => self.queue(stay, replica.0 as usize, entry),
+            Fact::Admitted {
+                now,
+                replica,
+                waiting_since,
+                queued_since,
+                ..
+            } => {
+                let replica = replica.0 as usize;
+                if stay.front.take().is_some() {
+                    self.front.stayed += between(waiting_since, queued_since);
+                }
+                if stay.queue.take().is_some() {
+                    let crossed = std::mem::take(&mut stay.crossed);
+                    self.replicas[replica].has_queued(between(queued_since, now) - crossed);
+                }
+                self.come(stay, Place::Running(replica), now);
+            }
+            Fact::Preempted {
+                now,
+                replica,
+                running_since,
+                ..
+            } => {
+                self.has_run(stay, between(running_since, now));
+                self.queue(stay, replica.0 as usize, now);
+            }
+            Fact::HandedOver {
+                now, running_since, ..
+            } => {
+                self.has_run(stay, between(running_since, now));
+                self.return_to_front_end(stay, now);
+            }
+            Fact::Crossing { now, to, .. } => {
+                let to = to.0 as usize;
+                let is_back = stay.queue.is_some();
+                stay.queue.get_or_insert(now);
+                self.come(stay, Place::Crossing { to, is_back }, now);
+            }
+            Fact::Crossed { now, to, since, .. } => {
+                let (to, took) = (to.0 as usize, between(since, now));
+                self.replicas[to].crossing.stayed += took;
+                stay.crossed += took;
+                self.come(stay, Place::Queue(to), now);
+            }
+            Fact::Leaving { now, .. } => {
+                match stay.place {
+                    // How long it ran its story will tell.
+                    Place::Running(replica) => stay.left = Some((replica, stay.since)),
+                    _ => self.settle(stay, now),
+                }
+                self.return_to_front_end(stay, now);
+            }
+            Fact::Returned(part) => {
+                self.conclude_with(stay, part);
+                self.return_to_front_end(stay, part.end);
+                (stay.is_again, stay.ran, stay.left) = (true, 0, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn arrive(&mut self, id: RequestId, now: Picos) {
+        self.front.enter(now);
+        let stay = Stay {
+            place: Place::FrontEnd,
+            since: now,
+            front: Some(now),
+            queue: None,
+            crossed: 0,
+            ran: 0,
+            left: None,
+            is_again: false,
+        };
+        self.inside.insert(id, stay);
+    }
+
+    fn end(&mut self, id: RequestId, now: Picos, story: Option<&Completion>) {
+        let Some(mut stay) = self.inside.remove(&id) else {
+            return;
+        };
+        match story {
+            Some(story) => self.conclude_with(&mut stay, story),
+            None => self.settle(&mut stay, now),
+        }
+        self.tally(stay.place).shift(now, -1);
+        if let Some(replica) = stay.place.of_replica() {
+            self.replicas[replica].inside.shift(now, -1);
+        }
+    }
+
+    fn tally(&mut self, place: Place) -> &mut Tally {
+        match place {
+            Place::FrontEnd => &mut self.front,
+            Place::Queue(replica) => &mut self.replicas[replica].queue,
+            Place::Running(replica) => &mut self.replicas[replica].running,
+            Place::Crossing { to, .. } => &mut self.replicas[to].crossing,
+        }
+    }
+
+    /// A request goes from where it is to `place` at `now`.
+    fn come(&mut self, stay: &mut Stay, place: Place, now: Picos) {
+        self.turn_back(stay, now);
+        let before = std::mem::replace(&mut stay.place, place);
+        stay.since = now;
+        self.tally(before).shift(now, -1);
+        // Between queue and batch nobody leaves the replica; who comes back to a queue after crossing is no new visit.
+        let is_back = matches!(before, Place::Crossing { is_back: true, .. });
+        let (from, to) = (before.of_replica(), place.of_replica());
+        if from != to {
+            if let Some(from) = from {
+                self.replicas[from].inside.shift(now, -1);
+            }
+            if let Some(to) = to {
+                self.replicas[to].inside.shift(now, 1);
+                self.replicas[to].inside.visits += u64::from(!is_back);
+            }
+        }
+        let tally = self.tally(place);
+        tally.shift(now, 1);
+        tally.visits += u64::from(!is_back);
+    }
+
+    fn queue(&mut self, stay: &mut Stay, replica: usize, now: Picos) {
+        self.come(stay, Place::Queue(replica), now);
+        (stay.queue, stay.crossed) = (Some(now), 0);
+    }
+
+    fn return_to_front_end(&mut self, stay: &mut Stay, now: Picos) {
+        self.come(stay, Place::FrontEnd, now);
+        (stay.front, stay.queue, stay.crossed) = (Some(now), None, 0);
+    }
+
+    /// Who leaves at `now`, before the queue that it was sent to has it, was with the front end all the time.
+    fn turn_back(&mut self, stay: &mut Stay, now: Picos) {
+        let entry = stay.since;
+        let Place::Queue(replica) = stay.place else { return };
+        if entry <= now {
+            return;
+        }
+        let Places { queue, inside, .. } = &mut self.replicas[replica];
+        for tally in [queue, inside] {
+            tally.shift(entry, -1);
+            tally.visits -= 1;
+        }
+        self.front.shift(entry, 1);
+        (stay.place, stay.queue) = (Place::FrontEnd, None);
+        stay.since = stay.front.unwrap_or(now);
+    }
+
+    /// A run is over, of so long.
+    fn has_run(&mut self, stay: &mut Stay, took: i128) {
+        stay.ran += took;
+        if let Place::Running(replica) = stay.place {
+            self.replicas[replica].has_run(took);
+        }
+    }
+
+    /// A request leaves with a story, which tells how long it ran last: it was somewhere all the time, and where it did
+    /// not wait it ran.
+    fn conclude_with(&mut self, stay: &mut Stay, story: &Completion) {
+        let last = match stay.place {
+            Place::Running(replica) => Some((replica, stay.since, story.end)),
+            _ => stay.left.map(|(replica, since)| (replica, since, stay.since)),
+        };
+        if let Some((replica, since, until)) = last {
+            let way_back = between(until, story.end);
+            let took = match stay.is_again {
+                true => between(since, until),
+                false => {
+                    let waited = i128::from(story.waiting_time.0);
+                    between(story.arrival, story.end) - waited - stay.ran - way_back
+                }
+            };
+            self.replicas[replica].has_run(took);
+        }
+        self.settle(stay, story.end);
+    }
+
+    /// What nobody told of the waits of a request that leaves where it is at `now`.
+    fn settle(&mut self, stay: &mut Stay, now: Picos) {
+        self.turn_back(stay, now);
+        let here = between(stay.since, now);
+        let mut front_until = now;
+        if let Place::Crossing { to, .. } = stay.place {
+            self.replicas[to].crossing.stayed += here;
+            stay.crossed += here;
+        }
+        if let (Place::Queue(replica) | Place::Crossing { to: replica, .. }, Some(queued)) =
+            (stay.place, stay.queue.take())
+        {
+            self.replicas[replica].has_queued(between(queued, now) - std::mem::take(&mut stay.crossed));
+            front_until = queued;
+        }
+        if let Some(front) = stay.front.take() {
+            self.front.stayed += between(front, front_until);
+        }
+    }
+
+    /// Little's law for the front ends and for each replica over `0..end`, and in words the laws that are broken.
+    pub(super) fn conclude(
+        mut self,
+        end: Picos,
+        system_area: i128,
+    ) -> (LittleCheck, Vec<PlaceChecks>, Vec<String>) {
+        let mut open: Vec<(RequestId, Stay)> = self.inside.drain().collect();
+        open.sort_unstable_by_key(|(id, _)| *id);
+        for (_, mut stay) in open {
+            let running = match stay.place {
+                Place::Running(replica) => Some((replica, between(stay.since, end))),
+                _ => stay
+                    .left
+                    .map(|(replica, since)| (replica, between(since, stay.since))),
+            };
+            if let Some((replica, took)) = running {
+                self.replicas[replica].has_run(took);
+            }
+            self.settle(&mut stay, end);
+        }
+        let mut broken = Vec::new();
+        let mut area = 0;
+        let mut judge = |tally: &Tally, what: &str, of: Option<usize>| {
+            let here = tally.area(end);
+            if tally.level < 0 || here != tally.stayed {
+                let of = of.map_or(String::new(), |replica| format!(" of replica {replica}"));
+                let check = tally.check(end);
+                let by_law = check.lambda * check.w;
+                broken.push(format!(
+                    "Little's law fails for the {what}{of}: L = {}, λW = {by_law}",
+                    check.l
+                ));
+            }
+            here
+        };
+        area += judge(&self.front, "front ends", None);
+        for (replica, places) in self.replicas.iter().enumerate() {
+            area += judge(&places.queue, "queue", Some(replica));
+            area += judge(&places.running, "running batch", Some(replica));
+            area += judge(&places.crossing, "transfers", Some(replica));
+            judge(&places.inside, "requests", Some(replica));
+        }
+        if area != system_area {
+            broken.push(format!(
+                "replicas, transfers and front ends hold {} request-seconds, the system {}",
+                area as f64 / PICOS_PER_SECOND as f64,
+                system_area as f64 / PICOS_PER_SECOND as f64,
+            ));
+        }
+        let checks = self.replicas.iter().map(|places| PlaceChecks {
+            inside: places.inside.check(end),
+            waiting: places.queue.check(end),
+            running: places.running.check(end),
+            crossing: places.crossing.check(end),
+            running_max: u32::try_from(places.running.level_max).unwrap_or(u32::MAX),
+        });
+        (self.front.check(end), checks.collect(), broken)
+    }
+}
+
+impl Place {
+    /// The replica that has it in its queue or batch.
+    fn of_replica(self) -> Option<usize> {
+        match self {
+            Place::Queue(replica) | Place::Running(replica) => Some(replica),
+            Place::FrontEnd | Place::Crossing { .. } => None,
+        }
+    }
+}
+
+impl Places {
+    fn has_queued(&mut self, took: i128) {
+        self.queue.stayed += took;
+        self.inside.stayed += took;
+    }
+
+    fn has_run(&mut self, took: i128) {
+        self.running.stayed += took;
+        self.inside.stayed += took;
+    }
+}
+
+fn between(from: Picos, to: Picos) -> i128 {
+    i128::from(to.0) - i128::from(from.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ReplicaId;
+    use crate::sim::Outcome;
+    use crate::workload::{Prompt, Request};
+
+    const MS: u64 = 1_000_000_000;
+    const ID: RequestId = RequestId(7);
+
+    /// What a request of two servers tells, in milliseconds.
+    #[derive(Clone)]
+    struct Story {
+        /// When it reaches the two queues, as the routers say, and as the engines do.
+        entries: [u64; 2],
+        queued: [u64; 2],
+        handed_over: u64,
+        /// Since when it ran by then.
+        ran_since: u64,
+        asked: u64,
+        /// Since when it waited for its KV, as the transfer says.
+        crossed_since: u64,
+        crossed: u64,
+        joined: u64,
+        preempted: u64,
+        /// Since when it ran by then.
+        joined_since: u64,
+        again: u64,
+        left: u64,
+        waited: u64,
+        ended: u64,
+    }
+
+    /// 2 ms to the first queue, 3 there, 5 of prefill, 1 to the second queue, 2 there, 4 for the KV, 2 there, 6 of decode,
+    /// 3 of waiting again, 5 of decode, 1 to the client.
+    const RIGHT: Story = Story {
+        entries: [12, 21],
+        queued: [12, 21],
+        handed_over: 20,
+        ran_since: 15,
+        asked: 23,
+        crossed_since: 23,
+        crossed: 27,
+        joined: 29,
+        preempted: 35,
+        joined_since: 29,
+        again: 38,
+        left: 43,
+        waited: 17,
+        ended: 44,
+    };
+
+    fn at(ms: u64) -> Picos {
+        Picos(ms * MS)
+    }
+
+    /// Tells a story as far as it goes until `end`.
+    fn tell(stays: &mut Stays, story: &Story, end: Picos) {
+        let (p, d) = (ReplicaId(0), ReplicaId(1));
+        let admitted = |replica, now, waiting_since, queued_since, resumed| Fact::Admitted {
+            now: at(now),
+            replica,
+            id: ID,
+            waiting_since: at(waiting_since),
+            queued_since: at(queued_since),
+            known_tokens: 8,
+            cached_tokens: 0,
+            resumed,
+        };
+        let sent = |replica, now, entry| Fact::Sent {
+            now: at(now),
+            replica,
+            id: ID,
+            entry: at(entry),
+        };
+        let request = Request {
+            id: ID,
+            arrival: at(10),
+            client_queue_time: Picos::ZERO,
+            prompt_tokens: 8,
+            output_tokens: 2,
+            max_tokens: 2,
+            priority: 0,
+            prompt: Prompt::Unique,
+            output_segment: crate::ids::SegmentId(0),
+            session: None,
+            class: 0,
+            ignore_eos: true,
+            deadline: None,
+        };
+        let completion = Completion {
+            id: ID,
+            replica: d,
+            outcome: Outcome::Completed,
+            arrival: at(10),
+            client_queue_time: Picos::ZERO,
+            first_scheduled: at(15),
+            first_token: Some(at(35)),
+            end: at(story.ended),
+            prompt_tokens: 8,
+            output_tokens: 2,
+            cached_tokens: 0,
+            preemptions: 1,
+            waiting_time: at(story.waited),
+        };
+        for fact in [
+            Fact::Arrived { request: &request },
+            sent(p, 10, story.entries[0]),
+            admitted(p, 15, 10, story.queued[0], false),
+            Fact::HandedOver {
+                now: at(story.handed_over),
+                from: p,
+                to: d,
+                id: ID,
+                running_since: at(story.ran_since),
+            },
+            sent(d, 20, story.entries[1]),
+            Fact::Crossing {
+                now: at(story.asked),
+                to: d,
+                id: ID,
+            },
+            Fact::Crossed {
+                now: at(story.crossed),
+                to: d,
+                id: ID,
+                since: at(story.crossed_since),
+            },
+            admitted(d, story.joined, 20, story.queued[1], true),
+            Fact::Preempted {
+                now: at(story.preempted),
+                replica: d,
+                id: ID,
+                running_since: at(story.joined_since),
+                lost_tokens: 0,
+            },
+            admitted(d, story.again, 35, 35, true),
+            Fact::Leaving {
+                now: at(story.left),
+                id: ID,
+            },
+            Fact::Ended(&completion),
+        ] {
+            let now = match fact {
+                Fact::Sent { now, .. }
+                | Fact::Admitted { now, .. }
+                | Fact::HandedOver { now, .. }
+                | Fact::Crossing { now, .. }
+                | Fact::Crossed { now, .. }
+                | Fact::Preempted { now, .. }
+                | Fact::Leaving { now, .. } => now,
+                Fact::Ended(story) => story.end,
+                _ => at(10),
+            };
+            if now <= end {
+                stays.observe(&fact);
+            }
+        }
+    }
+
+    /// Of a run of 44 ms with one request, from 10 ms on.
+    fn concluded(story: &Story) -> (LittleCheck, Vec<PlaceChecks>, Vec<String>) {
+        let mut stays = Stays::new(2);
+        tell(&mut stays, story, Picos::MAX);
+        stays.conclude(at(44), i128::from(34 * MS))
+    }
+
+    #[test]
+    fn a_request_is_at_one_place_at_a_time() {
+        let (front_ends, replicas, broken) = concluded(&RIGHT);
+        assert_eq!(broken, Vec::<String>::new());
+        let ms = |check: &LittleCheck| (check.l * 44.0).round() as u64;
+        let places = |of: &PlaceChecks| [&of.inside, &of.waiting, &of.running, &of.crossing].map(ms);
+        assert_eq!(ms(&front_ends), 2 + 1 + 1);
+        assert_eq!(places(&replicas[0]), [8, 3, 5, 0]);
+        assert_eq!(places(&replicas[1]), [18, 7, 11, 4]);
+        // Who comes back from crossing was there before.
+        let visits = |check: &LittleCheck| (check.lambda * 0.044).round() as u64;
+        assert_eq!(
+            [visits(&replicas[1].inside), visits(&replicas[1].waiting)],
+            [1, 2]
+        );
+    }
+
+    #[test]
+    fn one_instant_that_is_told_otherwise_breaks_a_law() {
+        let wrong = |change: &dyn Fn(&mut Story)| {
+            let mut story = RIGHT;
+            change(&mut story);
+            concluded(&story).2
+        };
+        let cases: [(&dyn Fn(&mut Story), &str); 10] = [
+            (&|story| story.entries[0] += 1, "front ends"),
+            (&|story| story.entries[1] -= 1, "queue of replica 1"),
+            (&|story| story.queued[0] += 1, "queue of replica 0"),
+            (&|story| story.queued[1] -= 1, "front ends"),
+            (&|story| story.ran_since += 1, "running batch of replica 0"),
+            (&|story| story.asked += 1, "transfers of replica 1"),
+            (&|story| story.crossed_since -= 1, "transfers of replica 1"),
+            (&|story| story.again += 1, "running batch of replica 1"),
+            (&|story| story.waited -= 1, "running batch of replica 1"),
+            (&|story| story.ended += 1, "the system"),
+        ];
+        for (case, (change, place)) in cases.into_iter().enumerate() {
+            let broken = wrong(change);
+            assert!(
+                broken.iter().any(|law| law.contains(place)),
+                "case {case}: {broken:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_cut_short_counts_who_is_inside() {
+        // Nothing is told behind each of these instants; a transfer, a queue and a front end are among them.
+        for end in 10..44 {
+            let mut stays = Stays::new(2);
+            tell(&mut stays, &RIGHT, at(end));
+            let (_, _, broken) = stays.conclude(at(end), i128::from((end - 10) * MS));
+            assert_eq!(broken, Vec::<String>::new(), "at {end} ms");
+        }
+    }
+}
