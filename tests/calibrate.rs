@@ -48,9 +48,9 @@ fn published_tables_are_fitted_and_unseen_shapes_predicted() {
         let tables = ["gemm", "attn_decode", "attn_prefill"];
         let observations = tables.iter().flat_map(|name| table(name, key)).collect();
         let fitted = calibrate(&request(gpu, base, observations));
-        demand(&fitted, "gemm.bf16", (5.6, 16.0), (6.5, 16.0));
-        demand(&fitted, "attention.decode", (5.0, 20.0), (5.0, 24.0));
-        demand(&fitted, "attention.prefill", (6.0, 21.0), (7.0, 22.0));
+        demand(&fitted, "gemm.bf16", (5.0, 16.0), (6.0, 16.0));
+        demand(&fitted, "attention.decode", (5.0, 16.0), (5.0, 18.0));
+        demand(&fitted, "attention.prefill", (6.0, 20.0), (7.0, 20.0));
     }
 }
 

@@ -17,7 +17,7 @@ use super::observation::{Block, Observation};
 use super::solve::{Parameter, Task, starts};
 use crate::cost::calibration::{BlockEvidence, Calibration, Residual};
 use crate::rng::{Purpose, stream};
-use crate::stats::quantile;
+use crate::stats::{Z_90, quantile, student_t};
 
 /// How to fit.
 #[derive(Clone, Copy, Debug)]
@@ -248,8 +248,10 @@ fn step_sigma(block: Block, rows: &[&Observation], errors: &[f64]) -> f64 {
     } else {
         0.0
     };
-    // Rows of one shape differ in batch, and a step has one batch: half of the variance is taken for the shape's.
-    (SHAPE_SHARE * mean_square / summed + CAMPAIGN_SIGMA.powi(2)).sqrt()
+    // Rows of one shape differ in batch, and a step has one batch: half of the variance is taken for the shape's. It is
+    // known from as few shapes as there are, so that the normal law's 90 % has to be Student's.
+    let few = student_t(0.9, shapes(rows).len() as f64) / Z_90;
+    (SHAPE_SHARE * mean_square / summed * few * few + CAMPAIGN_SIGMA.powi(2)).sqrt()
 }
 
 /// Share of a row's squared error that the other rows of its shape do not average out.

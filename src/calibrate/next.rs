@@ -8,7 +8,8 @@ use super::component::BlockFit;
 use super::host::HostFit;
 use super::observation::{Block, Kernel};
 use crate::cost::calibration::KernelFormat;
-use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
+use crate::cost::experts::{Load, MoeShape};
+use crate::cost::kernel::{DecodeAttentionShape, GemmShape, PrefillAttentionShape};
 use crate::cost::operators::table_widths;
 use crate::stats::Running;
 
@@ -82,7 +83,9 @@ fn candidates(block: Block) -> Vec<Kernel> {
         Block::Gemm(format) => gemms(format),
         Block::DecodeAttention => decodes(2.0),
         Block::DecodeAttentionFp8 => decodes(1.0),
-        Block::PrefillAttention => prefills(),
+        Block::PrefillAttention => prefills(2.0, 2.0),
+        Block::PrefillAttentionFp8 => prefills(2.0, 1.0),
+        Block::PrefillAttentionFp8Query => prefills(1.0, 1.0),
         Block::Moe(format) => experts(format),
         Block::AllReduce(_) => (12..27)
             .step_by(2)
@@ -139,7 +142,7 @@ fn decodes(width: f64) -> Vec<Kernel> {
     all.collect()
 }
 
-fn prefills() -> Vec<Kernel> {
+fn prefills(query_bytes: f64, kv_bytes: f64) -> Vec<Kernel> {
     let kernel = |tokens: u64| {
         Kernel::Prefill(PrefillAttentionShape {
             batch: 1,
@@ -148,7 +151,8 @@ fn prefills() -> Vec<Kernel> {
             head_dim: 128,
             tokens,
             prefix: 0,
-            element_bytes: 2.0,
+            query_bytes,
+            kv_bytes,
         })
     };
     [256, 1024, 2048, 8192, 32_768].map(kernel).to_vec()
@@ -164,6 +168,7 @@ fn experts(format: KernelFormat) -> Vec<Kernel> {
             intermediate,
             experts,
             experts_per_token,
+            load: Load::uniform(experts, experts_per_token, tokens),
             weight_bytes: table_widths(format).0,
             activation_bytes: 2.0,
         })

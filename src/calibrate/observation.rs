@@ -5,7 +5,8 @@
 use std::fmt;
 
 use crate::cost::calibration::{Direction, KernelFormat};
-use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
+use crate::cost::experts::MoeShape;
+use crate::cost::kernel::{DecodeAttentionShape, GemmShape, PrefillAttentionShape};
 
 /// The block of a calibration whose parameters an observation speaks about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +15,10 @@ pub enum Block {
     Gemm(KernelFormat),
     /// Chunks, KV in 16 bits.
     PrefillAttention,
+    /// The same with KV in 8 bits.
+    PrefillAttentionFp8,
+    /// The same with queries in 8 bits, too.
+    PrefillAttentionFp8Query,
     /// One token a sequence, KV in 16 bits.
     DecodeAttention,
     /// The same with KV in 8 bits.
@@ -32,6 +37,8 @@ impl fmt::Display for Block {
         match self {
             Block::Gemm(format) => write!(f, "gemm.{}", format_name(*format)),
             Block::PrefillAttention => f.write_str("attention.prefill"),
+            Block::PrefillAttentionFp8 => f.write_str("attention.prefill_fp8_kv"),
+            Block::PrefillAttentionFp8Query => f.write_str("attention.prefill_fp8_query"),
             Block::DecodeAttention => f.write_str("attention.decode"),
             Block::DecodeAttentionFp8 => f.write_str("attention.fp8_kv"),
             Block::Moe(format) => write!(f, "moe.{}", format_name(*format)),
@@ -96,8 +103,13 @@ impl fmt::Display for Kernel {
             ),
             Kernel::Moe(shape) => write!(
                 f,
-                "{} experts of {} x {}, {} active, {} tokens",
-                shape.experts, shape.hidden, shape.intermediate, shape.experts_per_token, shape.tokens
+                "{} experts of {} x {}, {} active, {} tokens, {:.0} rows here",
+                shape.experts,
+                shape.hidden,
+                shape.intermediate,
+                shape.experts_per_token,
+                shape.tokens,
+                shape.load.rows
             ),
             Kernel::AllReduce(bytes) => write!(f, "{bytes:.0} bytes"),
             Kernel::Copy { bytes, pieces } => write!(f, "{bytes:.0} bytes in {pieces:.0} pieces"),

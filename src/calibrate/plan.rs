@@ -439,6 +439,32 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_of_prefills_reaches_over_the_lengths_that_nobody_told() {
+        let mut row = row(Load::Closed { clients: 1 });
+        (row.setup.input_tokens, row.setup.output_tokens) = (None, None);
+        row.setup.workload = "single cache-miss prefill sweep".into();
+        let plan = planned(&row);
+        assert!(
+            plan.scenario.contains("input_len = 8192\noutput_len = 1\n"),
+            "{}",
+            plan.scenario
+        );
+        let others: Vec<Plan> = plan
+            .readings
+            .iter()
+            .map(|reading| plan.read_as(reading))
+            .collect();
+        for length in ["input_len = 2048\n", "input_len = 32768\n"] {
+            assert!(
+                others.iter().any(|other| other.scenario.contains(length)),
+                "{length}"
+            );
+        }
+        row.setup.workload = String::new();
+        assert!(super::plan(&row, &|_| None).is_err());
+    }
+
+    #[test]
     fn an_open_loop_keeps_its_flags_its_law_and_the_limit_of_its_client() {
         let mut row = row(Load::Open { rate: 31.4 });
         row.setup.workload = "inference-perf shared_prefix: system 128 + question 64".into();

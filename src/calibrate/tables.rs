@@ -6,11 +6,14 @@
 //! `direction` (h2d, d2h), `bytes` and, if they were of several, `pieces`. Traps: `l2_warm` rows were replayed from the cache and say nothing of memory; `above_peak_bw` rows are
 //! faster than the memory allows.
 
+mod experts;
+mod skew;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::observation::{Block, Kernel, Observation};
 use crate::cost::calibration::{Direction, KernelFormat};
-use crate::cost::kernel::{DecodeAttentionShape, GemmShape, MoeShape, PrefillAttentionShape};
+use crate::cost::kernel::{DecodeAttentionShape, GemmShape, PrefillAttentionShape};
 use crate::cost::operators::table_widths;
 use crate::hardware::Device;
 
@@ -22,6 +25,8 @@ pub struct Selection {
     /// The `fw` column: `vllm`, `sglang`, `trtllm`.
     pub framework: String,
 }
+
+pub use experts::prefer_balanced;
 
 /// What a table gave.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,7 +92,7 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     } else if has("direction") && has("bytes") {
         copy
     } else if has("experts") {
-        experts
+        experts::row
     } else if has("elements") {
         all_reduce
     } else {
@@ -130,7 +135,6 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
             Err(reason) => *table.left.entry(reason).or_default() += 1,
         }
     }
-    prefer_balanced(&mut table);
     Ok(table)
 }
 
@@ -295,9 +299,17 @@ fn decode(row: &Row) -> Read {
 const HEAD_DIM: u64 = 128;
 
 fn prefill(row: &Row) -> Read {
-    if row.text("kv_dtype") != "bf16" || row.text("q_dtype") != "bf16" {
-        return Ok(Err("prefill with 8-bit queries or KV is not modelled".to_owned()));
-    }
+    let (queries, cache) = (row.text("q_dtype"), row.text("kv_dtype"));
+    let (block, query_bytes, kv_bytes) = match (queries, cache) {
+        ("bf16" | "fp16", "bf16" | "fp16") => (Block::PrefillAttention, 2.0, 2.0),
+        ("bf16" | "fp16", "fp8") => (Block::PrefillAttentionFp8, 2.0, 1.0),
+        ("fp8", "fp8") => (Block::PrefillAttentionFp8Query, 1.0, 1.0),
+        _ => {
+            return Ok(Err(format!(
+                "prefill with queries in `{queries}` and KV in `{cache}` is not modelled"
+            )));
+        }
+    };
     let shape = PrefillAttentionShape {
         batch: row.whole("batch")?,
         heads: row.whole("heads")?,
@@ -309,19 +321,20 @@ fn prefill(row: &Row) -> Read {
         } else {
             0
         },
-        element_bytes: 2.0,
+        query_bytes,
+        kv_bytes,
     };
-    Ok(Ok(chunks(shape)))
+    Ok(Ok(chunks(block, shape)))
 }
 
 /// Heads make the shape; behind a prefix the size of the chunk does, too, since kernels split by it.
-fn chunks(shape: PrefillAttentionShape) -> (Block, Kernel, String) {
+fn chunks(block: Block, shape: PrefillAttentionShape) -> (Block, Kernel, String) {
     let heads = format!("{} / {}", shape.heads, shape.kv_heads);
     let name = match shape.prefix {
         0 => heads,
         _ => format!("{heads}, chunks of {}", shape.tokens),
     };
-    (Block::PrefillAttention, Kernel::Prefill(shape), name)
+    (block, Kernel::Prefill(shape), name)
 }
 
 /// Vidur's rows: a chunk behind a prefix, or one token a sequence. Its caches are in 16 bits.
@@ -333,15 +346,19 @@ fn chunk(row: &Row) -> Read {
     );
     let head_dim = row.whole("head_dim")?;
     match row.text("phase") {
-        "prefill" => Ok(Ok(chunks(PrefillAttentionShape {
-            batch,
-            heads: row.whole("heads")?,
-            kv_heads,
-            head_dim,
-            tokens: row.whole("q_chunk")?,
-            prefix,
-            element_bytes: 2.0,
-        }))),
+        "prefill" => {
+            let shape = PrefillAttentionShape {
+                batch,
+                heads: row.whole("heads")?,
+                kv_heads,
+                head_dim,
+                tokens: row.whole("q_chunk")?,
+                prefix,
+                query_bytes: 2.0,
+                kv_bytes: 2.0,
+            };
+            Ok(Ok(chunks(Block::PrefillAttention, shape)))
+        }
         "decode" => {
             let shape = DecodeAttentionShape {
                 batch,
@@ -381,57 +398,6 @@ fn copy(row: &Row) -> Read {
         Kernel::Copy { bytes, pieces },
         name,
     )))
-}
-
-fn experts(row: &Row) -> Read {
-    if row.text("ep") != "1" {
-        return Ok(Err("expert parallelism is not modelled".to_owned()));
-    }
-    let dtype = row.text("dtype");
-    let Some(format) = format(dtype) else {
-        return Ok(Err(format!("the format `{dtype}` is not modelled")));
-    };
-    let narrow = |value: u64, key: &str| {
-        u32::try_from(value).map_err(|_| format!("`{key}` is {value}, more than is possible"))
-    };
-    let inner = row.whole("inter")?.div_ceil(row.whole("tp")?.max(1));
-    let shape = MoeShape {
-        tokens: row.whole("tokens")?,
-        hidden: narrow(row.whole("hidden")?, "hidden")?,
-        intermediate: narrow(inner, "inter")?,
-        experts: narrow(row.whole("experts")?, "experts")?,
-        experts_per_token: narrow(row.whole("topk")?, "topk")?,
-        weight_bytes: table_widths(format).0,
-        activation_bytes: 2.0,
-    };
-    let dist = if row.text("dist") == "balanced" {
-        BALANCED
-    } else {
-        "skewed"
-    };
-    let name = format!("{dist}, {} tp {}", row.text("model"), row.text("tp"));
-    Ok(Ok((Block::Moe(format), Kernel::Moe(shape), name)))
-}
-
-const BALANCED: &str = "balanced";
-
-/// Skewed routing is left where balanced routing was measured, too: the form knows nothing of skew.
-fn prefer_balanced(table: &mut Table) {
-    let is_balanced = |row: &Observation| row.shape.starts_with(BALANCED);
-    let balanced: BTreeSet<Block> = table
-        .observations
-        .iter()
-        .filter(|row| is_balanced(row))
-        .map(|row| row.block)
-        .collect();
-    let before = table.observations.len();
-    table
-        .observations
-        .retain(|row| !balanced.contains(&row.block) || is_balanced(row));
-    let left = (before - table.observations.len()) as u64;
-    if left > 0 {
-        table.left.insert("routing is skewed".to_owned(), left);
-    }
 }
 
 fn all_reduce(row: &Row) -> Read {
@@ -504,6 +470,43 @@ mod tests {
         let table = read("t.csv", copies, 0, &selection()).unwrap();
         assert_eq!((table.observations.len(), table.left.len()), (1, 1));
         assert_eq!(table.observations[0].block.to_string(), "copy.h2d");
+    }
+
+    #[test]
+    fn eight_bit_caches_and_experts_of_other_gpus_are_read() {
+        let text = "gpu,fw,q_dtype,kv_dtype,heads,kv_heads,batch,seqlen,us\n\
+                    x,vllm,bf16,fp8,32,8,1,512,40\nx,vllm,fp8,fp8,32,8,1,512,40\nx,vllm,fp8,bf16,32,8,1,512,40\n";
+        let table = read("t.csv", text, 0, &selection()).unwrap();
+        let blocks: Vec<Block> = table.observations.iter().map(|row| row.block).collect();
+        assert_eq!(
+            blocks,
+            [Block::PrefillAttentionFp8, Block::PrefillAttentionFp8Query]
+        );
+        assert_eq!(table.left.values().sum::<u64>(), 1);
+        let text = "gpu,fw,model,dtype,hidden,inter,experts,topk,tp,ep,dist,tokens,us\n\
+                    x,vllm,a,bf16,2048,768,128,8,1,1,balanced,16,90\nx,vllm,a,bf16,2048,768,128,8,1,8,balanced,16,30\n\
+                    x,vllm,a,bf16,2048,768,128,8,1,8,power_law_1.2,1024,99\nx,vllm,a,fp8,2048,768,128,8,1,1,power_law_1.2,1,9\n\
+                    x,vllm,a,bf16,2048,768,128,8,1,1,by_hand,1,9\n";
+        let mut table = read("t.csv", text, 0, &selection()).unwrap();
+        let rows: Vec<f64> = table
+            .observations
+            .iter()
+            .map(|row| match row.kernel {
+                Kernel::Moe(shape) => shape.load.rows,
+                _ => panic!("experts"),
+            })
+            .collect();
+        assert_eq!((rows[0], rows[1], rows.len()), (128.0, 16.0, 4));
+        assert!(rows[2] > 1024.0 && rows[2] < 8192.0, "{rows:?}");
+        assert!(table.left.contains_key("routing by `by_hand` is not modelled"));
+        // A fit takes skewed rows only where there are no others.
+        prefer_balanced(&mut table);
+        let blocks: Vec<String> = table
+            .observations
+            .iter()
+            .map(|row| row.block.to_string())
+            .collect();
+        assert_eq!(blocks, ["moe.bf16", "moe.bf16", "moe.fp8"]);
     }
 
     #[test]

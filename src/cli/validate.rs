@@ -19,14 +19,14 @@ use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::Measured;
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, predict, scores};
+use crate::validate::{Row, Score, predict, scores, scores_by_engine};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
 /// The table is a CSV with a row a run: GPU, model, engine, workload, load, flags and what was measured. Rows are
 /// simulated as they were run, whole and finite. Scores are by family and overall, families weighted equally: median
 /// and 90th percentile of the absolute error, and the median error with its sign. Rows that cannot be modelled are
-/// counted with the reason. `--kernels` scores the shipped calibrations against kernel tables instead, or as well;
+/// counted with the reason. Where several engines served them, each has a line of its own. `--kernels` scores the shipped calibrations against kernel tables instead, or as well;
 /// `--requests` compares one row's run request by request with what was recorded.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -142,9 +142,14 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         let unless_asked = |row: &Measured| (!interrupt::is_asked()).then(|| predict(row));
         let rows: Vec<Row> = rows.par_iter().filter_map(unless_asked).collect();
         let (families, overall) = scores(&rows);
-        (families, overall, rows)
+        Scored {
+            families,
+            engines: scores_by_engine(&rows),
+            overall,
+            rows,
+        }
     });
-    let done = scored.as_ref().map_or(0, |(_, _, rows)| rows.len());
+    let done = scored.as_ref().map_or(0, |scored| scored.rows.len());
     let is_interrupted = done < all;
     let mut text = {
         let width = terminal.width().filter(|_| args.output.is_none());
@@ -164,16 +169,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Interrupted.into());
     }
     match (&args.chart, &scored, &kernels) {
-        (Some(path), Some((_, overall, rows)), _) => draw(&validated::chart(overall, rows), path, terminal)?,
+        (Some(path), Some(scored), _) => {
+            draw(&validated::chart(&scored.overall, &scored.rows), path, terminal)?;
+        }
         (Some(path), None, Some(kernels)) => draw(&validated_kernels::chart(kernels), path, terminal)?,
         _ => {}
     }
-    let is_modelled = scored.is_some_and(|(_, overall, _)| overall.modelled > 0)
+    let is_modelled = scored.is_some_and(|scored| scored.overall.modelled > 0)
         || kernels.is_some_and(|kernels| !kernels.rows.is_empty());
     Ok(if is_modelled { Exit::Ok } else { Exit::NotMet }.into())
 }
 
-type Scored = (Vec<Score>, Score, Vec<Row>);
+/// Rows and their scores.
+struct Scored {
+    families: Vec<Score>,
+    engines: Vec<Score>,
+    overall: Score,
+    rows: Vec<Row>,
+}
 
 fn printed(
     format: Format,
@@ -184,8 +197,8 @@ fn printed(
 ) -> String {
     let (runs, of_kernels) = match format {
         Format::Json => {
-            let runs = scored.map(|(families, overall, rows)| {
-                let mut object = validated::object(families, overall, rows);
+            let runs = scored.map(|of| {
+                let mut object = validated::object(&of.families, &of.engines, &of.overall, &of.rows);
                 if is_interrupted {
                     object["interrupted"] = true.into();
                 }
@@ -194,15 +207,15 @@ fn printed(
             return validated::json(runs, kernels.map(validated_kernels::object));
         }
         Format::Text => (
-            scored.map(|(families, overall, _)| validated::text(families, overall, width)),
+            scored.map(|of| validated::text(&of.families, &of.engines, &of.overall, width)),
             kernels.map(|kernels| validated_kernels::text(kernels, width)),
         ),
         Format::Md => (
-            scored.map(|(families, overall, _)| validated::md(families, overall)),
+            scored.map(|of| validated::md(&of.families, &of.engines, &of.overall)),
             kernels.map(validated_kernels::md),
         ),
         Format::Csv => (
-            scored.map(|(_, _, rows)| {
+            scored.map(|Scored { rows, .. }| {
                 let mark = if is_interrupted {
                     "interrupted,,,,,,,,,,\n"
                 } else {

@@ -4,7 +4,7 @@
 //! KV and the activations of linear layers, each counted once. Law: for a single step they equal the sums of its
 //! [`super::Breakdown`], small kernels left out, where nothing is padded.
 
-use super::kernel::active_experts;
+use super::experts::active_experts;
 use super::operators::{Experts, experts, flops_per_pair, linears, lm_head, query_bytes_per_token, window};
 use super::roofline::Placement;
 use crate::hardware::Device;

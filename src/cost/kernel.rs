@@ -5,7 +5,8 @@
 //! kernels that overlap. Law: every form grows, or stays, with each of its sizes.
 
 use super::calibration::{
-    AllReduce, Copies, DecodeAttention, Gemm, GemmForm, KernelFormat, Moe, Occupancy, PrefillAttention,
+    AllReduce, Copies, DecodeAttention, Gemm, GemmForm, KernelFormat, Occupancy, OccupancyPnorm,
+    PrefillAttention,
 };
 use crate::hardware::{Device, Peaks};
 use crate::units::FlopsPerSec;
@@ -88,12 +89,18 @@ pub fn pnorm(a: f64, b: f64, p: f64) -> f64 {
     large * (1.0 + (small / large).powf(p)).powf(1.0 / p)
 }
 
+/// Work of a product that runs at burst clocks before the board's power limit slows it down: rows of 0.1 to 0.4 ms in the
+/// tables of H100 and H200 reach the efficiency of shorter ones, those of 1 ms and more 10 to 15 % less.
+pub const THROTTLE_S: f64 = 250e-6;
+
 /// Seconds of one GEMM.
 ///
 /// `occupancy-pnorm`: `t = o + (Tc^p + Tb^p)^(1/p) + q0 + q1·M·K/BW` with
-/// `Tc = 2·pad(M)·pad(N)·K·occ^a/(ec·PEAK)`, `Tb = bytes/(eb·BW)`, `occ = max(1, SMs/tiles)` or, with whole waves,
-/// `ceil(tiles/SMs)·SMs/tiles`. `C5`: `t = t0 + κK + ((F/P)^p + (B/W)^p)^(1/p)`.
-/// `compute_derate` ≤ 1 scales the compute rate: sustained over burst clocks.
+/// `Tc = 2·pad(M)·pad(N)·(K + k0)·occ^a/(ec·PEAK)`, `Tb = bytes/(eb·BW)`, `occ = max(1, SMs/tiles)` or, with whole waves,
+/// `ceil(tiles/SMs)·SMs/tiles`; what `Tc` exceeds [`THROTTLE_S`] by takes `1/s` times as long.
+/// `C5`: `t = t0 + κK + ((F/P)^p + (B/W)^p)^(1/p)`.
+/// `compute_derate` ≤ 1 scales the compute rate: sustained over burst clocks. Of it and `s` the smaller one counts, not both:
+/// they are the same power limit.
 #[must_use]
 pub fn gemm_seconds(gemm: &Gemm, ceilings: &Ceilings, shape: &GemmShape, compute_derate: f64) -> f64 {
     if shape.m == 0 {
@@ -101,17 +108,9 @@ pub fn gemm_seconds(gemm: &Gemm, ceilings: &Ceilings, shape: &GemmShape, compute
     }
     match &gemm.form {
         GemmForm::OccupancyPnorm(form) => {
-            let (tile_m, tile_n) = (u64::from(form.tile.0), u64::from(form.tile.1));
-            let (tiles_m, tiles_n) = (shape.m.div_ceil(tile_m), shape.n.div_ceil(tile_n));
-            let tiles = (tiles_m * tiles_n) as f64;
-            let sms = f64::from(ceilings.sm_count);
-            let occupancy = match form.occupancy {
-                Occupancy::Smooth => (sms / tiles).max(1.0),
-                Occupancy::Wave => (tiles / sms).ceil() * sms / tiles,
-            };
-            let padded_flops = 2.0 * (tiles_m * tile_m) as f64 * (tiles_n * tile_n) as f64 * shape.k as f64;
-            let compute_rate = form.compute_efficiency * compute_derate * ceilings.flops_per_s;
-            let compute = padded_flops * occupancy.powf(form.occupancy_exponent) / compute_rate;
+            let burst = burst_seconds(form, ceilings, shape);
+            let slower = (1.0 / form.long_over_burst - 1.0 / compute_derate).max(0.0);
+            let compute = burst / compute_derate + (burst - THROTTLE_S).max(0.0) * slower;
             let memory = shape.bytes() / (form.bandwidth_efficiency * ceilings.bytes_per_s);
             let quantize = form.quantize_us * 1e-6
                 + form.quantize_passes * shape.m as f64 * shape.k as f64 / ceilings.bytes_per_s;
@@ -123,6 +122,22 @@ pub fn gemm_seconds(gemm: &Gemm, ceilings: &Ceilings, shape: &GemmShape, compute
             form.t0_us * 1e-6 + form.kappa_ns * 1e-9 * shape.k as f64 + pnorm(compute, memory, form.pnorm)
         }
     }
+}
+
+/// `Tc` of a product at burst clocks.
+fn burst_seconds(form: &OccupancyPnorm, ceilings: &Ceilings, shape: &GemmShape) -> f64 {
+    let (tile_m, tile_n) = (u64::from(form.tile.0), u64::from(form.tile.1));
+    let (tiles_m, tiles_n) = (shape.m.div_ceil(tile_m), shape.n.div_ceil(tile_n));
+    let tiles = (tiles_m * tiles_n) as f64;
+    let sms = f64::from(ceilings.sm_count);
+    let occupancy = match form.occupancy {
+        Occupancy::Smooth => (sms / tiles).max(1.0),
+        Occupancy::Wave => (tiles / sms).ceil() * sms / tiles,
+    };
+    let channels = shape.k as f64 + form.fill_k;
+    let padded_flops = 2.0 * (tiles_m * tile_m) as f64 * (tiles_n * tile_n) as f64 * channels;
+    let rate = form.compute_efficiency * ceilings.flops_per_s;
+    padded_flops * occupancy.powf(form.occupancy_exponent) / rate
 }
 
 /// Sequences of one decoding token each, over one layer's KV cache on one rank.
@@ -138,7 +153,7 @@ pub struct DecodeAttentionShape {
     pub kv_bytes_per_token_head: f64,
 }
 
-/// Seconds of one layer's decode attention: `t0 + c·batch·n_kv + k·S_max + KV_bytes/W`.
+/// Seconds of one layer's decode attention: `t0 + max(c·batch·n_kv + k·S_max + KV_bytes/W, r·batch·n_kv)`.
 #[must_use]
 pub fn decode_attention_seconds(
     decode: &DecodeAttention,
@@ -148,9 +163,9 @@ pub fn decode_attention_seconds(
     let (batch, heads) = (shape.batch as f64, shape.kv_heads as f64);
     let context = shape.context as f64;
     let bytes = batch * context * heads * shape.kv_bytes_per_token_head;
-    decode.t0_us * 1e-6
-        + 1e-9 * (decode.per_seq_head_ns * batch * heads + decode.per_token_ns * context)
-        + bytes / decode.bandwidth.of(ceilings.bytes_per_s)
+    let read = 1e-9 * (decode.per_seq_head_ns * batch * heads + decode.per_token_ns * context)
+        + bytes / decode.bandwidth.of(ceilings.bytes_per_s);
+    decode.t0_us * 1e-6 + read.max(1e-9 * decode.row_ns * batch * heads)
 }
 
 /// Causal attention of chunks of one size behind prefixes of one size, one layer on one rank; whole prompts have none.
@@ -168,12 +183,25 @@ pub struct PrefillAttentionShape {
     pub tokens: u64,
     /// Tokens before them that are in the KV cache already.
     pub prefix: u64,
-    /// Of one element of queries, keys, values and outputs.
-    pub element_bytes: f64,
+    /// Of one element of queries and outputs.
+    pub query_bytes: f64,
+    /// Of one element of keys and values.
+    pub kv_bytes: f64,
 }
 
-/// Seconds of one layer's prefill attention: `o + F/(ec·PEAK) + bytes/(eb·BW)`, with `q·c + q(q+1)/2` pairs of query and
-/// key for `q` new tokens behind `c` cached ones, as a step's chunks have them.
+/// Queries of one block of an attention kernel: 64 to 256 in the kernels of the tables.
+pub const BLOCK_QUERIES: f64 = 128.0;
+
+/// Pairs of query and key of the longest block of a chunk of `tokens` that attend to `keys` of them: what one SM computes
+/// while others are done already. Keys before the chunk are left out: kernels share a long prefix out among SMs.
+#[must_use]
+pub fn longest_block_pairs(tokens: f64, keys: f64) -> f64 {
+    tokens.min(BLOCK_QUERIES) * keys
+}
+
+/// Seconds of one layer's prefill attention: `o + (F + θ·SMs·F1)/(ec·PEAK) + bytes/(eb·BW)`, with `q·c + q(q+1)/2` pairs of
+/// query and key for `q` new tokens behind `c` cached ones, as a step's chunks have them, and `F1` of
+/// [`longest_block_pairs`] in one head (Graham 1969, "Bounds on multiprocessing timing anomalies").
 #[must_use]
 pub fn prefill_attention_seconds(
     prefill: &PrefillAttention,
@@ -183,79 +211,13 @@ pub fn prefill_attention_seconds(
     let (batch, tokens, width) = (shape.batch as f64, shape.tokens as f64, shape.head_dim as f64);
     let prefix = shape.prefix as f64;
     let flops = 4.0 * shape.heads as f64 * width * batch * tokens * (prefix + (tokens + 1.0) / 2.0);
+    let longest = 4.0 * width * longest_block_pairs(tokens, tokens) * f64::from(ceilings.sm_count);
     let (heads, kv_heads) = (2.0 * shape.heads as f64, 2.0 * shape.kv_heads as f64);
-    let elements = batch * width * (tokens * (heads + kv_heads) + prefix * kv_heads);
-    let bytes = elements * shape.element_bytes;
+    let kv_bytes = kv_heads * (tokens + prefix) * shape.kv_bytes;
+    let bytes = batch * width * (tokens * heads * shape.query_bytes + kv_bytes);
     prefill.overhead_us * 1e-6
-        + flops / prefill.compute.of(ceilings.flops_per_s)
+        + (flops + prefill.tail * longest) / prefill.compute.of(ceilings.flops_per_s)
         + bytes / prefill.bandwidth.of(ceilings.bytes_per_s)
-}
-
-/// Expected number of distinct experts that `tokens` tokens use: `E·(1 − (1 − k/E)^T)` (EP-1, uniform routing).
-#[must_use]
-pub fn active_experts(experts: u32, experts_per_token: u32, tokens: f64) -> f64 {
-    let share = f64::from(experts_per_token) / f64::from(experts);
-    f64::from(experts) * (1.0 - (1.0 - share).powf(tokens))
-}
-
-/// The routed experts of one layer on one rank.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MoeShape {
-    /// Tokens of the step.
-    pub tokens: u64,
-    /// `d`.
-    pub hidden: u32,
-    /// Width of one expert on this rank.
-    pub intermediate: u32,
-    /// `E`.
-    pub experts: u32,
-    /// `k`.
-    pub experts_per_token: u32,
-    /// Of one weight.
-    pub weight_bytes: f64,
-    /// Of one activation.
-    pub activation_bytes: f64,
-}
-
-impl MoeShape {
-    /// Experts that at least one token uses, expected.
-    #[must_use]
-    pub fn active(&self) -> f64 {
-        active_experts(self.experts, self.experts_per_token, self.tokens as f64)
-    }
-
-    /// `k·6·d·f` for each token (EP-2).
-    #[must_use]
-    pub fn flops(&self) -> f64 {
-        6.0 * self.routed_rows() * f64::from(self.hidden) * f64::from(self.intermediate)
-    }
-
-    /// Weights of active experts and routed activations.
-    #[must_use]
-    pub fn bytes(&self) -> f64 {
-        let (d, f) = (f64::from(self.hidden), f64::from(self.intermediate));
-        self.active() * 3.0 * d * f * self.weight_bytes
-            + self.routed_rows() * (2.0 * d + 3.0 * f) * self.activation_bytes
-    }
-
-    fn routed_rows(&self) -> f64 {
-        self.tokens as f64 * f64::from(self.experts_per_token)
-    }
-}
-
-/// Seconds of the fused routed experts of one layer: `o + (Tc^p + Tb^p)^(1/p)`, where each active expert
-/// computes `padding_rows` rows more than it was sent.
-#[must_use]
-pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_derate: f64) -> f64 {
-    if shape.tokens == 0 {
-        return 0.0;
-    }
-    let rows_added = moe.padding_rows * shape.active();
-    let padding = 6.0 * rows_added * f64::from(shape.hidden) * f64::from(shape.intermediate);
-    let compute =
-        (shape.flops() + padding) / (moe.compute_efficiency * compute_derate * ceilings.flops_per_s);
-    let memory = shape.bytes() / (moe.bandwidth_efficiency * ceilings.bytes_per_s);
-    moe.overhead_us * 1e-6 + pnorm(compute, memory, moe.pnorm)
 }
 
 /// Seconds of an all-reduce of `bytes`: `o + min((n−1)·S/B1, o2 + 2(n−1)/n·S/B2)`, one-shot against two-shot.

@@ -43,6 +43,7 @@ impl StepCost for LinearCost {
             base: self.per_step + self.per_token * u64::from(batch),
             per_kv_token: self.per_attended_token,
             per_longest_token: Picos::ZERO,
+            kv_floor: Picos::ZERO,
             floor: Picos::ZERO,
         }
     }

@@ -10,6 +10,7 @@ pub mod calibration;
 mod cards;
 pub mod constant;
 pub mod discrepancy;
+pub mod experts;
 pub mod jitter;
 pub mod kernel;
 #[cfg(test)]
@@ -95,7 +96,7 @@ impl StepLoad {
 }
 
 /// Duration of a decode-only step as a function of its KV tokens, for a fixed batch size:
-/// `max(base + per_kv_token·decode_kv_tokens + per_longest_token·decode_longest, floor)`.
+/// `max(base + max(per_kv_token·decode_kv_tokens + per_longest_token·decode_longest, kv_floor), floor)`.
 ///
 /// Integer coefficients, so that a leap over `n` steps and `n` single steps end at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +107,8 @@ pub struct DecodeCost {
     pub per_kv_token: Picos,
     /// For each token of the longest context.
     pub per_longest_token: Picos,
+    /// What reading the contexts takes at least: kernels have a least time for each sequence, however short.
+    pub kv_floor: Picos,
     /// Host-bound lower limit (asynchronous scheduling hides the host behind the GPU, or not).
     pub floor: Picos,
 }
@@ -115,7 +118,13 @@ impl DecodeCost {
     #[must_use]
     pub fn at(&self, kv_tokens: u64, longest: u32) -> Picos {
         let gpu = self.base + self.per_kv_token * kv_tokens + self.per_longest_token * u64::from(longest);
-        gpu.max(self.floor)
+        gpu.max(self.least())
+    }
+
+    /// The duration with contexts so short that they do not count.
+    #[must_use]
+    pub fn least(&self) -> Picos {
+        (self.base + self.kv_floor).max(self.floor)
     }
 }
 
@@ -137,6 +146,7 @@ pub trait StepCost: Send {
             base: self.step(load),
             per_kv_token: Picos::ZERO,
             per_longest_token: Picos::ZERO,
+            kv_floor: Picos::ZERO,
             floor: Picos::ZERO,
         }
     }

@@ -5,7 +5,8 @@
 //! group size, where it divides them.
 
 use super::calibration::KernelFormat;
-use super::kernel::{GemmShape, MoeShape};
+use super::experts::{Load, MoeShape};
+use super::kernel::GemmShape;
 use crate::hardware::Peaks;
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
 
@@ -69,9 +70,24 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
+    /// All experts on one GPU, or a slice of each of them.
     pub(crate) fn shape(&self, tokens: u64) -> MoeShape {
+        self.loaded(
+            tokens,
+            Load::uniform(self.experts, self.experts_per_token, tokens),
+        )
+    }
+
+    /// The fullest of `ranks` GPUs among which they are dealt out whole.
+    pub(crate) fn fullest(&self, tokens: u64, ranks: u32) -> MoeShape {
+        let load = Load::fullest(self.experts, self.experts_per_token, tokens, ranks);
+        self.loaded(tokens, load)
+    }
+
+    fn loaded(&self, tokens: u64, load: Load) -> MoeShape {
         MoeShape {
             tokens,
+            load,
             hidden: self.hidden,
             intermediate: self.intermediate,
             experts: self.experts,

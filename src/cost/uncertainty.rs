@@ -159,7 +159,11 @@ impl Calibration {
             } else {
                 "decode"
             }),
-            Component::PrefillAttention => attention("prefill"),
+            Component::PrefillAttention => attention(if placement.kv_dtype == Dtype::Fp8 {
+                "prefill_fp8_kv"
+            } else {
+                "prefill"
+            }),
             Component::Small => Some(without_evidence(self.elementwise.as_ref()?.trust)),
             Component::Collectives => (tp > 1).then(|| {
                 let own = self.allreduce.iter().find(|link| link.gpus == tp);

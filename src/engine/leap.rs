@@ -216,11 +216,13 @@ pub(super) fn run_law(law: &DecodeCost, load: &StepLoad, ahead: u64, limit: u64)
         + law.per_kv_token * load.decode_kv_tokens
         + law.per_longest_token * u64::from(load.decode_longest);
     let growth = law.per_kv_token * u64::from(load.decode_seqs) + law.per_longest_token;
-    if gpu >= law.floor {
+    let least = law.least();
+    if gpu >= least {
         return (growth, limit);
     }
-    // Host-bound: constant until the GPU catches up with the host, counting the steps still to be launched.
-    let constant = (law.floor - gpu).0 / growth.0.max(1);
+    // Bound by the host, or by contexts too short to count: constant until they do, counting the steps still to be
+    // launched.
+    let constant = (least - gpu).0 / growth.0.max(1);
     (Picos::ZERO, limit.min(constant.saturating_sub(ahead)))
 }
 
@@ -271,6 +273,34 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn steps_of_a_run_are_those_of_its_law_whatever_bounds_them(
+            base in 0_u64..2000, per_kv in 0_u64..40, per_longest in 0_u64..40, kv_floor in 0_u64..3000,
+            floor in 0_u64..4000, seqs in 1_u32..5, context in 1_u32..50, limit in 1_u64..60,
+        ) {
+            let law = DecodeCost {
+                base: Picos(base),
+                per_kv_token: Picos(per_kv),
+                per_longest_token: Picos(per_longest),
+                kv_floor: Picos(kv_floor),
+                floor: Picos(floor),
+            };
+            let load = StepLoad {
+                decode_seqs: seqs,
+                decode_kv_tokens: u64::from(seqs * context),
+                decode_longest: context,
+                ..StepLoad::default()
+            };
+            let at = |step: u64| {
+                let longer = context + u32::try_from(step).unwrap();
+                law.at(u64::from(seqs * longer), longer)
+            };
+            let (growth, steps) = run_law(&law, &load, 0, limit);
+            for step in 0..=steps.min(limit - 1) {
+                prop_assert_eq!(at(0) + growth * step, at(step), "step {} of {}", step, steps);
+            }
+        }
+
         #[test]
         fn the_root_is_the_last_step_that_fits(
             span in 0u64..10_000, first in 0u64..300, step in 0u64..40, limit in 0u64..200,

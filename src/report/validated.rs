@@ -37,8 +37,9 @@ fn medians(score: &Score) -> String {
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
 }
 
-fn laid_out(families: &[Score], overall: &Score) -> (Vec<Column>, Vec<Vec<String>>) {
-    let mut columns = vec![Column::left("family"), Column::right("rows")];
+/// A table of scores whose first column goes by a name.
+fn laid_out<'a>(first: &str, scores: impl Iterator<Item = &'a Score>) -> (Vec<Column>, Vec<Vec<String>>) {
+    let mut columns = vec![Column::left(first), Column::right("rows")];
     columns.extend(
         Figure::ALL
             .iter()
@@ -65,15 +66,18 @@ fn laid_out(families: &[Score], overall: &Score) -> (Vec<Column>, Vec<Vec<String
         cells.push(score.inside_90.map_or("-".to_owned(), percent));
         cells
     };
-    let rows = families.iter().chain([overall]).map(cells).collect();
-    (columns, rows)
+    (columns, scores.map(cells).collect())
 }
 
-/// The scores as a Markdown table, with the reasons under it.
+/// The scores as Markdown tables, by family and by engine, with the reasons under them.
 #[must_use]
-pub fn md(families: &[Score], overall: &Score) -> String {
-    let (columns, rows) = laid_out(families, overall);
+pub fn md(families: &[Score], engines: &[Score], overall: &Score) -> String {
+    let (columns, rows) = laid_out("family", families.iter().chain([overall]));
     let mut text = format!("{}.\n\n{}", answer(overall), markdown(&columns, &rows));
+    if engines.len() > 1 {
+        let (columns, rows) = laid_out("engine", engines.iter());
+        text.push_str(&format!("\n{}", markdown(&columns, &rows)));
+    }
     for (reason, number) in &overall.reasons {
         text.push_str(&format!("\n* {number} rows not modelled: {reason}"));
     }
@@ -82,9 +86,13 @@ pub fn md(families: &[Score], overall: &Score) -> String {
 
 /// The scores for people, within the columns of a screen if there is one.
 #[must_use]
-pub fn text(families: &[Score], overall: &Score, width: Option<usize>) -> String {
-    let (columns, rows) = laid_out(families, overall);
+pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Option<usize>) -> String {
+    let (columns, rows) = laid_out("family", families.iter().chain([overall]));
     let mut text = format!("{}\n\n{}", answer(overall), table_on(&columns, &rows, 1, width));
+    if engines.len() > 1 {
+        let (columns, rows) = laid_out("engine", engines.iter());
+        text.push_str(&format!("\n{}", table_on(&columns, &rows, 1, width)));
+    }
     text.push_str(&by_side(families, overall));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
     if reasons > 0 {
@@ -145,17 +153,18 @@ pub fn json(runs: Option<Value>, kernels: Option<Value>) -> String {
 
 /// The scores and every row as one object.
 #[must_use]
-pub fn object(families: &[Score], overall: &Score, rows: &[Row]) -> Value {
-    let by_name: serde_json::Map<String, Value> = families
-        .iter()
-        .map(|score| (score.name.clone(), score_json(score)))
-        .collect();
+pub fn object(families: &[Score], engines: &[Score], overall: &Score, rows: &[Row]) -> Value {
+    let by_name = |scores: &[Score]| -> serde_json::Map<String, Value> {
+        let named = scores.iter().map(|score| (score.name.clone(), score_json(score)));
+        named.collect()
+    };
     let rows: Vec<Value> = rows.iter().map(row_json).collect();
     json!({
         "format_version": FORMAT_VERSION,
         "answer": answer(overall),
         "overall": score_json(overall),
-        "families": by_name,
+        "families": by_name(families),
+        "engines": by_name(engines),
         "rows": rows,
     })
 }

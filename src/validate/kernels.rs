@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use crate::calibrate::observation::{Block, Kernel, Observation, format_name};
 use crate::calibrate::tables::{self, Selection, TableError};
 use crate::cost::calibration::{Calibration, for_device};
+use crate::cost::experts::moe_seconds;
 use crate::cost::kernel::{
-    Ceilings, all_reduce_seconds, copy_seconds, decode_attention_seconds, gemm_seconds, moe_seconds, peak,
+    Ceilings, all_reduce_seconds, copy_seconds, decode_attention_seconds, gemm_seconds, peak,
     prefill_attention_seconds,
 };
 use crate::hardware::{self, Device};
@@ -206,6 +207,8 @@ fn names(block: Block) -> (String, String) {
         Block::Gemm(format) => ("gemm", format_name(format)),
         Block::Moe(format) => ("moe", format_name(format)),
         Block::PrefillAttention => ("attention.prefill", "bf16"),
+        Block::PrefillAttentionFp8 => ("attention.prefill", "fp8"),
+        Block::PrefillAttentionFp8Query => ("attention.prefill", "fp8, queries too"),
         Block::DecodeAttention => ("attention.decode", "bf16"),
         Block::DecodeAttentionFp8 => ("attention.decode", "fp8"),
         Block::AllReduce(gpus) => return (format!("allreduce.{gpus}"), "bf16".to_owned()),
@@ -238,7 +241,15 @@ fn seconds(calibration: &Calibration, device: &Device, observation: &Observation
         (Block::DecodeAttentionFp8, Kernel::Decode(shape)) => {
             Some(decode_attention_seconds(&attention?.decode_fp8_kv, &plain, shape))
         }
-        (_, Kernel::Prefill(shape)) => Some(prefill_attention_seconds(&attention?.prefill, &plain, shape)),
+        (block, Kernel::Prefill(shape)) => {
+            let attention = attention?;
+            let prefill = match block {
+                Block::PrefillAttentionFp8 => &attention.prefill_fp8_kv,
+                Block::PrefillAttentionFp8Query => attention.prefill_fp8_query.as_ref()?,
+                _ => &attention.prefill,
+            };
+            Some(prefill_attention_seconds(prefill, &plain, shape))
+        }
         (Block::AllReduce(gpus), Kernel::AllReduce(bytes)) => {
             let link = calibration.allreduce.iter().find(|link| link.gpus == gpus)?;
             Some(all_reduce_seconds(link, *bytes))

@@ -13,4 +13,4 @@ mod score;
 
 pub use interval::Uncertainty;
 pub use predict::{Compared, Figure, Outcome, Row, Side, predict};
-pub use score::{FigureScore, Score, scores};
+pub use score::{FigureScore, Score, scores, scores_by_engine};

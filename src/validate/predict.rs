@@ -134,6 +134,8 @@ pub struct Row {
     pub place: String,
     /// The family that it is counted with.
     pub family: String,
+    /// What served it, without its version; empty where the table does not say.
+    pub engine: String,
     /// `calibrate` or `validate`; empty where the table does not say.
     pub suggested_use: String,
     /// Where its load lies.
@@ -168,10 +170,18 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
     Row {
         place: row.place.clone(),
         family: row.setup.family.clone(),
+        engine: engine_name(row),
         suggested_use: row.setup.suggested_use.clone(),
         side,
         outcome,
     }
+}
+
+/// `vllm` of `vLLM`, `sarathi-serve` of `sarathi-serve (vLLM fork)`.
+fn engine_name(row: &Measured) -> String {
+    let engine = row.setup.engine.as_deref().unwrap_or_default();
+    let name = engine.split(['(', ' ']).next().unwrap_or_default();
+    name.to_lowercase()
 }
 
 /// A plan, as it was run.

@@ -1,4 +1,4 @@
-//! Errors of many rows in few numbers: by family, and overall with every family weighing the same.
+//! Errors of many rows in few numbers: by family, and by engine and overall with every family weighing the same.
 
 use std::collections::BTreeMap;
 
@@ -52,14 +52,30 @@ pub fn scores(rows: &[Row]) -> (Vec<Score>, Score) {
     let of = |(name, rows): (&&str, &Vec<&Row>)| score(name, rows, &|_| 1.0);
     let each: Vec<Score> = families.iter().map(of).collect();
     let all: Vec<&Row> = rows.iter().collect();
-    let weight = |row: &Row| {
-        1.0 / families[row.family.as_str()]
-            .iter()
-            .filter(|other| is_predicted(other))
-            .count()
-            .max(1) as f64
-    };
-    (each, score("overall", &all, &weight))
+    (each, families_alike("overall", &all))
+}
+
+/// Scores what each engine served, in order of name, families weighing the same: what holds for one need not for another.
+#[must_use]
+pub fn scores_by_engine(rows: &[Row]) -> Vec<Score> {
+    let mut engines: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.engine.is_empty()) {
+        engines.entry(&row.engine).or_default().push(row);
+    }
+    engines
+        .iter()
+        .map(|(name, rows)| families_alike(name, rows))
+        .collect()
+}
+
+/// Scores rows of several families, each of which weighs 1 whatever its size.
+fn families_alike(name: &str, rows: &[&Row]) -> Score {
+    let mut predicted: BTreeMap<&str, f64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| is_predicted(row)) {
+        *predicted.entry(&row.family).or_default() += 1.0;
+    }
+    let weight = |row: &Row| predicted.get(row.family.as_str()).map_or(0.0, |rows| 1.0 / rows);
+    score(name, rows, &weight)
 }
 
 fn is_predicted(row: &Row) -> bool {
@@ -181,6 +197,7 @@ mod tests {
         Row {
             place: String::new(),
             family: family.into(),
+            engine: "vllm".into(),
             suggested_use: "validate".into(),
             side: Side::Below,
             outcome: Outcome::Predicted {
@@ -188,6 +205,28 @@ mod tests {
                 assumptions: Vec::new(),
             },
         }
+    }
+
+    #[test]
+    fn engines_are_scored_apart_and_their_families_alike() {
+        let mut rows: Vec<Row> = (0..9).map(|_| row("large", 0.5)).collect();
+        rows.extend([row("small", 0.1), row("small", 0.1)]);
+        rows.extend((0..3).map(|_| Row {
+            engine: "sglang".into(),
+            ..row("large", -0.2)
+        }));
+        let engines = scores_by_engine(&rows);
+        let names: Vec<&str> = engines.iter().map(|score| score.name.as_str()).collect();
+        assert_eq!(names, ["sglang", "vllm"]);
+        let medians: Vec<f64> = engines
+            .iter()
+            .map(|score| score.figures[0].median_error)
+            .collect();
+        assert!(
+            (medians[0] - 0.2).abs() < 1e-12 && (0.1..0.5).contains(&medians[1]),
+            "{medians:?}"
+        );
+        assert_eq!((engines[0].rows, engines[1].modelled), (3, 11));
     }
 
     #[test]

@@ -165,6 +165,12 @@ fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
         (&json["overall"]["rows"], &json["overall"]["modelled"]),
         (&3.into(), &3.into())
     );
+    let engines = json["engines"].as_object().unwrap();
+    let of_engines: u64 = engines
+        .values()
+        .map(|score| score["rows"].as_u64().unwrap())
+        .sum();
+    assert_eq!(of_engines, 3, "{engines:?}");
     let inside = json["overall"]["inside_90"].as_f64().unwrap();
     assert!((0.0..=1.0).contains(&inside), "{inside}");
     assert!(

@@ -30,6 +30,7 @@ impl StepCost for PlainCost {
             base: self.decode,
             per_kv_token: self.per_kv_token,
             per_longest_token: Picos::ZERO,
+            kv_floor: Picos::ZERO,
             floor: Picos::ZERO,
         }
     }

@@ -70,6 +70,7 @@ impl StepCost for Price {
             base: Picos(self.per_step + self.per_token * u64::from(batch)),
             per_kv_token: Picos(self.per_pair),
             per_longest_token: Picos(self.per_longest),
+            kv_floor: Picos::ZERO,
             floor: Picos(self.floor),
         }
     }

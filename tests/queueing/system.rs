@@ -52,6 +52,7 @@ impl StepCost for AffineCost {
             base: self.a + self.c * u64::from(batch),
             per_kv_token: Picos::ZERO,
             per_longest_token: Picos::ZERO,
+            kv_floor: Picos::ZERO,
             floor: Picos::ZERO,
         }
     }

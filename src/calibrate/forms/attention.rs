@@ -1,7 +1,7 @@
 //! Attention: additive for decoding, so that a step stays affine in its KV tokens, and additive for prompts.
 
 use super::Form;
-use crate::calibrate::observation::Kernel;
+use crate::calibrate::observation::{Block, Kernel};
 use crate::calibrate::solve::Parameter;
 use crate::cost::calibration::{Attention, Calibration, DecodeAttention, PrefillAttention, Rate, Residual};
 use crate::cost::kernel::{Ceilings, decode_attention_seconds, prefill_attention_seconds};
@@ -32,9 +32,11 @@ pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<B
             // Tables leave small caches out because they stay in L2, and with them what would show the floor: its
             // prior is narrow.
             Parameter::factor("t0_us", (1.0, 60.0), prior.t0_us, 0.1),
-            Parameter::term("per_seq_head_ns", (0.0, 80.0), prior.per_seq_head_ns, 8.0),
+            // Without a least time for a row, as priors are, long rows had to pay for short ones.
+            Parameter::term("per_seq_head_ns", (0.0, 80.0), 0.4 * prior.per_seq_head_ns, 8.0),
             Parameter::term("per_token_ns", (0.0, 1.0), prior.per_token_ns, 0.05),
             Parameter::factor("decode_eb", (0.3, 1.3), share, 0.2),
+            Parameter::factor("row_ns", (1.0, 200.0), 2.5 * prior.per_seq_head_ns, 0.5),
         ],
         base: attention.clone(),
     };
@@ -48,6 +50,7 @@ impl Decode {
             per_seq_head_ns: values[1],
             per_token_ns: values[2],
             bandwidth: Rate::Share(values[3]),
+            row_ns: values[4],
         }
     }
 }
@@ -80,12 +83,13 @@ impl Form for Decode {
 }
 
 struct Prefill {
+    block: Block,
     ceilings: Ceilings,
     parameters: Vec<Parameter>,
     base: Attention,
 }
 
-pub(super) fn prefill(device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+pub(super) fn prefill(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
     let Some(attention) = &base.attention else {
         return Vec::new();
     };
@@ -94,11 +98,14 @@ pub(super) fn prefill(device: &Device, base: &Calibration) -> Vec<Box<dyn Form>>
     let compute = prior.compute.of(ceilings.flops_per_s) / ceilings.flops_per_s;
     let bandwidth = prior.bandwidth.of(ceilings.bytes_per_s) / ceilings.bytes_per_s;
     let form = Prefill {
+        block,
         ceilings,
         parameters: vec![
             Parameter::factor("prefill_o_us", (1.0, 60.0), prior.overhead_us, 0.15),
             Parameter::factor("prefill_ec", (0.1, 1.0), compute, 0.2),
             Parameter::factor("prefill_eb", (0.05, 1.9), bandwidth, 0.4),
+            // Half of a block is what the last wave costs on average; 1 is Graham's bound, and blocks may be of 256.
+            Parameter::term("prefill_tail", (0.0, 2.0), 0.5, 0.3),
         ],
         base: attention.clone(),
     };
@@ -111,6 +118,7 @@ impl Prefill {
             overhead_us: values[0],
             compute: Rate::Share(values[1]),
             bandwidth: Rate::Share(values[2]),
+            tail: values[3],
         }
     }
 }
@@ -133,6 +141,11 @@ impl Form for Prefill {
 
     fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
         let attention = into.attention.get_or_insert_with(|| self.base.clone());
-        attention.prefill = Self::prefill(values);
+        let prefill = Self::prefill(values);
+        match self.block {
+            Block::PrefillAttentionFp8 => attention.prefill_fp8_kv = prefill,
+            Block::PrefillAttentionFp8Query => attention.prefill_fp8_query = Some(prefill),
+            _ => attention.prefill = prefill,
+        }
     }
 }

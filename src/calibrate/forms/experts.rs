@@ -3,8 +3,9 @@
 use super::Form;
 use crate::calibrate::observation::Kernel;
 use crate::calibrate::solve::Parameter;
-use crate::cost::calibration::{Calibration, KernelFormat, Moe, Residual};
-use crate::cost::kernel::{Ceilings, moe_seconds, peak};
+use crate::cost::calibration::{Calibration, KernelFormat, Moe, Moved, Residual};
+use crate::cost::experts::moe_seconds;
+use crate::cost::kernel::{Ceilings, peak};
 use crate::hardware::Device;
 
 struct Experts {
@@ -33,6 +34,9 @@ pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -
             Parameter::factor("eb", (0.02, 1.3), prior.bandwidth_efficiency, 0.6),
             Parameter::term("o_us", (0.0, 300.0), prior.overhead_us, 30.0),
             Parameter::term("padding_rows", (0.0, 130.0), prior.padding_rows, 40.0),
+            // Each row is gathered, activated and added up by kernels of their own, well below the peak bandwidth.
+            Parameter::factor("moved_passes", (0.1, 10.0), 1.2, 0.5),
+            Parameter::term("foreign_share", (0.0, 1.0), 0.5, 0.3),
         ],
     };
     vec![Box::new(form)]
@@ -46,6 +50,10 @@ impl Experts {
             overhead_us: values[2],
             pnorm: PNORM,
             padding_rows: values[3],
+            moved: Some(Moved {
+                passes: values[4],
+                foreign_share: values[5],
+            }),
             residual,
             trust: crate::cost::Trust::Calibrated,
         }

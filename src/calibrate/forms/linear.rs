@@ -82,6 +82,11 @@ fn parameters(format: KernelFormat, prior: &OccupancyPnorm) -> Vec<Parameter> {
         Parameter::factor("pnorm", (1.0, 12.0), prior.pnorm, 0.35),
         Parameter::term("a", (0.0, 1.0), prior.occupancy_exponent, 0.15),
     ];
+    if !is_weight_only {
+        // A tile's pipeline holds two to six stages of 64 channels; a power limit takes 0 to 16 % of the clocks.
+        all.push(Parameter::term("fill_k", (0.0, 2000.0), 150.0, 250.0));
+        all.push(Parameter::factor("long_over_burst", (0.6, 1.0), 0.94, 0.06));
+    }
     if matches!(
         format,
         KernelFormat::Fp8 | KernelFormat::Nvfp4 | KernelFormat::Int8
@@ -103,8 +108,10 @@ impl Linear {
                 occupancy_exponent: values[4],
                 occupancy: self.occupancy,
                 tile: self.tile,
-                quantize_us: values.get(5).copied().unwrap_or(0.0),
-                quantize_passes: values.get(6).copied().unwrap_or(0.0),
+                fill_k: values.get(5).copied().unwrap_or(0.0),
+                long_over_burst: values.get(6).copied().unwrap_or(1.0),
+                quantize_us: values.get(7).copied().unwrap_or(0.0),
+                quantize_passes: values.get(8).copied().unwrap_or(0.0),
             }),
             sustained_over_burst: self.sustained_over_burst,
             residual,

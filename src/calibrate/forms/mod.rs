@@ -34,7 +34,9 @@ pub fn forms(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn F
     match block {
         Block::Gemm(format) => linear::forms(format, device, base),
         Block::Moe(format) => experts::forms(format, device, base),
-        Block::PrefillAttention => attention::prefill(device, base),
+        Block::PrefillAttention | Block::PrefillAttentionFp8 | Block::PrefillAttentionFp8Query => {
+            attention::prefill(block, device, base)
+        }
         Block::DecodeAttention => attention::decode(device, base, false),
         Block::DecodeAttentionFp8 => attention::decode(device, base, true),
         Block::AllReduce(gpus) => collective::forms(gpus, device, base),

@@ -22,6 +22,8 @@ const MEANS_TO_CUT: f64 = 3.0;
 /// of nominal. Answers of one length keep all clients of a closed loop in step, so that their prompts wait for each other
 /// wave after wave; any scatter ends that. What a row says is taken at its word, and the interval reaches to the scatter.
 const NOMINAL_SCATTER: f64 = 0.111;
+/// Prompts of a sweep whose lengths nobody tells: those of one full step, a quarter and four times of it.
+const SWEPT: [f64; 3] = [2048.0, 8192.0, 32_768.0];
 /// Tokens of a block: the last one of a prompt is computed whatever is cached.
 const BLOCK: f64 = 16.0;
 
@@ -31,6 +33,10 @@ impl Draft<'_> {
         let workload = setup.workload.to_lowercase();
         let input = setup.input_tokens.or_else(|| stated_total(setup, "input ~"));
         let output = setup.output_tokens.or_else(|| stated_total(setup, "output ~"));
+        if input.is_none() && workload.contains("prefill sweep") {
+            self.prefill_sweep();
+            return Ok(());
+        }
         let input = input.ok_or("the row does not say how long prompts are")?;
         let output = match (output, setup.load) {
             (Some(output), _) => output,
@@ -51,6 +57,21 @@ impl Draft<'_> {
             self.nominal(input, output);
         }
         Ok(())
+    }
+
+    /// Prompts of several lengths one after the other, of which tokens a second are told: nearly the same at any length that
+    /// fills a step, and the interval reaches to a quarter and to four times the assumed one.
+    fn prefill_sweep(&mut self) {
+        let [short, middle, long] = SWEPT.map(|input| fixed(input, 1.0));
+        self.assume(format!(
+            "prompts of {} tokens, one after the other; the row names no length",
+            SWEPT[1]
+        ));
+        for put in [short, long] {
+            let instead_of = middle.clone();
+            self.readings.push(Reading { instead_of, put });
+        }
+        self.text += &format!("\n{middle}");
     }
 
     fn random_sglang(&mut self, input: f64, output: f64) {

@@ -140,6 +140,7 @@ impl<'a> Read<'a> {
             framework: self.args.engine_name().to_owned(),
         };
         let mut table = tables::read(path, text, index, &selection)?;
+        tables::prefer_balanced(&mut table);
         if table.observations.is_empty() && table.left.is_empty() {
             let others: Vec<String> = tables::selections(text)
                 .into_iter()

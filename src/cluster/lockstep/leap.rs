@@ -22,7 +22,7 @@ impl Share {
         Share {
             at_first: law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest),
             growth,
-            floor: law.floor,
+            floor: law.least(),
         }
     }
 

@@ -228,6 +228,11 @@ pub struct OccupancyPnorm {
     pub quantize_us: f64,
     /// `q1`: bytes moved by it for each activation element, at full bandwidth.
     pub quantize_passes: f64,
+    /// `k0`: input channels' worth of work that a tile spends on filling and draining its pipeline.
+    pub fill_k: f64,
+    /// `s`: compute rate of a product after its first [`THROTTLE_S`](super::kernel::THROTTLE_S), of that before; 1 where the
+    /// clocks hold.
+    pub long_over_burst: f64,
 }
 
 /// How idle SMs count.
@@ -272,26 +277,32 @@ pub struct Attention {
     pub decode: DecodeAttention,
     /// The same with KV in 8 bits.
     pub decode_fp8_kv: DecodeAttention,
-    /// Chunks.
+    /// Chunks, KV in 16 bits.
     pub prefill: PrefillAttention,
+    /// The same with KV in 8 bits.
+    pub prefill_fp8_kv: PrefillAttention,
+    /// Queries in 8 bits, too, as TensorRT-LLM has them; no engine that is simulated does.
+    pub prefill_fp8_query: Option<PrefillAttention>,
     /// How well the block is known.
     pub trust: Trust,
 }
 
-/// `t = t0 + c·batch·n_kv + k·S_max + KV_bytes/W`, a layer.
+/// `t = t0 + max(c·batch·n_kv + k·S_max + KV_bytes/W, r·batch·n_kv)`, a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodeAttention {
     /// `t0` in µs.
     pub t0_us: f64,
     /// `c` in ns.
     pub per_seq_head_ns: f64,
+    /// `r` in ns: what a sequence and KV head takes however short its context is; no more than `c` where nothing shows it.
+    pub row_ns: f64,
     /// `k` in ns.
     pub per_token_ns: f64,
     /// `W`: GB/s, or a share of the memory bandwidth.
     pub bandwidth: Rate,
 }
 
-/// `t = o + F/(ec·PEAK) + bytes/(eb·BW)`, a layer.
+/// `t = o + (F + θ·SMs·F1)/(ec·PEAK) + bytes/(eb·BW)`, a layer; `F1` is the longest block's share of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrefillAttention {
     /// `o` in µs.
@@ -300,6 +311,9 @@ pub struct PrefillAttention {
     pub compute: Rate,
     /// GB/s, or a share of the memory bandwidth.
     pub bandwidth: Rate,
+    /// `θ`: part of its longest block that a kernel takes longer than an even share of its work (Graham 1969: at most 1
+    /// for blocks of 128 queries).
+    pub tail: f64,
 }
 
 /// A rate by itself or as a share of a ceiling.
@@ -322,7 +336,7 @@ impl Rate {
     }
 }
 
-/// Routed experts in one number format, see [`super::kernel::moe_seconds`].
+/// Routed experts in one number format, see [`super::experts::moe_seconds`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moe {
     /// `ec`.
@@ -335,10 +349,21 @@ pub struct Moe {
     pub pnorm: f64,
     /// Rows that an active expert computes in vain.
     pub padding_rows: f64,
+    /// What moves activations between the products; `None` where that is part of the products' memory traffic.
+    pub moved: Option<Moved>,
     /// Error against the measurements that were fitted.
     pub residual: Residual,
     /// How well the block is known.
     pub trust: Trust,
+}
+
+/// Kernels around the products of experts: gathering, activating and adding up routed rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moved {
+    /// Times that a row's activations are moved, at full bandwidth.
+    pub passes: f64,
+    /// Part of the rows for experts of other GPUs that is moved, too: all of them in kernels that skip only the products.
+    pub foreign_share: f64,
 }
 
 /// Small kernels: a floor each, and bytes.

@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use super::{
     Attention, Calibration, Copies, DecodeAttention, Direction, Gemm, GemmForm, Host, KernelFormat, Moe,
-    Occupancy, OccupancyPnorm, Rate, Residual, Source,
+    Occupancy, OccupancyPnorm, PrefillAttention, Rate, Residual, Source,
 };
 use crate::cost::Trust;
 use crate::cost::jitter::JitterLaw;
@@ -201,6 +201,8 @@ fn occupancy_table(form: &OccupancyPnorm) -> Table {
         ("a", form.occupancy_exponent),
         ("q0_us", form.quantize_us),
         ("q1", form.quantize_passes),
+        ("fill_k", form.fill_k),
+        ("long_over_burst", form.long_over_burst),
     ]);
     let occupancy = match form.occupancy {
         Occupancy::Smooth => "smooth",
@@ -220,6 +222,12 @@ fn moe_table(moe: &Moe) -> Table {
         ("pnorm", moe.pnorm),
         ("padding_rows", moe.padding_rows),
     ]);
+    if let Some(moved) = moe.moved {
+        table.extend(numbers(&[
+            ("moved_passes", moved.passes),
+            ("foreign_share", moved.foreign_share),
+        ]));
+    }
     residual(&mut table, &moe.residual);
     trust(&mut table, moe.trust);
     table
@@ -227,22 +235,32 @@ fn moe_table(moe: &Moe) -> Table {
 
 fn attention_table(attention: &Attention) -> Table {
     let mut table = decode_table(&attention.decode);
-    table.insert(
-        "fp8_kv".to_owned(),
-        Value::Table(decode_table(&attention.decode_fp8_kv)),
-    );
-    let prefill = &attention.prefill;
-    table.extend(numbers(&[("prefill_o_us", prefill.overhead_us)]));
-    table.extend(numbers(&[match prefill.compute {
-        Rate::Share(share) => ("prefill_ec", share),
-        Rate::Absolute(rate) => ("prefill_tflops", rate / 1e12),
-    }]));
-    table.extend(numbers(&[match prefill.bandwidth {
-        Rate::Share(share) => ("prefill_eb", share),
-        Rate::Absolute(rate) => ("prefill_gbs", rate / 1e9),
-    }]));
+    let mut fp8_kv = decode_table(&attention.decode_fp8_kv);
+    if attention.prefill_fp8_kv != attention.prefill {
+        fp8_kv.extend(prefill_table(&attention.prefill_fp8_kv));
+    }
+    table.insert("fp8_kv".to_owned(), Value::Table(fp8_kv));
+    if let Some(prefill) = &attention.prefill_fp8_query {
+        table.insert("fp8_query".to_owned(), Value::Table(prefill_table(prefill)));
+    }
+    table.extend(prefill_table(&attention.prefill));
     trust(&mut table, attention.trust);
     table
+}
+
+fn prefill_table(prefill: &PrefillAttention) -> Table {
+    numbers(&[
+        ("prefill_o_us", prefill.overhead_us),
+        match prefill.compute {
+            Rate::Share(share) => ("prefill_ec", share),
+            Rate::Absolute(rate) => ("prefill_tflops", rate / 1e12),
+        },
+        match prefill.bandwidth {
+            Rate::Share(share) => ("prefill_eb", share),
+            Rate::Absolute(rate) => ("prefill_gbs", rate / 1e9),
+        },
+        ("prefill_tail", prefill.tail),
+    ])
 }
 
 fn copies_table(copies: &Copies) -> Table {
@@ -261,6 +279,7 @@ fn decode_table(decode: &DecodeAttention) -> Table {
     numbers(&[
         ("t0_us", decode.t0_us),
         ("per_seq_head_ns", decode.per_seq_head_ns),
+        ("row_ns", decode.row_ns),
         ("per_token_ns", decode.per_token_ns),
         bandwidth,
     ])

@@ -1,12 +1,16 @@
 //! Attention of all layers of a step: affine in the KV tokens for decoding sequences, a few flops for each chunk.
 //!
-//! Decoding: `t0 + c·batch·n_kv + k·S_max + KV_bytes/W` a layer. A layer whose window is shorter than the typical
-//! context counts as `batch` full windows, any other as unwindowed. Chunks: `o + F/(ec·PEAK) + bytes/(eb·BW)`, with
-//! the cached prefix in both terms and windows exact. A mixed step has one kernel and so one floor.
+//! Decoding: `t0 + max(c·batch·n_kv + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer. A layer whose window is shorter than the
+//! typical context counts as `batch` full windows, any other as unwindowed. Chunks: `o + (F + θ·SMs·F1)/(ec·PEAK) +
+//! bytes/(eb·BW)`, with the cached prefix in both terms, windows exact, and `F1` that of the step's longest block. A
+//! mixed step has one kernel and so one floor.
 
 use super::Placement;
 use crate::cost::calibration::{DecodeAttention, PrefillAttention};
-use crate::cost::operators::{flops_per_pair, local_kv_heads, query_bytes_per_token, window};
+use crate::cost::kernel::longest_block_pairs;
+use crate::cost::operators::{
+    flops_per_pair, local_kv_heads, local_query_heads, query_bytes_per_token, window,
+};
 use crate::cost::{Chunk, Part, StepLoad, Trust};
 use crate::hardware::Device;
 use crate::model::{ModelShape, kv_bytes_per_token_layer};
@@ -18,6 +22,8 @@ pub(super) struct AttentionTerms {
     decode_t0: u64,
     prefill_t0: u64,
     per_seq: u64,
+    /// What contexts take at least, for each sequence.
+    kv_floor_per_seq: u64,
     pub(super) per_kv_token: u64,
     pub(super) per_longest_token: u64,
     /// FLOPs and bytes of one KV token read in decoding, unwindowed layers.
@@ -37,6 +43,8 @@ pub(super) struct AttentionTerms {
 struct ChunkTerms {
     window: Option<u32>,
     flops_per_pair: f64,
+    /// `θ·SMs` times the FLOPs of a pair in one head.
+    tail_flops_per_pair: f64,
     seconds_per_flop: f64,
     kv_bytes: f64,
     query_bytes: f64,
@@ -58,6 +66,7 @@ impl AttentionTerms {
             decode_t0: 0,
             prefill_t0: 0,
             per_seq: 0,
+            kv_floor_per_seq: 0,
             per_kv_token: 0,
             per_longest_token: 0,
             kv_flops: 0.0,
@@ -69,7 +78,7 @@ impl AttentionTerms {
             derate: 1.0,
             trust: Trust::Prior,
         };
-        let (mut per_seq, mut per_kv, mut per_longest) = (0.0, 0.0, 0.0);
+        let (mut per_seq, mut per_kv, mut per_longest, mut floor) = (0.0, 0.0, 0.0, 0.0);
         for group in &shape.layers {
             let layers = f64::from(group.count);
             let attention = &group.attention;
@@ -78,16 +87,21 @@ impl AttentionTerms {
             // Queries of many heads over one latent cache can be bound by compute even in decoding.
             let kv_seconds = (kv_bytes / decode_rate).max(kv_flops / prefill_rate);
             let query_bytes = layers * query_bytes_per_token(attention, shape.dtype, tp);
-            per_seq += layers * decode.per_seq_head_ns * 1e-9 * f64::from(local_kv_heads(attention, tp));
+            let kv_heads = f64::from(local_kv_heads(attention, tp));
+            let row = layers * decode.per_seq_head_ns * 1e-9 * kv_heads;
+            // What is missing to a row's least time where its context is short.
+            let missing = (layers * decode.row_ns * 1e-9 * kv_heads - row).max(0.0);
+            per_seq += row;
             terms.seq_bytes += query_bytes;
             match window(attention).filter(|window| *window < placement.typical_context) {
                 Some(window) => {
                     let window = f64::from(window);
-                    per_seq += window * kv_seconds;
+                    per_seq += (window * kv_seconds).max(missing);
                     terms.seq_flops += window * kv_flops;
                     terms.seq_bytes += window * kv_bytes;
                 }
                 None => {
+                    floor += missing;
                     per_kv += kv_seconds;
                     per_longest += layers * decode.per_token_ns * 1e-9;
                     terms.kv_flops += kv_flops;
@@ -97,6 +111,11 @@ impl AttentionTerms {
             terms.chunks.push(ChunkTerms {
                 window: window(attention),
                 flops_per_pair: layers * flops_per_pair(attention, tp, false),
+                tail_flops_per_pair: layers
+                    * prefill.tail
+                    * f64::from(device.sm_count)
+                    * flops_per_pair(attention, tp, false)
+                    / f64::from(local_query_heads(attention, tp)),
                 seconds_per_flop: 1.0 / prefill_rate,
                 kv_bytes,
                 query_bytes,
@@ -107,6 +126,7 @@ impl AttentionTerms {
         terms.decode_t0 = Picos::from_seconds(layers * decode.t0_us * 1e-6).0;
         terms.prefill_t0 = Picos::from_seconds(layers * prefill.overhead_us * 1e-6).0;
         terms.per_seq = Picos::from_seconds(per_seq).0;
+        terms.kv_floor_per_seq = Picos::from_seconds(floor).0;
         terms.per_kv_token = Picos::from_seconds(per_kv).0;
         terms.per_longest_token = Picos::from_seconds(per_longest).0;
         terms
@@ -116,6 +136,7 @@ impl AttentionTerms {
         for picos in [
             &mut self.decode_t0,
             &mut self.per_seq,
+            &mut self.kv_floor_per_seq,
             &mut self.per_kv_token,
             &mut self.per_longest_token,
         ] {
@@ -130,6 +151,11 @@ impl AttentionTerms {
         decode.max(prefill) + self.per_seq * u64::from(decode_seqs)
     }
 
+    /// What the contexts of so many decoding sequences take at least.
+    pub(super) fn kv_floor_picos(&self, decode_seqs: u32) -> u64 {
+        self.kv_floor_per_seq * u64::from(decode_seqs)
+    }
+
     pub(super) fn chunks_picos(&self, chunks: &[Chunk]) -> Picos {
         if chunks.is_empty() {
             return Picos::ZERO;
@@ -140,6 +166,12 @@ impl AttentionTerms {
     fn chunk_work(&self, chunks: &[Chunk]) -> Work {
         let mut work = Work::default();
         for terms in &self.chunks {
+            let longest = |chunk: &Chunk| {
+                let keys = terms.window.map_or(chunk.new, |window| chunk.new.min(window));
+                longest_block_pairs(f64::from(chunk.new), f64::from(keys))
+            };
+            let tail = chunks.iter().map(longest).fold(0.0, f64::max) * terms.tail_flops_per_pair;
+            work.seconds += tail * terms.seconds_per_flop / self.derate;
             for chunk in chunks {
                 let flops = attended_pairs(chunk, terms.window) * terms.flops_per_pair;
                 let kv_tokens = match terms.window {
@@ -169,9 +201,9 @@ impl AttentionTerms {
         let alone = self.base_picos(load.decode_seqs, false);
         if load.decode_seqs > 0 {
             let (seqs, kv) = (f64::from(load.decode_seqs), load.decode_kv_tokens as f64);
-            let picos = alone
-                + self.per_kv_token * load.decode_kv_tokens
+            let contexts = self.per_kv_token * load.decode_kv_tokens
                 + self.per_longest_token * u64::from(load.decode_longest);
+            let picos = alone + contexts.max(self.kv_floor_picos(load.decode_seqs));
             let work = Work {
                 seconds: Picos(picos).seconds(),
                 flops: seqs * self.seq_flops + kv * self.kv_flops,

@@ -8,9 +8,8 @@ use super::Placement;
 use crate::cost::Part;
 use crate::cost::Trust;
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
-use crate::cost::kernel::{
-    Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, moe_seconds, peak,
-};
+use crate::cost::experts::{MoeShape, moe_seconds};
+use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
 use crate::hardware::{Device, Peaks};
 use crate::model::ModelShape;
@@ -110,9 +109,12 @@ impl Operators {
         let mut parts: Vec<Part> = self
             .experts
             .iter()
-            .map(|(experts, moe)| match self.expert_ranks {
-                1 => self.experts_part(&(experts.clone(), moe.clone()), tokens),
-                ranks => self.fullest_part(experts, moe, tokens, ranks),
+            .map(|(experts, moe)| {
+                let shape = match self.expert_ranks {
+                    1 => experts.shape(tokens),
+                    ranks => experts.fullest(tokens, ranks),
+                };
+                self.experts_part(experts, moe, &shape)
             })
             .collect();
         if let Some(link) = &self.link {
@@ -120,21 +122,6 @@ impl Operators {
             parts.push(self.link_part("all_reduce", link, self.shared_layers * one));
         }
         self.scaled(parts)
-    }
-
-    /// The GPU of `ranks` that is sent most rows, of experts that each of them holds some of (EP-4).
-    fn fullest_part(&self, experts: &Experts, moe: &Moe, tokens: u64, ranks: u32) -> Part {
-        let rows = tokens as f64 * f64::from(experts.experts_per_token);
-        let ranks_f = f64::from(ranks);
-        let excess = 1.0 + (2.0 * ranks_f.ln() * ranks_f / rows).sqrt();
-        // A GPU cannot be sent more than everything.
-        let fullest = (rows / ranks_f * excess).min(rows);
-        let local = Experts {
-            experts: experts.experts.div_ceil(ranks),
-            experts_per_token: 1,
-            ..experts.clone()
-        };
-        self.experts_part(&(local, moe.clone()), fullest.ceil() as u64)
     }
 
     fn ceilings(&self, format: KernelFormat) -> Ceilings {
@@ -158,13 +145,12 @@ impl Operators {
         }
     }
 
-    fn experts_part(&self, (experts, moe): &(Experts, Moe), tokens: u64) -> Part {
+    fn experts_part(&self, experts: &Experts, moe: &Moe, shape: &MoeShape) -> Part {
         let layers = f64::from(experts.layers);
-        let shape = experts.shape(tokens);
         Part {
             operator: "experts".to_owned(),
             // Throttling is left out: the fitted efficiency is below what reaches the power limit.
-            seconds: layers * moe_seconds(moe, &self.ceilings(experts.format.kernel), &shape, 1.0),
+            seconds: layers * moe_seconds(moe, &self.ceilings(experts.format.kernel), shape, 1.0),
             flops: layers * shape.flops(),
             bytes: layers * shape.bytes(),
             trust: moe.trust,
@@ -212,7 +198,7 @@ impl Operators {
         parts.extend(
             self.experts
                 .iter()
-                .map(|experts| self.experts_part(experts, tokens)),
+                .map(|(experts, moe)| self.experts_part(experts, moe, &experts.shape(tokens))),
         );
         let kernels = self.layers * self.elementwise.kernels_per_layer;
         let bytes = tokens as f64 * (self.elementwise_bytes_per_token + 2.0 * self.hidden_bytes);

@@ -156,11 +156,11 @@ impl RooflineCost {
             .attention
             .as_ref()
             .ok_or_else(|| lacking("attention"))?;
-        let decode = match placement.kv_dtype {
-            Dtype::Fp8 => &attention.decode_fp8_kv,
-            Dtype::Bf16 | Dtype::Fp16 | Dtype::Fp32 => &attention.decode,
+        let (decode, prefill) = match placement.kv_dtype {
+            Dtype::Fp8 => (&attention.decode_fp8_kv, &attention.prefill_fp8_kv),
+            Dtype::Bf16 | Dtype::Fp16 | Dtype::Fp32 => (&attention.decode, &attention.prefill),
         };
-        let mut terms = AttentionTerms::new(device, shape, placement, decode, &attention.prefill);
+        let mut terms = AttentionTerms::new(device, shape, placement, decode, prefill);
         terms.trust = attention.trust;
         terms.derate = calibration
             .gemm
@@ -231,6 +231,7 @@ impl RooflineCost {
             base: Picos(gpu + self.host.added(sequences)),
             per_kv_token: Picos(self.attention.per_kv_token),
             per_longest_token: Picos(self.attention.per_longest_token),
+            kv_floor: Picos(self.attention.kv_floor_picos(load.decode_seqs)),
             floor: Picos(self.host.floor(sequences, launch)),
         }
     }
@@ -530,6 +531,28 @@ mod tests {
             (1.7..2.8).contains(&(many / one)),
             "112 x 1024 tokens weigh as much as the weights: {one} {many}"
         );
+    }
+
+    #[test]
+    fn short_contexts_take_a_rows_least_time_and_long_ones_their_bytes() {
+        let mut cost = cost("b200", &placement());
+        let law = cost.decode(512);
+        assert!(law.kv_floor > Picos::ZERO);
+        let at = |context: u32| law.at(512 * u64::from(context), context);
+        assert_eq!((at(1), at(16)), (law.least(), law.least()));
+        assert!(at(4096) > law.least());
+        let gaps = [at(2048) - at(1024), at(4096) - at(2048)].map(|gap| gap.seconds());
+        assert!((gaps[1] / gaps[0] - 2.0).abs() < 1e-6, "{gaps:?}");
+        let mixed = StepLoad {
+            chunks: vec![Chunk { computed: 0, new: 64 }],
+            ..decode_load(512, 512, 1)
+        };
+        let alone = StepLoad {
+            decode_kv_tokens: 512 * 16,
+            decode_longest: 16,
+            ..mixed.clone()
+        };
+        assert_eq!(cost.step(&mixed), cost.step(&alone));
     }
 
     #[test]

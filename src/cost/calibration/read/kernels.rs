@@ -3,8 +3,8 @@
 use super::fields::{EFFICIENCY, Fields, NOT_NEGATIVE, PNORM, POSITIVE};
 use crate::cost::Trust;
 use crate::cost::calibration::{
-    Attention, C5, DecodeAttention, Gemm, GemmForm, Moe, Occupancy, OccupancyPnorm, PrefillAttention, Rate,
-    Residual,
+    Attention, C5, DecodeAttention, Gemm, GemmForm, Moe, Moved, Occupancy, OccupancyPnorm, PrefillAttention,
+    Rate, Residual,
 };
 
 /// Of FlashAttention 3 under vLLM on H100 and H200; probe files carry none.
@@ -78,6 +78,8 @@ fn read_occupancy_pnorm(fields: &mut Fields) -> OccupancyPnorm {
         },
         quantize_us: fields.number_or("q0_us", NOT_NEGATIVE, 0.0),
         quantize_passes: fields.number_or("q1", NOT_NEGATIVE, 0.0),
+        fill_k: fields.number_or("fill_k", NOT_NEGATIVE, 0.0),
+        long_over_burst: fields.number_or("long_over_burst", 0.3..=1.0, 1.0),
     }
 }
 
@@ -96,6 +98,12 @@ pub(super) fn read_moe(fields: &mut Fields, trust: Trust) -> Option<Moe> {
         overhead_us: fields.number("o_us", NOT_NEGATIVE),
         pnorm: fields.number("pnorm", PNORM),
         padding_rows: fields.number_or("padding_rows", NOT_NEGATIVE, 0.0),
+        moved: fields
+            .optional_number("moved_passes", NOT_NEGATIVE)
+            .map(|passes| Moved {
+                passes,
+                foreign_share: fields.number_or("foreign_share", 0.0..=1.0, 1.0),
+            }),
         residual: read_residual(fields),
         trust: fields.trust(trust),
     })
@@ -108,7 +116,11 @@ pub(super) fn read_attention(fields: &mut Fields, trust: Trust, bf16: Option<&C5
     }
     let decode = read_decode_attention(fields);
     let fp8_ratio = fields.optional_number("w_att_fp8_ratio", POSITIVE);
-    let fp8 = fields.section("fp8_kv", read_decode_attention);
+    let (fp8, fp8_prefill) = fields
+        .section("fp8_kv", |fields| {
+            (read_decode_attention(fields), read_prefill_shares(fields))
+        })
+        .unzip();
     let decode_fp8_kv = fp8.unwrap_or_else(|| {
         let ratio = fp8_ratio.unwrap_or(1.0);
         let bandwidth = match decode.bandwidth {
@@ -121,12 +133,15 @@ pub(super) fn read_attention(fields: &mut Fields, trust: Trust, bf16: Option<&C5
         }
     });
     let prefill = read_prefill_attention(fields, bf16);
+    let prefill_fp8_query = fields.section("fp8_query", read_prefill_shares).flatten();
     for key in ["residual_decode_pct", "residual_prefill_pct"] {
         fields.optional_number(key, NOT_NEGATIVE);
     }
     Attention {
         decode,
         decode_fp8_kv,
+        prefill_fp8_kv: fp8_prefill.flatten().unwrap_or_else(|| prefill.clone()),
+        prefill_fp8_query,
         prefill,
         trust: fields.trust(trust),
     }
@@ -144,12 +159,14 @@ fn read_prefill_attention(fields: &mut Fields, bf16: Option<&C5>) -> PrefillAtte
                 overhead_us: 0.0,
                 compute: Rate::Share(ratio),
                 bandwidth: Rate::Share(w_ratio),
+                tail: 0.0,
             };
         };
         return PrefillAttention {
             overhead_us: fields.number_or("prefill_o_us", NOT_NEGATIVE, PREFILL_OVERHEAD_US),
             compute: Rate::Absolute(ratio * c5.p_tflops * 1e12),
             bandwidth: Rate::Absolute(w_ratio * c5.w_gbs * 1e9),
+            tail: 0.0,
         };
     }
     PrefillAttention {
@@ -162,7 +179,19 @@ fn read_prefill_attention(fields: &mut Fields, bf16: Option<&C5>) -> PrefillAtte
             Some(gbs) => Rate::Absolute(gbs * 1e9),
             None => Rate::Share(fields.number("prefill_eb", EFFICIENCY)),
         },
+        tail: fields.number_or("prefill_tail", NOT_NEGATIVE, 0.0),
     }
+}
+
+/// Chunks of another format than 16 bits, where a file has them.
+fn read_prefill_shares(fields: &mut Fields) -> Option<PrefillAttention> {
+    let overhead_us = fields.optional_number("prefill_o_us", NOT_NEGATIVE)?;
+    Some(PrefillAttention {
+        overhead_us,
+        compute: Rate::Share(fields.number("prefill_ec", EFFICIENCY)),
+        bandwidth: Rate::Share(fields.number("prefill_eb", EFFICIENCY)),
+        tail: fields.number_or("prefill_tail", NOT_NEGATIVE, 0.0),
+    })
 }
 
 fn read_decode_attention(fields: &mut Fields) -> DecodeAttention {
@@ -174,6 +203,7 @@ fn read_decode_attention(fields: &mut Fields) -> DecodeAttention {
             None => fields.number("t0_us", NOT_NEGATIVE),
         },
         per_seq_head_ns: fields.number("per_seq_head_ns", NOT_NEGATIVE),
+        row_ns: fields.number_or("row_ns", NOT_NEGATIVE, 0.0),
         per_token_ns: fields.number("per_token_ns", NOT_NEGATIVE),
         bandwidth: match fields.optional_number("w_att_gbs", POSITIVE) {
             Some(gbs) => Rate::Absolute(gbs * 1e9),

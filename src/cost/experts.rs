@@ -1,0 +1,167 @@
+//! What the routed experts of a layer take: which experts a step's tokens use, and the kernels that compute them.
+//!
+//! A GPU computes the rows that are routed to its experts and reads the weights of those experts that have any. Routing in a
+//! simulation is uniform (EP-1). Left out: experts that are more popular than others, redundant ones (EPLB), all-to-all
+//! kernels that send a token only where it is routed. Law: more rows or experts never take less.
+
+use super::calibration::Moe;
+use super::kernel::{Ceilings, pnorm};
+
+/// Expected number of distinct experts that `tokens` tokens use: `E·(1 − (1 − k/E)^T)` (EP-1, uniform routing).
+#[must_use]
+pub fn active_experts(experts: u32, experts_per_token: u32, tokens: f64) -> f64 {
+    let share = f64::from(experts_per_token) / f64::from(experts);
+    f64::from(experts) * (1.0 - (1.0 - share).powf(tokens))
+}
+
+/// What routing brings to one GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Experts of this GPU with at least one row.
+    pub active: f64,
+    /// Rows for them: a token comes once for each expert that it uses.
+    pub rows: f64,
+    /// Rows of all GPUs, whose tokens this one has, too.
+    pub all_rows: f64,
+}
+
+impl Load {
+    /// Of a GPU that has all experts, routed to uniformly.
+    #[must_use]
+    pub fn uniform(experts: u32, experts_per_token: u32, tokens: u64) -> Load {
+        let rows = tokens as f64 * f64::from(experts_per_token);
+        Load {
+            active: active_experts(experts, experts_per_token, tokens as f64),
+            rows,
+            all_rows: rows,
+        }
+    }
+
+    /// Of the fullest of `ranks` GPUs among which experts are dealt out whole: `1 + sqrt(2·ln R·R/m)` times the mean for `m`
+    /// rows on `R` GPUs (EP-4).
+    #[must_use]
+    pub fn fullest(experts: u32, experts_per_token: u32, tokens: u64, ranks: u32) -> Load {
+        let all_rows = tokens as f64 * f64::from(experts_per_token);
+        let ranks_f = f64::from(ranks);
+        let excess = 1.0 + (2.0 * ranks_f.ln() * ranks_f / all_rows).sqrt();
+        // A GPU cannot be sent more than everything.
+        let rows = (all_rows / ranks_f * excess).min(all_rows).ceil();
+        Load {
+            active: active_experts(experts.div_ceil(ranks), 1, rows),
+            rows,
+            all_rows,
+        }
+    }
+
+    /// Of one of `ranks` GPUs where rows go to the experts in turn, as benchmarks of kernels have it.
+    #[must_use]
+    pub fn balanced(experts: u32, experts_per_token: u32, tokens: u64, ranks: u32) -> Load {
+        let all_rows = tokens as f64 * f64::from(experts_per_token);
+        let share = |whole: f64| (whole / f64::from(ranks)).max(1.0);
+        Load {
+            active: share(all_rows.min(f64::from(experts))),
+            rows: share(all_rows),
+            all_rows,
+        }
+    }
+}
+
+/// The routed experts of one layer on one GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoeShape {
+    /// Tokens of the step, of all GPUs that share the experts.
+    pub tokens: u64,
+    /// `d`.
+    pub hidden: u32,
+    /// Width of one expert on this GPU.
+    pub intermediate: u32,
+    /// `E`, of all GPUs.
+    pub experts: u32,
+    /// `k`.
+    pub experts_per_token: u32,
+    /// What is routed here.
+    pub load: Load,
+    /// Of one weight.
+    pub weight_bytes: f64,
+    /// Of one activation.
+    pub activation_bytes: f64,
+}
+
+impl MoeShape {
+    /// `6·d·f` for each row (EP-2).
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        6.0 * self.load.rows * f64::from(self.hidden) * f64::from(self.intermediate)
+    }
+
+    /// Weights of active experts and their rows' activations.
+    #[must_use]
+    pub fn bytes(&self) -> f64 {
+        self.active_weight_bytes() + self.load.rows * self.row_bytes()
+    }
+
+    fn active_weight_bytes(&self) -> f64 {
+        self.load.active * 3.0 * f64::from(self.hidden) * f64::from(self.intermediate) * self.weight_bytes
+    }
+
+    /// Activations of one row: in, gate and up, their product, out.
+    fn row_bytes(&self) -> f64 {
+        (2.0 * f64::from(self.hidden) + 3.0 * f64::from(self.intermediate)) * self.activation_bytes
+    }
+}
+
+/// Seconds of the routed experts of one layer: `o + (Tc^p + Tb^p)^(1/p) + m·rows·bytes/BW`, where each active expert
+/// computes `padding_rows` rows more than it was sent and `Tb` is that of the weights. Rows are moved by kernels of their own;
+/// some move the rows of other GPUs' experts, too ([`Moved`](super::calibration::Moved)). A block without those terms has
+/// the activations in `Tb`.
+#[must_use]
+pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_derate: f64) -> f64 {
+    if shape.tokens == 0 {
+        return 0.0;
+    }
+    let rows_added = moe.padding_rows * shape.load.active;
+    let padding = 6.0 * rows_added * f64::from(shape.hidden) * f64::from(shape.intermediate);
+    let compute =
+        (shape.flops() + padding) / (moe.compute_efficiency * compute_derate * ceilings.flops_per_s);
+    let (bytes, moving) = match moe.moved {
+        None => (shape.bytes(), 0.0),
+        Some(moved) => {
+            let foreign = moved.foreign_share * (shape.load.all_rows - shape.load.rows).max(0.0);
+            let rows = shape.load.rows + foreign;
+            (
+                shape.active_weight_bytes(),
+                moved.passes * rows * shape.row_bytes() / ceilings.bytes_per_s,
+            )
+        }
+    };
+    let memory = bytes / (moe.bandwidth_efficiency * ceilings.bytes_per_s);
+    moe.overhead_us * 1e-6 + pnorm(compute, memory, moe.pnorm) + moving
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balanced_routing_uses_all_experts_as_soon_as_there_are_rows_for_them() {
+        let load = Load::balanced(128, 8, 16, 1);
+        assert_eq!((load.active, load.rows), (128.0, 128.0));
+        let uniform = Load::uniform(128, 8, 16);
+        assert!((80.0..84.0).contains(&uniform.active), "{uniform:?}");
+    }
+
+    #[test]
+    fn sharing_experts_out_shares_rows_and_weights() {
+        let (alone, shared) = (Load::balanced(64, 4, 4096, 1), Load::balanced(64, 4, 4096, 8));
+        assert_eq!(
+            (shared.rows, shared.active),
+            (alone.rows / 8.0, alone.active / 8.0)
+        );
+        assert_eq!(shared.all_rows, alone.rows);
+        let fullest = Load::fullest(64, 4, 4096, 8);
+        assert!(
+            fullest.rows > shared.rows && fullest.rows < 1.2 * shared.rows,
+            "{fullest:?}"
+        );
+    }
+}
