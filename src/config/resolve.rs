@@ -104,6 +104,38 @@ fn promises_to_classes(workload: &RawWorkload) -> bool {
     workload.classes.iter().any(goodput)
 }
 
+/// What stands for all requests has no effect where every class has its own: it would change nothing, and read as if it did.
+fn refuse_unread(judge: &mut Judge, raw: &RawScenario) {
+    let classes = &raw.workload.classes;
+    if classes.is_empty() {
+        return;
+    }
+    let has_goodput = |class: &RawClass| class.goodput != RawGoodput::default();
+    let own = [
+        (
+            "workload.lengths",
+            "lengths",
+            raw.workload.lengths.is_some() && classes.iter().all(|class| class.lengths.is_some()),
+        ),
+        (
+            "slo.goodput",
+            "goodput",
+            raw.slo.goodput != RawGoodput::default() && classes.iter().all(has_goodput),
+        ),
+    ];
+    for (table, of_class, is_unread) in own {
+        let Some(key) = judge.document.first_given(table).filter(|_| is_unread) else {
+            continue;
+        };
+        judge.wrong_help(
+            &key,
+            "has no effect",
+            format!("every class of requests has {of_class} of its own"),
+            format!("write it as {of_class} of the [[workload.classes]] that it is for, or leave it out"),
+        );
+    }
+}
+
 /// Judges an input and builds the run.
 ///
 /// # Errors
@@ -123,8 +155,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let lock_step = lockstep::resolve(&mut judge, &raw, &pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
-    let slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
+    let mut slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
     let report = report::resolve(&mut judge, &raw.report);
+    refuse_unread(&mut judge, &raw);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     let spec = traffic.as_ref().map(|(spec, _)| spec);
     let admission = admission::resolve(&mut judge, &raw.cluster, spec);
@@ -137,7 +170,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
             });
         }
     }
-    let Some((spec, length)) = traffic else {
+    let Some((mut spec, length)) = traffic else {
         return Err(Diagnostics(judge.problems));
     };
     judge.notes.extend(sessions_note(&spec.prefix));
@@ -154,6 +187,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let Some((mut pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
         return Err(Diagnostics(judge.problems));
     };
+    if pools.iter().any(|pool| pool.engine.answers_whole()) {
+        let is_all = pools.iter().all(|pool| pool.engine.answers_whole());
+        slo::without_gaps(&mut judge, is_all, &mut slo, &mut spec.classes);
+    }
     cluster.disaggregation = disaggregation::resolve(&mut judge, &raw, &mut pools, &servers, &cluster);
     if cluster.disaggregation.is_none() {
         disaggregation::refuse_connector(&mut judge, &raw);

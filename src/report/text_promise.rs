@@ -3,7 +3,7 @@
 use super::figures::{percent, significant, time};
 use super::page::Page;
 use super::text::per_second;
-use super::views::ResultMeta;
+use super::views::{Limit, ResultMeta};
 use crate::analysis::RunResult;
 use crate::metrics::Summary;
 
@@ -17,11 +17,6 @@ pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta
 
 fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
     let Some(good) = shown.good else { return };
-    let limits: Vec<String> = meta
-        .goodput
-        .iter()
-        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
-        .collect();
     let ended = shown.ended();
     let share = if ended > 0 {
         good as f64 / ended as f64
@@ -34,13 +29,22 @@ fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
             "{} req/s, {} of requests ({})",
             significant(per_second(good, shown.duration_s)),
             percent(share),
-            if limits.is_empty() {
-                "each class's own limits".into()
-            } else {
-                limits.join(", ")
-            }
+            limits(meta)
         ),
     );
+}
+
+/// What a good request meets: the limits of all requests, and whose own ones stand in their place.
+fn limits(meta: &ResultMeta) -> String {
+    let limit = |limit: &Limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s));
+    let of_all: Vec<String> = meta.goodput.iter().map(limit).collect();
+    let own = meta.classes.iter().filter(|class| class.limits != meta.goodput);
+    let own: Vec<&str> = own.map(|class| class.name.as_str()).collect();
+    match (of_all.is_empty(), own.is_empty()) {
+        (true, _) => "each class's own limits".to_owned(),
+        (false, true) => of_all.join(", "),
+        (false, false) => format!("{}; its own limits for {}", of_all.join(", "), own.join(", ")),
+    }
 }
 
 /// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`.
