@@ -80,7 +80,10 @@ impl Exit {
             Exit::BadInput,
             "wrong arguments, or a file that is wrong or not there",
         ),
-        (Exit::NotMet, "the promise is not kept, or the model does not fit"),
+        (
+            Exit::NotMet,
+            "the promise is not kept (of sweep: by no run), or the model does not fit",
+        ),
         (
             Exit::NoSteadyState,
             "no steady state where one was asked for (a run without a number of requests)",
@@ -338,9 +341,10 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let mut cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     let ignored = [normal.ignored, repeated.unwrap_or_default()].concat();
-    terminal.notes(&ignored);
-    if let Command::Run(args) = &mut cli.command {
-        args.scenario.ignored = ignored;
+    // Run says them itself, in its report.
+    match &mut cli.command {
+        Command::Run(args) => args.scenario.ignored = ignored,
+        _ => terminal.notes(&ignored),
     }
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))

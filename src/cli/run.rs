@@ -91,8 +91,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     drop(nothing_yet);
     let outputs = args.output.resolve(&input.results, Writer::Run)?;
     let unread = unread(&input.document, &outputs, Writer::Run);
-    for notes in [&input.notes, &resolved.notes, &outputs.notes, &unread] {
-        terminal.notes(notes);
+    let tells_all = outputs.format == Format::Table && outputs.file.is_none() && !args.output.dry_run;
+    let are_told_twice = tells_all && terminal.is_one_screen();
+    if !are_told_twice {
+        let before = &args.scenario.ignored;
+        for notes in [before, &input.notes, &resolved.notes, &outputs.notes, &unread] {
+            terminal.notes(notes);
+        }
     }
     resolved.said_before(&[], &outputs.notes);
     resolved.said_before(&input.notes, &input.ignored);
@@ -146,8 +151,10 @@ fn execute(
     let waits = watchers.waits.map(|waits| waits.finish(end));
     let loads = watchers.over_time.map(|seen| seen.finish(end));
     drop(progress);
-    let remarks = remarks::of_run(resolved, &outcome);
-    terminal.notes(&remarks);
+    let is_told = outputs.format == Format::Table && outputs.file.is_none() && terminal.is_one_screen();
+    if !is_told {
+        terminal.notes(&remarks::of_run(resolved, &outcome));
+    }
     let result = &outcome.result;
     let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
     let meta = ResultMeta {
@@ -159,7 +166,6 @@ fn execute(
         waits,
         evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
         ignored: [resolved.ignored.clone(), unread].concat(),
-        notes: [resolved.other_notes(), remarks].concat(),
         ..present::meta_of(resolved, &outcome)
     };
     let style = terminal.style(outputs.file.as_deref());

@@ -206,10 +206,16 @@ pub(super) fn without_gaps(judge: &mut Judge, is_all: bool, slo: &mut Slo, class
         keys.push("slo.goodput.tpot".to_owned());
     }
     let percentiles = judge.document.get("slo.percentiles");
-    let names = percentiles.and_then(Value::as_table).into_iter().flat_map(|table| table.keys());
+    let names = percentiles
+        .and_then(Value::as_table)
+        .into_iter()
+        .flat_map(|table| table.keys());
     let of_gaps = names.filter(|name| parse_statistic(name).is_some_and(|(_, metric)| is_gap(metric)));
     keys.extend(of_gaps.map(|name| format!("slo.percentiles.{name}")));
-    let promised = classes.iter().enumerate().filter(|(_, class)| class.promise.tpot.is_some());
+    let promised = classes
+        .iter()
+        .enumerate()
+        .filter(|(_, class)| class.promise.tpot.is_some());
     keys.extend(promised.map(|(at, _)| format!("workload.classes.{at}.goodput.tpot")));
     for key in keys {
         let why = "with static batching answers leave whole: nobody sees a gap between their tokens";

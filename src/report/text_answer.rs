@@ -17,7 +17,7 @@ pub(super) enum Alarm {
     Calm,
     /// It describes less than was asked for.
     Caution,
-    /// Requests were lost, the run was cut off, or there is nothing to quote.
+    /// Requests were lost, the run was cut off, a promise is broken, or there is nothing to quote.
     Alert,
 }
 
@@ -57,7 +57,11 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
     } else {
         format!("GIVEN UP {} of requests; those served: ", percent(share))
     };
-    let served = served(result, meta);
+    let mut served = served(result, meta);
+    if meta.slo_kept == Some(false) && result.verdict != Verdict::Unstable && whole.completed > 0 {
+        served.line += "; promise BROKEN";
+        served.alarm = Alarm::Alert;
+    }
     let is_cut = !interrupted.is_empty() || !lost.is_empty();
     Answer {
         line: format!("{interrupted}{lost}{}", served.line),

@@ -82,10 +82,10 @@ impl SharedCost for SharedExperts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{DecodeCost, StepCost, StepLoad};
     use crate::cost::calibration::for_device;
     use crate::cost::roofline::RooflineCost;
     use crate::cost::testing::{device, placement};
+    use crate::cost::{DecodeCost, StepCost, StepLoad};
 
     fn with(ranks: u32, whole: bool) -> (RooflineCost, Option<SharedExperts>) {
         let device = device("h100");
@@ -136,7 +136,10 @@ mod tests {
             };
             let step = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
             let parts: f64 = own.breakdown(&load).parts.iter().map(|part| part.seconds).sum();
-            assert!((parts / step - 1.0).abs() < 1e-6, "batch {batch}: {parts} and {step}");
+            assert!(
+                (parts / step - 1.0).abs() < 1e-6,
+                "batch {batch}: {parts} and {step}"
+            );
         }
     }
 

@@ -8,8 +8,8 @@ use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
 use crate::metrics::{
-    Distribution, LinkSummary, LittleCheck, Occupancy, PrefixWaits, RelaySummary, ReplicaSummary, Stage, Summary,
-    WaitClass, WaitReport, Waiter, WaySummary,
+    Distribution, LinkSummary, LittleCheck, Occupancy, PrefixWaits, RelaySummary, ReplicaSummary, Stage,
+    Summary, WaitClass, WaitReport, Waiter, WaySummary,
 };
 
 /// Percentiles of the steady state that are always written.
