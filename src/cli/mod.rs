@@ -112,12 +112,12 @@ impl From<Exit> for ExitCode {
 }
 
 const EXAMPLES: &str = "Examples:
-  plimsoll knee                                        the highest rate of the quickstart scenario
+  plimsoll knee                       # the highest rate of the quickstart scenario
   plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
   plimsoll sweep course-week1
-  plimsoll audit results.json                          could this measurement be true?";
+  plimsoll audit results.json         # could this measurement be true?";
 
 /// How hard may an LLM server be loaded?
 ///

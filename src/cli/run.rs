@@ -33,7 +33,7 @@ use crate::workload::{Arrivals, Prefix, Prompt, Request};
 #[command(after_help = "Examples:
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run matrix-e --gpu h200 --why
-  plimsoll run Qwen/Qwen3-8B --gpu l40s --trace conversation_trace.jsonl --goodput ttft:500 tpot:50
+  plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h200 --trace conversation_trace.jsonl --goodput ttft:500 tpot:50
   plimsoll run Qwen/Qwen3-8B --gpu l40s --users 200 --think-time 30s --input-len 800 --output-len 200
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result

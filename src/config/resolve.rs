@@ -19,6 +19,8 @@ use super::report::{self, Report};
 use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
+use crate::cluster::ClusterSpec;
+use crate::cluster::router::Policy;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::Placement;
@@ -27,7 +29,7 @@ use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::sim::{Pool, Scenario};
-use crate::workload::Prefix;
+use crate::workload::{Arrivals, Prefix, WorkloadSpec};
 
 /// A valid run and everything that must be said about it.
 #[derive(Clone)]
@@ -174,6 +176,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     };
     judge.notes.extend(sessions_note(&spec.prefix));
+    judge.notes.extend(lone_requests(&cluster, &spec));
     if !judge.problems.is_empty() {
         // Memory formulas need valid flags.
         return Err(Diagnostics(judge.problems));
@@ -282,6 +285,23 @@ fn tiers(judge: &mut Judge, raw: &RawScenario, pools: &[Pool], servers: &[Server
         );
     }
     Some(tiers)
+}
+
+/// A router that keeps conversations together has nothing to go by where every request stands alone.
+fn lone_requests(cluster: &ClusterSpec, spec: &WorkloadSpec) -> Option<String> {
+    let is_asked = cluster
+        .groups
+        .iter()
+        .any(|group| group.policy == Policy::SessionAffinity);
+    let has_sessions = match &spec.arrivals {
+        Arrivals::Users { .. } => true,
+        Arrivals::Replay { requests, .. } => requests.iter().any(|request| request.session.is_some()),
+        _ => matches!(spec.prefix, Prefix::Sessions { .. }),
+    };
+    (is_asked && !has_sessions).then(|| {
+        "router = session_affinity has no conversations to keep together: it takes replicas in turn, as round_robin does"
+            .to_string()
+    })
 }
 
 /// With sessions, a rate is of conversations.

@@ -146,14 +146,12 @@ impl SweepRow<'_> {
                 ("timed_out", "given up"),
                 ("failed", "failed"),
             ];
-            let mut fate = fates[0];
-            for other in &fates[1..] {
-                if whole(other.0) > whole(fate.0) {
-                    fate = *other;
-                }
-            }
-            let fate = fate.1;
-            format!("{verdict}, {} {fate}", percent(share))
+            let left = (failed + completed).max(1.0);
+            let told = fates.into_iter().filter_map(|(key, fate)| {
+                let share = whole(key).filter(|number| *number > 0.0)? / left;
+                Some(format!(", {} {fate}", percent(share)))
+            });
+            verdict + &told.collect::<String>()
         } else {
             verdict
         }

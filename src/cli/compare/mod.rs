@@ -218,7 +218,9 @@ fn said(args: &Args) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
     if said.len() < 2 {
         return problem(
             "nothing to compare",
-            "give a variant, its flags in quotes: plimsoll compare prefix-lpm \"--schedule-policy lpm\"",
+            "give a variant, its flags in quotes: plimsoll compare prefix-lpm \"--schedule-policy lpm\"; one that is a single \
+             word is taken for a flag of all unless it begins with a blank or a name: \" --enforce-eager\", \
+             \"small: --max-num-seqs=8\"",
         );
     }
     if said.len() > VARIANTS_MAX {
