@@ -338,6 +338,19 @@ fn out_of_range(text: &str, family: &Family, limit: &'static str) -> QuantityErr
     }
 }
 
+/// Digits in groups of three: `12,345`.
+#[must_use]
+pub fn grouped(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Three significant figures, `0.0123`, `7.41`, `412`, `1280`; a power of ten where zeros would hide them, `1.23e-12`.
 #[must_use]
 pub fn significant(value: f64) -> String {

@@ -4,6 +4,7 @@ use super::judge::Assessment;
 use super::load::{Load, LoadKind};
 use super::verdict::Verdict;
 use crate::metrics::Observation;
+use crate::quantity::grouped;
 use crate::workload::AllSend;
 
 /// What the stretch was over which several clients were judged, where they do not all send all the time.
@@ -32,24 +33,32 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
 pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
     let mut reasons = vec![verdict_reason(seen, assessment, kind)];
     let whole = &seen.whole;
+    // Between prefill and decode a request is lost in more ways.
+    let failed = match seen.relays {
+        Some(_) => {
+            "failed: with a replica that they were on, a transfer, or for want of a decode replica; what they had computed \
+             was in vain"
+        }
+        None => "lost with the replica they were on; what they had computed was in vain",
+    };
     let lost = [
-        (
-            whole.rejected,
-            "refused by the server; those served waited less because of it",
-        ),
-        (
-            whole.timed_out,
-            "given up by their clients; those served waited less because of it",
-        ),
-        (
-            whole.failed,
-            "lost with the replica they were on; what they had computed was in vain",
-        ),
+        (whole.rejected, "refused", true),
+        (whole.timed_out, "given up by their clients", true),
+        (whole.failed, failed, false),
     ];
-    for (count, fate) in lost {
+    let of = |count: u64| grouped(&count.to_string());
+    for (count, fate, makes_room) in lost {
         if count > 0 {
             let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
-            reasons.push(format!("{count} of {} sent ({share:.1} %) {fate}", whole.sent));
+            let so = match makes_room && whole.completed > 0 {
+                true => "; those served waited less because of it",
+                false => "",
+            };
+            reasons.push(format!(
+                "{} of {} sent ({share:.1} %) {fate}{so}",
+                of(count),
+                of(whole.sent)
+            ));
         }
     }
     if let Some(range) = &assessment.steady

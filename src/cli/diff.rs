@@ -20,7 +20,7 @@ use crate::report::diffed;
 #[command(after_help = "Examples:
   plimsoll run Qwen/Qwen3-8B --gpu h100 --request-rate 10 --input-len 512 --output-len 128 --format json -o predicted.json
   plimsoll diff predicted.json measured.json
-  plimsoll diff predicted.json measured.json --tolerance 10      fails where a figure moved by more than 10 %
+  plimsoll diff predicted.json measured.json --tolerance 10    # fails where a figure moved by more than 10 %
   plimsoll diff monday.json tuesday.json --format json
 
 Files with several runs are paired by load, lengths and GPU; rows without a partner are named.

@@ -210,7 +210,7 @@ mod tests {
     fn why_shows_the_arithmetic() {
         insta::assert_snapshot!(fit("openai/gpt-oss-20b --gpu l40s --tp 2 --why").0, @r#"
         FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 1.42M tokens in 88,713 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
-        concurrency   21 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical
+        concurrency   21 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
         ceilings      prefill ≤ 120k tok/s (compute roof)  |  decode bs=1 ≤ 466 tok/s (memory roof)  |  ridge point 791 tokens/step
             memory           44.4 GiB that L40S-48GB offers × 0.92 = 40.85 GiB
           - weights          20,914,757,184 parameters, mxfp4 linear layers, bfloat16 rest, this GPU's share = 6.42 GiB

@@ -82,7 +82,10 @@ impl Exit {
             Exit::BadInput,
             "wrong arguments, or a file that is wrong or not there",
         ),
-        (Exit::NotMet, "the promise is not kept, or the model does not fit"),
+        (
+            Exit::NotMet,
+            "the promise is not kept (of sweep: by no run), or the model does not fit",
+        ),
         (
             Exit::NoSteadyState,
             "no steady state where one was asked for (a run without a number of requests)",
@@ -111,12 +114,12 @@ impl From<Exit> for ExitCode {
 }
 
 const EXAMPLES: &str = "Examples:
-  plimsoll knee                                        the highest rate of the quickstart scenario
+  plimsoll knee                       # the highest rate of the quickstart scenario
   plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
   plimsoll sweep course-week1
-  plimsoll audit results.json                          could this measurement be true?";
+  plimsoll audit results.json         # could this measurement be true?";
 
 /// How hard may an LLM server be loaded?
 ///
@@ -340,9 +343,10 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let mut cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
     let ignored = [normal.ignored, repeated.unwrap_or_default()].concat();
-    terminal.notes(&ignored);
-    if let Command::Run(args) = &mut cli.command {
-        args.scenario.ignored = ignored;
+    // Run says them itself, in its report.
+    match &mut cli.command {
+        Command::Run(args) => args.scenario.ignored = ignored,
+        _ => terminal.notes(&ignored),
     }
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))

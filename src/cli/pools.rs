@@ -7,20 +7,15 @@ use crate::config::Resolved;
 use crate::cost::StepLoad;
 use crate::metrics::{
     Distribution, Metric, Occupancy, PartSummary, RelaySummary, ReplicaSummary, Stage, Summary, WorkCounters,
+    of_pools,
 };
 use crate::sim::{Pool, Role};
 
-/// What the replicas of each pool did together over the whole run, where that is known: replicas are numbered through
-/// over the pools, and one that is alone has no account of its own.
+/// What the replicas of each pool did together over the whole run, where that is known.
 pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<ReplicaSummary>> {
-    let mut first = 0;
-    let together = |pool: &Pool| {
-        let last = first + pool.replicas as usize;
-        let replicas = result.by_replica.get(first..last);
-        first = last;
-        replicas.map(ReplicaSummary::together)
-    };
-    resolved.scenario.pools.iter().map(together).collect()
+    let sizes = resolved.scenario.pools.iter().map(|pool| pool.replicas);
+    let replicas = of_pools(&result.by_replica, sizes).into_iter();
+    replicas.map(|own| own.map(ReplicaSummary::together)).collect()
 }
 
 /// The pressure on the pool that is pressed the hardest: the one whose own requests come nearest to the limits or exceed

@@ -1,6 +1,6 @@
 //! From a valid run and its outcome to what the printers take.
 
-use super::{mix, pools};
+use super::{mix, pools, remarks};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
 use crate::config::{Metric, Resolved, RunLength, Server, Slo};
@@ -194,6 +194,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         classes: class_promises(resolved),
         attainment: resolved.slo.attainment,
         slo_kept: objective(resolved).is_kept(result),
+        promises: promises(&resolved.slo),
         router: router(resolved),
         gate: Vec::new(),
         scaling: None,
@@ -249,6 +250,7 @@ pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
             .as_ref()
             .map(|scaling| scaled(resolved, scaling, outcome)),
         lock_step: outcome.lock_step.clone(),
+        notes: [resolved.other_notes(), remarks::of_run(resolved, outcome)].concat(),
         ..meta(resolved, &outcome.result)
     }
 }

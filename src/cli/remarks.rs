@@ -5,8 +5,9 @@ use crate::analysis::{IN_FLIGHT_MAX, Outcome};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
 use crate::engine::scheduled::SchedulerChoice;
+use crate::metrics::{ReplicaSummary, of_pools};
 use crate::report::{self, EngineWords, counted};
-use crate::sim::Counts;
+use crate::sim::{Counts, Pool};
 
 /// Everything, in the order in which it matters.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
@@ -44,6 +45,7 @@ fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
 }
 
 /// The last requests of a static server that fill no batch: nobody comes to fill it, and they wait for its time to run out.
+/// Told where all batches before were full, so that their number tells how many were left.
 fn half_batch(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let [pool] = resolved.scenario.pools.as_slice() else {
         return Vec::new();
@@ -56,8 +58,13 @@ fn half_batch(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     };
     let whole = &outcome.result.whole;
     let waited_s = rows.batch_timeout.seconds();
-    let last = whole.completed % u64::from(rows.batch_size);
-    if outcome.is_interrupted || pool.replicas > 1 || last == 0 || waited_s < LONG_WAIT * whole.duration_s {
+    // The prompts of a batch are one step.
+    let batches = whole.work.steps - whole.work.decode_only_steps;
+    let rows_max = u64::from(rows.batch_size);
+    let before = rows_max * batches.saturating_sub(1);
+    let last = whole.completed.saturating_sub(before);
+    let fills_none = last > 0 && last < rows_max && whole.lost() == 0;
+    if outcome.is_interrupted || pool.replicas > 1 || !fills_none || waited_s < LONG_WAIT * whole.duration_s {
         return Vec::new();
     }
     let steady = match &outcome.result.steady {
@@ -157,14 +164,13 @@ struct Front<'a> {
     most_tokens: u64,
 }
 
-/// Each pool's; replicas are numbered through over the pools.
+/// Each pool's.
 fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
     let result = &outcome.result;
-    let mut first = 0;
-    let front = |pool: &'a crate::sim::Pool| {
-        let last = first + pool.replicas as usize;
-        let own = result.by_replica.get(first..last).unwrap_or_default();
-        first = last;
+    let pools = &resolved.scenario.pools;
+    let replicas = of_pools(&result.by_replica, pools.iter().map(|pool| pool.replicas));
+    let front = |(pool, own): (&'a Pool, Option<&[ReplicaSummary]>)| {
+        let own = own.unwrap_or_default();
         let most = own.iter().map(|replica| replica.output_tokens).max();
         Front {
             pool: &pool.name,
@@ -173,7 +179,7 @@ fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
             most_tokens: most.unwrap_or(result.whole.output_tokens),
         }
     };
-    resolved.scenario.pools.iter().map(front).collect()
+    pools.iter().zip(replicas).map(front).collect()
 }
 
 /// Says where a replica streams more than its API servers were seen to keep up with.

@@ -33,7 +33,7 @@ use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
 #[command(after_help = "Examples:
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run matrix-e --gpu h200 --why
-  plimsoll run Qwen/Qwen3-8B --gpu l40s --trace conversation_trace.jsonl --goodput ttft:500 tpot:50
+  plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h200 --trace conversation_trace.jsonl --goodput ttft:500 tpot:50
   plimsoll run Qwen/Qwen3-8B --gpu l40s --users 200 --think-time 30s --input-len 800 --output-len 200
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result
@@ -91,8 +91,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     drop(nothing_yet);
     let outputs = args.output.resolve(&input.results, Writer::Run)?;
     let unread = unread(&input.document, &outputs, Writer::Run);
-    for notes in [&input.notes, &resolved.notes, &outputs.notes, &unread] {
-        terminal.notes(notes);
+    let tells_all = outputs.format == Format::Table && outputs.file.is_none() && !args.output.dry_run;
+    let are_told_twice = tells_all && terminal.is_one_screen();
+    if !are_told_twice {
+        let before = &args.scenario.ignored;
+        for notes in [before, &input.notes, &resolved.notes, &outputs.notes, &unread] {
+            terminal.notes(notes);
+        }
     }
     resolved.said_before(&[], &outputs.notes);
     resolved.said_before(&input.notes, &input.ignored);
@@ -146,8 +151,10 @@ fn execute(
     let waits = watchers.waits.map(|waits| waits.finish(end));
     let loads = watchers.over_time.map(|seen| seen.finish(end));
     drop(progress);
-    let remarks = remarks::of_run(resolved, &outcome);
-    terminal.notes(&remarks);
+    let is_told = outputs.format == Format::Table && outputs.file.is_none() && terminal.is_one_screen();
+    if !is_told {
+        terminal.notes(&remarks::of_run(resolved, &outcome));
+    }
     let result = &outcome.result;
     let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
     let meta = ResultMeta {
@@ -159,7 +166,6 @@ fn execute(
         waits,
         evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
         ignored: [resolved.ignored.clone(), unread].concat(),
-        notes: [resolved.other_notes(), remarks].concat(),
         ..present::meta_of(resolved, &outcome)
     };
     let style = terminal.style(outputs.file.as_deref());

@@ -30,7 +30,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep matrix-d -L max-num-seqs 8,16,32 -L max-num-batched-tokens 2048,4096,8192 --link
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
 
-With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit.
+With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit, or where no run keeps the promise.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -218,17 +218,10 @@ fn execute(
     if outputs.save_result {
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
+    let row = |((cell, run), planned)| row(cell, run, planned);
+    let rows: Vec<SweepRow<'_>> = cells.iter().zip(&all).zip(planned).map(row).collect();
     if !is_interrupted || kept.is_none() {
-        let attainments: Vec<Option<f64>> = planned
-            .iter()
-            .map(|cell| {
-                cell.resolved
-                    .slo
-                    .counts_good()
-                    .then_some(cell.resolved.slo.attainment)
-            })
-            .collect();
-        put((&cells, &all, &attainments), outputs, is_jsonl, out, terminal)?;
+        put((&cells, &rows), outputs, is_jsonl, out, terminal)?;
     }
     if let Some(error) = unkept {
         let path = kept.unwrap_or_default();
@@ -243,7 +236,22 @@ fn execute(
         }]);
         return Ok(Exit::Interrupted.into());
     }
-    Ok(Exit::Ok.into())
+    let exit = match report::sweep::none_keeps(&rows) {
+        _ if rows.iter().any(SweepRow::has_violations) => Exit::Failure,
+        true => Exit::NotMet,
+        false => Exit::Ok,
+    };
+    Ok(exit.into())
+}
+
+/// A cell and its run as they are printed.
+fn row<'a>(cell: &'a sweep::Cell, run: &'a serde_json::Value, planned: &Planned) -> SweepRow<'a> {
+    let slo = &planned.resolved.slo;
+    SweepRow {
+        settings: &cell.settings,
+        run,
+        attainment: slo.counts_good().then_some(slo.attainment),
+    }
 }
 
 /// A cell as lines of a file name it: a file of another scenario with the same axes must not be taken for this one's.
@@ -325,7 +333,7 @@ impl<W: Write> Keeper<W> {
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
 fn put(
-    (cells, results, attainments): (&[sweep::Cell], &[serde_json::Value], &[Option<f64>]),
+    (cells, rows): (&[sweep::Cell], &[SweepRow<'_>]),
     outputs: &Outputs,
     is_jsonl: bool,
     out: &mut dyn Write,
@@ -333,26 +341,19 @@ fn put(
 ) -> anyhow::Result<()> {
     let file = outputs.file.as_deref();
     if is_jsonl {
-        let finished = cells.iter().zip(results).filter(|(_, run)| !run.is_null());
-        let (cells, results): (Vec<_>, Vec<_>) = finished.map(|(cell, run)| (cell.clone(), run)).unzip();
+        let finished = cells.iter().zip(rows).filter(|(_, row)| !row.run.is_null());
+        let (cells, results): (Vec<_>, Vec<_>) = finished.map(|(cell, row)| (cell.clone(), row.run)).unzip();
         return files::put(&sweep::to_jsonl(&cells, &results)?, file, out);
     }
-    let rows: Vec<SweepRow<'_>> = cells
-        .iter()
-        .zip(results)
-        .zip(attainments)
-        .map(|((cell, run), &attainment)| SweepRow {
-            settings: &cell.settings,
-            run,
-            attainment,
-        })
-        .collect();
     let width = terminal.width().filter(|_| file.is_none());
     let text = match outputs.format {
-        Format::Csv => report::sweep::csv(&rows),
-        Format::Json => serde_json::to_string(results)? + "\n",
-        Format::Md => report::sweep::md(&rows),
-        _ => report::sweep::text(&rows, width),
+        Format::Csv => report::sweep::csv(rows),
+        Format::Json => {
+            let results: Vec<_> = rows.iter().map(|row| row.run).collect();
+            serde_json::to_string(&results)? + "\n"
+        }
+        Format::Md => report::sweep::md(rows),
+        _ => report::sweep::text(rows, width),
     };
     files::put(&text, file, out)
 }

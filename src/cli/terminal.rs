@@ -61,6 +61,12 @@ impl Terminal {
         }
     }
 
+    /// Whether results and notes come to one screen: what a report says need not be said beside it.
+    #[must_use]
+    pub fn is_one_screen(self) -> bool {
+        std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
+    }
+
     /// Columns of the screen that results go to, by `COLUMNS` or the terminal itself; `None` where they go to a file or a
     /// pipe and nothing is said.
     #[must_use]

@@ -25,10 +25,10 @@ use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   plimsoll trace conversation_trace.jsonl
-  plimsoll trace AzureLLMInferenceTrace_conv.csv --fit chat.toml     a workload without any of the rows
+  plimsoll trace AzureLLMInferenceTrace_conv.csv --fit chat.toml   # a workload without any of the rows
   plimsoll trace conversation_trace.jsonl --working-set --gpu h100 --model Qwen/Qwen3-8B --charts pictures
-  plimsoll trace results.json --format json                          a detailed result of vllm bench serve
-  plimsoll trace servegen_deepseek-r1.tar.gz --window 0..86400       draw a day from client profiles
+  plimsoll trace results.json --format json                        # a detailed result of vllm bench serve
+  plimsoll trace servegen_deepseek-r1.tar.gz --window 0..86400     # draw a day from client profiles
   zcat trace.csv.gz | plimsoll trace - --time-unit ms")]
 pub struct Args {
     /// The trace; `-` reads standard input

@@ -23,7 +23,7 @@ const PROMPTS: u64 = 20_000;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   plimsoll working-set prefix-lpm
-  plimsoll working-set meta-llama/Llama-3.1-8B-Instruct --gpu l4 --trace conversation_trace.jsonl --charts pictures
+  plimsoll working-set meta-llama/Llama-3.1-8B-Instruct --gpu l40s --trace conversation_trace.jsonl --charts pictures
   plimsoll working-set meta-llama/Llama-3.1-8B-Instruct --gpu h100 --dataset-name generated-shared-prefix --request-rate 4
 
 One pass over the requests gives the hit rate of every size (Mattson's stack distances, least recently used). Nothing is

@@ -175,6 +175,7 @@ impl Layers {
             .extend(flags::apply_traffic(document, &flags.traffic, ""));
         self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
         self.notes.extend(overlooked::overridden(document, pasted));
+        self.notes.extend(overlooked::another_engine(flags));
     }
 
     /// Notes what was given and has no effect.

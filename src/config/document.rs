@@ -371,6 +371,15 @@ impl Document {
         })
     }
 
+    /// The first value within a table that a flag or the scenario's own file gave; `None` where they gave none.
+    pub(super) fn first_given(&self, table: &str) -> Option<String> {
+        let inside = format!("{table}.");
+        let mut given = self.origins.iter().filter(|(key, origin)| {
+            key.starts_with(&inside) && matches!(origin, Origin::Flag(_) | Origin::File(..))
+        });
+        given.next().map(|(key, _)| key.clone())
+    }
+
     /// The axes of a sweep that set a key below one of `tables`, `gpu = t4`.
     pub(super) fn swept(&self, tables: &[&str]) -> Vec<String> {
         let axes = self.origins.iter().filter_map(|(key, origin)| {

@@ -6,7 +6,8 @@
 use toml::Value;
 
 use super::document::Document;
-use super::flags::{Dataset, TrafficFlags, gsp_prompts};
+use super::flags::{Dataset, ScenarioFlags, TrafficFlags, gsp_prompts};
+use super::pasted;
 use super::scalar::Count;
 
 /// Lengths that are given beside a data set which has its own.
@@ -49,6 +50,22 @@ pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
         .map(|(flag, _)| format!("{from}--{flag} has no effect: {why}"))
         .chain(idle_count)
         .collect()
+}
+
+/// An engine that takes the place of the one whose command was pasted.
+pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
+    let (command, engine) = (flags.serve_cmd.as_deref()?, flags.engine.profile.as_deref()?);
+    let served = if pasted::starts_sglang(command) {
+        "sglang"
+    } else {
+        "vllm"
+    };
+    let family = engine.split('@').next().unwrap_or(engine);
+    (family != served).then(|| {
+        format!(
+            "--engine {engine} serves, with the flags of the {served} command in --serve-cmd that it has, too"
+        )
+    })
 }
 
 /// Values of pasted commands that are no longer in the document.

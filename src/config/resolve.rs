@@ -19,6 +19,8 @@ use super::report::{self, Report};
 use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
 use super::workload::{self, RunLength};
+use crate::cluster::ClusterSpec;
+use crate::cluster::router::Policy;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::Placement;
@@ -27,6 +29,7 @@ use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::sim::{Pool, Scenario};
+use crate::workload::{Arrivals, Prefix, WorkloadSpec};
 
 /// A valid run and everything that must be said about it.
 #[derive(Clone)]
@@ -103,6 +106,38 @@ fn promises_to_classes(workload: &RawWorkload) -> bool {
     workload.classes.iter().any(goodput)
 }
 
+/// What stands for all requests has no effect where every class has its own: it would change nothing, and read as if it did.
+fn refuse_unread(judge: &mut Judge, raw: &RawScenario) {
+    let classes = &raw.workload.classes;
+    if classes.is_empty() {
+        return;
+    }
+    let has_goodput = |class: &RawClass| class.goodput != RawGoodput::default();
+    let own = [
+        (
+            "workload.lengths",
+            "lengths",
+            raw.workload.lengths.is_some() && classes.iter().all(|class| class.lengths.is_some()),
+        ),
+        (
+            "slo.goodput",
+            "goodput",
+            raw.slo.goodput != RawGoodput::default() && classes.iter().all(has_goodput),
+        ),
+    ];
+    for (table, of_class, is_unread) in own {
+        let Some(key) = judge.document.first_given(table).filter(|_| is_unread) else {
+            continue;
+        };
+        judge.wrong_help(
+            &key,
+            "has no effect",
+            format!("every class of requests has {of_class} of its own"),
+            format!("write it as {of_class} of the [[workload.classes]] that it is for, or leave it out"),
+        );
+    }
+}
+
 /// Judges an input and builds the run.
 ///
 /// # Errors
@@ -122,8 +157,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let lock_step = lockstep::resolve(&mut judge, &raw, &pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
-    let slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
+    let mut slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
     let report = report::resolve(&mut judge, &raw.report);
+    refuse_unread(&mut judge, &raw);
     let traffic = workload::resolve(&mut judge, &raw.workload, files);
     let spec = traffic.as_ref().map(|(spec, _)| spec);
     let admission = admission::resolve(&mut judge, &raw.cluster, spec);
@@ -136,10 +172,11 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
             });
         }
     }
-    let Some((spec, length)) = traffic else {
+    let Some((mut spec, length)) = traffic else {
         return Err(Diagnostics(judge.problems));
     };
     judge.notes.extend(workload::sessions_notes(&spec));
+    judge.notes.extend(lone_requests(&cluster, &spec));
     if !judge.problems.is_empty() {
         // Memory formulas need valid flags.
         return Err(Diagnostics(judge.problems));
@@ -153,6 +190,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let Some((mut pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
         return Err(Diagnostics(judge.problems));
     };
+    if pools.iter().any(|pool| pool.engine.answers_whole()) {
+        let is_all = pools.iter().all(|pool| pool.engine.answers_whole());
+        slo::without_gaps(&mut judge, is_all, &mut slo, &mut spec.classes);
+    }
     cluster.disaggregation = disaggregation::resolve(&mut judge, &raw, &mut pools, &servers, &cluster);
     if cluster.disaggregation.is_none() {
         disaggregation::refuse_connector(&mut judge, &raw);
@@ -244,6 +285,28 @@ fn tiers(judge: &mut Judge, raw: &RawScenario, pools: &[Pool], servers: &[Server
         );
     }
     Some(tiers)
+}
+
+/// A router that keeps conversations together has nothing to go by where every request stands alone.
+fn lone_requests(cluster: &ClusterSpec, spec: &WorkloadSpec) -> Option<String> {
+    let is_asked = cluster
+        .groups
+        .iter()
+        .any(|group| group.policy == Policy::SessionAffinity);
+    (is_asked && !has_sessions(spec)).then(|| {
+        "router = session_affinity has no conversations to keep together: it takes replicas in turn, as round_robin does"
+            .to_string()
+    })
+}
+
+/// Whether requests belong to conversations or users.
+fn has_sessions(spec: &WorkloadSpec) -> bool {
+    match &spec.arrivals {
+        Arrivals::Users { .. } => true,
+        Arrivals::Replay { requests, .. } => requests.iter().any(|request| request.session.is_some()),
+        Arrivals::Superposed { streams } => streams.iter().any(|stream| has_sessions(&stream.spec)),
+        _ => matches!(spec.prefix, Prefix::Sessions { .. }),
+    }
 }
 
 /// Puts the workload that the scenario starts from below it.

@@ -1,11 +1,13 @@
 //! What is promised to users: limits per request, the share that must meet them, and limits on percentiles.
 
+use toml::Value;
+
 use super::document::Source;
 use super::judge::Judge;
 use super::raw::{RawGoodput, RawSlo};
 use super::scalar::Duration;
 use crate::units::Picos;
-use crate::workload::Promise;
+use crate::workload::{Class, Promise};
 
 /// A latency that a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +194,46 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo, of_classes: bool) -> Slo 
         percentiles,
         of_classes,
     }
+}
+
+/// Where answers leave whole, nobody sees a gap between their tokens: a limit on gaps would be kept by all of them, and
+/// says nothing. One of the scenario's is left out and named, one of the command line is refused, and so is each where
+/// only some of the pools answer so.
+pub(super) fn without_gaps(judge: &mut Judge, is_all: bool, slo: &mut Slo, classes: &mut [Class]) {
+    let is_gap = |metric: Metric| matches!(metric, Metric::Tpot | Metric::Itl);
+    let mut keys: Vec<String> = Vec::new();
+    if slo.goodput.iter().any(|(metric, _)| is_gap(*metric)) {
+        keys.push("slo.goodput.tpot".to_owned());
+    }
+    let percentiles = judge.document.get("slo.percentiles");
+    let names = percentiles
+        .and_then(Value::as_table)
+        .into_iter()
+        .flat_map(|table| table.keys());
+    let of_gaps = names.filter(|name| parse_statistic(name).is_some_and(|(_, metric)| is_gap(metric)));
+    keys.extend(of_gaps.map(|name| format!("slo.percentiles.{name}")));
+    let promised = classes
+        .iter()
+        .enumerate()
+        .filter(|(_, class)| class.promise.tpot.is_some());
+    keys.extend(promised.map(|(at, _)| format!("workload.classes.{at}.goodput.tpot")));
+    for key in keys {
+        let why = "with static batching answers leave whole: nobody sees a gap between their tokens";
+        let is_flag = matches!(judge.document.source(&key), Some(Source::Flag(_)));
+        if is_flag || !is_all {
+            let help = "limit ttft or e2el, or leave it out";
+            judge.wrong_help(&key, "cannot be judged", why, help);
+        } else {
+            let name = key.trim_start_matches("slo.").trim_start_matches("workload.");
+            judge.ignore(format!("the limit {name} has no effect: {why}"));
+        }
+    }
+    slo.goodput.retain(|(metric, _)| !is_gap(*metric));
+    slo.percentiles.retain(|limit| !is_gap(limit.metric));
+    for class in &mut *classes {
+        class.promise.tpot = None;
+    }
+    slo.of_classes = classes.iter().any(|class| class.promise != Promise::default());
 }
 
 #[cfg(test)]

@@ -79,6 +79,15 @@ impl EngineSpec {
         }
     }
 
+    /// Whether answers leave whole: nobody sees a gap between their tokens, and no request has a TPOT.
+    #[must_use]
+    pub fn answers_whole(&self) -> bool {
+        match self {
+            EngineSpec::Scheduled(config) => matches!(config.scheduler, SchedulerChoice::Static(_)),
+            EngineSpec::Vllm(_) | EngineSpec::Sglang(_) => false,
+        }
+    }
+
     /// Whether the queue is served in order of arrival.
     #[must_use]
     pub fn serves_in_order(&self) -> bool {

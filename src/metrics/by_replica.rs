@@ -42,6 +42,23 @@ pub struct ReplicaSummary {
     pub work: WorkCounters,
 }
 
+/// The replicas of each of several pools, of which `replicas` says how many it has: they are numbered through over the
+/// pools. `None` of a pool without accounts: a replica that is alone has none of its own.
+#[must_use]
+pub fn of_pools(
+    all: &[ReplicaSummary],
+    replicas: impl IntoIterator<Item = u32>,
+) -> Vec<Option<&[ReplicaSummary]>> {
+    let mut first = 0;
+    let of_pool = |replicas: u32| {
+        let last = first + replicas as usize;
+        let own = all.get(first..last);
+        first = last;
+        own
+    };
+    replicas.into_iter().map(of_pool).collect()
+}
+
 /// Running sums of one replica.
 #[derive(Clone, Debug, Default)]
 struct Tally {

@@ -35,7 +35,7 @@ mod tiers;
 mod turns;
 mod waits;
 
-pub use by_replica::ReplicaSummary;
+pub use by_replica::{ReplicaSummary, of_pools};
 pub use distribution::Distribution;
 pub use observation::{Observation, Sending};
 pub use options::{RecorderOptions, Records, SloLimits};

@@ -16,13 +16,13 @@ pub fn significant(value: f64) -> String {
     }
     let (sign, digits) = plain.split_at(usize::from(plain.starts_with('-')));
     let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
-    format!("{sign}{}{fraction}", grouped(whole))
+    format!("{sign}{}{fraction}", crate::quantity::grouped(whole))
 }
 
 /// A count, exact: `12,345`.
 #[must_use]
 pub fn count(value: u64) -> String {
-    grouped(&value.to_string())
+    crate::quantity::grouped(&value.to_string())
 }
 
 /// A count and what is counted, with its plural: `1 request`, `12,345 requests`.
@@ -144,17 +144,6 @@ fn round_to_three(value: f64) -> f64 {
         return value;
     }
     format!("{value:.2e}").parse().unwrap_or(value)
-}
-
-fn grouped(digits: &str) -> String {
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

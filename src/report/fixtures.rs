@@ -439,6 +439,7 @@ pub(super) fn meta() -> ResultMeta {
         classes: Vec::new(),
         attainment: 0.99,
         slo_kept: None,
+        promises: Vec::new(),
         router: None,
         gate: Vec::new(),
         scaling: None,
@@ -500,6 +501,8 @@ pub(super) fn comparison() -> Versus {
                 found.map_or(vec![None; 4], |(_, values)| values.clone())
             })
             .collect(),
+        steady: vec![vec![None; 4]; MEASURES.len()],
+        remarks: Vec::new(),
         moved: (name != "A").then_some((0.021, 0.35)),
     };
     let a = vec![

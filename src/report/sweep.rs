@@ -94,6 +94,13 @@ impl SweepRow<'_> {
         Some((value, end(0), end(1)))
     }
 
+    /// Whether a conservation law is broken, which is a failure whatever else it says.
+    #[must_use]
+    pub fn has_violations(&self) -> bool {
+        let violations = self.run.pointer("/plimsoll/violations").and_then(Value::as_array);
+        violations.is_some_and(|violations| !violations.is_empty())
+    }
+
     fn is_finished(&self) -> bool {
         !self.run.is_null()
     }
@@ -108,8 +115,22 @@ impl SweepRow<'_> {
             .unwrap_or("?")
     }
 
-    /// The verdict, and how many requests were turned away.
+    /// Whether the promise is broken, as far as that is known.
+    fn breaks(&self) -> bool {
+        self.is_finished() && self.is_promised() && !self.keeps()
+    }
+
+    /// The verdict, how many requests were turned away, and whether the promise is broken, which overload always does.
     fn state(&self) -> String {
+        let broken = match self.breaks() && self.verdict() != "unstable" {
+            true => ", breaks the promise",
+            false => "",
+        };
+        self.fate() + broken
+    }
+
+    /// The verdict, and how many requests were turned away.
+    fn fate(&self) -> String {
         let verdict = self.verdict().replace('_', " ");
         let count = |key: &str| self.number(key).unwrap_or(0.0);
         let (failed, completed) = (count("failed"), count("completed"));
@@ -125,14 +146,12 @@ impl SweepRow<'_> {
                 ("timed_out", "given up"),
                 ("failed", "failed"),
             ];
-            let mut fate = fates[0];
-            for other in &fates[1..] {
-                if whole(other.0) > whole(fate.0) {
-                    fate = *other;
-                }
-            }
-            let fate = fate.1;
-            format!("{verdict}, {} {fate}", percent(share))
+            let left = (failed + completed).max(1.0);
+            let told = fates.into_iter().filter_map(|(key, fate)| {
+                let share = whole(key).filter(|number| *number > 0.0)? / left;
+                Some(format!(", {} {fate}", percent(share)))
+            });
+            verdict + &told.collect::<String>()
         } else {
             verdict
         }
@@ -176,14 +195,23 @@ fn best(rows: &[SweepRow<'_>]) -> String {
     };
     let candidates: Vec<Option<Candidate>> = rows.iter().map(candidate).collect();
     let is_promised = rows.iter().any(SweepRow::is_promised);
-    let within = if is_promised { " within the promise" } else { "" };
-    match sweep::best(&candidates) {
-        Best::NoneKeeps if rows.iter().any(|row| row.is_finished() && row.is_promised()) => {
-            "; none keeps the promise".into()
-        }
+    let is_none = none_keeps(rows);
+    let broken = rows.iter().filter(|row| row.breaks()).count();
+    let breaks = match broken {
+        0 => String::new(),
+        1 => "; 1 breaks the promise".to_owned(),
+        more => format!("; {more} break the promise"),
+    };
+    let within = match (is_promised, broken) {
+        (false, _) => "",
+        (true, 0) => " within the promise",
+        (true, _) => " within it",
+    };
+    let best = match sweep::best(&candidates) {
+        _ if is_none => "; none keeps the promise".to_owned(),
         Best::NoneKeeps => String::new(),
         Best::Alike(tokens) => format!(
-            "; output alike within noise, about {} tok/s{within}",
+            "; output{within} alike within noise, about {} tok/s",
             significant(tokens)
         ),
         Best::One {
@@ -201,7 +229,18 @@ fn best(rows: &[SweepRow<'_>]) -> String {
                 name(rows[index].settings)
             )
         }
+    };
+    match is_none {
+        true => best,
+        false => breaks + &best,
     }
+}
+
+/// Whether there is a promise, and no finished run keeps it.
+#[must_use]
+pub fn none_keeps(rows: &[SweepRow<'_>]) -> bool {
+    let mut finished = rows.iter().filter(|row| row.is_finished()).peekable();
+    finished.peek().is_some() && finished.all(SweepRow::breaks)
 }
 
 fn name(settings: &[(String, String)]) -> String {
@@ -395,7 +434,17 @@ mod tests {
         assert_eq!(first(&runs, None), "2 runs; most output 200 tok/s at seed = 1");
         assert_eq!(
             first(&runs, Some(0.99)),
-            "2 runs; most output within the promise 100 tok/s at seed = 0"
+            "2 runs; 1 breaks the promise; most output within it 100 tok/s at seed = 0"
+        );
+        let some_alike = [
+            run(100.0, 1.0, 5.0),
+            run(103.0, 1.0, 5.0),
+            run(101.0, 0.2, 5.0),
+            run(60.0, 0.0, 5.0),
+        ];
+        assert_eq!(
+            first(&some_alike, Some(0.99)),
+            "4 runs; 2 break the promise; output within it alike within noise, about 103 tok/s"
         );
         assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
         let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];

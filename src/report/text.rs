@@ -35,8 +35,13 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     page.line("");
     latencies(&mut page, result, shown, meta);
     page.line("");
-    text_parts::parts(&mut page, result, meta);
     facts(&mut page, result, shown, meta);
+    page.line("");
+    if result.steady.is_some() {
+        page.line("  whole run, warm-up and drain included");
+    }
+    text_parts::parts(&mut page, result, meta);
+    whole_facts(&mut page, result, meta);
     page.into_text()
 }
 
@@ -118,7 +123,8 @@ pub(super) fn assumed(page: &mut Page, assumptions: &[String]) {
     }
 }
 
-/// Throughput, state, cache, utilisation and audits, a line each; a line without content is not printed.
+/// Throughput, promises, state, cache and utilisation of the stretch that is shown, a line each; a line without content is
+/// not printed.
 fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let seconds = shown.duration_s;
     page.fact(
@@ -131,7 +137,6 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
             significant(result.whole.max_output_tokens_per_s),
         ),
     );
-    requests(page, &result.whole);
     text_promise::promise(page, result, shown, meta);
     let state = &shown.occupancy;
     page.fact(
@@ -147,14 +152,30 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
             percent(state.busy),
         ),
     );
+    cache(page, shown);
+    if let Some(machine) = machine(shown, meta) {
+        page.fact("machine", &machine);
+    }
+}
+
+/// What is known of the whole run only, a line each.
+fn whole_facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
+    requests(page, &result.whole);
     if let Some(replicas) = text_replicas::replicas(result) {
         page.fact("replicas", &replicas);
     }
     if let Some(line) = meta.lock_step.as_ref().and_then(text_replicas::lock_step) {
         page.fact("lock-step", &line);
     }
-    cache(page, shown, meta);
     batches(page, &result.whole, meta);
+    // Where nobody ever hits, what is evicted is missed by nobody.
+    let is_missed = |evicted: &u64| *evicted > 0 && result.whole.cache_hit_tokens > 0;
+    if let Some(evicted) = meta.evicted_tokens.filter(is_missed) {
+        page.fact(
+            "evicted",
+            &format!("{} of cached prefixes", counted(evicted, "token")),
+        );
+    }
     for (name, sentence) in text_tiers::lines(result) {
         page.fact(name, &sentence);
     }
@@ -166,9 +187,6 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     }
     for (name, sentence) in meta.waits.iter().flat_map(text_waits::lines) {
         page.fact(name, &sentence);
-    }
-    if let Some(machine) = machine(shown, meta) {
-        page.fact("machine", &machine);
     }
     let machines: Vec<String> = meta.pools.iter().filter_map(machine_of).collect();
     page.listed("machines", &machines);
@@ -237,7 +255,7 @@ fn requests(page: &mut Page, whole: &Summary) {
     );
 }
 
-fn cache(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
+fn cache(page: &mut Page, shown: &Summary) {
     let mut parts = Vec::new();
     if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
         let share = shown.cache_hit_tokens as f64 / shown.cache_queries_tokens as f64;
@@ -245,12 +263,6 @@ fn cache(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
             "{} of prompt tokens found in the prefix cache",
             percent(share)
         ));
-    }
-    if let Some(evicted) = meta
-        .evicted_tokens
-        .filter(|evicted| *evicted > 0 && !parts.is_empty())
-    {
-        parts.push(format!("{} evicted", counted(evicted, "token")));
     }
     if shown.preemptions > 0 {
         let recomputed = count(shown.work.recomputed_tokens);
@@ -457,11 +469,13 @@ mod tests {
           TPOT  [7.57, 7.75] ms
 
           throughput  10.0 req/s · 10,200 prompt tok/s · 1,280 output tok/s (peak 1,910)
-          requests    10,000 sent · 10,000 completed
           goodput     9.97 req/s, 99.7 % of requests (TTFT ≤ 500 ms, TPOT ≤ 50.0 ms)
           occupancy   9.78 running (max 24) · 0.0312 waiting (max 4) · KV 2.51 % (max 6.10 %) · busy 87.3 %
           cache       25.0 % of prompt tokens found in the prefix cache
           machine     MFU 16.3 % · bandwidth 61.2 % · TPOT 7.66 ms, 5.10 ms if only bandwidth bound it
+
+          whole run, warm-up and drain included
+          requests    10,000 sent · 10,000 completed
           L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0
@@ -486,11 +500,12 @@ mod tests {
           queue  3.44 ms  4.10 ms  1.51 ms  9.24 ms  13.6 ms  19.0 ms
 
           throughput  9.97 req/s · 10,200 prompt tok/s · 1,280 output tok/s (peak 1,910)
-          requests    10,000 sent · 10,000 completed
           goodput     9.94 req/s, 99.7 % of requests (TTFT ≤ 500 ms, TPOT ≤ 50.0 ms)
           occupancy   9.78 running (max 24) · 0.0312 waiting (max 4) · KV 2.51 % (max 6.10 %) · busy 87.3 %
           cache       25.0 % of prompt tokens found in the prefix cache
           machine     MFU 16.3 % · bandwidth 61.2 % · TPOT 7.96 ms, 5.10 ms if only bandwidth bound it
+
+          requests    10,000 sent · 10,000 completed
           L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0
@@ -509,8 +524,9 @@ mod tests {
           no request was completed: there is no latency to show
 
           throughput  0 req/s · 0 prompt tok/s · 0 output tok/s (peak 0)
-          requests    8 sent · 0 completed · 8 timed out
           occupancy   0 running (max 0) · 0 waiting (max 0) · KV 0 % (max 0 %) · busy 0 %
+
+          requests    8 sent · 0 completed · 8 timed out
           L = λW      system 0 vs 0 ✓ · waiting 0 vs 0 ✓ · running 0 vs 0 ✓
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0

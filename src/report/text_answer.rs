@@ -5,7 +5,7 @@ use super::text::per_second;
 use super::text_latency::interval;
 use super::views::{ResultMeta, Style};
 use crate::analysis::{RunResult, Verdict};
-use crate::metrics::Distribution;
+use crate::metrics::{Distribution, Summary};
 
 /// Share of requests turned away from which a reader must know before any latency.
 const LOST_SHARE: f64 = 0.01;
@@ -17,7 +17,7 @@ pub(super) enum Alarm {
     Calm,
     /// It describes less than was asked for.
     Caution,
-    /// Requests were lost, the run was cut off, or there is nothing to quote.
+    /// Requests were lost, the run was cut off, a promise is broken, or there is nothing to quote.
     Alert,
 }
 
@@ -46,23 +46,39 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
             count(cut.ended)
         )
     });
-    let lost = whole.lost();
-    let share = lost as f64 / whole.sent.max(1) as f64;
-    let lost = if share < LOST_SHARE || whole.completed == 0 {
-        String::new()
-    } else if whole.rejected >= whole.timed_out.max(whole.failed) {
-        format!("REFUSED {} of requests; those served: ", percent(share))
-    } else if whole.failed > whole.timed_out {
-        format!("FAILED {} of requests; those served: ", percent(share))
-    } else {
-        format!("GIVEN UP {} of requests; those served: ", percent(share))
+    let lost = match whole.completed {
+        0 => String::new(),
+        _ => lost(whole),
     };
-    let served = served(result, meta);
+    let mut served = served(result, meta);
+    if meta.slo_kept == Some(false) && result.verdict != Verdict::Unstable && whole.completed > 0 {
+        served.line += "; promise BROKEN";
+        served.alarm = Alarm::Alert;
+    }
     let is_cut = !interrupted.is_empty() || !lost.is_empty();
     Answer {
         line: format!("{interrupted}{lost}{}", served.line),
         alarm: if is_cut { Alarm::Alert } else { served.alarm },
     }
+}
+
+/// How many requests were lost in each way, the most frequent first; empty where hardly any were.
+fn lost(whole: &Summary) -> String {
+    let share = |number: u64| number as f64 / whole.sent.max(1) as f64;
+    if share(whole.lost()) < LOST_SHARE {
+        return String::new();
+    }
+    let mut ways = [
+        ("REFUSED", whole.rejected),
+        ("FAILED", whole.failed),
+        ("GIVEN UP", whole.timed_out),
+    ];
+    ways.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let told = ways.into_iter().filter(|(_, number)| *number > 0);
+    let told: Vec<String> = told
+        .map(|(way, number)| format!("{way} {}", percent(share(number))))
+        .collect();
+    format!("{} of requests; those served: ", told.join(", "))
 }
 
 /// The first line of what was served.

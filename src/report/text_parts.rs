@@ -5,7 +5,7 @@ use super::page::Page;
 use super::tables::Column;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
-use crate::metrics::{Distribution, PartSummary, ReplicaSummary};
+use crate::metrics::{Distribution, PartSummary, ReplicaSummary, of_pools};
 
 /// The tables, and an empty line below them; nothing where a scenario has neither classes nor several pools.
 pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
@@ -26,12 +26,10 @@ pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     if !result.by_pool.is_empty() {
         let mut columns = columns("pool", "ended");
         columns.push(Column::right("busy"));
-        let mut first = 0;
+        let replicas = of_pools(&result.by_replica, meta.pools.iter().map(|pool| pool.replicas));
         let mut rows = Vec::new();
-        for (pool, part) in meta.pools.iter().zip(&result.by_pool) {
-            let last = first + pool.replicas as usize;
-            let busy = busy(result.by_replica.get(first..last).unwrap_or_default(), result);
-            first = last;
+        for ((pool, part), own) in meta.pools.iter().zip(&result.by_pool).zip(replicas) {
+            let busy = busy(own.unwrap_or_default(), result);
             let mut row = row(&pool.name, part, result);
             row.push(percent(busy));
             rows.push(row);

@@ -3,44 +3,100 @@
 use super::figures::{percent, significant, time};
 use super::page::Page;
 use super::text::per_second;
-use super::views::ResultMeta;
-use crate::analysis::RunResult;
+use super::views::{Limit, Promise, ResultMeta};
+use crate::analysis::{RunResult, Verdict};
 use crate::metrics::Summary;
 
-/// A line of all requests, and one of the classes where each has a promise.
+/// A line of all requests, and one of each promise: of the classes where each has one, else of all requests, and of every
+/// percentile that is limited.
 pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     goodput(page, shown, meta);
-    if let Some(promise) = class_promise(result, meta) {
+    let of_classes = class_promise(result, meta);
+    let mut promises: Vec<String> = of_classes.into_iter().collect();
+    if result.verdict == Verdict::Unstable && meta.slo_kept == Some(false) {
+        promises.push("BROKEN: overload keeps none".to_owned());
+    } else if meta.slo_kept.is_some() {
+        if promises.is_empty() {
+            promises.extend(share_promise(shown, meta));
+        }
+        promises.extend(
+            meta.promises
+                .iter()
+                .filter_map(|promise| statistic(promise, shown)),
+        );
+    }
+    for promise in promises {
         page.fact("promise", &promise);
     }
 }
 
+/// Share of good requests among those that left, one without an answer being none.
+fn share(good: u64, shown: &Summary) -> f64 {
+    good as f64 / shown.ended().max(1) as f64
+}
+
+/// Whether enough requests are good.
+fn share_promise(shown: &Summary, meta: &ResultMeta) -> Option<String> {
+    let share = share(shown.good?, shown);
+    let word = kept(share >= meta.attainment);
+    let asked = percent(meta.attainment);
+    Some(format!(
+        "{word}: {} of requests are good, {asked} are asked",
+        percent(share)
+    ))
+}
+
+/// Whether a percentile or a mean stays within its limit; `None` where no request has that latency.
+fn statistic(promise: &Promise, shown: &Summary) -> Option<String> {
+    let of = match promise.metric.as_str() {
+        "ttft" => &shown.ttft,
+        "tpot" => &shown.tpot,
+        "itl" => &shown.itl,
+        _ => &shown.e2el,
+    };
+    let (name, value) = match promise.percentile {
+        None => ("mean".to_owned(), of.mean_s()?),
+        Some(percentile) => (format!("p{percentile}"), of.quantile_s(percentile / 100.0)?),
+    };
+    let is_kept = value <= promise.limit_s;
+    let relation = if is_kept { "≤" } else { ">" };
+    Some(format!(
+        "{}: {name} {} {} {relation} {}",
+        kept(is_kept),
+        promise.metric.to_uppercase(),
+        time(value),
+        time(promise.limit_s)
+    ))
+}
+
+fn kept(is_kept: bool) -> &'static str {
+    if is_kept { "kept" } else { "BROKEN" }
+}
+
 fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
     let Some(good) = shown.good else { return };
-    let limits: Vec<String> = meta
-        .goodput
-        .iter()
-        .map(|limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s)))
-        .collect();
-    let ended = shown.ended();
-    let share = if ended > 0 {
-        good as f64 / ended as f64
-    } else {
-        0.0
-    };
     page.fact(
         "goodput",
         &format!(
             "{} req/s, {} of requests ({})",
             significant(per_second(good, shown.duration_s)),
-            percent(share),
-            if limits.is_empty() {
-                "each class's own limits".into()
-            } else {
-                limits.join(", ")
-            }
+            percent(share(good, shown)),
+            limits(meta)
         ),
     );
+}
+
+/// What a good request meets: the limits of all requests, and whose own ones stand in their place.
+fn limits(meta: &ResultMeta) -> String {
+    let limit = |limit: &Limit| format!("{} ≤ {}", limit.metric.to_uppercase(), time(limit.limit_s));
+    let of_all: Vec<String> = meta.goodput.iter().map(limit).collect();
+    let own = meta.classes.iter().filter(|class| class.limits != meta.goodput);
+    let own: Vec<&str> = own.map(|class| class.name.as_str()).collect();
+    match (of_all.is_empty(), own.is_empty()) {
+        (true, _) => "each class's own limits".to_owned(),
+        (false, true) => of_all.join(", "),
+        (false, false) => format!("{}; its own limits for {}", of_all.join(", "), own.join(", ")),
+    }
 }
 
 /// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`.

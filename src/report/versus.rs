@@ -1,7 +1,8 @@
 //! Variants of one scenario side by side: who serves the same traffic better, and how sure that is.
 //!
 //! The first variant is the base; every other is held against it under the same seeds. Figures are those of whole runs,
-//! as a benchmark client would report them, averaged over the seeds.
+//! as a benchmark client would report them, averaged over the seeds; where the steady stretches say the contrary, that is
+//! told.
 
 use super::figures::{count, counted, percent, significant, time};
 use super::tables::{Column, markdown, table};
@@ -64,11 +65,12 @@ const fn measure(
 }
 
 /// The figures, in the order of the table.
-pub const MEASURES: [Measure; 21] = {
+pub const MEASURES: [Measure; 22] = {
     use Better::{Higher, Lower};
     use Unit::{Count, Rate, Share, Time};
     [
         measure("hit_rate", "prefix hit rate", Share, Higher, false),
+        measure("tier_hit_rate", "from KV tiers", Share, Higher, false),
         measure(
             "saved_prefill_tokens",
             "prompt tokens saved",
@@ -109,6 +111,10 @@ pub struct VariantView {
     pub verdicts: Vec<Verdict>,
     /// In the order of [`MEASURES`], of each seed; `None` where a run has no such figure.
     pub figures: Vec<Vec<Option<f64>>>,
+    /// The same of the steady stretches; `None` where a run has none.
+    pub steady: Vec<Vec<Option<f64>>>,
+    /// What must be said beside its run under the first seed.
+    pub remarks: Vec<String>,
     /// How far its figures may be off because the step time's parameters are; `None` where it was not asked for.
     pub model: Option<ModelInterval>,
     /// Shares of the requests that have their first token more than a second later, and sooner, than in the base.
@@ -163,8 +169,15 @@ impl Versus {
     }
 
     fn row(&self, at: usize, measure: Measure) -> Row {
-        let of =
-            |variant: &VariantView| -> Option<Vec<f64>> { variant.figures[at].iter().copied().collect() };
+        self.row_of(measure, |variant| &variant.figures[at])
+    }
+
+    fn row_of<'a>(
+        &'a self,
+        measure: Measure,
+        figures: impl Fn(&'a VariantView) -> &'a Vec<Option<f64>>,
+    ) -> Row {
+        let of = |variant| -> Option<Vec<f64>> { figures(variant).iter().copied().collect() };
         let values: Vec<Option<Vec<f64>>> = self.variants.iter().map(of).collect();
         let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let differences = values[1..].iter().map(|other| {
@@ -191,15 +204,16 @@ pub fn answer(versus: &Versus) -> String {
     } else {
         of_many(versus, &rows)
     };
-    let hits = rows.iter().find(|row| row.measure.key == "hit_rate");
-    let moved = hits.map(|row| {
-        let shares: Vec<String> = row
-            .means
-            .iter()
-            .map(|mean| mean.map_or("–".into(), percent))
-            .collect();
-        format!("; hit rate {}", shares.join(" → "))
-    });
+    let shares = |key: &str, words: &str| {
+        let row = rows.iter().find(|row| row.measure.key == key)?;
+        let shares = row.means.iter().map(|mean| mean.map_or("–".into(), percent));
+        Some(format!("{words} {}", shares.collect::<Vec<_>>().join(" → ")))
+    };
+    let moved = [
+        shares("hit_rate", "; hit rate"),
+        shares("tier_hit_rate", "; from KV tiers"),
+    ];
+    let moved: String = moved.into_iter().flatten().collect();
     let cut = versus.interrupted_of.map(|asked| {
         let seeds = versus.seeds();
         format!(
@@ -207,7 +221,7 @@ pub fn answer(versus: &Versus) -> String {
             counted(u64::from(asked), "seed")
         )
     });
-    cut.unwrap_or_default() + &text + &moved.unwrap_or_default()
+    cut.unwrap_or_default() + &text + &moved
 }
 
 /// The answer as a chart's title: the figures themselves are drawn.
@@ -322,11 +336,16 @@ fn of_many(versus: &Versus, rows: &[Row]) -> String {
     parts.join("; ")
 }
 
+/// Mean number from which nobody misses its fraction.
+const COUNTED: f64 = 100.0;
+
 /// A value for people.
 pub(crate) fn written(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Time => time(value),
         Unit::Share => percent(value),
+        // A mean over seeds of what hardly ever happens.
+        Unit::Count if value.abs() < COUNTED && value.fract() != 0.0 => significant(value),
         Unit::Count => count(value.round() as u64),
         Unit::Rate => significant(value),
     }
@@ -433,7 +452,10 @@ fn caveats(versus: &Versus) -> Vec<String> {
             format!("THEIR TRAFFIC DIFFERS; differences to {base} with 95 % intervals over the seeds")
         }
     };
-    let mut lines = vec![format!("{}; {of_each}", versus.subject), paired];
+    let stretch = "figures of whole runs, ramp and drain included (`run` shows the steady stretch of one)";
+    let subject = format!("{}; {of_each}", versus.subject);
+    let mut lines = vec![subject, paired, stretch.to_owned()];
+    lines.extend(contrary(versus));
     for variant in &versus.variants {
         let verdicts = variant.verdicts.iter();
         let unstable = verdicts.filter(|verdict| **verdict == Verdict::Unstable).count();
@@ -451,6 +473,32 @@ fn caveats(versus: &Versus) -> Vec<String> {
                 variant.name,
                 percent(later),
                 percent(sooner)
+            ));
+        }
+        let remarks = variant.remarks.iter();
+        lines.extend(remarks.map(|remark| format!("{}, first seed: {remark}", variant.name)));
+    }
+    lines
+}
+
+/// Figures that the steady stretches move the other way than the whole runs.
+fn contrary(versus: &Versus) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (at, &measure) in MEASURES.iter().enumerate().filter(|(_, measure)| measure.decides) {
+        let whole = versus.row(at, measure);
+        let steady = versus.row_of(measure, |variant| &variant.steady[at]);
+        for other in 0..whole.differences.len() {
+            let (Some(said), Some(contrary)) = (judged(&whole, other), judged(&steady, other)) else {
+                continue;
+            };
+            if said == contrary {
+                continue;
+            }
+            lines.push(format!(
+                "{}: in the steady stretches {} goes the other way, {}",
+                versus.variants[other + 1].name,
+                measure.label,
+                moved(&steady, other)
             ));
         }
     }
@@ -490,7 +538,7 @@ mod tests {
         assert!(answer(&same).starts_with("no difference between A and B that 4 seeds would show"));
         let mut better = two();
         better.variants.swap(0, 1);
-        better.variants[1].figures[7] = better.variants[0].figures[7].clone();
+        better.variants[1].figures[8] = better.variants[0].figures[8].clone();
         let first = answer(&better);
         assert!(
             first.starts_with("B is better than A, which has mean TTFT +100 %"),

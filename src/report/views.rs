@@ -45,6 +45,8 @@ pub struct ResultMeta {
     pub attainment: f64,
     /// Whether all that is promised is kept; `None` where nothing is, or the run is too short to say.
     pub slo_kept: Option<bool>,
+    /// Limits on percentiles and means.
+    pub promises: Vec<Promise>,
     /// Requests that were turned away, by reason, and how often one was sent again; those that are not 0.
     pub gate: Vec<(String, u64)>,
     /// What replicas that came and went amounted to.

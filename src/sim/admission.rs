@@ -5,6 +5,9 @@
 //! cell rate algorithm, ITU-T I.371), in integer picoseconds, so no float orders anything. A request pays its prompt
 //! and `max_tokens`, which is all that is known when it comes. It pays every limit that holds for it, or none.
 //!
+//! Who is refused here may come again, as after a server's refusal: it comes to the gate anew, pays anew, and holds no
+//! place meanwhile. Whoever passed keeps its place while it waits to be sent again.
+//!
 //! Left out: waiting for a rate limit to fill (gateways refuse), and fair sharing between tenants in the queue, which
 //! is first in, first out.
 
@@ -70,7 +73,7 @@ pub struct Retries {
     pub backoff: Picos,
     /// After its replica failed.
     pub on_failure: bool,
-    /// After a server's 503, or where no replica is up.
+    /// After a 429 or a 503, of a server or of the gateway, or where no replica is up.
     pub on_refusal: bool,
 }
 
@@ -82,6 +85,11 @@ impl Retries {
         }
         let factor = 1u64.checked_shl(times_sent_again)?;
         self.backoff.0.checked_mul(factor).map(Picos)
+    }
+
+    /// When that wait is over. What would be sent after the clock's end is not: the run ends there, which is said of it.
+    fn at(&self, now: Picos, times_sent_again: u32) -> Option<Picos> {
+        now.checked_add(self.wait(times_sent_again)?)
     }
 }
 
@@ -137,10 +145,19 @@ pub(super) struct Gate {
     /// Who will be sent again, and when. Those who gave up are still in it.
     again: BinaryHeap<Reverse<(Picos, RequestId)>>,
     /// Requests that are before the routers.
-    held: FxHashMap<RequestId, Request>,
+    held: FxHashMap<RequestId, Held>,
     waiting: u32,
+    /// How often those were sent again that the gate refused and that never passed it.
+    refused: FxHashMap<RequestId, u32>,
     /// What is known of requests behind the gate, where they may come back.
     lives: FxHashMap<RequestId, Life>,
+}
+
+/// A request before the routers.
+struct Held {
+    request: Request,
+    /// It waits for a place, and not to be sent again.
+    is_queued: bool,
 }
 
 /// A request's story up to the server that it is on.
@@ -169,6 +186,7 @@ impl Gate {
             again: BinaryHeap::new(),
             held: FxHashMap::default(),
             waiting: 0,
+            refused: FxHashMap::default(),
             lives: FxHashMap::default(),
         }
     }
@@ -220,20 +238,25 @@ impl Gate {
     /// A request waits for a place.
     pub(super) fn wait(&mut self, now: Picos, request: Request) {
         self.queue.push_back((now, request.id));
-        self.held.insert(request.id, request);
+        self.hold(request, true);
         self.waiting += 1;
+    }
+
+    fn hold(&mut self, request: Request, is_queued: bool) {
+        self.held.insert(request.id, Held { request, is_queued });
     }
 
     /// A request goes on to the routers, and takes a place.
     pub(super) fn passes(&mut self, request: &Request) {
         self.in_flight += 1;
+        let times_sent_again = self.refused.remove(&request.id).unwrap_or(0);
         if self.spec.retries.is_some() {
             self.lives.insert(
                 request.id,
                 Life {
                     request: request.clone(),
                     arrival: request.arrival,
-                    times_sent_again: 0,
+                    times_sent_again,
                     first_scheduled: None,
                     waited: Picos::ZERO,
                     preemptions: 0,
@@ -254,9 +277,9 @@ impl Gate {
             return None;
         }
         while let Some((_, id)) = self.queue.pop_front() {
-            if let Some(request) = self.held.remove(&id) {
+            if let Some(held) = self.held.remove(&id) {
                 self.waiting -= 1;
-                return Some(request);
+                return Some(held.request);
             }
         }
         None
@@ -276,9 +299,9 @@ impl Gate {
     /// Who has waited long enough.
     pub(super) fn timed_out(&mut self) -> Option<Request> {
         let (_, id) = self.queue.pop_front()?;
-        let request = self.held.remove(&id)?;
+        let held = self.held.remove(&id)?;
         self.waiting -= 1;
-        Some(request)
+        Some(held.request)
     }
 
     /// When somebody is sent again; perhaps one who gave up before.
@@ -286,31 +309,47 @@ impl Gate {
         self.again.peek().map(|&Reverse((at, _))| at)
     }
 
-    /// Who is sent again.
-    pub(super) fn sent_again(&mut self) -> Option<Request> {
+    /// Who is sent again, and whether it had passed the gate before.
+    pub(super) fn sent_again(&mut self) -> Option<(Request, bool)> {
         let Reverse((_, id)) = self.again.pop()?;
-        self.held.remove(&id)
+        let held = self.held.remove(&id)?;
+        Some((held.request, self.lives.contains_key(&id)))
     }
 
     /// The client gives up a request that is before the routers; `None` if it is behind them. The other part says
     /// whether it had passed the gate before.
     pub(super) fn gives_up(&mut self, id: RequestId) -> Option<(Request, bool)> {
-        let request = self.held.remove(&id)?;
+        let held = self.held.remove(&id)?;
         let has_passed = self.lives.contains_key(&id);
-        if !has_passed {
-            self.waiting -= 1;
-        }
-        Some((request, has_passed))
+        self.waiting -= u32::from(held.is_queued);
+        self.refused.remove(&id);
+        Some((held.request, has_passed))
     }
 
     /// Plans to send a request again that a server refused at `now`; the request back if it is not.
     pub(super) fn refused(&mut self, now: Picos, request: Request) -> Option<Request> {
         match self.plan(now, request.id, |retries| retries.on_refusal) {
             true => {
-                self.held.insert(request.id, request);
+                self.hold(request, false);
                 None
             }
             false => Some(request),
+        }
+    }
+
+    /// Plans that a request comes to the gate again that the gate refused at `now`; the request back if it does not.
+    pub(super) fn turns_away(&mut self, now: Picos, request: Request) -> Option<Request> {
+        let times = self.refused.remove(&request.id).unwrap_or(0);
+        let retries = self.spec.retries.filter(|retries| retries.on_refusal);
+        let planned = retries.and_then(|retries| Some((retries.at(now, times)?, retries.most)));
+        match planned {
+            Some((at, most)) if times < most => {
+                self.refused.insert(request.id, times + 1);
+                self.again.push(Reverse((at, request.id)));
+                self.hold(request, false);
+                None
+            }
+            _ => Some(request),
         }
     }
 
@@ -324,7 +363,8 @@ impl Gate {
         life.add(completion);
         // To the next server it comes when the last one failed: its wait there is a wait of its own.
         life.request.arrival = completion.end;
-        self.held.insert(completion.id, life.request.clone());
+        let request = life.request.clone();
+        self.hold(request, false);
         true
     }
 
@@ -341,9 +381,7 @@ impl Gate {
         if life.times_sent_again >= retries.most {
             return false;
         }
-        let wait = retries.wait(life.times_sent_again);
-        // What would be sent after the clock's end is not: the run ends there, which is said of it.
-        let Some(at) = wait.and_then(|wait| now.checked_add(wait)) else {
+        let Some(at) = retries.at(now, life.times_sent_again) else {
             return false;
         };
         life.times_sent_again += 1;

@@ -1,12 +1,12 @@
 //! The loop's part in what stands before the routers: who waits there, who is sent again, who is refused.
 //!
-//! A request that passed the gate keeps its place until it leaves for good, while it waits to be sent again, too. Its
-//! client's clock and its deadline run on.
+//! A request that passed the gate keeps its place until it leaves for good, while it waits to be sent again, too; one that
+//! the gate refused has none, and comes to the gate anew. Its client's clock and its deadline run on.
 
 use std::cmp::Reverse;
 
 use super::admission::{Admission, Entry, Gate};
-use super::simulation::{Event, Simulation, refused};
+use super::simulation::{Counts, Event, Simulation, refused};
 use super::{Completion, Fact, Observer, Outcome};
 use crate::engine::Refusal;
 use crate::units::Picos;
@@ -46,14 +46,8 @@ impl<T: Traffic> Simulation<T> {
                 }
                 gate.wait(self.now, request);
             }
-            Entry::RateLimited => {
-                self.counts.rate_limited += 1;
-                self.turn_away(&request, observer);
-            }
-            Entry::Full => {
-                self.counts.gate_full += 1;
-                self.turn_away(&request, observer);
-            }
+            Entry::RateLimited => self.turn_away(request, |counts| &mut counts.rate_limited, observer),
+            Entry::Full => self.turn_away(request, |counts| &mut counts.gate_full, observer),
         }
     }
 
@@ -72,18 +66,20 @@ impl<T: Traffic> Simulation<T> {
         if let Some(gate) = &mut self.gate
             && let Some(request) = gate.timed_out()
         {
-            self.counts.gate_timeout += 1;
-            self.turn_away(&request, observer);
+            self.turn_away(request, |counts| &mut counts.gate_timeout, observer);
         }
     }
 
     /// A request is sent again.
     pub(super) fn send_again<O: Observer>(&mut self, observer: &mut O) {
         if let Some(gate) = &mut self.gate
-            && let Some(request) = gate.sent_again()
+            && let Some((request, has_passed)) = gate.sent_again()
         {
             self.counts.sent_again += 1;
-            self.dispatch(request, observer);
+            match has_passed {
+                true => self.dispatch(request, observer),
+                false => self.meet_gate(request, observer),
+            }
         }
     }
 
@@ -120,10 +116,24 @@ impl<T: Traffic> Simulation<T> {
         self.tell_refused(&request, &completion, observer);
     }
 
-    /// The gate refuses a request that it never let pass.
-    fn turn_away<O: Observer>(&mut self, request: &Request, observer: &mut O) {
-        let completion = refused(request, self.now, Outcome::Rejected);
-        self.tell_refused(request, &completion, observer);
+    /// The gate refuses a request that it never let pass: it comes again later, or has left for this reason.
+    fn turn_away<O: Observer>(
+        &mut self,
+        request: Request,
+        reason: impl Fn(&mut Counts) -> &mut u64,
+        observer: &mut O,
+    ) {
+        let Some(gate) = &mut self.gate else { return };
+        let (id, deadline) = (request.id, request.deadline);
+        let Some(request) = gate.turns_away(self.now, request) else {
+            if let Some(deadline) = deadline {
+                self.deadlines.push(Reverse((deadline, id, None)));
+            }
+            return;
+        };
+        *reason(&mut self.counts) += 1;
+        let completion = refused(&request, self.now, Outcome::Rejected);
+        self.tell_refused(&request, &completion, observer);
     }
 
     fn tell_refused<O: Observer>(&mut self, request: &Request, completion: &Completion, observer: &mut O) {

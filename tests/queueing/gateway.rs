@@ -6,7 +6,7 @@ use plimsoll::cluster::{ClusterSpec, Group, Serves};
 use plimsoll::cost::StepCost;
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
-use plimsoll::sim::{Admission, Bucket, Frontend, RateLimit, Server, Simulation, Until};
+use plimsoll::sim::{Admission, Bucket, Frontend, RateLimit, Retries, Server, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Class, Lengths, Promise, Source, Stream, WorkloadSpec, open};
 
@@ -280,4 +280,41 @@ fn classes_that_begin_and_end_at_unlike_times_are_judged_where_all_send() {
         told.contains("there is no stretch in which all classes send"),
         "{told}"
     );
+}
+
+/// Three at once before a bucket of one that fills in a second, each sent again after one second and then after two: the
+/// second passes at 1 s, the third, refused there again, at 3 s. Whoever may come once only leaves refused.
+#[test]
+fn whom_the_gate_refuses_comes_to_it_again() {
+    let refused = |most: Option<u32>| {
+        let admission = Admission {
+            rates: vec![RateLimit {
+                class: None,
+                requests: Some(Bucket {
+                    per_second: 1.0,
+                    burst: 1.0,
+                }),
+                tokens: None,
+            }],
+            retries: most.map(|most| Retries {
+                most,
+                backoff: Picos::from_seconds(1.0),
+                on_failure: false,
+                on_refusal: true,
+            }),
+            ..Admission::default()
+        };
+        let spec = traffic(Arrivals::AllAtOnce, Services::Exponential, 3);
+        let result = run(
+            vec![server(3, 1.0)],
+            &ClusterSpec::of(1, Policy::RoundRobin),
+            &admission,
+            &spec,
+        );
+        let waits = &result.whole.queue_time;
+        (result.whole.rejected, waits.max_s().unwrap_or_default().round())
+    };
+    assert_eq!(refused(None), (2, 0.0));
+    assert_eq!(refused(Some(1)), (1, 1.0));
+    assert_eq!(refused(Some(2)), (0, 3.0));
 }

@@ -1,6 +1,7 @@
 //! The figures of one run of a comparison.
 
 use crate::analysis::{Outcome, RunResult, Verdict};
+use crate::facts::TierAccount;
 use crate::metrics::{Distribution, RelaySummary, SeriesPoint, Stage, Summary, WaitReport};
 use crate::report::json;
 use crate::report::versus::MEASURES;
@@ -13,6 +14,10 @@ pub(super) struct Run {
     /// Time to first token of those that were answered, by request; in seconds.
     pub(super) ttfts: Vec<(u64, f64)>,
     pub(super) sent: u64,
+    /// The same figures of the steady stretch, where the run has one.
+    pub(super) steady: Option<Vec<Option<f64>>>,
+    /// What must be said beside it.
+    pub(super) remarks: Vec<String>,
     /// What charts are drawn from, of the first seed.
     pub(super) shown: Option<Shown>,
 }
@@ -25,11 +30,15 @@ pub(super) struct Shown {
 
 impl Run {
     /// The figures of a run whose records were kept.
-    pub(super) fn of(outcome: Outcome, waits: &WaitReport, is_shown: bool) -> Run {
+    pub(super) fn of(outcome: Outcome, waits: &WaitReport, remarks: Vec<String>, is_shown: bool) -> Run {
         let evicted = outcome.evicted_tokens;
         let result = outcome.result;
         let pools = result.relays.as_ref().map(|relays| Pools::of(&result, relays));
-        let figure = |key| figure(key, &result.whole, waits, evicted, pools.as_ref());
+        let tiers = result.tiers.as_ref().map(|told| Tiers::of(&told.account));
+        let figures = |summary: &Summary| -> Vec<Option<f64>> {
+            let of = |key| figure(key, summary, waits, evicted, (pools.as_ref(), tiers.as_ref()));
+            MEASURES.iter().map(|measure| of(measure.key)).collect()
+        };
         let mut ttfts: Vec<(u64, f64)> = result
             .records
             .iter()
@@ -39,7 +48,9 @@ impl Run {
         ttfts.sort_by_key(|(id, _)| *id);
         Run {
             verdict: result.verdict,
-            figures: MEASURES.iter().map(|measure| figure(measure.key)).collect(),
+            figures: figures(&result.whole),
+            steady: result.steady.as_ref().map(figures),
+            remarks,
             ttfts,
             sent: result.whole.sent,
             shown: is_shown.then_some(Shown {
@@ -76,13 +87,30 @@ impl Pools {
     }
 }
 
+/// What tiers of KV served.
+struct Tiers {
+    tokens: u64,
+    /// Of all prompt tokens that were asked for.
+    share: f64,
+}
+
+impl Tiers {
+    fn of(account: &TierAccount) -> Tiers {
+        let tokens = account.tiers.iter().map(|tier| tier.served_tokens).sum();
+        Tiers {
+            tokens,
+            share: tokens as f64 / account.asked_tokens.max(1) as f64,
+        }
+    }
+}
+
 /// A figure by its name; `None` where the run has none. Those of the cache are zero where nothing is cached.
 fn figure(
     key: &str,
     whole: &Summary,
     waits: &WaitReport,
     evicted: u64,
-    pools: Option<&Pools>,
+    (pools, tiers): (Option<&Pools>, Option<&Tiers>),
 ) -> Option<f64> {
     let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
     let per_second = |number: u64| (whole.duration_s > 0.0).then(|| number as f64 / whole.duration_s);
@@ -90,15 +118,18 @@ fn figure(
     let longest = [&waits.hits.waits, &waits.misses.waits].map(Distribution::max_s);
     match key {
         "hit_rate" => share(whole.cache_hit_tokens, whole.cache_queries_tokens),
-        "saved_prefill_tokens" => Some(whole.cache_hit_tokens as f64),
+        "tier_hit_rate" => Some(tiers.map_or(0.0, |tiers| tiers.share)),
+        "saved_prefill_tokens" => {
+            Some((whole.cache_hit_tokens + tiers.map_or(0, |tiers| tiers.tokens)) as f64)
+        }
         "evicted_tokens" => Some(evicted as f64),
         "mean_ttft_s" => whole.ttft.mean_s(),
         "p99_ttft_s" => p99(&whole.ttft),
         "mean_ttft_hit_s" => waits.hits.ttft.mean_s(),
         "mean_ttft_miss_s" => waits.misses.ttft.mean_s(),
-        "mean_tpot_s" => whole.tpot.mean_s(),
-        "p99_tpot_s" => p99(&whole.tpot),
-        "p99_itl_s" => p99(&whole.itl),
+        "mean_tpot_s" => seen(&whole.tpot)?.mean_s(),
+        "p99_tpot_s" => p99(seen(&whole.tpot)?),
+        "p99_itl_s" => p99(seen(&whole.itl)?),
         "p99_e2el_s" => p99(&whole.e2el),
         "request_throughput" => per_second(whole.completed),
         "output_throughput" => per_second(whole.output_tokens),
@@ -112,6 +143,11 @@ fn figure(
         "transfer_share" => pools.map(|pools| pools.transfer_share),
         _ => unreachable!("every measure has its figure"),
     }
+}
+
+/// Gaps between tokens; none where every answer leaves whole, which is not the same as gaps of 0 s.
+fn seen(gaps: &Distribution) -> Option<&Distribution> {
+    (gaps.max_s() != Some(0.0)).then_some(gaps)
 }
 
 /// Shares of the requests answered in both whose first token came over a second later, and sooner; `None` where the
@@ -148,6 +184,8 @@ mod tests {
             figures: Vec::new(),
             ttfts: ttfts.to_vec(),
             sent: 4,
+            steady: None,
+            remarks: Vec::new(),
             shown: None,
         };
         let base = [run(&[(0, 1.0), (1, 1.0), (2, 5.0), (4, 1.0)])];

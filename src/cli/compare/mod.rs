@@ -9,7 +9,7 @@ use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Writer};
 use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{Exit, files, interrupt, present};
+use super::{Exit, files, interrupt, present, remarks};
 use crate::analysis::{Experiment, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
@@ -218,7 +218,9 @@ fn said(args: &Args) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
     if said.len() < 2 {
         return problem(
             "nothing to compare",
-            "give a variant, its flags in quotes: plimsoll compare prefix-lpm \"--schedule-policy lpm\"",
+            "give a variant, its flags in quotes: plimsoll compare prefix-lpm \"--schedule-policy lpm\"; one that is a single \
+             word is taken for a flag of all unless it begins with a blank or a name: \" --enforce-eager\", \
+             \"small: --max-num-seqs=8\"",
         );
     }
     if said.len() > VARIANTS_MAX {
@@ -277,7 +279,8 @@ fn simulate_all(planned: &[Planned], seeds: u32, terminal: &Terminal) -> Vec<Vec
             return None;
         }
         let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
-        Some(Run::of(outcome, &waits.finish(end), column == 0))
+        let remarks = remarks::of_run(resolved, &outcome);
+        Some(Run::of(outcome, &waits.finish(end), remarks, column == 0))
     };
     let tell = |done: usize| {
         let mut progress = progress.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -300,6 +303,10 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
         figures: (0..versus::MEASURES.len())
             .map(|measure| runs[at].iter().map(|run| run.figures[measure]).collect())
             .collect(),
+        steady: (0..versus::MEASURES.len())
+            .map(|measure| runs[at].iter().map(|run| run.steady.as_ref()?[measure]).collect())
+            .collect(),
+        remarks: runs[at].first().map_or(Vec::new(), |run| run.remarks.clone()),
         moved: if at > 0 && is_paired {
             moved(&runs[0], &runs[at])
         } else {

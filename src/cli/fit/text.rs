@@ -50,11 +50,12 @@ pub(super) fn write_text(
     let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
     writeln!(
         out,
-        " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical",
+        " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical{}",
         requests(plan.concurrency(question.max_model_len)),
         grouped(u64::from(question.max_model_len)),
         grouped(plan.concurrency(typical)),
         grouped(u64::from(typical)),
+        at_most(options.max_num_seqs, plan.concurrency(typical)),
     )?;
     writeln!(
         out,
@@ -94,6 +95,14 @@ pub(super) fn write_text(
         writeln!(out, " note          {note}")?;
     }
     Ok(())
+}
+
+/// The cap on sequences, where memory would hold more.
+fn at_most(max_num_seqs: u32, fitting: u64) -> String {
+    match u64::from(max_num_seqs) {
+        most if most < fitting => format!("  |  at most {} run at once (max_num_seqs)", grouped(most)),
+        _ => String::new(),
+    }
 }
 
 /// `128 KiB/token: 32 layers × 8 KV heads × 128 × 2 × bfloat16`.

@@ -33,8 +33,8 @@ use crate::workload::{Prefix, WorkloadSpec, endless, mean_rate, with_rate};
   plimsoll knee
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
-  plimsoll knee quickstart --for-rate 100 --price 2.49     how many GPUs, and what they cost
-  plimsoll knee pd-input-length --disaggregated --gpus 4   which share of prefill and decode, or neither
+  plimsoll knee quickstart --for-rate 100 --price 2.49   # how many GPUs, and what they cost
+  plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
 
 Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
 pub struct Args {

@@ -207,7 +207,7 @@ pub struct RawRetries {
     pub backoff: Option<Duration>,
     /// After the replica that it was on failed; default true.
     pub on_failure: Option<bool>,
-    /// After a server's 503, or while no replica is up; default true.
+    /// After a 429 or a 503, of a server or of the gateway, or while no replica is up; default true.
     pub on_refusal: Option<bool>,
 }
 

@@ -203,6 +203,13 @@ fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
 fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunLength {
     let key = "workload.precision";
     let fixed = match (spec.num_prompts, spec.duration, &spec.arrivals) {
+        (Some(count), _, Arrivals::Replay { requests, .. }) if count > requests.len() as u64 => {
+            let has = requests.len() as u64;
+            judge.ignore(format!(
+                "num_prompts = {count} has no effect: the trace has {has} requests, and all of them are sent"
+            ));
+            Some(RunLength::Requests(has))
+        }
         (Some(count), _, _) => Some(RunLength::Requests(count)),
         (None, Some(duration), _) => Some(RunLength::Duration(duration)),
         (None, None, Arrivals::Replay { requests, .. }) => Some(RunLength::Requests(requests.len() as u64)),

@@ -4,7 +4,7 @@ use super::super::views::{ClassPromise, PoolMeta, ResultMeta};
 use super::value::{Object, Value};
 use super::{distribution_ms, plimsoll};
 use crate::analysis::RunResult;
-use crate::metrics::{PartSummary, ReplicaSummary};
+use crate::metrics::{PartSummary, ReplicaSummary, of_pools};
 
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
@@ -33,7 +33,7 @@ pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
 
 /// One object a pool, in the order of the scenario.
 pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
-    let mut first = 0;
+    let replicas = of_pools(&result.by_replica, meta.pools.iter().map(|pool| pool.replicas));
     let object = |(index, pool): (usize, &PoolMeta)| {
         let mut object = Object::default();
         object.put("name", pool.name.as_str());
@@ -43,8 +43,7 @@ pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
         object.put("model_id", pool.model_id.as_str());
         object.put("engine", pool.engine.as_str());
         object.put("calibration", pool.calibration.as_str());
-        let last = first + pool.replicas as usize;
-        if let Some(replicas) = result.by_replica.get(first..last) {
+        if let Some(replicas) = replicas[index] {
             object.put("busy", super::super::text_parts::busy(replicas, result));
             let all = ReplicaSummary::together(replicas);
             plimsoll::places(&mut object, &all);
@@ -52,7 +51,6 @@ pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
             object.put("kv_usage_max", all.kv_usage_max);
         }
         object.put("utilisation", plimsoll::utilisation(pool.utilisation.as_ref()));
-        first = last;
         if let Some(part) = result.by_pool.get(index) {
             figures(&mut object, part, result);
         }

@@ -8,8 +8,8 @@ use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
 use crate::metrics::{
-    LinkSummary, LittleCheck, Occupancy, PrefixWaits, RelaySummary, ReplicaSummary, Stage, Summary,
-    WaitClass, WaitReport, Waiter, WaySummary,
+    Distribution, LinkSummary, LittleCheck, Occupancy, PrefixWaits, RelaySummary, ReplicaSummary, Stage,
+    Summary, WaitClass, WaitReport, Waiter, WaySummary,
 };
 
 /// Percentiles of the steady state that are always written.
@@ -331,7 +331,11 @@ fn stretch(summary: &Summary, chosen: &[f64]) -> Object {
         ("queue_time", &summary.queue_time),
         ("client_queue_time", &summary.client_queue_time),
     ] {
-        distribution_ms(&mut object, name, distribution, &percentiles, None);
+        // Answers that leave whole have no gaps, which is not the same as gaps of 0 ms.
+        let is_without = matches!(name, "tpot" | "itl") && distribution.max_s() == Some(0.0);
+        let none = Distribution::default();
+        let shown = if is_without { &none } else { distribution };
+        distribution_ms(&mut object, name, shown, &percentiles, None);
     }
     object.put("occupancy", occupancy(&summary.occupancy));
     object
