@@ -372,11 +372,28 @@ fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> 
     })
 }
 
+/// Whether answers of several tokens leave in one piece.
+fn is_whole(row: &Measured) -> bool {
+    let both = row.ttft.median.zip(row.e2el.median);
+    both.is_some_and(|(first, whole)| whole > 0.0 && first >= 0.99 * whole)
+        && row.setup.output_tokens.is_some_and(|tokens| tokens > 8.0)
+}
+
 /// What the first token takes more or less, beyond a step.
 fn first_token(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
     let median = comparison
         .figure("median ttft")
         .or_else(|| comparison.figure("mean ttft"))?;
+    if is_whole(predicted) != is_whole(measured) {
+        let which = if is_whole(predicted) { "first" } else { "second" };
+        return Some(Cause {
+            kind: "not-streamed",
+            words: format!(
+                "in the {which} result the first token comes with the last: its answers leave whole (static batching, or a \
+                 client that does not stream), so only e2el can be compared"
+            ),
+        });
+    }
     let tail = comparison
         .figure("p99 ttft")
         .or_else(|| comparison.figure("p95 ttft"));

@@ -8,6 +8,7 @@ const TOLERANCE: f64 = 0.02;
 
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     failures(case, found);
+    no_time(case, found);
     requests(case, found);
     tokens(case, found);
     in_flight(case, found);
@@ -48,6 +49,19 @@ fn failures(case: &Case<'_>, found: &mut Vec<Finding>) {
             .shown(shown)
             .rerun(rerun),
     );
+}
+
+/// Somebody was answered, and it took no time at all.
+fn no_time(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let Some(requests) = case.requests() else {
+        return;
+    };
+    if case.row.outcome.duration_s == Some(0.0) {
+        let claim = "the run took no time";
+        let shown = format!("{} requests were answered in 0 s", show(requests));
+        let finding = Finding::new(Severity::Impossible, Check::CountsAgree, claim);
+        found.push(finding.shown(shown).rerun("find out who wrote the duration"));
+    }
 }
 
 /// `X · D = N`. A tool whose duration is the time of sending may miss it by the time of the last answers.

@@ -137,6 +137,9 @@ pub(super) fn time(seconds: f64) -> String {
 
 /// A number in four significant figures.
 pub(super) fn plain(value: f64) -> String {
+    if value.abs() >= 1e15 {
+        return format!("{value:.3e}");
+    }
     let digits = if value == 0.0 || !value.is_finite() {
         0
     } else {

@@ -179,7 +179,8 @@ pub(super) fn likely_limit(requests: f64, waves: f64) -> String {
 
 /// Open loop slower than its rate: with all requests sent by N/λ and the last answer at N/X, the mean answer takes
 /// `(N/X − N/λ) / 2` for a server of steady speed, since that is the area between arrivals and departures over N.
-/// Arrivals at random end at N/λ within three deviations, each N/λ/√N.
+/// Arrivals at random end at N/λ within three deviations, each N/λ/√N. Of requests that failed neither counts: those that
+/// were answered came at their share of the rate.
 fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
     let known = case
         .requests()
@@ -188,6 +189,11 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
         .zip(case.in_flight());
     let Some((((requests, throughput), whole), in_flight)) = known else {
         return;
+    };
+    let failed = case.row.outcome.failed.unwrap_or(0) as f64;
+    let rate = match case.row.outcome.completed {
+        Some(completed) => rate * completed as f64 / (completed as f64 + failed).max(1.0),
+        None => rate,
     };
     let Some(sending) = case.sending_s(rate).filter(|_| rate > 0.0 && requests >= FEW) else {
         return;

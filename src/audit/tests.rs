@@ -245,12 +245,24 @@ fn an_open_loop_is_told_from_a_limited_one_and_from_a_short_one() {
     assert_eq!(found(&[open(3000, 5.0, 2.0, 3.0)]), "impossible hidden-limit");
     assert_eq!(found(&[open(3000, 5.0, 140.0, 290.0)]), "doubtful overload");
     assert_eq!(found(&[open(3000, 9.9, 2.0, 3.0)]), "");
+    // Half were refused: the others came at 5/s, and were answered at that.
+    let mut refused = open(3000, 5.0, 2.0, 3.0);
+    (refused.outcome.completed, refused.outcome.failed) = (Some(1500), Some(1500));
+    assert_eq!(found(&[refused]), "doubtful failures");
     // 100 at 10/s: the last answer alone costs a quarter of the throughput.
     assert_eq!(found(&[open(100, 7.5, 2.5, 3.5)]), "note too-short");
     // Arrivals at random: 150 of them may take 162 s instead of 150.
     let mut random = open(150, 0.9227, 1.58, 1.66);
     random.setup.load = Load::Open { rate: 1.0 };
     assert_eq!(found(&[random]), "");
+}
+
+#[test]
+fn nothing_is_answered_in_no_time() {
+    assert_eq!(
+        after(|row| row.outcome.duration_s = Some(0.0)),
+        "impossible counts-agree"
+    );
 }
 
 #[test]

@@ -162,13 +162,28 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
             "it does not name its model: add --model, or --serve-cmd \"vllm serve MODEL …\"".to_owned(),
         );
     }
+    let card = |name: &str| {
+        hardware::find(name.split('(').next().unwrap_or(name).trim())
+            .ok()
+            .map(|(device, _)| device)
+    };
     match &setup.gpu {
-        Some(gpu) if hardware::find(gpu.split('(').next().unwrap_or(gpu).trim()).is_ok() => {}
-        Some(gpu) => {
-            return Err(format!(
-                "its GPU `{gpu}` is not known; `plimsoll hw` lists those that are"
-            ));
-        }
+        Some(gpu) => match card(gpu) {
+            None => {
+                return Err(format!(
+                    "its GPU `{gpu}` is not known; `plimsoll hw` lists those that are"
+                ));
+            }
+            Some(own) => {
+                let wanted = text("cluster.gpu").and_then(|name| card(&name));
+                if let Some(wanted) = wanted.filter(|wanted| wanted.id != own.id) {
+                    assumptions.push(format!(
+                        "it ran on {}, not on {}: the host is taken to be as fast on both (--runs-on {} leaves such runs out)",
+                        own.id, wanted.id, wanted.id
+                    ));
+                }
+            }
+        },
         None => setup.gpu = text("cluster.gpu"),
     }
     let found = setup.engine.as_deref().and_then(engine_of);

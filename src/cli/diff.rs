@@ -32,7 +32,7 @@ pub struct Args {
     /// The measurement.
     pub measured: String,
     /// Largest move allowed, in per cent, beyond chance.
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = per_cent)]
     pub tolerance: Option<f64>,
     /// What to print.
     #[arg(long, value_enum, default_value = "text")]
@@ -40,6 +40,14 @@ pub struct Args {
     /// Write it into this file.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
+}
+
+/// A share of what was measured, in per cent.
+fn per_cent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches(['%', ' ']).parse::<f64>() {
+        Ok(share) if share.is_finite() && share >= 0.0 => Ok(share),
+        _ => Err("must be a finite number of per cent, 0 or more".to_owned()),
+    }
 }
 
 /// Runs the command.

@@ -302,7 +302,13 @@ pub(super) fn save(
 
 /// The pictures of a run: (name, picture). Each pool has a roofline of its own.
 fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(String, Picture)> {
-    let subject = present::subject(resolved);
+    let subject = match result.verdict {
+        Verdict::Unstable => format!(
+            "{} · UNSTABLE: requests pile up, and latencies grow with the length of the run",
+            present::subject(resolved)
+        ),
+        _ => present::subject(resolved),
+    };
     let summary = result.steady.as_ref().unwrap_or(&result.whole);
     let mut pictures = vec![
         (

@@ -114,6 +114,21 @@ pub fn bytes_per_s(value: f64) -> String {
     )
 }
 
+/// Memory in binary units: `512 MiB`.
+#[must_use]
+pub fn memory(bytes: f64) -> String {
+    with_prefix(
+        bytes,
+        &[
+            (1024.0_f64.powi(4), "TiB"),
+            (1024.0_f64.powi(3), "GiB"),
+            (1024.0_f64.powi(2), "MiB"),
+            (1024.0, "KiB"),
+            (1.0, "B"),
+        ],
+    )
+}
+
 /// The largest unit in which the rounded value is at least one; the smallest unit for what is smaller.
 fn with_prefix(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {

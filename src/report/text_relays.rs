@@ -1,11 +1,9 @@
 //! What prefill and decode pools did, in three lines: how busy each was, what the first token waited for, what the links
 //! carried.
 
-use super::figures::{count, percent, significant, time};
+use super::figures::{count, memory, percent, significant, time};
 use crate::analysis::RunResult;
 use crate::metrics::{LinkSummary, RelaySummary, Stage};
-use crate::quantity::format_bytes;
-use crate::units::Bytes;
 
 /// Label and text of each line; none where every replica does both.
 pub(super) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
@@ -63,11 +61,11 @@ fn links(relays: &RelaySummary) -> String {
         let of_role = relays.links.iter().filter(|link| link.prefills == prefills);
         of_role.map(use_of).fold(0.0, f64::max)
     };
-    let each = relays.bytes / relays.requests.max(1);
+    let each = relays.bytes as f64 / relays.messages.max(1) as f64;
     format!(
-        "{} a request in {} messages, {} in the median (p99 {}, mean {}) · out {} · in {} · {} of TTFT",
-        format_bytes(Bytes(each)),
+        "{} messages of {}, {} in the median (p99 {}, mean {}) · out {} · in {} · {} of TTFT",
         count(relays.messages),
+        memory(each),
         time(relays.message_s[1]),
         time(relays.message_s[2]),
         time(relays.message_s[0]),

@@ -319,8 +319,8 @@ pub fn chart(overall: &Score, rows: &[Row]) -> Picture {
         .or(overall.figures.first());
     let title = best.map_or("No row can be modelled".to_owned(), |score| {
         format!(
-            "Half of all {} predictions are within {}",
-            score.figure.name(),
+            "{} is off by {} in the median of families",
+            score.figure.name().to_uppercase(),
             percent(score.median_error)
         )
     });

@@ -125,6 +125,17 @@ impl<'a> Fields<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
+    /// The keys whose value is `NaN`: nothing was measured.
+    pub(super) fn not_numbers(&self) -> impl Iterator<Item = &'a str> {
+        let is_nan = |value: &Value| {
+            value
+                .as_str()
+                .is_some_and(|text| text.eq_ignore_ascii_case("nan"))
+        };
+        let found = self.map.iter().filter(move |(_, value)| is_nan(value));
+        found.map(|(key, _)| key.as_str())
+    }
+
     /// A number that is not negative; strings that hold one count, `NaN` is nothing.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         let value = self.value(key)?;

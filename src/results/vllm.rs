@@ -23,6 +23,9 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
         let found = fields.stats("", &format!("_{name}_ms"), 1e3);
         *[&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el][stats] = found;
     }
+    for key in fields.not_numbers() {
+        row.leave(key, "NaN, which is no measurement");
+    }
     row.ttft.samples = row.outcome.completed;
     row.e2el.samples = row.outcome.completed;
     per_request(fields, &mut row);

@@ -476,8 +476,8 @@ fn an_illegal_action_is_denied_and_changes_nothing() {
 
 #[test]
 fn the_example_shows_what_shortest_job_first_gains_and_costs() {
-    let (fcfs, fcfs_tail) = crate::example::latency(false);
-    let (shortest, shortest_tail) = crate::example::latency(true);
+    let (fcfs, fcfs_tail) = crate::example::latency(false).expect("requests are answered");
+    let (shortest, shortest_tail) = crate::example::latency(true).expect("requests are answered");
     assert!(
         shortest < 0.9 * fcfs,
         "mean latency {shortest} s against {fcfs} s"

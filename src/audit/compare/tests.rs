@@ -113,6 +113,15 @@ fn patterns_have_their_causes() {
 }
 
 #[test]
+fn answers_that_leave_whole_are_no_slow_prefill() {
+    let whole = |row: &mut Measured| {
+        row.ttft = row.e2el.clone();
+        (row.tpot, row.itl) = (Stats::default(), Stats::default());
+    };
+    assert_eq!(causes_after(whole), "not-streamed");
+}
+
+#[test]
 fn chance_is_told_from_a_move() {
     let mut measured = run();
     moved(&mut measured.ttft, |ttft| ttft * 1.015);

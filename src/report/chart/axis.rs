@@ -146,13 +146,19 @@ impl Axis {
         };
         let rough = (self.high - self.low) * scale / wanted.max(1) as f64;
         let decade = 10f64.powi(rough.log10().floor() as i32);
-        let step = [1.0, 2.0, 5.0, 10.0]
-            .map(|round| round * decade)
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|round| round * decade);
+        let at = steps.iter().position(|step| *step >= rough * 0.999).unwrap_or(3);
+        let range = |step: f64| {
+            let first = (self.low * scale / step).ceil() as i64;
+            let last = (self.high * scale / step).floor() as i64;
+            (step, first, last)
+        };
+        // One tick alone tells no scale.
+        let finer = (0..=at).rev().map(|index| range(steps[index]));
+        let (step, first, last) = finer
             .into_iter()
-            .find(|step| *step >= rough * 0.999);
-        let step = step.unwrap_or(10.0 * decade);
-        let first = (self.low * scale / step).ceil() as i64;
-        let last = (self.high * scale / step).floor() as i64;
+            .find(|(_, first, last)| last > first)
+            .unwrap_or_else(|| range(steps[at]));
         (first..=last).map(|index| index as f64 * step / scale).collect()
     }
 
@@ -204,6 +210,11 @@ mod tests {
         assert_eq!(
             labels(Axis::linear([3.0, 27.0], Quantity::Number), 6),
             "0 | 5 | 10 | 15 | 20 | 25"
+        );
+        assert_eq!(
+            labels(Axis::linear([0.0, 93.0], Quantity::Number), 2),
+            "0 | 50",
+            "two at least"
         );
         assert_eq!(
             labels(Axis::log([0.03, 2.1], Quantity::Time), 8),

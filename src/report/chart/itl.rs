@@ -20,7 +20,7 @@ const PANEL_GAP: f64 = 44.0;
 #[must_use]
 pub fn itl(runs: &[(String, &[SeriesPoint])], subject: &str) -> Picture {
     let mut picture = Picture::new(&title(runs), WIDTH, 0.0);
-    let note = format!("{subject}. Blue: mean gap; red: the longest gap of each interval.");
+    let note = format!("{subject}. Blue: mean gap; orange: the longest gap of each interval. Logarithmic.");
     let mut top = head(&mut picture, LEFT, &note) + 40.0;
     let all = || runs.iter().flat_map(|(_, series)| series.iter());
     let end = all().map(|point| point.t_s).fold(0.0, f64::max);
@@ -82,7 +82,7 @@ fn title(runs: &[(String, &[SeriesPoint])]) -> String {
         })
         .collect();
     if each.is_empty() {
-        return "No request had two tokens".to_owned();
+        return "No gaps between tokens were seen".to_owned();
     }
     let means = runs.iter().filter_map(|(_, series)| mean(series));
     let means: Vec<String> = means.map(figures::time).collect();

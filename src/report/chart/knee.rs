@@ -392,5 +392,9 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
 /// A sentence in place of curves.
 pub(super) fn nothing(picture: &mut Picture, panel: &Panel, sentence: &str) {
     let middle = ((panel.left + panel.right) / 2.0, (panel.top + panel.bottom) / 2.0);
+    // On white: a rule may pass there.
+    let half = Font::SUBTITLE.width(sentence) / 2.0 + 6.0;
+    let (top, bottom) = (middle.1 - 15.0, middle.1 + 7.0);
+    picture.rectangle((middle.0 - half, top), (middle.0 + half, bottom), Colour::WHITE);
     picture.text(middle, sentence, Font::SUBTITLE, Anchor::Middle, Colour::GREY);
 }

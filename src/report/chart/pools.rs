@@ -51,7 +51,7 @@ const COLUMNS: [Column; 3] = [
         point.running
     }),
     (
-        "Waiting sequences",
+        "Waiting in the engine",
         Quantity::Number,
         Colour::VERMILLION,
         |point| point.waiting,
@@ -177,7 +177,8 @@ fn service(picture: &mut Picture, steps: &[InService], x: Axis, top: f64) -> f64
     }
     filled(picture, &panel, &stairs, Colour::PURPLE);
     panel.foot(picture, 8);
-    panel.bottom + 52.0
+    panel.foot_labels(picture, "", 8);
+    panel.bottom + 72.0
 }
 
 fn filled(picture: &mut Picture, panel: &Panel, points: &[(f64, f64)], colour: Colour) {

@@ -148,7 +148,7 @@ fn title(view: &RooflineView) -> String {
     if total > 0.0 {
         format!(
             "{} of step time is spent left of the ridge, where memory bandwidth is the roof",
-            figures::percent(memory / total)
+            figures::percent(memory.max(0.0) / total)
         )
     } else {
         format!(

@@ -138,11 +138,5 @@ fn dots(picture: &mut Picture, panel: &Panel, points: &[(f64, f64, bool)]) {
             String::new()
         }
     );
-    picture.text(
-        (panel.left + 8.0, panel.top + 16.0),
-        &text,
-        Font::LABEL,
-        Anchor::Start,
-        Colour::GREY,
-    );
+    words(picture, panel, &text);
 }

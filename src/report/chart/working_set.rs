@@ -5,6 +5,7 @@ use super::super::working_set::{WorkingSetView, answer};
 use super::axis::{Axis, Quantity};
 use super::knee::nothing;
 use super::panel::{Panel, head};
+use super::place::{Place, best, dense};
 use super::scene::{Anchor, Colour, Font, Picture};
 use crate::analysis::KNEE_SHARE;
 
@@ -18,7 +19,7 @@ const POINTS: u32 = 400;
 #[must_use]
 pub fn working_set(view: &WorkingSetView) -> Picture {
     let curve = &view.curve;
-    let mut picture = Picture::new(&answer(view), WIDTH, 0.0);
+    let mut picture = Picture::new(&sentence(&answer(view)), WIDTH, 0.0);
     let subtitle = format!(
         "{}, {}. Least recently used, one request at a time.",
         view.subject,
@@ -82,23 +83,42 @@ pub fn working_set(view: &WorkingSetView) -> Picture {
         picture.dashes((x, panel.top), (x, panel.bottom), colour, 1.2);
         picture.ring(panel.pixel((tokens, rate)), 5.0, colour);
     }
-    // Names come after all lines, which would strike them through.
-    for (at, (tokens, _, name, colour)) in marks.into_iter().enumerate() {
+    // Names come after all lines, which would strike them through, where they cover none but the marks' own.
+    let mut drawn = dense(&panel.pixels(&points));
+    if let Some((endless, _)) = &ceiling {
+        let height = panel.pixel((0.0, *endless)).1;
+        drawn.extend(dense(&[(panel.left, height), (panel.right, height)]));
+    }
+    let page = Place {
+        left: panel.left,
+        top: panel.top,
+        right: panel.right,
+        bottom: panel.bottom,
+    };
+    let mut taken = Vec::new();
+    for (tokens, _, name, colour) in marks {
         let x = panel.pixel_x(tokens);
-        // Names stand at the foot, where the curve seldom is, one above the other, on the side with more room.
-        let y = panel.bottom - 14.0 - 20.0 * at as f64;
-        let (anchor, x) = match x > (panel.left + panel.right) / 2.0 {
-            true => (Anchor::End, x - 7.0),
-            false => (Anchor::Start, x + 7.0),
-        };
         let width = Font::LABEL.width(&name);
-        let left = if anchor == Anchor::End { x - width } else { x };
+        let candidates = (0..17).flat_map(|row| {
+            let bottom = panel.bottom - 10.0 - 20.0 * f64::from(row);
+            [x - 9.0 - width, x + 9.0].map(|left| Place {
+                left,
+                top: bottom - 16.0,
+                right: left + width,
+                bottom,
+            })
+        });
+        let Some(place) = best(candidates, |place| place.covers(&drawn, 0.0), &taken, &page) else {
+            continue;
+        };
         picture.rectangle(
-            (left - 2.0, y - 13.0),
-            (left + width + 2.0, y + 4.0),
+            (place.left - 2.0, place.top),
+            (place.right + 2.0, place.bottom),
             Colour::WHITE,
         );
-        picture.text((x, y), &name, Font::LABEL, anchor, colour);
+        let base = (place.left, place.bottom - 4.0);
+        picture.text(base, &name, Font::LABEL, Anchor::Start, colour);
+        taken.push(place);
     }
     if let Some((endless, name)) = ceiling {
         // Last, on white: marks that cross the name would strike it through.
@@ -116,4 +136,11 @@ pub fn working_set(view: &WorkingSetView) -> Picture {
     panel.foot_labels(&mut picture, "size of the cache in tokens, logarithmic", 9);
     picture.height = panel.bottom + 56.0;
     picture
+}
+
+/// With a capital, as a title has it.
+fn sentence(answer: &str) -> String {
+    let mut letters = answer.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
