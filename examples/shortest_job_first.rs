@@ -1,6 +1,5 @@
-//! A scheduler of one's own: shortest job first against first come, first served, on the same traffic.
-//!
-//!     cargo run --release --example shortest_job_first
+//! A scheduler of one's own, shortest job first, against first come, first served, on the same traffic:
+//! `cargo run --release --example shortest_job_first`.
 
 use plimsoll::analysis::{Experiment, simulate};
 use plimsoll::config::{Document, NoFiles, resolve};
@@ -42,17 +41,14 @@ workload.lengths.lognormal.output = { median = 150.0, sigma = 1.0, max = 4000 }
 
 /// (mean, p99) of the end-to-end latency in seconds under either policy.
 pub fn latency(shortest_first: bool) -> Option<(f64, f64)> {
-    let document = Document::parse("example.toml", SCENARIO).expect("it is TOML");
+    let document = Document::parse("seats.toml", SCENARIO).expect("it is TOML");
     let mut scenario = resolve(document, &NoFiles).expect("it is valid").scenario;
     let engine = &mut scenario.pools[0].engine;
-    *engine = ScheduledConfig::own("seats", engine.num_gpu_blocks(), 8192, move || {
-        Seats(shortest_first)
-    })
-    .into();
-    let whole = simulate(&scenario, &Experiment::of_whole_run(Records::None), |_| true)
-        .result
-        .whole;
-    Some((whole.e2el.mean_s()?, whole.e2el.quantile_s(0.99)?))
+    let seats = move || Seats(shortest_first);
+    *engine = ScheduledConfig::own("seats", engine.num_gpu_blocks(), 8192, seats).into();
+    let experiment = Experiment::of_whole_run(Records::None);
+    let e2el = simulate(&scenario, &experiment, |_| true).result.whole.e2el;
+    Some((e2el.mean_s()?, e2el.quantile_s(0.99)?))
 }
 
 /// Prints both.

@@ -9,7 +9,7 @@ use crate::metrics::{
     Distribution, Metric, Occupancy, PartSummary, RelaySummary, ReplicaSummary, Stage, Summary, WorkCounters,
     of_pools,
 };
-use crate::sim::{Pool, Role};
+use crate::sim::Role;
 
 /// What the replicas of each pool did together over the whole run, where that is known.
 pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<ReplicaSummary>> {

@@ -1,11 +1,10 @@
 //! A router, and what it is told of the replicas behind it: whose requests are where, from the choice to the answer.
 
-use rustc_hash::FxHashMap;
-
 use super::router::{Load, Router, View};
 use crate::engine::Engine;
 use crate::ids::RequestId;
 use crate::units::Picos;
+use crate::window::Window;
 use crate::workload::Request;
 
 /// A router with its books.
@@ -14,7 +13,7 @@ pub(super) struct Dispatch {
     /// One for each replica behind it.
     pub(super) loads: Vec<Load>,
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
-    sent: FxHashMap<RequestId, (usize, u64)>,
+    sent: Window<(usize, u64)>,
 }
 
 impl Dispatch {
@@ -22,7 +21,7 @@ impl Dispatch {
         Dispatch {
             router,
             loads,
-            sent: FxHashMap::default(),
+            sent: Window::default(),
         }
     }
 
@@ -55,7 +54,7 @@ impl Dispatch {
     /// A request that was routed has its answer, or was refused where it was to go. The replica that had taken it.
     pub(super) fn left(&mut self, id: RequestId) -> Option<usize> {
         self.router.left(id);
-        let (index, tokens) = self.sent.remove(&id)?;
+        let (index, tokens) = self.sent.remove(id)?;
         self.loads[index].requests -= 1;
         self.loads[index].tokens -= tokens;
         Some(index)
@@ -71,7 +70,7 @@ impl Dispatch {
     /// Whether everybody has left who was ever routed: then no replica counts as burdened.
     pub(super) fn is_settled(&self) -> bool {
         let is_free = |load: &Load| load.requests == 0 && load.tokens == 0;
-        self.sent.is_empty() && self.router.remembered() == 0 && self.loads.iter().all(is_free)
+        self.sent.len() == 0 && self.router.remembered() == 0 && self.loads.iter().all(is_free)
     }
 
     /// How often replicas report how full they are, if anybody asks.

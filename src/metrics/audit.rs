@@ -93,7 +93,7 @@ impl Audit {
     /// Little's law for the system, the waiting queue and the running batch, over `0..end`.
     pub(super) fn little(&self, whole: &Stretch, end: Picos, in_flight: &InFlight) -> LittleAudit {
         let (mut system, mut waited, mut ran) = (self.system, self.waited, self.ran);
-        for live in in_flight.iter() {
+        for (_, live) in in_flight.iter() {
             let here = i128::from(end.0) - i128::from(live.since.0);
             system += i128::from(end.0) - i128::from(live.arrival.0);
             ran += i128::from(live.ran.0);

@@ -17,7 +17,7 @@ use super::batches::Batches;
 use super::by_replica::ByReplica;
 use super::detail::Detail;
 use super::distribution::Distribution;
-use super::in_flight::{InFlight, Place};
+use super::in_flight::{InFlight, Live, Place};
 use super::leap::Ends;
 use super::observation::{Observation, Sending};
 use super::options::SloLimits;
@@ -221,7 +221,8 @@ impl Recorder {
 
     fn arrived(&mut self, request: &Request) {
         let (id, now, client_queue_time) = (request.id, request.arrival, request.client_queue_time);
-        if !self.in_flight.enter(id, now, request.class) {
+        let live = Live::arriving(now, request.class);
+        if self.in_flight.insert(id, live).is_some() {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
         }
         if let Some(parts) = &mut self.parts {

@@ -9,12 +9,11 @@
 //! The areas come from the instants at which facts were told; the stays from what engines, routers and requests say of
 //! themselves when they are over. All places' areas add up to that of the system. In integers, so exactly.
 
-use rustc_hash::FxHashMap;
-
 use super::summary::LittleCheck;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact};
 use crate::units::{PICOS_PER_SECOND, Picos};
+use crate::window::Window;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +109,7 @@ pub(super) struct PlaceChecks {
 /// Everybody inside, and the sums of all places.
 #[derive(Clone, Debug)]
 pub(super) struct Stays {
-    inside: FxHashMap<RequestId, Stay>,
+    inside: Window<Stay>,
     front: Tally,
     replicas: Vec<Places>,
 }
@@ -118,7 +117,7 @@ pub(super) struct Stays {
 impl Stays {
     pub(super) fn new(replicas: u32) -> Stays {
         Stays {
-            inside: FxHashMap::default(),
+            inside: Window::default(),
             front: Tally::default(),
             replicas: vec![Places::default(); replicas as usize],
         }
@@ -141,11 +140,13 @@ impl Stays {
             _ => return,
         };
         // Whoever is told of and is not inside is a broken law of its own, which the audit of the system finds.
-        let Some(mut stay) = self.inside.get(&id).copied() else {
+        let Some(mut stay) = self.inside.get_mut(id).copied() else {
             return;
         };
         self.move_on(&mut stay, fact);
-        self.inside.insert(id, stay);
+        if let Some(kept) = self.inside.get_mut(id) {
+            *kept = stay;
+        }
     }
 
     fn move_on(&mut self, stay: &mut Stay, fact: &Fact<'_>) {
@@ -228,7 +229,7 @@ impl Stays {
     }
 
     fn end(&mut self, id: RequestId, now: Picos, story: Option<&Completion>) {
-        let Some(mut stay) = self.inside.remove(&id) else {
+        let Some(mut stay) = self.inside.remove(id) else {
             return;
         };
         match story {
@@ -355,9 +356,8 @@ impl Stays {
         end: Picos,
         system_area: i128,
     ) -> (LittleCheck, Vec<PlaceChecks>, Vec<String>) {
-        let mut open: Vec<(RequestId, Stay)> = self.inside.drain().collect();
-        open.sort_unstable_by_key(|(id, _)| *id);
-        for (_, mut stay) in open {
+        let open: Vec<Stay> = self.inside.iter().map(|(_, stay)| *stay).collect();
+        for mut stay in open {
             let running = match stay.place {
                 Place::Running(replica) => Some((replica, between(stay.since, end))),
                 _ => stay

@@ -16,6 +16,7 @@ use super::turns::Turns;
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Observer, Outcome};
 use crate::units::Picos;
+use crate::window::Window;
 use crate::workload::{Prompt, Request};
 
 /// Longest waits that are kept.
@@ -123,7 +124,7 @@ struct Live {
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     turns: Turns,
-    live: FxHashMap<RequestId, Live>,
+    live: Window<Live>,
     numbers: FxHashMap<SegmentId, u32>,
     prefixes: Vec<PrefixWaits>,
     /// Admissions of one instant, which overtake nobody among themselves.
@@ -136,10 +137,8 @@ impl Waits {
     /// Ends the run at `now`.
     #[must_use]
     pub fn finish(mut self, now: Picos) -> WaitReport {
-        let mut left: Vec<(RequestId, Live)> =
-            self.live.drain().filter(|(_, live)| live.is_waiting).collect();
-        left.sort_by_key(|(id, _)| *id);
-        for (id, live) in left {
+        let left = self.live.iter().filter(|(_, live)| live.is_waiting);
+        for (id, live) in left.map(|(id, live)| (id, *live)).collect::<Vec<_>>() {
             self.never_admitted(id, live, now);
         }
         let mut prefixes = self.prefixes;
@@ -194,7 +193,7 @@ impl Waits {
             self.settle();
             self.instant = now;
         }
-        let Some(live) = self.live.get_mut(&id) else {
+        let Some(live) = self.live.get_mut(id) else {
             return;
         };
         live.is_waiting = false;
@@ -257,7 +256,7 @@ impl Waits {
     }
 
     fn left(&mut self, id: RequestId, now: Picos) {
-        if let Some(live) = self.live.remove(&id)
+        if let Some(live) = self.live.remove(id)
             && live.is_waiting
         {
             self.turns.leave(live.number);

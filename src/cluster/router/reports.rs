@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use rustc_hash::FxHashMap;
 
 use super::expiring::ExpiringTree;
 use super::{Load, Router, View};
 use crate::engine::State;
 use crate::ids::RequestId;
 use crate::units::Picos;
+use crate::window::Window;
 use crate::workload::Request;
 
 /// Engines report at least as often (V1-86).
@@ -137,7 +137,7 @@ pub(super) struct KvEventRouter {
     /// Who is taken of replicas that nothing tells apart (RT-11).
     rng: ChaCha8Rng,
     block_sizes: Vec<u32>,
-    active: FxHashMap<RequestId, Active>,
+    active: Window<Active>,
     /// Of the active requests on each replica.
     prefill_tokens: Vec<u64>,
     blocks: Vec<u64>,
@@ -152,7 +152,7 @@ impl KvEventRouter {
             options,
             rng,
             block_sizes: block_sizes.to_vec(),
-            active: FxHashMap::default(),
+            active: Window::default(),
             prefill_tokens: vec![0; replicas],
             blocks: vec![0; replicas],
             sent: match options.overlap {
@@ -248,7 +248,7 @@ impl Router for KvEventRouter {
     }
 
     fn first_token(&mut self, request: RequestId) {
-        if let Some(active) = self.active.get_mut(&request) {
+        if let Some(active) = self.active.get_mut(request) {
             self.prefill_tokens[active.replica] -= std::mem::take(&mut active.prefill_tokens);
         }
     }
@@ -262,7 +262,7 @@ impl Router for KvEventRouter {
     }
 
     fn left(&mut self, request: RequestId) {
-        if let Some(active) = self.active.remove(&request) {
+        if let Some(active) = self.active.remove(request) {
             self.prefill_tokens[active.replica] -= active.prefill_tokens;
             self.blocks[active.replica] -= active.blocks;
         }

@@ -16,7 +16,7 @@ impl Recorder {
 
     #[cold]
     pub(super) fn rejected(&mut self, id: RequestId, now: Picos) {
-        let Some(live) = self.in_flight.leave(id) else {
+        let Some(live) = self.in_flight.remove(id) else {
             return self
                 .audit
                 .note(|| format!("request {} was rejected while not inside", id.0));
@@ -36,7 +36,7 @@ impl Recorder {
     }
 
     pub(super) fn ended(&mut self, completion: &Completion) {
-        let Some(live) = self.in_flight.leave(completion.id) else {
+        let Some(live) = self.in_flight.remove(completion.id) else {
             if completion.outcome != Outcome::Rejected {
                 self.audit
                     .note(|| format!("request {} left while not inside", completion.id.0));
