@@ -84,9 +84,27 @@ impl Load {
         }
     }
 
+    /// The stretch in which all clients send, where it is not the whole of a load that has a steady state in question. One
+    /// that changes on purpose is judged by the whole of it.
+    fn cut(&self) -> Option<AllSend> {
+        let is_steady = matches!(self.kind, LoadKind::Open | LoadKind::Closed);
+        let is_cut =
+            |all: &AllSend| all.from < all.until && (all.from > Picos::ZERO || all.until < Picos::MAX);
+        self.all_send.filter(|all| is_steady && is_cut(all))
+    }
+
+    /// When sending began and ended, as far as a steady state goes.
+    pub(super) fn sending(&self, sending: &Sending) -> (Picos, Picos) {
+        let (first, last) = (sending.first, self.kind.last_arrival(sending));
+        match self.cut() {
+            Some(AllSend { from, until }) => (first.max(from), last.min(until)),
+            None => (first, last),
+        }
+    }
+
     /// How many requests were sent then, of `sent` in all.
     pub(super) fn sent(&self, sent: u64, series: &[SeriesPoint], (first, last): (Picos, Picos)) -> u64 {
-        if self.all_send.is_none() {
+        if self.cut().is_none() {
             return sent;
         }
         let inside = |point: &&SeriesPoint| point.t_s > first.seconds() && point.t_s <= last.seconds();
@@ -95,15 +113,6 @@ impl Load {
         let span_s = last.saturating_sub(first).seconds();
         let counted = (sum / f64::from(points.max(1)) * span_s) as u64;
         if points == 0 { sent } else { counted.min(sent) }
-    }
-
-    /// When sending began and ended, as far as a steady state goes.
-    pub(super) fn sending(&self, sending: &Sending) -> (Picos, Picos) {
-        let (first, last) = (sending.first, self.kind.last_arrival(sending));
-        match self.all_send {
-            Some(AllSend { from, until }) if from < until => (first.max(from), last.min(until)),
-            _ => (first, last),
-        }
     }
 }
 
@@ -125,5 +134,39 @@ impl LoadKind {
             LoadKind::Open | LoadKind::Varying => sending.last_wished,
             LoadKind::Closed | LoadKind::AllAtOnce => sending.last,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_load_with_a_steady_state_is_cut_to_where_all_send() {
+        let seconds = Picos::from_seconds;
+        let seen = Sending {
+            first: seconds(1.0),
+            last: seconds(90.0),
+            last_wished: seconds(90.0),
+        };
+        let of = |kind, from, until| Load {
+            all_send: Some(AllSend { from, until }),
+            ..Load::from(kind)
+        };
+        let (ten, fifty) = (seconds(10.0), seconds(50.0));
+        assert_eq!(of(LoadKind::Open, ten, fifty).sending(&seen), (ten, fifty));
+        assert_eq!(
+            of(LoadKind::Closed, Picos::ZERO, fifty).sending(&seen),
+            (seconds(1.0), fifty)
+        );
+        let whole = (seconds(1.0), seconds(90.0));
+        assert_eq!(of(LoadKind::Open, Picos::ZERO, Picos::MAX).sending(&seen), whole);
+        // A day curve goes on when a batch beside it is over: what comes after is no drain.
+        assert_eq!(of(LoadKind::Varying, ten, fifty).sending(&seen), whole);
+        let apart = of(LoadKind::Open, fifty, ten);
+        assert_eq!(
+            (apart.sending(&seen), apart.kind_seen()),
+            (whole, LoadKind::Varying)
+        );
     }
 }

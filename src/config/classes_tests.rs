@@ -317,6 +317,12 @@ fn contradictions_are_told_with_a_place_and_a_remedy() {
         "priorities = [{ priority = 1, share = 1.0 }]",
         &["does not go with classes"],
     );
+    // A key that is none is told once, and nothing that follows from its being cut out.
+    let misspelt = told("request_rate = 6.0", "request_rat = 6.0");
+    assert!(
+        misspelt.contains("unknown key `request_rat`") && !misspelt.contains("has no share"),
+        "{misspelt}"
+    );
     // Several at once, each in its class.
     let text = CLASSES
         .replacen("request_rate = 6.0", "request_rate = 0.0", 1)

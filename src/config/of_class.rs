@@ -39,7 +39,7 @@ impl Document {
             if self.get(&format!("{root}.arrivals.trace")).is_some() {
                 // Lengths and sharing of the others are not meant for a trace; a flag's are, and contradict it.
                 for key in ["workload.lengths", "workload.prefix"] {
-                    if !own.is_by_flag(key) {
+                    if own.set_by_flag(key).is_none() {
                         own.remove(key);
                     }
                 }
@@ -56,16 +56,15 @@ impl Document {
         own
     }
 
-    /// Whether a flag made a choice or set one of its values.
-    fn is_by_flag(&self, choice: &str) -> bool {
-        let is_flag = |key: &str| matches!(self.source(key), Some(Source::Flag(_)));
-        let chosen = self.get(choice).and_then(Value::as_table);
-        is_flag(choice)
-            || chosen.into_iter().flatten().any(|(law, values)| {
-                let values = values.as_table().into_iter().flat_map(toml::Table::keys);
-                let mut keys = values.map(|value| format!("{choice}.{law}.{value}"));
-                keys.any(|key| is_flag(&key))
-            })
+    /// A key by which a flag made a choice or set one of its values.
+    pub(super) fn set_by_flag(&self, choice: &str) -> Option<String> {
+        let is_flag = |key: &String| matches!(self.source(key), Some(Source::Flag(_)));
+        let mut keys = vec![choice.to_owned()];
+        for (law, values) in self.get(choice).and_then(Value::as_table).into_iter().flatten() {
+            let values = values.as_table().into_iter().flat_map(toml::Table::keys);
+            keys.extend(values.map(|value| format!("{choice}.{law}.{value}")));
+        }
+        keys.into_iter().find(is_flag)
     }
 
     fn override_key(&self, own: &mut Document, root: &str, key: &str) {

@@ -29,6 +29,9 @@ pub(super) fn resolve(
     refuse_without_arrivals(judge, index, raw);
     let key = |name: &str| format!("workload.classes.{index}.{name}");
     let Some(share) = raw.share else {
+        if judge.is_wrong(&[&key("arrivals"), &key("share")]) {
+            return None;
+        }
         let help = "write share = 0.5, or its requests per second: shares are relative to their sum; or give it \
                     [workload.classes.arrivals.poisson]";
         judge.wrong_help(&format!("workload.classes.{index}"), "has no share", name, help);

@@ -38,6 +38,10 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
             all.extend(class);
         }
     }
+    // What had no right shape was cut out, and reported when it was read.
+    if all.len() < raw.classes.len() {
+        return None;
+    }
     if !shared.is_empty() && judge.problems.len() == before {
         let spec = together(
             judge,
@@ -100,8 +104,10 @@ fn without_duration(spec: WorkloadSpec) -> WorkloadSpec {
 fn refuse(judge: &mut Judge, raw: &RawWorkload) {
     let has_shares = raw.classes.iter().any(|class| class.arrivals.is_none());
     if raw.arrivals.is_some() && !has_shares {
+        let key = "workload.arrivals";
+        let by_flag = judge.document.set_by_flag(key);
         judge.wrong_help(
-            "workload.arrivals",
+            by_flag.as_deref().unwrap_or(key),
             "sends nothing",
             "every class has arrivals of its own",
             "leave it out, or give a class a share in place of its arrivals; `request_rate` in [workload] scales them all",

@@ -351,10 +351,8 @@ impl<'a> Rows<'a> {
             .filter(|_| has_arrivals)
             .map(|_| self.time_unit());
         let (format, notes, warnings) = (self.format, self.notes, self.warnings);
-        let mut hash_ids = vec![0; numbers.len()];
-        for (id, number) in numbers {
-            hash_ids[number as usize] = id;
-        }
+        let mut hash_ids: Vec<(u64, u64)> = numbers.into_iter().map(|(id, number)| (number, id)).collect();
+        hash_ids.sort_unstable();
         Trace {
             format,
             time_unit,
@@ -363,7 +361,7 @@ impl<'a> Rows<'a> {
             notes,
             warnings,
             block: block.map(|(block, _)| block),
-            hash_ids,
+            hash_ids: hash_ids.into_iter().map(|(_, id)| id).collect(),
             sessions,
         }
     }
