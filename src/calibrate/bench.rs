@@ -189,8 +189,13 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     let found = setup.engine.as_deref().and_then(engine_of);
     if let Some(found) = found.filter(|found| *found != said.engine) {
         return Err(format!(
-            "it ran on {found}, and {} is fitted; --engine {found} fits that engine's host",
-            said.engine
+            "it ran on {found}, and {} is fitted; {}",
+            said.engine,
+            match SIMULATED.contains(&found) {
+                true => format!("--engine {found} fits that engine's host"),
+                false =>
+                    format!("{found} is not simulated, so its runs fit nothing: only its kernel tables do"),
+            }
         ));
     }
     if found.is_none() {
@@ -214,6 +219,9 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     check_lengths(row, &said.document)?;
     Ok(assumptions)
 }
+
+/// Engines whose runs can be simulated.
+const SIMULATED: [&str; 2] = ["vllm", "sglang"];
 
 /// The engine that a name means; endpoints such as `openai` are no engines.
 fn engine_of(name: &str) -> Option<&'static str> {

@@ -52,7 +52,8 @@ pub struct Args {
     /// The GPU that the calibration is for.
     #[arg(long)]
     pub gpu: String,
-    /// Whose host terms, and whose kernels: vllm, sglang or trtllm; with a version, vllm@0.11, runs are simulated as it.
+    /// Whose host terms, and whose kernels: vllm or sglang, of kernel tables trtllm, too; with a version, vllm@0.11, runs
+    /// are simulated as it.
     /// Default: that of --serve-cmd, else vllm.
     #[arg(long, value_name = "ENGINE[@VERSION]")]
     pub engine: Option<String>,

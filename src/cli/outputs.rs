@@ -120,6 +120,13 @@ impl OutputFlags {
                 "{file} is written as {name}, by its name; --format says otherwise"
             ));
         }
+        let folder = self.output.as_deref().and_then(|file| Path::new(file).parent());
+        if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+            notes.push(format!(
+                "the folder {} is not there and is made",
+                folder.display()
+            ));
+        }
         let either = |own: &Option<String>, pasted: &Option<String>| own.clone().or_else(|| pasted.clone());
         let result_filename = either(&own.result_filename, &pasted.result_filename);
         let label = either(&own.label, &pasted.label);
@@ -370,7 +377,9 @@ mod tests {
             let outputs = flags.resolve(&ResultFlags::default(), Writer::Run).unwrap();
             (outputs.format, outputs.notes.len())
         };
-        assert_eq!(form("a/out.json", None), (Format::Json, 1));
+        assert_eq!(form("out.json", None), (Format::Json, 1));
+        // A folder that is not there is told of, too.
+        assert_eq!(form("a/out.json", None), (Format::Json, 2));
         assert_eq!(form("out.JSONL", None), (Format::Jsonl, 1));
         assert_eq!(form("out.csv", None), (Format::Csv, 1));
         assert_eq!(form("out.md", None), (Format::Md, 1));

@@ -274,7 +274,7 @@ fn print(result: &RunResult, meta: &ResultMeta, format: Format, style: Style) ->
         Format::Table => report::text::run(result, meta, style),
         Format::Json => report::json::run(result, meta, Arrays::None) + "\n",
         Format::Jsonl => report::json::run(result, meta, Arrays::None) + "\n",
-        Format::Csv => report::csv::requests(result, meta.interrupted.is_some()),
+        Format::Csv => report::csv::requests(result, meta),
         Format::Md => report::md::run(result, meta),
     }
 }

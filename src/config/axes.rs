@@ -225,6 +225,9 @@ struct Flags {
 pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic> {
     let place = Place::Flag(format!("sweep over {name}"));
     if name.contains('.') {
+        if let Some(problem) = beyond_list(document, name) {
+            return vec![problem.at(place)];
+        }
         document.set(name, scalar(value), &format!("sweep over {name}"));
         return Vec::new();
     }
@@ -268,6 +271,28 @@ pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic
     }
 }
 
+/// An axis that names an item that a list does not have: setting it would make a table of the list.
+fn beyond_list(document: &Document, name: &str) -> Option<Diagnostic> {
+    let points = name.match_indices('.').map(|(at, _)| at);
+    points.into_iter().find_map(|at| {
+        let Some(Value::Array(items)) = document.get(&name[..at]) else {
+            return None;
+        };
+        let rest = &name[at + 1..];
+        let index = rest.split('.').next().unwrap_or(rest);
+        if index.parse::<usize>().is_ok_and(|index| index < items.len()) {
+            return None;
+        }
+        let list = &name[..at];
+        let problem = Diagnostic::new(format!("`{name}` is no axis: `{list}` has no item `{index}`"));
+        Some(match items.len() {
+            0 => problem.help("the list is empty"),
+            1 => problem.help(format!("its only item is {list}.0")),
+            more => problem.help(format!("its items are {list}.0 to {list}.{}", more - 1)),
+        })
+    })
+}
+
 /// A TOML value from a flag's text.
 fn scalar(text: &str) -> Value {
     let integer = text.parse().map(Value::Integer).ok();
@@ -282,6 +307,20 @@ fn scalar(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_item_that_a_list_does_not_have_is_no_axis() {
+        let text = "[[cluster.pools]]\nname = \"a\"\n[[cluster.pools]]\nname = \"b\"\n";
+        let mut document = Document::parse("a.toml", text).unwrap();
+        assert!(apply(&mut document, "cluster.pools.1.replicas", "2").is_empty());
+        let problems = apply(&mut document, "cluster.pools.9.replicas", "2");
+        let told = Diagnostics(problems).render(false);
+        assert!(
+            told.contains("`cluster.pools` has no item `9`")
+                && told.contains("cluster.pools.0 to cluster.pools.1"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn ranges_include_both_ends() {

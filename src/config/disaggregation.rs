@@ -31,8 +31,9 @@ pub(super) fn check_roles(judge: &mut Judge, raw: &RawScenario, roles: &[Role]) 
     if prefill + decode == 0 {
         if raw.cluster.link != RawLink::default() {
             let help = "add --prefill N --decode N, or leave it out";
+            let key = judge.document.first_given("cluster.link");
             judge.wrong_help(
-                "cluster.link",
+                key.as_deref().unwrap_or("cluster.link"),
                 "has no effect",
                 "no pool only prefills or decodes",
                 help,

@@ -175,8 +175,12 @@ impl Document {
                 let help = format!("give one of the pools role = \"{role}\" instead");
                 return Err(problem.at(self.place(&from)).help(help));
             }
+            // Flags set what is in the table, and so the table.
+            let given = self
+                .first_given(&from)
+                .filter(|_| !self.origins.contains_key(&from));
             let origin = self
-                .origin(&from)
+                .origin(given.as_deref().unwrap_or(&from))
                 .cloned()
                 .unwrap_or(Origin::Default(String::new()));
             let root = format!("cluster.pools.{}", pools.len());
@@ -410,7 +414,7 @@ impl Document {
     #[must_use]
     pub fn name_of(&self, key: &str) -> String {
         match self.origin(key) {
-            Some(Origin::Flag(name)) => name.clone(),
+            Some(Origin::Flag(name)) => name.strip_prefix(SWEPT).unwrap_or(name).to_string(),
             _ => key.rsplit_once('.').map_or(key, |(_, last)| last).to_string(),
         }
     }

@@ -64,6 +64,7 @@ shipped!(
     "rate-limit",
     "autoscale",
     "workloads/azure-conv-2023",
+    "workloads/azure-code-2023",
 );
 
 /// A file of the name in the folder `scenarios`, with its text, where it comes from, and whether it is on disk.

@@ -267,7 +267,12 @@ impl Sizes {
 
 fn gibibytes(judge: &mut Judge, key: &str, gib: f64) -> Bytes {
     let is_right = |gib: f64| gib > 0.0 && gib < 1e9;
-    judge.number(key, gib, is_right, "must be a number of GiB above 0");
+    judge.number(
+        key,
+        gib,
+        is_right,
+        "must be a number of GiB above 0 and below 1e9",
+    );
     Bytes(if is_right(gib) { (gib * GIB) as u64 } else { 0 })
 }
 

@@ -101,12 +101,23 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
 
 /// Options of ranks that step together, where none do.
 fn refuse_options(judge: &mut Judge, raw: &RawCluster) {
-    let help = "add --data-parallel-size for a model with experts, or leave it out";
+    let help = match raw.data_parallel_size {
+        Some(_) => {
+            "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own"
+        }
+        None => "add --data-parallel-size for a model with experts, or leave it out",
+    };
     if raw.enable_expert_parallel == Some(true) {
         judge.wrong_help(
             "cluster.enable_expert_parallel",
-            "is not modelled without data-parallel engines",
-            "the GPUs of one engine hold a slice of every expert each",
+            match raw.data_parallel_size {
+                Some(_) => "has no effect",
+                None => "is not modelled without data-parallel engines",
+            },
+            match raw.data_parallel_size {
+                Some(_) => "the model has no experts",
+                None => "the GPUs of one engine hold a slice of every expert each",
+            },
             help,
         );
     }

@@ -436,10 +436,10 @@ fn calibration(
         Err(_) => is_shipped && !made_on.eq_ignore_ascii_case(&device.id),
     };
     if is_foreign {
-        judge.notes.push(format!(
-            "calibration {name} was made on {made_on}, not on {}",
-            device.id
-        ));
+        judge.notes.push(match made_on.as_str() {
+            "" => format!("calibration {name} is of no card: it is the datasheet's roofline"),
+            made_on => format!("calibration {name} was made on {made_on}, not on {}", device.id),
+        });
         asked = asked.distrusted(Trust::Prior);
         trust = trust.max(Trust::Prior);
     }

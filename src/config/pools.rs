@@ -87,7 +87,13 @@ fn refuse_totals(judge: &mut Judge, raw: &RawScenario) {
     ];
     for (key, is_given) in totals {
         if is_given {
-            let help = "write `replicas` in each [[cluster.pools]]";
+            let by_role = raw.cluster.pools.iter().any(|pool| pool.role.is_some());
+            let help = match by_role {
+                true => {
+                    "the numbers of replicas are those of --prefill and --decode, or of each [[cluster.pools]]: leave it out"
+                }
+                false => "write `replicas` in each [[cluster.pools]]",
+            };
             judge.wrong_help(key, "does not go with pools", "each pool has its own", help);
         }
     }

@@ -106,7 +106,8 @@ fn promises_to_classes(workload: &RawWorkload) -> bool {
     workload.classes.iter().any(goodput)
 }
 
-/// What stands for all requests has no effect where every class has its own: it would change nothing, and read as if it did.
+/// What stands for all requests has no effect where every class has its own: a flag that would change nothing is refused,
+/// and what stands in the file is named.
 fn refuse_unread(judge: &mut Judge, raw: &RawScenario) {
     let classes = &raw.workload.classes;
     if classes.is_empty() {
@@ -129,12 +130,14 @@ fn refuse_unread(judge: &mut Judge, raw: &RawScenario) {
         let Some(key) = judge.document.first_given(table).filter(|_| is_unread) else {
             continue;
         };
-        judge.wrong_help(
-            &key,
-            "has no effect",
-            format!("every class of requests has {of_class} of its own"),
-            format!("write it as {of_class} of the [[workload.classes]] that it is for, or leave it out"),
-        );
+        let why = format!("every class of requests has {of_class} of its own");
+        if let Some(Source::Flag(_)) = judge.document.source(&key) {
+            let help =
+                format!("write {of_class} into the [[workload.classes]] that they are for, or leave it out");
+            judge.wrong_help(&key, "has no effect", why, help);
+        } else {
+            judge.ignore(format!("[{table}] has no effect: {why}"));
+        }
     }
 }
 

@@ -16,6 +16,9 @@ use crate::units::Bytes;
 /// GPUs of an HGX, DGX or OAM board, and of the largest usual PCIe server.
 const GPUS_OF_A_SERVER: u32 = 8;
 
+/// Bytes or operations per second beyond which a figure is a slip of the unit.
+const RATE_MAX: f64 = 1e18;
+
 /// What is wrong with a profile, all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ProfileError {
@@ -337,6 +340,11 @@ impl Resolve<'_> {
     fn positive(&mut self, key: &str, value: f64) {
         if value <= 0.0 {
             self.problem::<()>(key, "must be above zero");
+        } else if value > RATE_MAX {
+            self.problem::<()>(
+                key,
+                "must be at most 1e18 a second, a thousand times what any card has",
+            );
         }
     }
 

@@ -16,6 +16,8 @@ use crate::units::Picos;
 #[derive(Clone, Debug)]
 pub(super) struct Detail {
     records: Vec<RequestRecord>,
+    /// Of requests inside, but for those of the first class.
+    classes: FxHashMap<RequestId, u32>,
     gaps: Option<Gaps>,
 }
 
@@ -53,6 +55,7 @@ impl Detail {
     pub(super) fn new(with_itls: bool) -> Self {
         Detail {
             records: Vec::new(),
+            classes: FxHashMap::default(),
             gaps: with_itls.then(Gaps::default),
         }
     }
@@ -65,6 +68,11 @@ impl Detail {
         if let Some(gaps) = &mut self.gaps {
             gaps.observe(fact);
         }
+        if let Fact::Arrived { request } = fact
+            && request.class > 0
+        {
+            self.classes.insert(request.id, request.class);
+        }
         if let Fact::Ended(completion) = fact {
             let itls_s = self
                 .gaps
@@ -72,6 +80,7 @@ impl Detail {
                 .map_or(Vec::new(), |gaps| gaps.take(completion, audit));
             self.records.push(RequestRecord {
                 completion: (*completion).clone(),
+                class: self.classes.remove(&completion.id).unwrap_or(0),
                 itls_s,
             });
         }

@@ -190,6 +190,8 @@ pub struct LittleAudit {
 pub struct RequestRecord {
     /// The story.
     pub completion: Completion,
+    /// Its class, from 0; 0 where there are none.
+    pub class: u32,
     /// Its token gaps in seconds; filled only when asked for.
     pub itls_s: Vec<f64>,
 }

@@ -5,7 +5,7 @@
 use csv::Writer;
 
 use super::json::ttft_s;
-use super::views::{KneePoint, KneeView, Quantiles, Sizing, verdict_word};
+use super::views::{KneePoint, KneeView, PoolMeta, Quantiles, ResultMeta, Sizing, verdict_word};
 use crate::analysis::knee::Fleet;
 use crate::analysis::{Estimate, RunResult};
 use crate::metrics::RequestRecord;
@@ -14,10 +14,12 @@ use crate::sim::Outcome;
 const IN_MEMORY: &str = "rows of equal length are written into memory";
 
 /// One row a request, in order of sending; the header alone where records were not kept. A run that was stopped before
-/// its end has a last row without a request, whose outcome is `interrupted`.
+/// its end has a last row without a request, whose outcome is `interrupted`. Where there are classes or pools, the last
+/// columns name those of the request; one that was refused was in no pool.
 #[must_use]
-pub fn requests(result: &RunResult, is_interrupted: bool) -> String {
-    let head = [
+pub fn requests(result: &RunResult, meta: &ResultMeta) -> String {
+    let is_interrupted = meta.interrupted.is_some();
+    let mut head = vec![
         "id",
         "replica",
         "outcome",
@@ -33,6 +35,8 @@ pub fn requests(result: &RunResult, is_interrupted: bool) -> String {
         "output_tokens",
         "preemptions",
     ];
+    head.extend((!meta.classes.is_empty()).then_some("class"));
+    head.extend((!meta.pools.is_empty()).then_some("pool"));
     let mut records: Vec<&RequestRecord> = result.records.iter().flatten().collect();
     records.sort_by_key(|record| record.completion.id);
     let mark = is_interrupted.then(|| {
@@ -40,7 +44,31 @@ pub fn requests(result: &RunResult, is_interrupted: bool) -> String {
         row[2] = "interrupted".into();
         row
     });
-    write(&head, records.into_iter().map(request).chain(mark))
+    let named = |record: &RequestRecord| {
+        let mut row = request(record);
+        if !meta.classes.is_empty() {
+            let class = meta.classes.get(record.class as usize);
+            row.push(class.map_or(String::new(), |class| class.name.clone()));
+        }
+        if !meta.pools.is_empty() {
+            row.push(pool(record, &meta.pools).unwrap_or_default());
+        }
+        row
+    };
+    write(&head, records.into_iter().map(named).chain(mark))
+}
+
+/// The name of the pool that answered or lost a request: replicas are numbered through over the pools.
+fn pool(record: &RequestRecord, pools: &[PoolMeta]) -> Option<String> {
+    let told = &record.completion;
+    let mut before = 0;
+    let mut reaches = pools.iter().map(|pool| {
+        before += pool.replicas;
+        (before, pool)
+    });
+    let own = reaches.find(|(end, _)| told.replica.0 < *end);
+    own.filter(|_| told.outcome != Outcome::Rejected)
+        .map(|(_, pool)| pool.name.clone())
 }
 
 fn request(record: &RequestRecord) -> Vec<String> {
@@ -204,11 +232,39 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::super::fixtures;
+    use super::super::views::{ClassPromise, Interrupted};
     use super::*;
 
     #[test]
+    fn classes_and_pools_are_named() {
+        let named = |name: &str| ClassPromise {
+            name: name.to_owned(),
+            limits: Vec::new(),
+        };
+        let meta = ResultMeta {
+            classes: vec![named("chat"), named("code")],
+            ..fixtures::meta()
+        };
+        let mut run = fixtures::recorded_run();
+        run.records.as_mut().unwrap()[0].class = 1;
+        let text = requests(&run, &meta);
+        let last: Vec<&str> = text
+            .lines()
+            .map(|line| line.rsplit(',').next().unwrap())
+            .collect();
+        assert_eq!(last, ["class", "chat", "code"]);
+    }
+
+    #[test]
     fn a_request_that_failed_has_no_first_token() {
-        assert_snapshot!(requests(&fixtures::recorded_run(), true), @r"
+        let cut = ResultMeta {
+            interrupted: Some(Interrupted {
+                ended: 2,
+                asked: None,
+            }),
+            ..fixtures::meta()
+        };
+        assert_snapshot!(requests(&fixtures::recorded_run(), &cut), @r"
         id,replica,outcome,start_time_s,client_queue_time_s,queue_time_s,waiting_time_s,ttft_s,tpot_s,latency_s,input_tokens,cached_tokens,output_tokens,preemptions
         0,0,completed,0.25,0.002,0.001,0.001,0.05,0.012499999999999997,0.075,1024,512,3,0
         1,0,timed_out,0.5,0.002,0.001,0.001,,,1,1024,512,0,0
@@ -218,7 +274,12 @@ mod tests {
 
     #[test]
     fn a_run_without_records_has_a_header_alone() {
-        assert_eq!(requests(&fixtures::stable_run(), false).lines().count(), 1);
+        assert_eq!(
+            requests(&fixtures::stable_run(), &fixtures::meta())
+                .lines()
+                .count(),
+            1
+        );
     }
 
     #[test]

@@ -272,10 +272,12 @@ pub(super) fn recorded_run() -> RunResult {
     run.records = Some(vec![
         RequestRecord {
             completion: completion(1, 0.5, None, 1.5, 0),
+            class: 0,
             itls_s: vec![],
         },
         RequestRecord {
             completion: completion(0, 0.25, Some(0.3), 0.325, 3),
+            class: 0,
             itls_s: vec![0.0125, 0.0125],
         },
     ]);

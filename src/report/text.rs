@@ -97,7 +97,8 @@ fn model_interval(model: &ModelInterval) -> String {
     // A figure that is nothing in every run, as TPOT is where answers leave whole, has no error either.
     let is_told = |one: &&FigureInterval| one.factors_90() != (1.0, 1.0);
     let figures: Vec<String> = model.figures.iter().filter(is_told).map(figure).collect();
-    let tpot = model.figures.iter().find(|figure| figure.name == "mean_tpot_ms");
+    let mut told = model.figures.iter().filter(is_told);
+    let tpot = told.find(|figure| figure.name == "mean_tpot_ms");
     let worst = tpot.and_then(FigureInterval::worst);
     let mostly = worst.map_or(String::new(), |component| {
         format!(" (TPOT mostly by {})", component.name().replace('_', " "))
@@ -437,6 +438,12 @@ mod tests {
         let mut lossy = fixtures::stable_run();
         lossy.whole.failed = 9_000;
         assert!(answer(&lossy, &fixtures::meta()).starts_with("FAILED"));
+        lossy.whole.rejected = 500;
+        let first = answer(&lossy, &fixtures::meta());
+        assert!(
+            first.starts_with("FAILED 90.0 %, REFUSED 5.00 % of requests; those served: "),
+            "{first}"
+        );
         assert_eq!(alarm(&lossy), Alarm::Alert);
         let mut nobody = fixtures::failed_run();
         nobody.verdict = Verdict::Finite;
@@ -480,6 +487,33 @@ mod tests {
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0
         ");
+    }
+
+    #[test]
+    fn a_promise_that_is_broken_is_told_in_the_first_line_and_below() {
+        let limit = |percentile: f64, limit_s: f64| super::super::views::Promise {
+            metric: "ttft".to_owned(),
+            percentile: Some(percentile),
+            limit_s,
+        };
+        let meta = ResultMeta {
+            slo_kept: Some(false),
+            attainment: 0.99,
+            promises: vec![limit(99.0, 0.05), limit(50.0, 0.05)],
+            ..fixtures::meta()
+        };
+        let text = run(&fixtures::stable_run(), &meta, Style::default());
+        assert!(
+            text.lines().next().unwrap().contains("; promise BROKEN"),
+            "{text}"
+        );
+        for line in [
+            "  promise     kept: 99.7 % of requests are good, 99.0 % are asked",
+            "  promise     BROKEN: p99 TTFT 87.7 ms > 50.0 ms",
+            "  promise     kept: p50 TTFT 30.4 ms ≤ 50.0 ms",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
     }
 
     #[test]

@@ -127,7 +127,8 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
             "finished {} in {} ({}): {} req/s, {} tok/s out",
             counted(result.whole.completed, "request"),
             time(result.whole.duration_s),
-            load.trim_start_matches("at "),
+            load.strip_prefix("at ")
+                .map_or(load.clone(), |rate| format!("offered {rate}")),
             significant(per_second(result.whole.completed, result.whole.duration_s)),
             significant(per_second(result.whole.output_tokens, result.whole.duration_s)),
         ),

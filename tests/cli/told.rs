@@ -208,3 +208,113 @@ fn a_table_of_requests_is_known_for_what_it_is() {
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("--requests") && told.lines().count() < 4, "{told}");
 }
+
+/// What stands for all requests and no class reads changes nothing, and must not be printed as if it had been judged.
+#[test]
+fn limits_and_lengths_that_no_class_reads_are_refused() {
+    let desk = Desk::new();
+    for (words, flag) in [
+        ("run load-shaping --goodput ttft:1", "`--goodput` has no effect"),
+        (
+            "knee load-shaping --goodput ttft:1 tpot:1",
+            "`--goodput` has no effect",
+        ),
+        ("run rate-limit --input-len 10 --output-len 10", "has no effect"),
+    ] {
+        let output = desk.run(words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        assert!(
+            told.contains(flag) && told.contains("every class of requests has"),
+            "{told}"
+        );
+    }
+}
+
+/// Where answers leave whole, a limit on the gaps between their tokens would be kept by every one of them.
+#[test]
+fn gaps_that_nobody_sees_keep_no_promise() {
+    let desk = Desk::new();
+    let whole = format!("{SMALL} --engine static --max-num-seqs 16");
+    let output = desk.run(&format!("{whole} --goodput tpot:1"));
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("`--goodput` cannot be judged"));
+    let result = json(&desk.expect(
+        0,
+        "run quickstart --engine static --max-num-seqs 16 --num-prompts 100 --attainment 0.01 --format json",
+    ));
+    let ignored = result["plimsoll"]["ignored"].to_string();
+    assert!(
+        ignored.contains("the limit goodput.tpot has no effect"),
+        "{ignored}"
+    );
+    let whole = &result["plimsoll"]["whole"];
+    assert!(
+        whole["mean_tpot_ms"].is_null() && whole["mean_ttft_ms"].is_number(),
+        "{whole}"
+    );
+}
+
+/// The last batch of a static server is told of where all before were full, and not where the time ran out for others, too.
+#[test]
+fn only_a_batch_that_was_surely_left_over_is_told_of() {
+    let desk = Desk::new();
+    let static_batch = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --engine static --max-model-len 4096 --max-num-seqs 8 \
+                        --batch-timeout 5s --input-len 128 --output-len 16 --num-prompts 21";
+    let told = |load: &str| {
+        let output = desk.run(&format!("{static_batch} {load}"));
+        text(&output.stderr)
+    };
+    let together = told("--request-rate inf");
+    assert!(
+        together.contains("the last 5 requests filled no batch"),
+        "{together}"
+    );
+    let slowly = told("--request-rate 1");
+    assert!(!slowly.contains("filled no batch"), "{slowly}");
+}
+
+/// What must be said beside a run is said of every cell of a sweep and of every variant of a comparison.
+#[test]
+fn remarks_reach_sweeps_and_comparisons() {
+    let desk = Desk::new();
+    let crowded = SMALL.replace("--request-rate 5", "--request-rate 60 --max-num-queued-reqs 2");
+    let swept = crowded
+        .replacen("run ", "sweep ", 1)
+        .replace("--request-rate 60", "-L request-rate 50,60");
+    let cells = json(&desk.expect(0, &format!("{swept} --format json --no-interval")));
+    let notes = cells[1]["plimsoll"]["notes"].to_string();
+    assert!(notes.contains("the server was full (503)"), "{notes}");
+    let compared = crowded.replacen("run ", "compare ", 1) + " ' --max-num-seqs 64' --seeds 1";
+    let table = desk.expect(0, &compared);
+    assert!(
+        table.contains("A, first seed: ") && table.contains("the server was full (503)"),
+        "{table}"
+    );
+    assert!(table.contains("figures of whole runs"), "{table}");
+}
+
+/// Tokens that tiers of KV serve are part of what a comparison tells.
+#[test]
+fn a_comparison_tells_what_tiers_served() {
+    let table = Desk::new().expect(0, "compare lmcache-cold lmcache-warm --num-prompts 300 --seeds 1");
+    let row = table
+        .lines()
+        .find(|line| line.trim_start().starts_with("from KV tiers"));
+    let row = row.unwrap_or_else(|| panic!("{table}"));
+    assert!(row.contains(" 0 % ") && !row.trim_end().ends_with("0 %"), "{row}");
+}
+
+/// A promise that no run keeps is no success.
+#[test]
+fn a_sweep_in_which_no_run_keeps_the_promise_exits_with_3() {
+    let desk = Desk::new();
+    let swept = SMALL
+        .replacen("run ", "sweep ", 1)
+        .replace("--request-rate 5", "-L request-rate 4,5")
+        .replace("--num-prompts 200", "--num-prompts 1000");
+    let none = desk.expect(3, &format!("{swept} --slo p99_ttft_ms<=1"));
+    assert!(none.starts_with("2 runs; none keeps the promise"), "{none}");
+    assert!(none.contains("breaks the promise"), "{none}");
+    desk.expect(0, &format!("{swept} --slo p99_ttft_ms<=10000"));
+}
