@@ -90,7 +90,7 @@ fn a_rate_scales_the_mix_and_the_knee_names_the_class_that_breaks_first() {
     let swept = desk.expect(0, "sweep case.toml -L request-rate 2,4 --format jsonl");
     let rates: Vec<f64> = swept
         .lines()
-        .map(|line| json(line)["request_rate"].as_f64().unwrap())
+        .map(|line| json(line)["result"]["request_rate"].as_f64().unwrap())
         .collect();
     assert_eq!(rates, [2.0, 4.0]);
     let output = desk.run("knee case.toml");
