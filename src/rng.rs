@@ -31,6 +31,8 @@ pub enum Purpose {
     Calibration = 9,
     /// The order of a waiting queue that is shuffled.
     Queue = 10,
+    /// When replicas fail and come back.
+    Outages = 11,
 }
 
 /// Opens the stream of `purpose` for the `entity`-th thing of its kind (0 where there is only one).
