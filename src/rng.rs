@@ -33,6 +33,8 @@ pub enum Purpose {
     Queue = 10,
     /// Seeds of clients who send by themselves, each named by its class.
     Classes = 11,
+    /// When replicas fail and come back.
+    Outages = 12,
 }
 
 /// Opens the stream of `purpose` for the `entity`-th thing of its kind (0 where there is only one).

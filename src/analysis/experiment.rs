@@ -71,6 +71,8 @@ pub struct Scaling {
     pub replica_s: Vec<f64>,
     /// How often a replica was started.
     pub started: u64,
+    /// How often a start was cancelled before the replica served.
+    pub cancelled: u64,
     /// How often one was drained.
     pub drained: u64,
     /// Seconds at which the number of replicas in service changed, and that number from then on.
@@ -199,6 +201,7 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<
     let Payroll {
         paid,
         started,
+        cancelled,
         drained,
         ..
     } = simulation.payroll();
@@ -215,6 +218,7 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<
         in_service: in_service.collect(),
         replica_s,
         started,
+        cancelled,
         drained,
     })
 }

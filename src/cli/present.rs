@@ -289,6 +289,7 @@ fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome) -> ScalingM
         gpu_hours: gpu_s / 3600.0,
         usd,
         started: scaling.started,
+        cancelled: scaling.cancelled,
         drained: scaling.drained,
         replicas_mean: replica_s / outcome.result.whole.duration_s.max(f64::MIN_POSITIVE),
     }

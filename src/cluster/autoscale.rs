@@ -2,8 +2,13 @@
 //!
 //! Every interval the autoscaler asks for `⌈Σ signal / target⌉` replicas, as the Kubernetes Horizontal Pod Autoscaler
 //! does (`desired = ⌈current · value / target⌉`), within its limits. More start at once and serve after the start-up
-//! delay, empty; fewer are drained once fewer have been enough for the whole of the scale-in delay: they take no new
-//! requests, finish those inside, and are given back. Those that drain are taken back before others are started.
+//! delay, empty; some are given back once fewer have been enough for the whole of the scale-in delay: first those that
+//! have not served yet, as its `ReplicaSet` deletes pods that are not ready before those that are
+//! (`controller_utils.go`, `ActivePodsWithRanks.Less`), then those that serve, of either the last. The latter drain: they
+//! take no new requests, finish those inside, and are given back. Those that drain are taken back before others are
+//! started.
+//!
+//! Law: an autoscaler never leaves fewer serving than its least by draining.
 //!
 //! A replica is paid for from its start, the delay included, until it is given back; one that failed is paid for, too.
 //! Left out: the autoscaler's own tolerance of 10 %, metrics that arrive late, and nodes that are not to be had.
@@ -39,7 +44,7 @@ pub struct Autoscale {
     pub interval: Picos,
     /// From the start of a replica until it serves.
     pub startup: Picos,
-    /// How long fewer must be enough before any is drained.
+    /// How long fewer must be enough before any is given back.
     pub scale_in_delay: Picos,
 }
 
@@ -48,6 +53,8 @@ pub struct Autoscale {
 pub(super) enum Order {
     /// Start it: it serves after the delay.
     Start(u32),
+    /// It has not served yet; give it back.
+    Cancel(u32),
     /// It drains; let it serve on.
     Keep(u32),
     /// Let it take no more requests.
@@ -84,7 +91,8 @@ impl Scaler {
                 .filter(|&member| stage(member) == wanted)
                 .collect::<Vec<_>>()
         };
-        let there = (in_stage(Stage::Serving).len() + in_stage(Stage::Starting).len()) as u32;
+        let (serving, starting) = (in_stage(Stage::Serving), in_stage(Stage::Starting));
+        let there = (serving.len() + starting.len()) as u32;
         if wanted > there {
             self.low = None;
             let kept = in_stage(Stage::Draining).into_iter().map(Order::Keep);
@@ -103,14 +111,18 @@ impl Scaler {
         }
         self.low = None;
         // Of those there were when fewer began to be enough, some may have failed since: then none is too many.
-        let serving = in_stage(Stage::Serving).into_iter().rev();
-        let drained = serving.take(there.saturating_sub(enough) as usize);
-        drained.map(Order::Drain).collect()
+        // At least `least` are enough, so as many serve after all that start are cancelled and the rest is drained.
+        let cancelled = starting.into_iter().rev().map(Order::Cancel);
+        let drained = serving.into_iter().rev().map(Order::Drain);
+        let too_many = there.saturating_sub(enough) as usize;
+        cancelled.chain(drained).take(too_many).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn scaler(scale_in_delay: u64) -> Scaler {
@@ -166,5 +178,50 @@ mod tests {
             ),
             []
         );
+    }
+
+    #[test]
+    fn those_that_do_not_serve_yet_are_given_back_first() {
+        use Stage::{Serving, Starting};
+        let mut scaler = scaler(0);
+        let orders = decide(
+            &mut scaler,
+            Picos(5),
+            10.0,
+            &[Serving, Starting, Serving, Starting],
+        );
+        assert_eq!(orders, [Order::Cancel(3), Order::Cancel(1), Order::Drain(2)]);
+    }
+
+    proptest! {
+        /// Whatever stands where, an autoscaler leaves as many serving as it must, or touches none of those that do.
+        #[test]
+        fn nobody_is_drained_below_the_least(
+            least in 1u32..4,
+            looks in prop::collection::vec((0.0f64..60.0, prop::array::uniform6(0usize..5)), 1..20),
+        ) {
+            use Stage::{Draining, Failed, Off, Serving, Starting};
+            let mut scaler = Scaler::new(Autoscale {
+                members: (0..6).collect(),
+                least,
+                ..scaler(0).spec
+            });
+            for ((sum, stages), now) in looks.into_iter().zip(1..) {
+                let stages = stages.map(|stage| [Off, Starting, Serving, Draining, Failed][stage]);
+                let orders = decide(&mut scaler, Picos(5 * now), sum, &stages);
+                let serving = stages.iter().filter(|&&stage| stage == Serving).count() as u32;
+                let drained = orders.iter().filter(|order| matches!(order, Order::Drain(_))).count() as u32;
+                prop_assert!(drained == 0 || serving - drained >= least, "{stages:?}: {orders:?}");
+                for order in orders {
+                    let (member, stage) = match order {
+                        Order::Start(member) => (member, Off),
+                        Order::Cancel(member) => (member, Starting),
+                        Order::Keep(member) => (member, Draining),
+                        Order::Drain(member) => (member, Serving),
+                    };
+                    prop_assert_eq!(stages[member as usize], stage);
+                }
+            }
+        }
     }
 }

@@ -42,6 +42,8 @@ struct Routing {
     lives: Lives,
     scalers: Vec<Scaler>,
     first_tokens: Vec<RequestId>,
+    /// Tokens whose KV was evicted by replicas before they failed or were given back.
+    evicted_before: u64,
 }
 
 impl Cluster {
@@ -78,11 +80,20 @@ impl Cluster {
         Cluster { engines, routing }
     }
 
-    /// The engines and the one router in front of them.
-    pub(super) fn into_ranks(self) -> (Vec<Engine>, Lane) {
-        let mut lanes = self.routing.expect("there are several ranks").lanes;
+    /// The engines, the one router in front of them, and their lives, which are one.
+    pub(super) fn into_ranks(self) -> (Vec<Engine>, Lane, Lives) {
+        let Routing {
+            mut lanes,
+            lives,
+            scalers,
+            ..
+        } = self.routing.expect("there are several ranks");
         assert!(lanes.len() == 1, "the ranks of a server share one balancer");
-        (self.engines, lanes.remove(0))
+        assert!(
+            lives.next_change().is_none() && scalers.is_empty(),
+            "the ranks of a server do not come and go"
+        );
+        (self.engines, lanes.remove(0), lives)
     }
 
     /// Who gets a request that is sent at `now`; `None` if no replica is up.
@@ -251,7 +262,8 @@ impl Cluster {
 
     /// Tokens whose cached KV was evicted, all replicas together.
     pub(crate) fn evicted_tokens(&self) -> u64 {
-        self.engines.iter().map(Engine::evicted_tokens).sum()
+        let before = self.routing.as_ref().map_or(0, |routing| routing.evicted_before);
+        before + self.engines.iter().map(Engine::evicted_tokens).sum::<u64>()
     }
 
     /// Makes the steps of every engine scatter.
@@ -305,6 +317,7 @@ impl Routing {
             lives,
             scalers: spec.scalers.iter().cloned().map(Scaler::new).collect(),
             first_tokens: Vec::new(),
+            evicted_before: 0,
         }
     }
 
@@ -387,21 +400,18 @@ impl Routing {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) {
-        while let Some((replica, what)) = self.lives.take_due(now) {
-            match what {
-                ChangeKind::Up => self.load(replica).is_up = true,
-                // One that had failed is given back already.
-                ChangeKind::Drain if self.lives.stage(replica) == Stage::Draining => {
-                    self.drains(replica, now)
-                }
-                ChangeKind::Drain => {}
-                ChangeKind::Fail => {
-                    self.load(replica).is_up = false;
-                    let engine = &mut engines[replica];
-                    settle(engine, now, observer);
-                    engine.fail(now, observer, ended);
-                    self.wakes.set(replica, engine.wake());
-                }
+        while let Some(turn) = self.lives.take_due(now) {
+            let replica = turn.replica;
+            if turn.kind == ChangeKind::Fail || turn.is_start() {
+                let engine = &mut engines[replica];
+                settle(engine, now, observer);
+                self.evicted_before += engine.evicted_tokens();
+                engine.fail(now, observer, ended);
+                self.wakes.set(replica, engine.wake());
+            }
+            self.load(replica).is_up = self.lives.is_up(replica);
+            if self.lives.stage(replica) == Stage::Draining {
+                self.drains(replica, now);
             }
         }
         for lane in &mut self.lanes {

@@ -1,7 +1,7 @@
 //! A router and the replicas that it shares requests out between.
 
 use super::dispatch::Dispatch;
-use super::lives::{Lives, OUTAGE_STREAM};
+use super::lives::Lives;
 use super::router::Load;
 use super::spec::{Group, Serves};
 use super::wakes::Wakes;
@@ -25,8 +25,8 @@ impl Lane {
     pub(super) fn new(lives: &Lives, lane: usize, group: &Group, block_sizes: &[u32], seed: u64) -> Lane {
         let members: Vec<usize> = group.members.iter().map(|&member| member as usize).collect();
         let sizes: Vec<u32> = members.iter().map(|&member| block_sizes[member]).collect();
-        // The first router has had the stream 0 since before there were several.
-        let entity = if lane == 0 { 0 } else { OUTAGE_STREAM + lane as u64 };
+        // The first router has had the stream 0 since before there were several; 1 was not a router's then.
+        let entity = if lane == 0 { 0 } else { 1 + lane as u64 };
         let router = group.policy.router(&sizes, seed, entity);
         let load = |&member: &u32| Load {
             is_up: lives.is_up(member as usize),

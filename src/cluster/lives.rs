@@ -1,17 +1,24 @@
-//! The life of each replica: what it does now, what is planned to happen to it, and for how long it is paid for.
+//! The life of each replica, in a fleet, in pools with roles and among ranks in lock-step: what it does now, what is
+//! planned to happen to it, and for how long it is paid for.
 //!
 //! ```text
 //!           start              up (delay over)
 //!     Off ────────► Starting ────────────────► Serving ◄──── keep, up ──── Draining
-//!      ▲                                        │   ▲  └──── drain ─────────▲  │
-//!      │                                   fail │   │ up                       │ fail, or empty
-//!      │                                        ▼   │                          │
-//!      ├───────────────── drain ───────────────Failed                          │
+//!      ▲                │                       │   ▲  └──── drain ─────────▲  │
+//!      │                │                  fail │   │ up                       │ fail, or empty
+//!      │                │                       ▼   │                          │
+//!      ├── cancel ──────┴──── drain ───────────Failed                          │
 //!      └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! A replica that serves or drains has one failure before it, and one that failed has one recovery: whatever was planned
-//! by chance for an earlier stage no longer comes. One that was drained does not come back by itself.
+//! by chance for an earlier stage no longer comes. One that was drained does not come back by itself. One that comes up
+//! from `Off` is a new process: its memory is empty, which whoever owns the engines sees to.
+//!
+//! Each replica draws its failures from a stream of its own, named by its pool and its place there: what happens to one
+//! replica is the same whatever becomes of the others, and however many there are behind it.
+//!
+//! Changes of one instant are taken in the order in which they are given, and those that were planned after them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,9 +30,6 @@ use super::autoscale::Autoscale;
 use super::spec::{ChangeKind, ClusterSpec, Outages};
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
-
-/// Stream of the outages, beside that of the routers' draws.
-pub(super) const OUTAGE_STREAM: u64 = 1;
 
 /// Where a replica stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,22 @@ enum Cause {
     Planned(u32),
 }
 
+/// A change that a replica has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) replica: usize,
+    pub(super) kind: ChangeKind,
+    /// Where it stood before.
+    pub(super) from: Stage,
+}
+
+impl Turn {
+    /// A new process has come up.
+    pub(super) fn is_start(self) -> bool {
+        self.kind == ChangeKind::Up && matches!(self.from, Stage::Off | Stage::Starting)
+    }
+}
+
 /// What replicas cost, and what came of the orders to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payroll {
@@ -60,7 +80,9 @@ pub struct Payroll {
     pub paid: Vec<Picos>,
     /// How often one was started.
     pub started: u64,
-    /// How often one was drained and given back.
+    /// How often a start was cancelled before the replica served.
+    pub cancelled: u64,
+    /// How often one was drained and given back, empty or because it failed meanwhile.
     pub drained: u64,
     /// Changes at given times that found nothing to change: a failure of a replica that was off, or had failed.
     pub without_effect: u64,
@@ -79,8 +101,13 @@ struct Life {
 #[derive(Debug)]
 pub(super) struct Lives {
     lives: Vec<Life>,
-    changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind, Cause)>>,
-    outages: Option<(Outages, ChaCha8Rng)>,
+    /// By time, then in order of planning.
+    changes: BinaryHeap<Reverse<(Picos, u64, u32, ChangeKind, Cause)>>,
+    planned: u64,
+    /// Replicas that drain.
+    draining: Vec<usize>,
+    /// Failures at random times, and the draws of each replica.
+    outages: Option<(Outages, Vec<ChaCha8Rng>)>,
     payroll: Payroll,
     /// When replicas began or ceased to serve, those that drain included: how many more, or fewer.
     service: Vec<(Picos, i32)>,
@@ -101,20 +128,24 @@ impl Lives {
                 since: (!is_off).then_some(Picos::ZERO),
             }
         };
-        let given = spec.changes.iter();
-        let given = given.map(|change| Reverse((change.at, change.replica, change.kind, Cause::Given)));
+        let draws = |entity| stream(seed, Purpose::Outages, entity);
         let mut lives = Lives {
             lives: (0..spec.replicas).map(life).collect(),
-            changes: given.collect(),
+            changes: BinaryHeap::new(),
+            planned: 0,
+            draining: Vec::new(),
             outages: spec
                 .outages
-                .map(|outages| (outages, stream(seed, Purpose::Routing, OUTAGE_STREAM))),
+                .map(|outages| (outages, entities(spec).into_iter().map(draws).collect())),
             payroll: Payroll {
                 paid: vec![Picos::ZERO; spec.replicas as usize],
                 ..Payroll::default()
             },
             service: Vec::new(),
         };
+        for change in &spec.changes {
+            lives.push(change.at, change.replica, change.kind, Cause::Given);
+        }
         let at_first = lives.lives.iter().filter(|life| life.stage.serves()).count();
         lives.service.push((Picos::ZERO, at_first as i32));
         (0..spec.replicas).for_each(|replica| lives.plan_by_chance(replica, Picos::ZERO));
@@ -130,23 +161,34 @@ impl Lives {
         self.stage(replica) == Stage::Serving
     }
 
+    /// Whether it works on requests, old or new.
+    pub(super) fn is_alive(&self, replica: usize) -> bool {
+        self.stage(replica).serves()
+    }
+
+    /// Replicas that drain.
+    pub(super) fn draining(&self) -> &[usize] {
+        &self.draining
+    }
+
     /// When something next happens to any.
     pub(super) fn next_change(&self) -> Option<Picos> {
         self.changes.peek().map(|&Reverse((at, ..))| at)
     }
 
     /// The next change that is due at `now` and has an effect; the replica has made it.
-    pub(super) fn take_due(&mut self, now: Picos) -> Option<(usize, ChangeKind)> {
+    pub(super) fn take_due(&mut self, now: Picos) -> Option<Turn> {
         while self.next_change().is_some_and(|at| at <= now) {
-            let Reverse((_, replica, kind, cause)) = self.changes.pop()?;
-            let index = replica as usize;
-            if matches!(cause, Cause::Planned(number) if number != self.lives[index].number) {
+            let Reverse((_, _, replica, kind, cause)) = self.changes.pop()?;
+            let replica = replica as usize;
+            if matches!(cause, Cause::Planned(number) if number != self.lives[replica].number) {
                 continue;
             }
-            match after(self.stage(index), kind, cause) {
+            let from = self.stage(replica);
+            match after(from, kind, cause) {
                 Some(stage) => {
-                    self.enter(index, stage, now);
-                    return Some((index, kind));
+                    self.enter(replica, stage, now);
+                    return Some(Turn { replica, kind, from });
                 }
                 None => self.payroll.without_effect += 1,
             }
@@ -163,6 +205,12 @@ impl Lives {
         }
     }
 
+    /// An autoscaler gives one back that has not served yet.
+    pub(super) fn cancel(&mut self, replica: usize, now: Picos) {
+        self.enter(replica, Stage::Off, now);
+        self.payroll.cancelled += 1;
+    }
+
     /// It takes no more requests.
     pub(super) fn drain(&mut self, replica: usize, now: Picos) {
         self.enter(replica, Stage::Draining, now);
@@ -175,7 +223,6 @@ impl Lives {
 
     /// It drained and is empty.
     pub(super) fn give_back(&mut self, replica: usize, now: Picos) {
-        self.payroll.drained += 1;
         self.enter(replica, Stage::Off, now);
     }
 
@@ -199,6 +246,13 @@ impl Lives {
         if change != 0 {
             self.service.push((now, change));
         }
+        if life.stage == Stage::Draining {
+            self.draining.retain(|&other| other != replica);
+            self.payroll.drained += u64::from(stage == Stage::Off);
+        }
+        if stage == Stage::Draining {
+            self.draining.push(replica);
+        }
         life.stage = stage;
         life.number += 1;
         if stage == Stage::Off {
@@ -210,27 +264,56 @@ impl Lives {
         self.plan_by_chance(replica as u32, now);
     }
 
-    /// Draws when a replica fails, or comes back, if replicas fail at random.
+    /// Draws when a replica fails, or comes back, if replicas fail at random; what is drawn beyond the clock never comes.
     fn plan_by_chance(&mut self, replica: u32, now: Picos) {
-        let Some((outages, rng)) = &mut self.outages else {
+        let index = replica as usize;
+        let Some((outages, draws)) = &mut self.outages else {
             return;
         };
-        let (mean_s, what) = match self.lives[replica as usize].stage {
+        let (mean_s, what) = match self.lives[index].stage {
             Stage::Serving | Stage::Draining => (outages.mean_up_s, ChangeKind::Fail),
             Stage::Failed => (outages.mean_down_s, ChangeKind::Up),
             // Nothing runs that could fail.
             Stage::Off | Stage::Starting => return,
         };
         let law = Exp::new(1.0 / mean_s).expect("the mean of a time is positive");
-        let delay = Picos::from_seconds(law.sample(rng));
-        if let Some(at) = now.checked_add(delay) {
+        let delay = Picos::try_from_seconds(law.sample(&mut draws[index]));
+        if let Some(at) = delay.and_then(|delay| now.checked_add(delay)) {
             self.plan(at, replica, what);
         }
     }
 
     fn plan(&mut self, at: Picos, replica: u32, what: ChangeKind) {
         let cause = Cause::Planned(self.lives[replica as usize].number);
-        self.changes.push(Reverse((at, replica, what, cause)));
+        self.push(at, replica, what, cause);
+    }
+
+    fn push(&mut self, at: Picos, replica: u32, what: ChangeKind, cause: Cause) {
+        self.changes
+            .push(Reverse((at, self.planned, replica, what, cause)));
+        self.planned += 1;
+    }
+}
+
+/// The name of each replica's draws: its pool or group, and its place there.
+fn entities(spec: &ClusterSpec) -> Vec<u64> {
+    let entity = |part: usize, place: u32| (part as u64) << 32 | u64::from(place);
+    match &spec.disaggregation {
+        Some(pools) => {
+            let prefill = (0..pools.prefill).map(|place| entity(0, place));
+            prefill
+                .chain((0..pools.decode).map(|place| entity(1, place)))
+                .collect()
+        }
+        None => {
+            let mut entities = vec![0; spec.replicas as usize];
+            for (part, group) in spec.groups.iter().enumerate() {
+                for (place, &member) in (0..).zip(&group.members) {
+                    entities[member as usize] = entity(part, place);
+                }
+            }
+            entities
+        }
     }
 }
 
@@ -255,111 +338,215 @@ fn after(stage: Stage, kind: ChangeKind, cause: Cause) -> Option<Stage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::router::Policy;
     use crate::cluster::spec::Change;
+    use crate::cluster::{Disaggregation, Signal};
+    use ChangeKind::{Drain, Fail, Up};
 
-    fn lives(changes: &[(u64, ChangeKind)], outages: Option<Outages>) -> Lives {
+    const OUTAGES: Outages = Outages {
+        mean_up_s: 300.0,
+        mean_down_s: 100.0,
+    };
+
+    /// The second replica of a fleet of two, and the one that decodes of two with roles.
+    fn each_kind(changes: &[(u64, ChangeKind)], outages: Option<Outages>, claim: impl Fn(Lives)) {
         let change = |&(at, kind): &(u64, ChangeKind)| Change {
             at: Picos(at),
-            replica: 0,
+            replica: 1,
             kind,
         };
-        let spec = ClusterSpec {
+        let fleet = ClusterSpec {
             changes: changes.iter().map(change).collect(),
             outages,
-            ..ClusterSpec::single()
+            ..ClusterSpec::of(2, Policy::RoundRobin)
         };
-        Lives::new(&spec, 7)
+        let pools = ClusterSpec {
+            disaggregation: Some(Disaggregation::plain(1, 1)),
+            ..fleet.clone()
+        };
+        for spec in [fleet, pools] {
+            claim(Lives::new(&spec, 7));
+        }
     }
 
-    /// (when, what) until `end`.
-    fn story(lives: &mut Lives, end: Picos) -> Vec<(Picos, ChangeKind)> {
+    /// (when, what) becomes of `replica` until `end`.
+    fn story_of(replica: usize, lives: &mut Lives, end: Picos) -> Vec<(Picos, ChangeKind)> {
         let mut story = Vec::new();
         while let Some(at) = lives.next_change().filter(|&at| at <= end) {
-            while let Some((_, kind)) = lives.take_due(at) {
-                story.push((at, kind));
+            while let Some(turn) = lives.take_due(at) {
+                if turn.replica == replica {
+                    story.push((at, turn.kind));
+                }
             }
         }
         story
     }
 
+    fn story(lives: &mut Lives, end: Picos) -> Vec<(Picos, ChangeKind)> {
+        story_of(1, lives, end)
+    }
+
     #[test]
     fn what_changes_nothing_is_counted() {
-        use ChangeKind::{Drain, Fail, Up};
-        let mut lives = lives(
-            &[
-                (1, Fail),
-                (2, Fail),
-                (3, Up),
-                (4, Up),
-                (5, Drain),
-                (6, Drain),
-                (7, Up),
-            ],
-            None,
-        );
-        let told: Vec<u64> = story(&mut lives, Picos(9))
-            .iter()
-            .map(|change| change.0.0)
-            .collect();
-        assert_eq!(told, [1, 3, 5, 7]);
-        assert_eq!(lives.payroll(Picos(9)).without_effect, 3);
+        let given = [
+            (1, Fail),
+            (2, Fail),
+            (3, Up),
+            (4, Up),
+            (5, Drain),
+            (6, Drain),
+            (7, Up),
+        ];
+        each_kind(&given, None, |mut lives| {
+            let told: Vec<u64> = story(&mut lives, Picos(9))
+                .iter()
+                .map(|change| change.0.0)
+                .collect();
+            assert_eq!(told, [1, 3, 5, 7]);
+            assert_eq!(lives.payroll(Picos(9)).without_effect, 3);
+        });
+    }
+
+    #[test]
+    fn changes_of_one_instant_are_taken_as_they_are_given() {
+        for (given, stage) in [([Fail, Up], Stage::Serving), ([Up, Fail], Stage::Failed)] {
+            each_kind(&given.map(|kind| (5, kind)), None, |mut lives| {
+                let told = story(&mut lives, Picos(9));
+                assert_eq!(told, given.map(|kind| (Picos(5), kind)));
+                assert_eq!(lives.stage(1), stage);
+                assert_eq!(lives.payroll(Picos(9)).without_effect, 0);
+            });
+        }
     }
 
     #[test]
     fn one_that_fails_while_it_drains_is_given_back() {
-        use ChangeKind::{Drain, Fail};
-        let mut lives = lives(&[(1, Drain), (4, Fail)], None);
-        story(&mut lives, Picos(9));
-        assert_eq!(lives.stage(0), Stage::Off);
-        assert_eq!(lives.payroll(Picos(9)).paid, [Picos(4)]);
+        each_kind(&[(1, Drain), (4, Fail)], None, |mut lives| {
+            story(&mut lives, Picos(9));
+            assert_eq!(lives.stage(1), Stage::Off);
+            let payroll = lives.payroll(Picos(9));
+            assert_eq!(payroll.paid, [Picos(9), Picos(4)]);
+            assert_eq!((payroll.drained, lives.draining()), (1, [].as_slice()));
+        });
     }
 
     /// Failures and recoveries take turns, as often as their means say, also where the scenario interferes.
+    ///
+    /// With rates λ = 1/300 s and μ = 1/100 s a replica is up a share of 3/4 in the long run, to which it returns as
+    /// exp(−(λ + μ)t), within 75 s. In 1,000 s after a failure it is up for 750 − 75·3/4 s, after a start for
+    /// 750 + 75/4 s, so it fails by itself 2.3125 and 2.5625 times; of those that the scenario wants 3/4 find it up.
     #[test]
     fn chance_has_one_clock_for_each_stage() {
-        let outages = Outages {
-            mean_up_s: 300.0,
-            mean_down_s: 100.0,
-        };
         let interfered: Vec<(u64, ChangeKind)> = (0..2_000)
-            .map(|i| {
-                (
-                    i * 1_000_000_000_000_000,
-                    [ChangeKind::Fail, ChangeKind::Up][i as usize % 2],
-                )
-            })
+            .map(|i| (i * 1_000_000_000_000_000, [Fail, Up][i as usize % 2]))
             .collect();
-        for given in [Vec::new(), interfered] {
-            let mut lives = lives(&given, Some(outages));
-            let end = Picos::from_seconds(2_000_000.0);
-            let story = story(&mut lives, end);
-            assert!(
-                story.windows(2).all(|pair| pair[0].1 != pair[1].1),
-                "they take turns"
-            );
-            if given.is_empty() {
-                let failures = story.iter().filter(|change| change.1 == ChangeKind::Fail).count();
+        // An alternating renewal process of such means counts with 5/8 of Poisson's variance: four standard deviations.
+        for (given, failures) in [(Vec::new(), 4_780..5_220), (interfered, 5_395..5_855)] {
+            each_kind(&given, Some(OUTAGES), |mut lives| {
+                let story = story(&mut lives, Picos::from_seconds(2_000_000.0));
                 assert!(
-                    (4_780..5_220).contains(&failures),
-                    "{failures} failures in 5,000 cycles' time"
+                    story.windows(2).all(|pair| pair[0].1 != pair[1].1),
+                    "they take turns"
                 );
-            }
+                let told = story.iter().filter(|change| change.1 == Fail).count();
+                assert!(
+                    failures.contains(&told),
+                    "{told} failures, not {failures:?}, in 2,000,000 s"
+                );
+            });
         }
     }
 
     #[test]
     fn one_that_was_drained_does_not_come_back_by_itself() {
-        let outages = Outages {
-            mean_up_s: 300.0,
-            mean_down_s: 100.0,
+        each_kind(&[(1, Drain)], Some(OUTAGES), |mut lives| {
+            let told = story(&mut lives, Picos::from_seconds(1e6));
+            let after: Vec<ChangeKind> = told.into_iter().map(|change| change.1).collect();
+            assert_eq!(after, [Drain, Fail]);
+            assert_eq!(lives.stage(1), Stage::Off);
+        });
+    }
+
+    #[test]
+    fn one_that_is_off_does_not_fail_before_it_comes_up() {
+        let late = Picos::from_seconds(1e6);
+        each_kind(&[(late.0, Up)], Some(OUTAGES), |mut lives| {
+            assert_eq!(story(&mut lives, late)[0], (late, Up));
+        });
+    }
+
+    /// Half of such draws and more are beyond the 213 days of the clock: those failures do not come.
+    #[test]
+    fn failures_beyond_the_clock_do_not_come() {
+        let day_s = 86_400.0;
+        let rare = Outages {
+            mean_up_s: 200.0 * day_s,
+            mean_down_s: 200.0 * day_s,
         };
-        let mut lives = lives(&[(1, ChangeKind::Drain)], Some(outages));
-        let end = Picos::from_seconds(1e6);
-        let after: Vec<ChangeKind> = story(&mut lives, end)
-            .into_iter()
-            .map(|change| change.1)
-            .collect();
-        assert_eq!(after, [ChangeKind::Drain, ChangeKind::Fail]);
-        assert_eq!(lives.stage(0), Stage::Off);
+        let spec = ClusterSpec {
+            outages: Some(rare),
+            ..ClusterSpec::of(1_000, Policy::RoundRobin)
+        };
+        let mut lives = Lives::new(&spec, 7);
+        let mut failures = 0;
+        while let Some(at) = lives.next_change() {
+            while let Some(turn) = lives.take_due(at) {
+                failures += u32::from(turn.kind == Fail && turn.from == Stage::Serving);
+            }
+        }
+        // 1 − exp(−213.5/200) of 1,000 fail once, and few come back and fail again.
+        assert!((656..800).contains(&failures), "{failures}");
+        assert!(lives.lives.iter().any(|life| life.number == 0));
+    }
+
+    /// What befalls a replica is the same however many there are behind it, and in other pools.
+    #[test]
+    fn each_replica_has_draws_of_its_own() {
+        let end = Picos::from_seconds(100_000.0);
+        let outages = Some(OUTAGES);
+        let fleet = |replicas| ClusterSpec {
+            outages,
+            ..ClusterSpec::of(replicas, Policy::RoundRobin)
+        };
+        let pools = |prefill: u32, decode: u32| ClusterSpec {
+            disaggregation: Some(Disaggregation::plain(prefill, decode)),
+            ..fleet(prefill + decode)
+        };
+        let befalls = |spec: &ClusterSpec, replica: usize| story_of(replica, &mut Lives::new(spec, 7), end);
+        for replica in 0..2 {
+            assert_eq!(befalls(&fleet(2), replica), befalls(&fleet(3), replica));
+            assert_eq!(
+                befalls(&pools(1, 2), 1 + replica),
+                befalls(&pools(3, 3), 3 + replica)
+            );
+        }
+        assert!(befalls(&fleet(2), 0).len() > 100);
+        assert_ne!(befalls(&fleet(2), 0), befalls(&fleet(2), 1));
+        assert_ne!(befalls(&pools(1, 1), 0), befalls(&pools(1, 1), 1));
+    }
+
+    #[test]
+    fn a_start_that_is_cancelled_does_not_come_up_and_is_paid_for_until_then() {
+        let scaler = Autoscale {
+            members: vec![0, 1],
+            at_first: 1,
+            least: 1,
+            signal: Signal::InFlight,
+            target: 1.0,
+            interval: Picos(1),
+            startup: Picos(10),
+            scale_in_delay: Picos(0),
+        };
+        let spec = ClusterSpec {
+            scalers: vec![scaler],
+            ..ClusterSpec::of(2, Policy::RoundRobin)
+        };
+        let mut lives = Lives::new(&spec, 7);
+        lives.start(1, Picos(5), Picos(10));
+        lives.cancel(1, Picos(8));
+        assert_eq!(story(&mut lives, Picos(99)), []);
+        let payroll = lives.payroll(Picos(99));
+        assert_eq!(payroll.paid, [Picos(99), Picos(3)]);
+        assert_eq!((payroll.started, payroll.cancelled, payroll.drained), (1, 1, 0));
     }
 }

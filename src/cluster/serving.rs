@@ -129,19 +129,12 @@ impl Serving {
 
     /// What the replicas cost until `now`, and what came of the orders to them.
     pub(crate) fn payroll(&self, now: Picos) -> Payroll {
-        match self {
-            Serving::Fleet(fleet) => fleet.payroll(now),
-            Serving::Disaggregated(pools) => always_paid(now, pools.total_blocks().count()),
-            Serving::LockStep(ranks) => always_paid(now, ranks.engines.len()),
-        }
+        each!(self, serving => serving.payroll(now))
     }
 
     /// When replicas began or ceased to serve, in order of time: one more, or one fewer.
     pub(crate) fn service(&self) -> &[(Picos, i32)] {
-        match self {
-            Serving::Fleet(fleet) => fleet.service(),
-            Serving::Disaggregated(_) | Serving::LockStep(_) => &[],
-        }
+        each!(self, serving => serving.service())
     }
 
     /// Tokens whose cached KV was evicted, on all replicas.
@@ -228,8 +221,8 @@ impl Serving {
     pub(crate) fn into_lock_step(self, spec: LockStepSpec, shared: Box<dyn SharedCost>) -> Serving {
         match self {
             Serving::Fleet(fleet) => {
-                let (engines, lane) = fleet.into_ranks();
-                Serving::LockStep(Box::new(LockStep::new(spec, engines, lane, shared)))
+                let (engines, lane, lives) = fleet.into_ranks();
+                Serving::LockStep(Box::new(LockStep::new(spec, engines, lane, lives, shared)))
             }
             Serving::Disaggregated(_) | Serving::LockStep(_) => {
                 unreachable!("the ranks of a server prefill and decode")
@@ -266,13 +259,5 @@ impl Serving {
         if let Serving::Fleet(fleet) = self {
             fleet.replay_orders(orders);
         }
-    }
-}
-
-/// What replicas cost that are all there from the start.
-fn always_paid(now: Picos, replicas: usize) -> Payroll {
-    Payroll {
-        paid: vec![now; replicas],
-        ..Payroll::default()
     }
 }

@@ -13,7 +13,7 @@ pub struct ClusterSpec {
     pub replicas: u32,
     /// Who shares requests out between which of them: every replica is in one group.
     pub groups: Vec<Group>,
-    /// What happens to replicas at given times, in order of time.
+    /// What happens to replicas at given times, in order of time; where those are equal, in this order.
     pub changes: Vec<Change>,
     /// Failures at random times.
     pub outages: Option<Outages>,
@@ -101,7 +101,7 @@ pub struct Change {
     pub kind: ChangeKind,
 }
 
-/// What can happen to a replica, in the order in which changes of one instant are taken.
+/// What can happen to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
     /// It takes requests, its cache empty: after a failure or a start, whose delay is in the time of the change.

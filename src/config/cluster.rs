@@ -11,7 +11,6 @@ use super::serving::Flags;
 use super::{autoscale, disaggregation};
 use crate::cluster::router::Policy;
 use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
-use crate::quantity::parse_duration;
 use crate::sim::Role;
 
 /// More replicas than anybody routes between.
@@ -46,6 +45,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
     let replicas = pools.iter().map(|pool| pool.replicas).sum();
     let changes = changes(judge, &raw.cluster.events, replicas);
     check_effects(judge, &raw.cluster, &changes);
+    let changes = changes.into_iter().map(|(_, change)| change).collect();
     autoscale::check_events(judge, &raw.cluster.events, &scalers);
     let cluster = ClusterSpec {
         replicas,
@@ -219,24 +219,25 @@ fn outages(judge: &mut Judge, raw: &RawCluster) -> Option<Outages> {
     }
 }
 
-fn changes(judge: &mut Judge, events: &[RawReplicaEvent], replicas: u32) -> Vec<Change> {
-    let mut changes: Vec<Change> = events
+/// The events in order of time, where that is equal in that of the file, each with its number there.
+fn changes(judge: &mut Judge, events: &[RawReplicaEvent], replicas: u32) -> Vec<(usize, Change)> {
+    let mut changes: Vec<(usize, Change)> = events
         .iter()
         .enumerate()
-        .filter_map(|(index, event)| change(judge, index, event, replicas))
+        .filter_map(|(index, event)| Some((index, change(judge, index, event, replicas)?)))
         .collect();
-    changes.sort_by_key(|change| change.at);
+    changes.sort_by_key(|(_, change)| change.at);
     changes
 }
 
 /// Whether replicas take requests, over the events in order: one that leaves a replica as it is was meant otherwise.
-fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[Change]) {
+fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[(usize, Change)]) {
     if raw.mean_time_between_failures.is_some() || raw.autoscale.is_some() {
         // Replicas come and go by themselves, too.
         return;
     }
     let mut states: BTreeMap<u32, ChangeKind> = BTreeMap::new();
-    for change in changes {
+    for (index, change) in changes {
         let first = !states.contains_key(&change.replica);
         let before = states.insert(change.replica, change.kind);
         let is_down = before == Some(ChangeKind::Fail);
@@ -246,14 +247,8 @@ fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[Change]) {
             ChangeKind::Drain | ChangeKind::Fail if is_down => "it has failed before",
             _ => continue,
         };
-        let is_it = |event: &RawReplicaEvent| {
-            let at = event.at.as_ref().and_then(|at| parse_duration(&at.0).ok());
-            at == Some(change.at) && event.replica.map(|replica| replica.0) == Some(u64::from(change.replica))
-        };
-        if let Some(index) = raw.events.iter().position(is_it) {
-            let key = format!("cluster.events.{index}.kind");
-            judge.wrong_help(&key, "has no effect", why, "leave the event out");
-        }
+        let key = format!("cluster.events.{index}.kind");
+        judge.wrong_help(&key, "has no effect", why, "leave the event out");
     }
 }
 

@@ -382,6 +382,17 @@ fn mistakes_are_located_and_mended() {
       |
     help: add --mean-time-between-failures
     "#);
+    // Of one instant the later one has no effect.
+    let fail = "[[cluster.events]]\nat = \"1 s\"\nreplica = 0\nkind = \"fail\"\n";
+    assert_snapshot!(told("[engine]", &format!("{fail}{fail}[engine]")), @r#"
+    error: `kind` has no effect
+      --> a.toml:13:8
+       |
+    13 | kind = "fail"
+       |        ^^^^^^ it has failed before
+       |
+    help: leave the event out
+    "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"T4\""), @r#"
     error: does not fit: needs 15.0 GiB weights + 1.5 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
      --> a.toml:5:7

@@ -61,7 +61,9 @@ impl Jitter {
             (seconds - stalled).max(0.0) * (self.sigma * normal - self.sigma * self.sigma / 2.0).exp();
         let stalls = uniform < chance;
         let stall = if stalls { self.law.stall } else { Picos::ZERO };
-        Picos::from_seconds(scattered) + stall
+        // The tail of the law has no end; the longest step that there is cuts it.
+        let scattered = Picos::try_from_seconds(scattered).unwrap_or(Picos::DELAY_MAX);
+        (scattered + stall).min(Picos::DELAY_MAX)
     }
 }
 
@@ -92,6 +94,22 @@ mod tests {
             "{}",
             steps.variance()
         );
+    }
+
+    /// Half of the draws would pass the 30 days, and many the 213 of the clock.
+    #[test]
+    fn no_step_is_longer_than_the_longest_there_is() {
+        let law = JitterLaw {
+            cv: 2.0,
+            stalls_per_s: 0.0,
+            stall: Picos::ZERO,
+            stalls_in_mean: false,
+        };
+        let mut jitter = Jitter::new(law, stream(0, Purpose::Jitter, 0));
+        let mean = Picos(2 * Picos::DELAY_MAX.0);
+        let steps: Vec<Picos> = (0..10_000).map(|_| jitter.disturb(mean)).collect();
+        assert_eq!(steps.iter().max(), Some(&Picos::DELAY_MAX));
+        assert!(steps.iter().min() < Some(&Picos::DELAY_MAX));
     }
 
     #[test]

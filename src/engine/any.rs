@@ -294,6 +294,14 @@ impl Engine {
         }
     }
 
+    /// Whether it holds back the blocks of completed requests.
+    pub(crate) fn holds_back(&self) -> bool {
+        match self {
+            Engine::Vllm(replica) => replica.holds_back(),
+            Engine::Sglang(_) | Engine::Scheduled(_) => false,
+        }
+    }
+
     /// Frees the blocks that were held back when request `id` completed.
     pub(crate) fn release_held_back(&mut self, id: RequestId, now: Picos) {
         if let Some(replica) = self.vllm_mut() {

@@ -32,6 +32,12 @@ impl Replica {
         true
     }
 
+    /// Whether it holds back the blocks of anybody.
+    pub(crate) fn holds_back(&self) -> bool {
+        let external = self.external.as_ref();
+        external.is_some_and(|external| !external.held_back.is_empty())
+    }
+
     /// Calls a completed request whose blocks are held back by another name, so that its own is free to come again.
     pub(crate) fn rename_held_back(&mut self, id: RequestId, other: RequestId) {
         if let Some(external) = &mut self.external

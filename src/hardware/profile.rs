@@ -248,9 +248,23 @@ impl RawProfile {
         let pcie = check.required("link.pcie", self.link.pcie, "64 GB/s", quantity::parse_rate);
         let tdp_w = check.required("power.tdp", self.power.tdp, "700 W", quantity::parse_watts);
         let price = self.price.map(|price| check.price(price));
-        if let (Some(bandwidth), Some(bf16)) = (bandwidth, bf16) {
-            check.positive("memory.bandwidth", bandwidth.0);
-            check.positive("peak.bf16", bf16.0);
+        let rates = [
+            ("memory.bandwidth", bandwidth),
+            ("link.nvlink", nvlink),
+            ("link.nvlink_bridge", nvlink_bridge),
+            ("link.pcie", pcie),
+        ];
+        for (key, rate) in rates {
+            check.fast_enough(key, rate.map(|rate| rate.0), 1e9, "1 GB/s");
+        }
+        let peaks = [
+            ("peak.bf16", bf16),
+            ("peak.fp8", fp8),
+            ("peak.int8", int8),
+            ("peak.fp4", fp4),
+        ];
+        for (key, peak) in peaks {
+            check.fast_enough(key, peak.map(|peak| peak.0), 1e12, "1 TFLOP/s");
         }
         Some(Device {
             id: id?,
@@ -337,10 +351,11 @@ impl Resolve<'_> {
         }
     }
 
-    fn positive(&mut self, key: &str, value: f64) {
-        if value <= 0.0 {
-            self.problem::<()>(key, "must be above zero");
-        } else if value > RATE_MAX {
+    /// On anything slower steps would last for days, and a run beyond the clock.
+    fn fast_enough(&mut self, key: &str, rate: Option<f64>, least: f64, written: &str) {
+        if rate.is_some_and(|rate| rate < least) {
+            self.problem::<()>(key, format!("must be at least {written}"));
+        } else if rate.is_some_and(|rate| rate > RATE_MAX) {
             self.problem::<()>(
                 key,
                 "must be at most 1e18 a second, a thousand times what any card has",
@@ -485,6 +500,22 @@ mod tests {
     fn a_visible_memory_that_contradicts_the_size_is_refused() {
         let error = Device::from_toml(&H100.replace("79.1 GiB", "7.91 GiB"), "my.toml").unwrap_err();
         assert_eq!(error.problems[0].key, "memory.visible");
+    }
+
+    /// Steps of a run on it would last beyond the clock.
+    #[test]
+    fn what_would_take_days_is_refused() {
+        let text = H100
+            .replace("3.35 TB/s", "1 B/s")
+            .replace("989.4 TFLOP/s", "1 FLOP/s")
+            .replace("64 GB/s", "0 GB/s");
+        let error = Device::from_toml(&text, "my.toml").unwrap_err();
+        insta::assert_snapshot!(error, @r#"
+        my.toml is not a hardware profile
+          line 13: `memory.bandwidth`: must be at least 1 GB/s
+          line 26: `link.pcie`: must be at least 1 GB/s
+          line 18: `peak.bf16`: must be at least 1 TFLOP/s
+        "#);
     }
 
     #[test]

@@ -125,6 +125,8 @@ pub struct ScalingMeta {
     pub usd: Option<f64>,
     /// How often a replica was started.
     pub started: u64,
+    /// How often a start was cancelled before the replica served.
+    pub cancelled: u64,
     /// How often one was drained.
     pub drained: u64,
     /// Replicas that were paid for on average.

@@ -5,6 +5,7 @@
 mod common;
 mod golden;
 mod laws;
+mod lives;
 mod losses;
 mod setup;
 mod sglang_twin;

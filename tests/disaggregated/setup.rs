@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use plimsoll::cluster::router::Policy;
-use plimsoll::cluster::{Change, ClusterSpec, Disaggregation, Flow, Lease, LinkRate, LoadFailure, Outages};
+use plimsoll::cluster::{
+    Change, ClusterSpec, Disaggregation, Flow, Lease, LinkRate, LoadFailure, Outages, Payroll,
+};
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::engine::{EngineConfig, EngineSpec};
@@ -133,6 +135,9 @@ pub(crate) struct Told {
     pub(crate) seen: Observation,
     pub(crate) stories: Vec<Completion>,
     pub(crate) pause: Pause,
+    pub(crate) payroll: Payroll,
+    /// When replicas began or ceased to serve.
+    pub(crate) service: Vec<(Picos, i32)>,
 }
 
 /// Listens for a recorder and keeps the stories.
@@ -253,7 +258,13 @@ pub(crate) fn run_upset(
     };
     let seen = recorder.finish(simulation.now());
     check_places(&seen);
-    Told { seen, stories, pause }
+    Told {
+        seen,
+        stories,
+        pause,
+        payroll: simulation.payroll(),
+        service: simulation.service().to_vec(),
+    }
 }
 
 /// Little's law at every place, and all places together are the system.

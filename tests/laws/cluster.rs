@@ -398,8 +398,186 @@ fn mostly_drained() -> ProptestConfig {
     }
 }
 
+/// What becomes of two equal prompts, ten seconds apart, on one replica; `changes` are in milliseconds.
+fn two_equal_prompts(kind: u8, changes: &[(u64, ChangeKind)]) -> (Simulation<Given>, Stories) {
+    const MS: u64 = 1_000_000_000;
+    let engine: EngineSpec = match kind {
+        0 => plimsoll::engine::EngineConfig {
+            enable_prefix_caching: true,
+            ..ample_engine()
+        }
+        .into(),
+        _ => {
+            let mut experiment = Experiment::draw(0);
+            experiment.engine = plimsoll::engine::EngineConfig {
+                enable_prefix_caching: true,
+                num_gpu_blocks: 64,
+                ..ample_engine()
+            };
+            sglang(&experiment, 0)
+        }
+    };
+    let equal = |id: u64, at: u64| Request {
+        prompt: Prompt::Pieces(
+            [Piece {
+                segment: SegmentId(6),
+                start: 0,
+                tokens: 160,
+            }]
+            .into(),
+        ),
+        ..request(id, Picos(at * MS), 160, 100)
+    };
+    let change = |&(at, kind): &(u64, ChangeKind)| Change {
+        at: Picos(at * MS),
+        replica: 0,
+        kind,
+    };
+    let spec = ClusterSpec {
+        changes: changes.iter().map(change).collect(),
+        ..ClusterSpec::of(1, Policy::RoundRobin)
+    };
+    let costs = vec![Box::new(LinearCost::new(0.001, 0.0, 0.0)) as Box<dyn StepCost>];
+    let traffic = Given([equal(0, 0), equal(1, 10_000)].into());
+    let mut cluster = Simulation::of_cluster(&engine, costs, &spec, 0, Frontend::default(), traffic);
+    let mut stories = Stories::default();
+    assert_eq!(cluster.advance(Until::DRAINED, &mut stories), Pause::Drained);
+    (cluster, stories)
+}
+
+/// One that was drained and given back comes up as a new process; one that was called back while it drained is the old one.
+#[test]
+fn one_that_starts_again_has_an_empty_cache() {
+    use ChangeKind::{Drain, Up};
+    for kind in 0..2 {
+        let cached = |changes: &[(u64, ChangeKind)]| {
+            let (_, stories) = two_equal_prompts(kind, changes);
+            stories.ended[&1][0].cached_tokens
+        };
+        // The first is there for a hundred steps of a millisecond.
+        assert!(cached(&[(10, Drain), (50, Up)]) > 100, "engine {kind}");
+        assert_eq!(cached(&[(10, Drain), (1000, Up)]), 0, "engine {kind}");
+        assert_eq!(cached(&[(10, Drain), (50, Up), (200, Drain), (1000, Up)]), 0);
+    }
+}
+
+/// Whatever is evicted on a replica has been, also when the replica is gone.
+#[test]
+fn evictions_before_a_failure_are_counted() {
+    let mut experiment = Experiment::draw(0);
+    experiment.engine = plimsoll::engine::EngineConfig {
+        enable_prefix_caching: true,
+        num_gpu_blocks: 64,
+        ..ample_engine()
+    };
+    let requests: Vec<Request> = (0..20)
+        .map(|id| request(id, Picos(id * 1_000_000_000_000), 300, 10))
+        .collect();
+    for engine in [experiment.engine.clone().into(), sglang(&experiment, 0)] {
+        let evicted = |kinds: &[ChangeKind]| {
+            let change = |(&kind, second): (&ChangeKind, u64)| Change {
+                at: Picos(second * 500_000_000_000),
+                replica: 0,
+                kind,
+            };
+            let spec = ClusterSpec {
+                // Half a second after the last request but one.
+                changes: kinds.iter().zip(37..).map(change).collect(),
+                ..ClusterSpec::of(1, Policy::RoundRobin)
+            };
+            let costs = vec![Box::new(LinearCost::new(0.001, 0.0, 0.0)) as Box<dyn StepCost>];
+            let traffic = Given(requests.clone().into());
+            let mut cluster = Simulation::of_cluster(&engine, costs, &spec, 0, Frontend::default(), traffic);
+            cluster.advance(Until::DRAINED, &mut Stories::default());
+            cluster.evicted_tokens()
+        };
+        let (all, fails) = (evicted(&[]), evicted(&[ChangeKind::Fail]));
+        assert!(all > 3000 && fails + 400 > all && fails < all, "{fails} of {all}");
+    }
+}
+
+/// Six replicas are asked for at once, and one is enough long before they serve: it goes on serving.
+#[test]
+fn a_burst_shorter_than_the_start_up_turns_nobody_away() {
+    let scaler = Autoscale {
+        members: (0..6).collect(),
+        at_first: 1,
+        least: 1,
+        signal: Signal::InFlight,
+        target: 4.0,
+        interval: Picos(100_000_000_000),
+        startup: Picos(30_000_000_000_000),
+        scale_in_delay: Picos(1_000_000_000_000),
+    };
+    let spec = ClusterSpec {
+        scalers: vec![scaler],
+        ..ClusterSpec::of(6, Policy::LeastRequests)
+    };
+    let burst = (0..24).map(|id| request(id, Picos(id * 1_000_000_000), 64, 200));
+    let calm = (24..80).map(|id| request(id, Picos((id - 20) * 1_000_000_000_000), 64, 20));
+    let costs = (0..6).map(|_| Box::new(LinearCost::new(0.01, 0.0, 0.0)) as Box<dyn StepCost>);
+    let mut cluster = Simulation::of_cluster(
+        &ample_engine().into(),
+        costs.collect(),
+        &spec,
+        0,
+        Frontend::default(),
+        Given(burst.chain(calm).collect()),
+    );
+    let mut stories = Stories::default();
+    cluster.advance(Until::DRAINED, &mut stories);
+    assert_eq!(cluster.counts().no_replica, 0);
+    let payroll = cluster.payroll();
+    assert_eq!((payroll.started, payroll.cancelled, payroll.drained), (5, 5, 0));
+    // Nobody ever served but the first, and the others were paid for until they were cancelled.
+    assert_eq!(cluster.service(), [(Picos::ZERO, 1)]);
+    assert_eq!(payroll.paid[0], cluster.now());
+    assert!(
+        payroll.paid[1..]
+            .iter()
+            .all(|&paid| paid < Picos(5_000_000_000_000))
+    );
+}
+
 proptest! {
     #![proptest_config(mostly_drained())]
+
+    /// Where nobody fails, an autoscaler never leaves so few that a request finds nobody, or fewer than its least.
+    #[test]
+    fn an_autoscaler_turns_nobody_away(
+        seed in any::<u64>(), policy in policies(), kind in kinds(), signal in 0usize..3,
+        (at_first, least, target) in (1u32..5, 1u32..4, 0.2f64..5.0),
+        (interval, startup, delay) in (5u64..100, 0u64..3000, 0u64..300),
+    ) {
+        let experiment = Experiment::draw(seed);
+        let ms = |ms: u64| Picos(ms * 1_000_000_000);
+        let scaler = Autoscale {
+            members: (0..5).collect(),
+            at_first: at_first.max(least),
+            least,
+            signal: [Signal::InFlight, Signal::Waiting, Signal::KvUsage][signal],
+            target,
+            interval: ms(interval),
+            startup: ms(startup),
+            scale_in_delay: ms(delay),
+        };
+        let spec = ClusterSpec { scalers: vec![scaler], ..ClusterSpec::of(5, policy) };
+        let mut cluster = Simulation::of_cluster(
+            &engine(&experiment, seed, kind), costs(&experiment, 5), &spec, seed, experiment.frontend,
+            Generator::new(&experiment.spec, experiment.seed),
+        );
+        prop_assume!(cluster.advance(Until::DRAINED, &mut Stories::default()) == Pause::Drained);
+        prop_assert_eq!(cluster.counts().no_replica, 0);
+        let mut serving = 0;
+        for &(_, more) in cluster.service() {
+            serving += more;
+            prop_assert!(serving >= least as i32, "{:?}", cluster.service());
+        }
+        // Who was started serves, starts, or was given back, as one of those that were there at first may have been.
+        let payroll = cluster.payroll();
+        let gone = payroll.cancelled + payroll.drained;
+        prop_assert!(gone <= payroll.started + u64::from(at_first.max(least) - least));
+    }
 
     /// A replica among several does what it does alone.
     #[test]

@@ -1,13 +1,94 @@
-//! A request between two replicas.
+//! Requests between two replicas.
 
 use std::collections::VecDeque;
+use std::ops::Index;
+
+use rustc_hash::FxHashMap;
 
 use crate::engine::Handle;
 use crate::engine::story::Story;
 use crate::facts::{Completion, Outcome};
-use crate::ids::ReplicaId;
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::Request;
+
+/// Requests on their way, by name, and how many of them go to each decode replica or are there.
+#[derive(Debug)]
+pub(super) struct Flights {
+    by_id: FxHashMap<RequestId, Flight>,
+    bound_for: Vec<u32>,
+}
+
+impl Flights {
+    /// Nobody between so many replicas.
+    pub(super) fn new(replicas: usize) -> Flights {
+        Flights {
+            by_id: FxHashMap::default(),
+            bound_for: vec![0; replicas],
+        }
+    }
+
+    /// How many have this decode replica, wherever they are.
+    pub(super) fn bound_for(&self, replica: usize) -> u32 {
+        self.bound_for[replica]
+    }
+
+    pub(super) fn insert(&mut self, id: RequestId, flight: Flight) {
+        if let Some(decode) = flight.decode {
+            self.bound_for[decode] += 1;
+        }
+        let other = self.by_id.insert(id, flight);
+        assert!(other.is_none(), "a request is on its way once at a time");
+    }
+
+    /// A request's decode replica is chosen, or was before.
+    pub(super) fn bind(&mut self, id: RequestId, decode: Option<usize>) -> &mut Flight {
+        let flight = self.by_id.get_mut(&id).expect("a request in flight is known");
+        if flight.decode.is_none()
+            && let Some(decode) = decode
+        {
+            flight.decode = Some(decode);
+            self.bound_for[decode] += 1;
+        }
+        flight
+    }
+
+    pub(super) fn remove(&mut self, id: &RequestId) -> Option<Flight> {
+        let flight = self.by_id.remove(id)?;
+        if let Some(decode) = flight.decode {
+            self.bound_for[decode] -= 1;
+        }
+        Some(flight)
+    }
+
+    pub(super) fn get(&self, id: &RequestId) -> Option<&Flight> {
+        self.by_id.get(id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &RequestId) -> Option<&mut Flight> {
+        self.by_id.get_mut(id)
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Flight> {
+        self.by_id.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+impl Index<&RequestId> for Flights {
+    type Output = Flight;
+
+    fn index(&self, id: &RequestId) -> &Flight {
+        &self.by_id[id]
+    }
+}
 
 /// Where a request is and what it waits for.
 #[derive(Debug)]

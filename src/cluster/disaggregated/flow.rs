@@ -180,10 +180,12 @@ impl Disaggregated {
         }
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
         flight.at_prefill = None;
-        if flight.decode.is_none() {
-            flight.decode = self.decode.route(&self.engines, now, &flight.request);
-        }
-        if flight.decode.is_none() {
+        let chosen = match flight.decode {
+            Some(decode) => Some(decode),
+            None => self.decode.route(&self.engines, now, &flight.request),
+        };
+        let flight = self.flights.bind(id, chosen);
+        if chosen.is_none() {
             // The proxy has nobody to send it to.
             ended.push(flight.end(flight.prefill, now, Outcome::Failed));
             flight.times.prefilled = Some(now);

@@ -12,40 +12,40 @@
 //!   fails. The other server lets go of it at once: the router drops the connection to it. (Left to itself a decode server
 //!   would find out by missing heartbeats.)
 //!
+//! What happens to a replica, and when, is that of [`Lives`], as in a fleet.
+//!
 //! Laws: a request on a replica that fails ends, once; what a prefill replica holds is told as released, also where the
 //! replica was lost with it.
 //!
 //! [`Lease`]: super::Lease
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::{Distribution, Exp};
 use rustc_hash::FxHashMap;
 
 use super::run::{Disaggregated, Errand};
 use super::tap::{DecodeTap, PrefillTap};
 use super::{Disaggregation, Flow, Lease, LoadFailure};
-use crate::cluster::spec::{ChangeKind, ClusterSpec, Outages};
+use crate::cluster::lives::{Lives, Payroll};
+use crate::cluster::spec::{ChangeKind, ClusterSpec};
+use crate::engine::Engine;
 use crate::facts::{Completion, Fact, Observer, Outcome};
 use crate::ids::{ReplicaId, RequestId};
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 
-/// Streams of draws, beside those of the routers.
-const OUTAGE_STREAM: u64 = 1;
+/// Stream of draws, beside those of the routers.
 const TRANSFER_STREAM: u64 = 4;
 
 /// What is known of losses.
 pub(super) struct Losses {
-    /// What will happen to replicas.
-    changes: BinaryHeap<Reverse<(Picos, u32, ChangeKind)>>,
-    outages: Option<(Outages, ChaCha8Rng)>,
+    /// What happens to replicas.
+    lives: Lives,
     transfers: Option<(f64, ChaCha8Rng)>,
-    /// Which replicas have not failed.
-    pub(super) is_alive: Vec<bool>,
+    /// Tokens whose KV was evicted by replicas before they failed or were given back.
+    evicted_before: u64,
     /// When a prefill and a decode replica know each other.
     acquainted: FxHashMap<(usize, usize), Picos>,
     orphans: BTreeMap<u64, Orphan>,
@@ -62,39 +62,27 @@ struct Orphan {
 
 impl Losses {
     pub(super) fn new(cluster: &ClusterSpec, spec: &Disaggregation, seed: u64) -> Losses {
-        let draws = |which| stream(seed, Purpose::Routing, which);
-        let changes = cluster.changes.iter();
-        let mut losses = Losses {
-            changes: changes
-                .map(|change| Reverse((change.at, change.replica, change.kind)))
-                .collect(),
-            outages: cluster.outages.map(|outages| (outages, draws(OUTAGE_STREAM))),
-            transfers: (spec.transfer_failure_rate > 0.0)
-                .then(|| (spec.transfer_failure_rate, draws(TRANSFER_STREAM))),
-            is_alive: vec![true; (spec.prefill + spec.decode) as usize],
+        let draws = || stream(seed, Purpose::Routing, TRANSFER_STREAM);
+        let rate = spec.transfer_failure_rate;
+        Losses {
+            lives: Lives::new(cluster, seed),
+            transfers: (rate > 0.0).then(|| (rate, draws())),
+            evicted_before: 0,
             acquainted: FxHashMap::default(),
             orphans: BTreeMap::new(),
             orphaned: 0,
-        };
-        for replica in 0..spec.prefill + spec.decode {
-            losses.plan_outage(Picos::ZERO, replica, ChangeKind::Fail);
         }
-        losses
     }
 
-    /// Draws when a replica fails next, or comes back, if replicas fail at random.
-    fn plan_outage(&mut self, now: Picos, replica: u32, what: ChangeKind) {
-        let Some((outages, rng)) = &mut self.outages else {
-            return;
-        };
-        let mean_s = match what {
-            ChangeKind::Fail => outages.mean_up_s,
-            _ => outages.mean_down_s,
-        };
-        let law = Exp::new(1.0 / mean_s).expect("the mean of a time is positive");
-        if let Some(at) = now.checked_add(Picos::from_seconds(law.sample(rng))) {
-            self.changes.push(Reverse((at, replica, what)));
-        }
+    /// Whether a replica works on requests, old or new.
+    pub(super) fn is_alive(&self, replica: usize) -> bool {
+        self.lives.is_alive(replica)
+    }
+
+    /// Nobody knows a replica any more.
+    fn forget_contacts(&mut self, replica: usize) {
+        self.acquainted
+            .retain(|&(from, to), _| from != replica && to != replica);
     }
 
     /// Whether a transfer that is over has failed.
@@ -112,8 +100,9 @@ fn alias(orphan: u64) -> RequestId {
 }
 
 impl Disaggregated {
-    /// A replica takes new requests, or does not.
-    pub(super) fn set_up(&mut self, replica: usize, is_up: bool) {
+    /// Whether a replica takes new requests is told to its router.
+    pub(super) fn set_up(&mut self, replica: usize) {
+        let is_up = self.losses.lives.is_up(replica);
         if replica < self.spec.prefill as usize {
             self.prefill.set_up(replica, is_up);
         } else {
@@ -123,30 +112,63 @@ impl Disaggregated {
 
     /// When something next happens to a replica.
     pub(crate) fn next_change(&self) -> Option<Picos> {
-        self.losses.changes.peek().map(|&Reverse((at, ..))| at)
+        self.losses.lives.next_change()
     }
 
     /// What happens to replicas at `now`. Everything before has been run.
     pub(crate) fn change<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
-        while let Some(&Reverse((at, replica, what))) = self.losses.changes.peek()
-            && at <= now
-        {
-            self.losses.changes.pop();
-            let index = replica as usize;
-            match what {
-                ChangeKind::Up => {
-                    self.losses.is_alive[index] = true;
-                    self.desk.returns(index);
-                    self.set_up(index, true);
-                    self.losses.plan_outage(now, replica, ChangeKind::Fail);
-                }
-                ChangeKind::Drain => self.set_up(index, false),
-                ChangeKind::Fail => {
-                    self.fail(index, now, observer, ended);
-                    self.losses.plan_outage(now, replica, ChangeKind::Up);
-                }
+        while let Some(turn) = self.losses.lives.take_due(now) {
+            self.set_up(turn.replica);
+            match turn.kind {
+                ChangeKind::Fail => self.fail(turn.replica, now, observer, ended),
+                _ if turn.is_start() => self.start(turn.replica, now, observer),
+                _ => {}
+            }
+            if turn.kind == ChangeKind::Up {
+                self.desk.returns(turn.replica);
+            }
+            self.give_back_empty(now);
+        }
+    }
+
+    /// A replica that had been given back comes up: a new process, which knows nothing and nobody.
+    fn start<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) {
+        self.settle(replica, now, observer);
+        let left = self.fail_engine(replica, now, observer);
+        assert!(left.is_empty(), "nobody is on a replica that is off");
+        self.losses.forget_contacts(replica);
+        self.wake(replica);
+    }
+
+    /// Replicas that drain and have nothing left to do are given back: nobody is inside, nobody is on the way to them or
+    /// reads from them, and no lease of what they hold lasts.
+    pub(super) fn give_back_empty(&mut self, now: Picos) {
+        // Hardly ever does any drain.
+        let mut nth = 0;
+        while let Some(&replica) = self.losses.lives.draining().get(nth) {
+            let engine = &self.engines[replica];
+            if engine.inside() == 0 && !engine.holds_back() && self.flights.bound_for(replica) == 0 {
+                self.losses.lives.give_back(replica, now);
+            } else {
+                nth += 1;
             }
         }
+    }
+
+    /// What the replicas cost until `now`, and what came of the orders to them.
+    pub(crate) fn payroll(&self, now: Picos) -> Payroll {
+        self.losses.lives.payroll(now)
+    }
+
+    /// When replicas began or ceased to serve, in order of time: one more, or one fewer.
+    pub(crate) fn service(&self) -> &[(Picos, i32)] {
+        self.losses.lives.service()
+    }
+
+    /// Tokens whose cached KV was evicted, on all replicas.
+    pub(crate) fn evicted_tokens(&self) -> u64 {
+        let now: u64 = self.engines.iter().map(Engine::evicted_tokens).sum();
+        self.losses.evicted_before + now
     }
 
     fn fail<O: Observer>(
@@ -156,12 +178,9 @@ impl Disaggregated {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) {
-        self.set_up(replica, false);
         self.settle(replica, now, observer);
-        self.losses.is_alive[replica] = false;
         let mut parts = self.fail_engine(replica, now, observer);
-        let others = |&(from, to): &(usize, usize), _: &mut Picos| from != replica && to != replica;
-        self.losses.acquainted.retain(others);
+        self.losses.forget_contacts(replica);
         let is_prefill = replica < self.spec.prefill as usize;
         let here = self.flights.values().filter(|flight| match is_prefill {
             true => flight.prefill == replica,
@@ -191,6 +210,7 @@ impl Disaggregated {
     ) -> FxHashMap<RequestId, Completion> {
         let mut left = Vec::new();
         let (engine, flights) = (&mut self.engines[replica], &mut self.flights);
+        self.losses.evicted_before += engine.evicted_tokens();
         if replica < self.spec.prefill as usize {
             engine.fail(now, &mut PrefillTap { observer, flights }, &mut left);
         } else {

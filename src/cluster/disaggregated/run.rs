@@ -3,15 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::flight::Flight;
+use super::flight::{Flight, Flights};
 use super::loss::Losses;
 use super::pool::Pool;
-use super::tap::{DecodeTap, Flights, PrefillTap};
+use super::tap::{DecodeTap, PrefillTap};
+use super::telling::nowhere;
 use super::vllm::{self, Desk};
 use super::{Disaggregation, Flow};
 use crate::cluster::frontend::{Entrance, Frontend};
 use crate::cluster::links::Links;
-use crate::cluster::spec::{ChangeKind, ClusterSpec};
+use crate::cluster::spec::ClusterSpec;
 use crate::cluster::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::{Engine, Refusal, Told};
@@ -148,7 +149,7 @@ impl Disaggregated {
             links: Links::new(&spec.links, spec.latency),
             agenda: BinaryHeap::new(),
             planned: 0,
-            flights: Flights::default(),
+            flights: Flights::new(x + y),
             taken: 0,
             losses: Losses::new(cluster, spec, seed),
             desk,
@@ -158,12 +159,7 @@ impl Disaggregated {
             spec: spec.clone(),
             engines,
         };
-        for replica in 0..spec.prefill + spec.decode {
-            let mut changes = cluster.changes.iter();
-            let first = changes.find(|change| change.replica == replica);
-            let comes_up = first.is_some_and(|change| change.kind == ChangeKind::Up);
-            pools.set_up(replica as usize, !comes_up);
-        }
+        (0..x + y).for_each(|replica| pools.set_up(replica));
         pools
     }
 
@@ -248,7 +244,7 @@ impl Disaggregated {
     pub(super) fn send_to_decode(&mut self, id: RequestId, now: Picos) -> Option<Completion> {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
         let (replica, request) = (flight.decode(), flight.request.clone());
-        if !self.losses.is_alive[replica] {
+        if !self.losses.is_alive(replica) {
             return Some(self.find_no_decode(id, now));
         }
         let entrance = &mut self.entrances[replica];
@@ -324,6 +320,7 @@ impl Disaggregated {
                         now = now.max(at);
                     }
                     self.run_errand(at, observer, ended);
+                    self.give_back_empty(at);
                 }
                 Next::Replica(replica) => {
                     let (_, wake) = self.wakes.first().expect("it is the first");
@@ -338,6 +335,7 @@ impl Disaggregated {
                         Visit::Run(horizon.min(self.wakes.second()).min(errand))
                     };
                     now = now.max(self.visit(replica, visit, observer, ended));
+                    self.give_back_empty(now);
                 }
             }
         }
@@ -348,7 +346,10 @@ impl Disaggregated {
     pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         loop {
             match self.next() {
-                Next::Errand(at) if at <= now => self.run_errand(at, observer, ended),
+                Next::Errand(at) if at <= now => {
+                    self.run_errand(at, observer, ended);
+                    self.give_back_empty(at);
+                }
                 Next::Replica(replica) => {
                     let (_, wake) = self.wakes.first().expect("it is the first");
                     if wake.at > now || self.engines[replica].is_livelocked() {
@@ -361,6 +362,7 @@ impl Disaggregated {
                         Visit::Run(now)
                     };
                     self.visit(replica, visit, observer, ended);
+                    self.give_back_empty(now);
                 }
                 _ => return,
             }
@@ -475,11 +477,6 @@ impl Disaggregated {
     /// Requests inside wait for blocks that each other hold while KV is loaded.
     pub(crate) fn is_stuck(&self) -> bool {
         self.engines.iter().any(Engine::is_stuck)
-    }
-
-    /// Tokens whose cached KV was evicted, on all replicas.
-    pub(crate) fn evicted_tokens(&self) -> u64 {
-        self.engines.iter().map(Engine::evicted_tokens).sum()
     }
 
     /// Usable KV blocks of each replica.

@@ -104,3 +104,31 @@ pub struct Disaggregation {
     /// SGLang: `--num-reserved-decode-tokens`.
     pub num_reserved_decode_tokens: u32,
 }
+
+#[cfg(test)]
+impl Disaggregation {
+    /// So many replicas that prefill and that decode, for tests that look at neither links nor requests.
+    pub(crate) fn plain(prefill: u32, decode: u32) -> Disaggregation {
+        let link = LinkRate { send: 1, receive: 1 };
+        let replicas = (prefill + decode) as usize;
+        Disaggregation {
+            flow: Flow::Nixl,
+            prefill,
+            prefill_policy: Policy::RoundRobin,
+            decode,
+            decode_policy: Policy::RoundRobin,
+            kv_bytes_per_token: 1,
+            layers: 1,
+            links: vec![link; replicas],
+            latency: Picos::ZERO,
+            handshake: Picos::ZERO,
+            lease: Lease::Fixed(Picos::ZERO),
+            on_load_failure: LoadFailure::Fail,
+            transfer_failure_rate: 0.0,
+            hop: Picos::ZERO,
+            receive_buffer: 0,
+            host_bytes_per_s: vec![1; replicas],
+            num_reserved_decode_tokens: 0,
+        }
+    }
+}

@@ -1,13 +1,8 @@
 //! Two replicas' facts about one request become those of one request.
 
-use rustc_hash::FxHashMap;
-
-use super::flight::Flight;
+use super::flight::{Flight, Flights};
 use crate::facts::{Fact, Observer, Relay};
 use crate::ids::RequestId;
-
-/// Requests on their way, by name.
-pub(super) type Flights = FxHashMap<RequestId, Flight>;
 
 /// Hears a prefill replica: its one token is nobody's, and what a request does there is remembered.
 pub(super) struct PrefillTap<'a, O> {

@@ -114,6 +114,7 @@ impl Disaggregated {
         for replica in [Some(prefill), decode].into_iter().flatten() {
             self.wake(replica);
         }
+        self.give_back_empty(now);
         Some(completion)
     }
 

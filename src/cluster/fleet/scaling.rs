@@ -43,6 +43,7 @@ impl Routing {
         for order in self.scalers[index].decide(now, sum, |replica| lives.stage(replica as usize)) {
             match order {
                 Order::Start(replica) => self.lives.start(replica as usize, now, startup),
+                Order::Cancel(replica) => self.lives.cancel(replica as usize, now),
                 Order::Keep(replica) => {
                     self.lives.keep(replica as usize, now);
                     self.load(replica as usize).is_up = true;

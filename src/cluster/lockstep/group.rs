@@ -7,6 +7,7 @@ use super::{LockStepAccount, LockStepSpec};
 use crate::cluster::dispatch::tokens_of;
 use crate::cluster::fleet::Ticket;
 use crate::cluster::lane::Lane;
+use crate::cluster::lives::{Lives, Payroll};
 use crate::cost::jitter::Jitter;
 use crate::cost::{DecodeCost, SharedCost};
 use crate::engine::leap::{progression, steps_before};
@@ -19,8 +20,10 @@ use crate::workload::Request;
 /// Ranks that step together.
 pub(crate) struct LockStep {
     spec: LockStepSpec,
-    pub(in crate::cluster) engines: Vec<Engine>,
+    engines: Vec<Engine>,
     lane: Lane,
+    /// All serve, from first to last.
+    lives: Lives,
     /// What the experts take of the tokens of all ranks.
     shared: Box<dyn SharedCost>,
     /// How the steps of all scatter; without it runs are leapt over.
@@ -43,6 +46,7 @@ impl LockStep {
         spec: LockStepSpec,
         mut engines: Vec<Engine>,
         lane: Lane,
+        lives: Lives,
         shared: Box<dyn SharedCost>,
     ) -> LockStep {
         let depths: Vec<usize> = engines
@@ -62,6 +66,7 @@ impl LockStep {
             depth: depths[0],
             engines,
             lane,
+            lives,
             shared,
             jitter: None,
             next_pass: None,
@@ -129,6 +134,16 @@ impl LockStep {
         }
         let every = self.lane.dispatch.reports_every();
         self.lane.next_report = every.and_then(|every| now.checked_add(every));
+    }
+
+    /// What the ranks cost until `now`.
+    pub(crate) fn payroll(&self, now: Picos) -> Payroll {
+        self.lives.payroll(now)
+    }
+
+    /// When ranks began to serve.
+    pub(crate) fn service(&self) -> &[(Picos, i32)] {
+        self.lives.service()
     }
 
     /// Steps scatter around their cost, all ranks' alike.

@@ -95,7 +95,7 @@ pub struct RawCluster {
     /// Mean time until a failed replica serves again (MTTR), its start included.
     #[arg(long, value_name = "TIME", help_heading = "Cluster")]
     pub mean_time_to_recovery: Option<Duration>,
-    /// What happens to replicas at given times.
+    /// What happens to replicas at given times; at one time in this order.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<RawReplicaEvent>,
@@ -147,7 +147,7 @@ pub struct RawAutoscale {
     pub interval: Option<Duration>,
     /// From the start of a replica until it serves; default 60 s.
     pub startup_delay: Option<Duration>,
-    /// How long fewer must be enough before any is drained; default 300 s.
+    /// How long fewer must be enough before any is given back; default 300 s.
     pub scale_in_delay: Option<Duration>,
 }
 

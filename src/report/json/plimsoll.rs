@@ -125,6 +125,7 @@ fn scaled(scaling: &ScalingMeta) -> Object {
     object.put("usd", scaling.usd);
     object.put("replicas_mean", scaling.replicas_mean);
     object.put("started", scaling.started);
+    object.put("cancelled", scaling.cancelled);
     object.put("drained", scaling.drained);
     object
 }
