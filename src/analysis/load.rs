@@ -56,6 +56,10 @@ pub struct Load {
     /// Output tokens of a request, on average over those sent. `None` leaves it to those that completed, who are the
     /// short ones as long as others are inside.
     pub output_tokens: Option<f64>,
+    /// Seconds that a run must span to have seen enough of what happens seldom ([`super::failures`]).
+    pub span_s: f64,
+    /// A replica has failed, or may have: a queue that grows may be that of an outage, until the span is over.
+    pub is_disturbed: bool,
 }
 
 impl From<LoadKind> for Load {
@@ -63,6 +67,8 @@ impl From<LoadKind> for Load {
         Load {
             kind,
             output_tokens: None,
+            span_s: 0.0,
+            is_disturbed: false,
         }
     }
 }
