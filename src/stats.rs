@@ -140,18 +140,12 @@ pub fn lag_one(series: &[f64]) -> f64 {
 /// `None` for no data; fewer than three batches bound nothing.
 #[must_use]
 pub fn ratio_interval(batches: &[(f64, f64)], confidence: f64) -> Option<Interval> {
-    let (y, x): (f64, f64) = batches
-        .iter()
-        .fold((0.0, 0.0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1));
+    let (y, x) = sums(batches);
     if x <= 0.0 {
         return None;
     }
     let value = y / x;
-    let used: Vec<f64> = batches
-        .iter()
-        .filter(|batch| batch.1 > 0.0)
-        .map(|batch| batch.0 - value * batch.1)
-        .collect();
+    let used = residuals(batches, value);
     let k = used.len() as f64;
     if used.len() < 3 {
         return Some(Interval {
@@ -160,8 +154,7 @@ pub fn ratio_interval(batches: &[(f64, f64)], confidence: f64) -> Option<Interva
         });
     }
     let squares: f64 = used.iter().map(|residual| residual * residual).sum();
-    let raw = lag_one(&used);
-    let correlation = (raw + (1.0 + 3.0 * raw) / k).clamp(0.0, 0.9);
+    let correlation = unbiased_lag_one(&used).clamp(0.0, 0.9);
     let inflation = (1.0 + correlation) / (1.0 - correlation);
     // The standard error of Σy/Σx: √(k/(k−1)·Σr²) / Σx.
     let error = (k / (k - 1.0) * squares * inflation).sqrt() / x;
@@ -169,6 +162,36 @@ pub fn ratio_interval(batches: &[(f64, f64)], confidence: f64) -> Option<Interva
         value,
         half_width: student_t(confidence, k - 1.0) * error,
     })
+}
+
+/// Correlation of neighbouring batches `(y, x)` as [`ratio_interval`] estimates it; `None` for fewer than three. Where it is
+/// large the batches are short against the memory of what they are batches of, and no interval can be had from them.
+#[must_use]
+pub fn ratio_correlation(batches: &[(f64, f64)]) -> Option<f64> {
+    let (y, x) = sums(batches);
+    let used = residuals(batches, y / x);
+    (x > 0.0 && used.len() >= 3).then(|| unbiased_lag_one(&used))
+}
+
+fn sums(batches: &[(f64, f64)]) -> (f64, f64) {
+    batches
+        .iter()
+        .fold((0.0, 0.0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1))
+}
+
+/// `y − value·x` of each batch that has an `x`.
+fn residuals(batches: &[(f64, f64)], value: f64) -> Vec<f64> {
+    batches
+        .iter()
+        .filter(|batch| batch.1 > 0.0)
+        .map(|batch| batch.0 - value * batch.1)
+        .collect()
+}
+
+/// [`lag_one`] with its small-sample bias `(1 + 3ρ)/k` put back.
+fn unbiased_lag_one(series: &[f64]) -> f64 {
+    let raw = lag_one(series);
+    raw + (1.0 + 3.0 * raw) / series.len() as f64
 }
 
 /// Adds neighbouring batches together until at most `groups` are left.
@@ -270,5 +293,16 @@ mod tests {
         assert_eq!(grouped.len(), 9);
         assert_eq!(grouped.iter().map(|g| g.1).sum::<f64>(), 37.0);
         assert_eq!(grouped.iter().map(|g| g.0).sum::<f64>(), 666.0);
+    }
+
+    #[test]
+    fn neighbours_of_a_drift_are_alike_and_those_of_noise_are_not() {
+        let correlation = |of: &dyn Fn(u32) -> f64| {
+            let batches: Vec<_> = (0..20).map(|i| (of(i), 1.0)).collect();
+            ratio_correlation(&batches).unwrap()
+        };
+        assert!(correlation(&|i| f64::from(i)) > 0.9);
+        assert!(correlation(&|i| f64::from(i * 7 % 5)) < 0.3);
+        assert_eq!(ratio_correlation(&[(1.0, 1.0), (2.0, 1.0)]), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
-use super::{Decision, Load, LoadKind, Precision, RunResult, Verdict, decide, judge};
+use super::{Decision, Load, LoadKind, Precision, RunResult, Verdict, decide, failures_span_s, judge};
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
@@ -60,6 +60,9 @@ pub struct Outcome {
     pub clock_ended: bool,
     /// Failures and orders at given times that found nothing to change: the replica was off, or had failed already.
     pub changes_without_effect: u64,
+    /// How often a replica failed, where all of them fail at random and nothing else stops one; `None` where that is not
+    /// counted.
+    pub failures: Option<u64>,
     /// More requests were inside at once than are held in memory, [`IN_FLIGHT_MAX`], and the run was ended there.
     pub is_overfull: bool,
 }
@@ -91,7 +94,7 @@ pub const IN_FLIGHT_MAX: u64 = 5_000_000;
 pub const IN_FLIGHT_BYTES: u64 = 520;
 /// Requests inside from which a run that chooses its own length asks whether it is overloaded, long before enough have
 /// ended: first at this many, then at each doubling.
-const CROWD: u64 = 1 << 20;
+const CROWD: u64 = 1 << 17;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
@@ -158,8 +161,10 @@ fn simulate_traffic(
         recorder: &mut recorder,
         watcher,
     };
-    let end = advance(&mut simulation, &mut seen, experiment, kind, go_on);
-    let load = load(kind, &simulation);
+    let span_s = failures_span_s(scenario);
+    let load = |simulation: &Simulation<Generator>| load(kind, scenario, span_s, simulation);
+    let end = advance(&mut simulation, &mut seen, experiment, &load, go_on);
+    let load = load(&simulation);
     let seen = recorder.finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
     result.reasons.extend(gave_up(&result, experiment));
@@ -176,6 +181,7 @@ fn simulate_traffic(
         is_livelocked: end == End::Livelocked,
         clock_ended: end == End::ClockEnded || simulation.traffic().clock_exhausted(),
         changes_without_effect: simulation.payroll().without_effect,
+        failures: failures(scenario, &simulation),
         is_overfull: end == End::Overfull,
     }
 }
@@ -282,7 +288,7 @@ fn advance(
     simulation: &mut Simulation<impl Source>,
     seen: &mut Both<'_, impl Observer>,
     experiment: &Experiment,
-    kind: LoadKind,
+    load: &impl Fn(&Simulation<Generator>) -> Load,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> End {
     let mut target = match experiment.stops_when_precise {
@@ -290,6 +296,7 @@ fn advance(
         false => u64::MAX,
     };
     let mut crowd = CROWD;
+    let kind = load(simulation).kind;
     loop {
         let until = Until {
             ended: target.min(simulation.counts().ended + STRIDE),
@@ -325,7 +332,7 @@ fn advance(
             hear_all(simulation, seen);
             crowd = crowd.max(inside) * 2;
         }
-        match decide(seen.recorder, load(kind, simulation), &experiment.precision) {
+        match decide(seen.recorder, load(simulation), &experiment.precision) {
             Decision::Stop(Verdict::Unstable) => return End::Regular,
             Decision::Continue(more) if ended >= target => target = ended + more,
             Decision::Stop(_) if ended >= target && is_rare(simulation, seen.recorder, experiment) => {
@@ -357,12 +364,23 @@ fn hear_all(simulation: &mut Simulation<impl Source>, seen: &mut Both<'_, impl O
     simulation.advance(reached, seen);
 }
 
-fn load(kind: LoadKind, simulation: &Simulation<impl Source>) -> Load {
+fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulation<impl Source>) -> Load {
     Load {
         kind,
         output_tokens: simulation.traffic().mean_output_tokens(),
         all_send: simulation.traffic().all_send(),
+        span_s,
+        is_disturbed: span_s > 0.0 && failures(scenario, simulation) != Some(0),
     }
+}
+
+/// How often a replica ceased to serve. Pools with roles do not tell, and an order or an autoscaler stops replicas, too.
+fn failures(scenario: &Scenario, simulation: &Simulation<Generator>) -> Option<u64> {
+    let cluster = &scenario.cluster;
+    let service = simulation.service();
+    let is_told = cluster.scalers.is_empty() && cluster.changes.is_empty() && !service.is_empty();
+    let ceased = || service.iter().filter(|(_, more)| *more < 0).count() as u64;
+    is_told.then(ceased)
 }
 
 /// A run that was ended because too many were inside is overloaded, whatever else it shows.

@@ -16,6 +16,9 @@ const INTERVALS_MIN: usize = 6;
 /// Growth is significant from this statistic on. A reflected random walk without drift (load exactly critical)
 /// exceeds it in one run of 40; a load of 0.95 did in none of 250 (`tests/queueing/alarms.rs`).
 const T_SIGNIFICANT: f64 = 2.5;
+/// Growth below this statistic is that of a system that returns: nine in ten random walks without drift, too, but there the
+/// increments do not cancel, which [`super::steady::wanders`] sees.
+pub(super) const T_RETURNING: f64 = 1.28;
 /// Share of the growth that the second half must have; a half in theory.
 const SECOND_HALF_MIN: f64 = 0.2;
 /// Requests that the number must have grown by: less is no evidence of anything.

@@ -2,10 +2,17 @@
 //!
 //! In this order: a queue that grows is unstable, and so is a batch that grows under a load above 1; nothing steady is
 //! quoted then, nor while the number in the system grows for another reason; traffic without a steady state in
-//! question is a finite experiment; a steady stretch whose mean number in the system is known well enough is
-//! stable; if that takes more requests than one can afford the run is critical, else it was too short.
+//! question is a finite experiment; a steady stretch whose mean number in the system is known well enough, and was seen to
+//! be returned to, is stable; if that takes more requests than one can afford the run is critical, else it was too short.
+//!
+//! Overload by a few per cent cannot be told from chance in a short run: of 1,000 requests at 1.06 times the capacity of an
+//! M/D/1 queue one run in five shows significant growth. That nothing significant grows is therefore no sign of a steady state.
+//! Stable is said only where the number in the system neither grows by more than chance has it in one of ten random walks
+//! nor wanders ([`steady::wanders`]). Over 300 seeds each of M/M/1, M/D/1 and M/D/1 with bursts, at 500 to 20,000 requests and
+//! loads of 1.03 to 1.2, at most 12 % of the runs are called stable, and 27 % were without the two conditions; at loads of up
+//! to 0.95 the two take away at most 4 % of the runs (`tests/queueing/alarms.rs`).
 
-use super::growth::Growth;
+use super::growth::{Growth, T_RETURNING};
 use super::load::{Load, LoadKind};
 use super::reasons::{reasons, several_clients};
 use super::saturation::offered_load;
@@ -36,7 +43,9 @@ impl Default for Precision {
 }
 
 /// Relative half-width of the mean number in the system up to which a run counts as stable.
-const STABLE_WITHIN: f64 = 0.25;
+pub(super) const STABLE_WITHIN: f64 = 0.25;
+/// How many times its requests a run needs whose number in the system has not returned.
+const WANDERING: f64 = 2.0;
 
 /// What the batches of a run say, finished or not.
 #[derive(Clone, Debug)]
@@ -49,6 +58,8 @@ pub(super) struct Assessment {
     pub(super) growth: Growth,
     /// The mean number in the system over the steady batches.
     pub(super) in_system: Option<Interval>,
+    /// The number in the system was not seen to return to its mean: it may grow, or wanders.
+    pub(super) wanders: bool,
     /// Requests that a run would need for the mean number in the system to be known well enough.
     pub(super) requests_needed: f64,
 }
@@ -97,12 +108,18 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         .and_then(|range| steady::mean_in_system(&batches[range]));
     let ended: u64 = batches.iter().map(Stretch::ended).sum();
     let width = in_system.map_or(f64::INFINITY, |interval| interval.relative());
-    let requests_needed = ended as f64 * (width / STABLE_WITHIN).powi(2);
+    let wanders = growth.t >= T_RETURNING
+        || steady
+            .clone()
+            .is_some_and(|range| steady::wanders(&batches[range]));
+    // How long it would take is not seen from a run that shows no end of it: twice as long at least.
+    let times = if wanders { WANDERING } else { 0.0 };
+    let requests_needed = ended as f64 * (width / STABLE_WITHIN).powi(2).max(times);
     let verdict = match kind {
         _ if growth.significant => Verdict::Unstable,
         LoadKind::Closed | LoadKind::Varying | LoadKind::AllAtOnce => Verdict::Finite,
         LoadKind::Open if steady.is_none() => Verdict::TooShort,
-        LoadKind::Open if width <= STABLE_WITHIN => Verdict::Stable,
+        LoadKind::Open if width <= STABLE_WITHIN && !wanders => Verdict::Stable,
         LoadKind::Open if requests_needed > max_requests as f64 => Verdict::Critical,
         LoadKind::Open => Verdict::TooShort,
     };
@@ -111,6 +128,7 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         steady,
         growth,
         in_system,
+        wanders,
         requests_needed,
     }
 }

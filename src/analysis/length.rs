@@ -1,8 +1,10 @@
 //! How long a run must be: decided while it runs, from what it has shown so far.
 //!
 //! Looking often at a random figure and stopping when it pleases would bias it. Here one looks only when the run
-//! has grown by half, and overload must be more significant than in a final judgement.
+//! has grown by half, and overload must be more significant than in a final judgement. Where replicas fail at random a run
+//! goes on until it has seen some of it.
 
+use super::failures::{FAILURES_ENOUGH, FAILURES_MIN};
 use super::judge::{Evidence, Precision, assess, mean_output_tokens, widest_mean};
 use super::load::Load;
 use super::verdict::Verdict;
@@ -25,6 +27,7 @@ const T_STOP: f64 = 4.0;
 pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision) -> Decision {
     let load = load.into();
     let (kind, output_tokens) = (load.kind_seen(), load.output_tokens);
+    let (span_s, is_disturbed) = (load.span_s, load.is_disturbed);
     let batches = recorder.batches();
     let sent = recorder.sent();
     if sent < precision.min_requests {
@@ -42,19 +45,87 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
         output_tokens: output_tokens.or_else(|| mean_output_tokens(batches)),
     };
     let seen = assess(&evidence, kind, precision.max_requests);
-    if seen.growth.significant && seen.growth.t >= T_STOP {
+    let spanned_s = last_arrival_s - first_arrival_s;
+    let is_short = spanned_s < span_s;
+    let is_outage = is_disturbed && spanned_s < span_s * FAILURES_MIN / FAILURES_ENOUGH;
+    if seen.growth.significant && seen.growth.t >= T_STOP && !is_outage {
         return Decision::Stop(Verdict::Unstable);
     }
     let width = seen
         .steady
         .map_or(f64::INFINITY, |range| widest_mean(&batches[range]));
     let steady_enough = matches!(seen.verdict, Verdict::Stable | Verdict::Finite);
-    if (steady_enough && width <= precision.relative) || sent >= precision.max_requests {
+    if (steady_enough && width <= precision.relative && !is_short) || sent >= precision.max_requests {
         return Decision::Stop(seen.verdict);
     }
-    let needed = sent as f64 * (width / precision.relative).powi(2);
+    let by_span = if is_short { span_s / spanned_s } else { 0.0 };
+    let needed = sent as f64 * (width / precision.relative).powi(2).max(by_span);
     let more = (needed - sent as f64)
         .clamp(sent as f64 / 2.0, sent as f64)
         .ceil() as u64;
     Decision::Continue(more.min(precision.max_requests - sent).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::LoadKind;
+    use crate::metrics::single_server::{self, Server};
+    use crate::metrics::{Fleet, RecorderOptions, Records, SloLimits};
+
+    /// Requests that a run of M/M/1 takes, and its verdict, where it must span so many seconds.
+    fn length(rate: f64, span_s: f64, is_disturbed: bool) -> (u64, Verdict) {
+        let precision = Precision {
+            relative: 0.1,
+            min_requests: 1_000,
+            max_requests: 40_000,
+        };
+        let load = Load {
+            span_s,
+            is_disturbed,
+            ..LoadKind::Open.into()
+        };
+        let mut requests = 1_000;
+        loop {
+            let mut recorder = Recorder::new(RecorderOptions {
+                fleet: Fleet::alike(1, 100, 16),
+                slo: SloLimits::default(),
+                records: Records::None,
+            });
+            let server = Server {
+                stop_early: true,
+                ..Server::mm1(rate, requests, 5)
+            };
+            single_server::run(&server, &mut recorder);
+            match decide(&recorder, load, &precision) {
+                Decision::Continue(more) => requests += more,
+                Decision::Stop(verdict) => return (requests, verdict),
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_goes_on_until_it_has_seen_what_happens_seldom() {
+        let (free, verdict) = length(0.3, 0.0, false);
+        assert!(free < 6_000 && verdict == Verdict::Stable, "{free} {verdict:?}");
+        // 9,000 requests come in 30,000 seconds.
+        let (bound, verdict) = length(0.3, 30_000.0, true);
+        assert!(
+            (8_500..20_000).contains(&bound) && verdict == Verdict::Stable,
+            "{bound} {verdict:?}"
+        );
+        let (most, _) = length(0.3, 1e9, true);
+        assert_eq!(most, 40_000);
+    }
+
+    #[test]
+    fn a_queue_that_grows_in_an_outage_is_no_overload_yet_and_without_one_it_is() {
+        let (cut, verdict) = length(1.5, 30_000.0, false);
+        assert!(cut < 3_000 && verdict == Verdict::Unstable, "{cut} {verdict:?}");
+        let (spanned, verdict) = length(1.5, 30_000.0, true);
+        assert!(
+            spanned > 14_000 && verdict == Verdict::Unstable,
+            "{spanned} {verdict:?}"
+        );
+    }
 }

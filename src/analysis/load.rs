@@ -73,6 +73,10 @@ pub struct Load {
     pub output_tokens: Option<f64>,
     /// Where several clients send, the stretch in which all of them do; only there is the load what it is meant to be.
     pub all_send: Option<AllSend>,
+    /// Seconds that a run must span to have seen enough of what happens seldom ([`super::failures`]).
+    pub span_s: f64,
+    /// A replica has failed, or may have: a queue that grows may be that of an outage, until the span is over.
+    pub is_disturbed: bool,
 }
 
 impl Load {
@@ -122,6 +126,8 @@ impl From<LoadKind> for Load {
             kind,
             output_tokens: None,
             all_send: None,
+            span_s: 0.0,
+            is_disturbed: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod balance;
 mod break_even;
 mod experiment;
+mod failures;
 mod growth;
 mod judge;
 pub mod knee;
@@ -19,6 +20,7 @@ pub use break_even::{BreakEven, TierBreakEven, break_even};
 pub use experiment::{
     Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_watched,
 };
+pub use failures::{FAILURES_ENOUGH, failures_span_s};
 pub use growth::Growth;
 pub use judge::{Precision, judge};
 pub use length::{Decision, decide};

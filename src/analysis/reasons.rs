@@ -1,6 +1,7 @@
 //! Verdicts in words, with their numbers.
 
-use super::judge::Assessment;
+use super::growth::T_RETURNING;
+use super::judge::{Assessment, STABLE_WITHIN};
 use super::load::{Load, LoadKind};
 use super::verdict::Verdict;
 use crate::metrics::Observation;
@@ -74,6 +75,12 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKin
     reasons
 }
 
+/// Whether it is only for not having returned that the number in the system is no steady one.
+fn is_wandering(assessment: &Assessment) -> bool {
+    let known = assessment.in_system.map(|interval| interval.relative());
+    assessment.wanders && known.is_some_and(|width| width <= STABLE_WITHIN)
+}
+
 fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
     let ended = seen.whole.ended();
     let growth = &assessment.growth;
@@ -109,6 +116,21 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             format!(
                 "the number in the system keeps returning to the same level (mean known within {width:.1} %)"
             )
+        }
+        Verdict::TooShort | Verdict::Critical if is_wandering(assessment) => {
+            let needed = assessment.requests_needed;
+            if growth.t >= T_RETURNING {
+                format!(
+                    "over {ended} requests the number in the system grows by {:.3} requests/s: too little to tell overload from \
+                     chance, and too much for a steady state; at least {needed:.0} would be needed",
+                    growth.per_s
+                )
+            } else {
+                format!(
+                    "over {ended} requests the number in the system drifts slowly and is not seen to return to its mean: the \
+                     figures are those of this stretch; at least {needed:.0} would be needed"
+                )
+            }
         }
         Verdict::Critical => format!(
             "so close to saturation that after {ended} requests the mean number in the system is known only \

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::Estimate;
 use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
-use crate::stats::{Interval, mser, quantile, ratio_interval, regroup};
+use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup};
 use crate::units::Picos;
 
 /// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
@@ -177,6 +177,21 @@ pub(super) fn mean_of(batches: &[Stretch], metric: Metric) -> Option<Interval> {
 /// The time average of the number in the system.
 pub(super) fn mean_in_system(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.system_area_s(), batch.duration_s()))
+}
+
+/// Correlation of neighbouring groups of batches from which the number in the system wanders. A system whose memory is
+/// short against a group's length has none; 0.6 is a group of half a relaxation time, ten of them in the stretch; a random
+/// walk or a drift over the whole stretch gives 0.8 and more.
+const WANDERS: f64 = 0.6;
+
+/// Whether the number in the system was seen to wander only, and not to return: then its mean is that of where it happened to
+/// be, however narrow the interval looks.
+pub(super) fn wanders(batches: &[Stretch]) -> bool {
+    let pairs: Vec<(f64, f64)> = batches
+        .iter()
+        .map(|batch| (batch.system_area_s(), batch.duration_s()))
+        .collect();
+    ratio_correlation(&regroup(&pairs, GROUPS)).is_none_or(|correlation| correlation > WANDERS)
 }
 
 /// Requests completed per second.

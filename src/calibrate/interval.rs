@@ -97,12 +97,15 @@ fn figures(summary: &Summary) -> [f64; 5] {
 
 /// The model interval of a knee: for each component the rate that still meets the promise when it is slower, and when it
 /// is faster. `meets` simulates one scenario at one rate, always with the same traffic.
-#[must_use]
+///
+/// # Errors
+/// What `meets` says is the highest rate as predicted, where that is another than the knee by more than a factor of
+/// [`NEAR`], or none: a ratio to it says nothing of the knee.
 pub fn knee_interval(
     resolved: &Resolved,
     knee: f64,
     meets: &(dyn Fn(&Scenario, f64) -> bool + Sync),
-) -> FigureInterval {
+) -> Result<FigureInterval, Option<f64>> {
     let sigmas = sigmas(resolved);
     // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty. So the
     // knee as predicted is looked for here again.
@@ -111,16 +114,18 @@ pub fn knee_interval(
         let scenario = under(resolved, *moved);
         highest(knee, |rate| meets(&scenario, rate))
     };
-    let found: Vec<f64> = cases.par_iter().map(highest).collect();
-    let (here, found) = found
-        .split_first()
-        .expect("the knee as predicted is the first case");
+    let here = highest(&cases[0]);
+    let is_inside = here > rung(knee, 0) && here < rung(knee, LADDER - 1);
+    if !is_inside || (here / knee).max(knee / here) > NEAR {
+        return Err(is_inside.then_some(here));
+    }
+    let found: Vec<f64> = cases[1..].par_iter().map(highest).collect();
     let moved: Vec<(Component, [f64; 2])> = sigmas
         .iter()
         .zip(found.chunks_exact(2))
         .map(|((component, _), pair)| (*component, [(pair[0] / here).ln(), (pair[1] / here).ln()]))
         .collect();
-    FigureInterval::new("knee", &moved)
+    Ok(FigureInterval::new("knee", &moved))
 }
 
 /// What is simulated: the step as predicted, then both ends of each component's interval.
@@ -138,7 +143,7 @@ fn ends(sigma: f64) -> [f64; 2] {
 
 /// The highest rate that meets a promise, by bisection on a ladder around the known one.
 fn highest(knee: f64, meets: impl Fn(f64) -> bool) -> f64 {
-    let rate = |step: u32| knee * (f64::from(step) / f64::from(LADDER) * SPAN.ln()).exp() / SPAN.sqrt();
+    let rate = |step: u32| rung(knee, step);
     let (mut low, mut high) = (0, LADDER);
     while high - low > 1 {
         let middle = u32::midpoint(low, high);
@@ -150,6 +155,14 @@ fn highest(knee: f64, meets: impl Fn(f64) -> bool) -> f64 {
     }
     rate(low)
 }
+
+/// The rate of a rung of the ladder around the knee.
+fn rung(knee: f64, step: u32) -> f64 {
+    knee * (f64::from(step) / f64::from(LADDER) * SPAN.ln()).exp() / SPAN.sqrt()
+}
+
+/// How far the knee of short runs may be from the knee, as a factor.
+const NEAR: f64 = std::f64::consts::SQRT_2;
 
 /// Rungs of the ladder, and its top rate over its bottom one: rungs are 0.5 % apart. A knee that moves further than to
 /// a quarter or to four times is told as that.
@@ -342,7 +355,7 @@ mod tests {
         };
         let here = step_s(&resolved.scenario);
         let meets = |scenario: &Scenario, rate: f64| rate * step_s(scenario) < 10.0 * here;
-        let interval = knee_interval(&resolved, 10.0, &meets);
+        let interval = knee_interval(&resolved, 10.0, &meets).unwrap();
         let expected: f64 = resolved
             .parameters
             .sigmas(&resolved.device, &resolved.model, &resolved.placement)
@@ -363,5 +376,20 @@ mod tests {
             interval.parts.iter().all(|(_, part)| *part < 0.003),
             "slower never helps: {interval:?}"
         );
+    }
+
+    #[test]
+    fn short_runs_whose_knee_is_another_tell_nothing_of_it() {
+        let resolved = resolved(2.0);
+        let up_to = |highest: f64| {
+            let meets = move |_: &Scenario, rate: f64| rate <= highest;
+            knee_interval(&resolved, 10.0, &meets)
+        };
+        assert!(up_to(9.5).is_ok());
+        let other = up_to(6.0).unwrap_err().unwrap();
+        assert!((other - 6.0).abs() < 0.05, "{other}");
+        // Neither where nothing is kept in them, nor where nothing is broken.
+        assert_eq!(up_to(0.0).unwrap_err(), None);
+        assert_eq!(up_to(1e9).unwrap_err(), None);
     }
 }

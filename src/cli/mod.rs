@@ -14,6 +14,7 @@ pub mod conform;
 pub mod course;
 pub mod diff;
 pub mod disk;
+mod failures;
 pub mod figures;
 mod files;
 pub mod fit;

@@ -1,6 +1,7 @@
 //! What must be said beside a run's result: who was turned away and why, what came too late, and where what is not
 //! modelled may decide.
 
+use super::failures;
 use crate::analysis::{IN_FLIGHT_MAX, Outcome};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
@@ -14,6 +15,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let words = EngineWords::of(&resolved.scenario.first_pool().engine);
     let mut remarks = of_counts(outcome, words);
     remarks.extend(without_effect(resolved, outcome));
+    remarks.extend(failures::of_run(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
     remarks.extend(streaming(
         &fronts(resolved, outcome),

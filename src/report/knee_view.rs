@@ -39,6 +39,14 @@ pub struct KneeContext {
     pub load_varies: bool,
     /// What the engine calls its limits.
     pub words: EngineWords,
+    /// Lowest rate that was to be looked at, where one was given.
+    pub min_rate: Option<f64>,
+    /// Why no interval of the model is told, where there is a knee and none can be.
+    pub model_unknown: Option<String>,
+    /// What else must be known of the search.
+    pub notes: Vec<String>,
+    /// What was given and has no effect.
+    pub ignored: Vec<String>,
     /// The pools by name, and what their engines call their limits; empty for one.
     pub pools: Vec<(String, EngineWords)>,
 }
@@ -62,6 +70,10 @@ impl KneeView {
             sizing,
             load_varies,
             words,
+            min_rate,
+            model_unknown,
+            mut notes,
+            ignored,
             pools,
         } = context;
         if load_varies && knee.saturation.is_some() {
@@ -78,7 +90,7 @@ impl KneeView {
             );
         }
         if !knee.converged && !is_interrupted {
-            assumptions.push("the search ran out of runs: its intervals are wider than asked for".into());
+            notes.extend(not_narrowed(knee));
         }
         KneeView {
             subject,
@@ -95,10 +107,24 @@ impl KneeView {
             assumptions,
             sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
             model,
+            model_unknown,
+            min_rate,
+            notes,
+            ignored,
             label,
             metadata,
         }
     }
+}
+
+/// Why a search ended with brackets that are wider than asked for: it ran out of runs, and not of rates that it may look at.
+fn not_narrowed(knee: &Knee) -> Option<String> {
+    let is_open = |holds: fn(&Point) -> bool| {
+        let mut points = knee.points.iter();
+        points.clone().any(holds) && points.any(|point| !holds(point))
+    };
+    (is_open(Point::is_within) || is_open(Point::keeps_up))
+        .then(|| "the search ran out of runs: its intervals are wider than asked for".to_owned())
 }
 
 /// With the fleet that the knee of one replica makes of what was asked.
@@ -164,41 +190,40 @@ fn limited_by(
     if knee.within_slo.is_none() {
         return out_of_reach(knee, classes);
     }
-    let limiter = knee.limiter?;
     let pool = pressure_at_knee(knee).and_then(|pressure| pools.get(pressure.pool?));
     let words = pool.map_or(words, |(_, words)| *words);
     let of_pool = pool.map_or(String::new(), |(name, _)| format!(" of {name}"));
-    let Some(pressure) = pressure_at_knee(knee) else {
-        return Some(resource(limiter, words).into());
-    };
+    // What presses ranks that step together is not told: then the promise alone says what breaks.
+    let pressed = knee.limiter.zip(pressure_at_knee(knee));
     let highest = knee.points.last().filter(|point| point.is_within());
     let first = match (highest, knee.binding) {
         (Some(highest), _) => format!(
             "nothing up to {} req/s, the highest rate tried",
             significant(highest.rate)
         ),
-        (None, _) if knee.loss.is_some() => knee.loss.map(lost).unwrap_or_default(),
+        (None, _) if knee.loss.is_some() => knee.loss.map(|loss| lost(loss, classes)).unwrap_or_default(),
         (None, Some(binding)) => {
             // Of a class only the whole run's latencies are kept, ramp and drain in them.
             let over = binding.class.map_or("", |_| " over the whole run");
             let at = rate_of(knee, &binding).map_or(String::new(), |rate| {
                 format!("{over} at {} req/s", significant(rate))
             });
-            binds(
-                &binding,
-                classes,
-                &at,
-                &why_late(&binding, limiter, &pressure, words),
-            )
+            let why = pressed.map(|(limiter, pressure)| why_late(&binding, limiter, &pressure, words));
+            binds(&binding, classes, &at, why.as_deref())
         }
-        (None, None) if varies => format!(
-            "saturation: what is served falls behind before any promise is seen to break (the engine is busy {} of the time)",
-            percent(pressure.busy)
-        ),
-        (None, None) => format!(
-            "saturation: the backlog grows before any promise is seen to break (the engine is busy {} of the time)",
-            percent(pressure.busy)
-        ),
+        (None, None) => {
+            let what = match varies {
+                true => "what is served falls behind",
+                false => "the backlog grows",
+            };
+            let busy = pressed.map_or(String::new(), |(_, pressure)| {
+                format!(" (the engine is busy {} of the time)", percent(pressure.busy))
+            });
+            format!("saturation: {what} before any promise is seen to break{busy}")
+        }
+    };
+    let Some((limiter, pressure)) = pressed else {
+        return Some(first);
     };
     Some(format!(
         "{first}. Hardest pressed is {}{of_pool} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
@@ -218,9 +243,13 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
         .loss
         .filter(|&(rate, what)| rate == lowest.rate && what.unanswered() > 0.0)
     {
-        return Some(lost((lowest.rate, what)));
+        return Some(lost((lowest.rate, what), classes));
     }
-    let binding = lowest.binding?;
+    let Some(binding) = lowest.binding else {
+        let rate = significant(lowest.rate);
+        return (!lowest.has_steady_state())
+            .then(|| format!("saturation: the backlog grows at {rate} req/s, the lowest rate tried"));
+    };
     let figure = format!(
         "{} {}{} of {} against a limit of {}",
         binding.metric.name().to_uppercase(),
@@ -229,7 +258,7 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
         time(binding.value_s),
         time(binding.limit_s)
     );
-    Some(if lowest.is_alone() {
+    Some(if lowest.is_hopeless() {
         format!(
             "the requests themselves: one that is alone in the server has {figure}, and no lower rate makes it faster. \
              --goodput and --slo are in milliseconds"
@@ -243,7 +272,9 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
 }
 
 /// Requests without an answer as the reason why a rate is not kept up with.
-fn lost((rate, lost): (f64, Lost)) -> String {
+fn lost((rate, lost): (f64, Lost), classes: &[ClassPromise]) -> String {
+    let class = lost.class.and_then(|class| classes.get(class));
+    let of = class.map_or(String::new(), |class| format!(" of class {}", class.name));
     let ways = [
         (lost.refused, "refused by the server"),
         (lost.given_up, "given up by their clients"),
@@ -251,7 +282,7 @@ fn lost((rate, lost): (f64, Lost)) -> String {
     ];
     let named = ways.iter().filter(|(share, _)| *share > 0.0);
     let named: Vec<String> = named
-        .map(|(share, how)| format!("{} {how}", percent(*share)))
+        .map(|(share, how)| format!("{}{of} {how}", percent(*share)))
         .collect();
     format!(
         "requests without an answer, which are not good ({} at {} req/s); those served wait less because of them",
@@ -274,9 +305,10 @@ fn statistic(statistic: Statistic) -> String {
 }
 
 /// The promise that breaks first, and what its latency is spent on.
-fn binds(binding: &Binding, classes: &[ClassPromise], at: &str, why: &str) -> String {
+fn binds(binding: &Binding, classes: &[ClassPromise], at: &str, why: Option<&str>) -> String {
+    let why = why.map_or(String::new(), |why| format!(": {why}"));
     format!(
-        "{} {}{}, which reaches its limit first ({} of {}{at}): {why}",
+        "{} {}{}, which reaches its limit first ({} of {}{at}){why}",
         binding.metric.name().to_uppercase(),
         statistic(binding.statistic),
         of_class(binding, classes),
@@ -360,8 +392,10 @@ mod tests {
             growth_per_s: 0.0,
             binding: None,
             lost: Lost::default(),
+            lost_of_tightest: Lost::default(),
             is_losing: false,
             is_unknown: false,
+            is_out_of_reach: false,
             pressure: Some(Pressure {
                 compute: 0.91 / rate * 10.0,
                 bandwidth: 0.46,
@@ -406,7 +440,8 @@ mod tests {
              blocks 0 % at most)"
         );
         assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
-        assert_eq!(view.assumptions.len(), 1, "an unfinished search says so");
+        assert_eq!(view.notes.len(), 1, "an unfinished search says so");
+        assert!(view.assumptions.is_empty(), "and nothing was assumed");
     }
 
     #[test]
@@ -481,5 +516,64 @@ mod tests {
              those served wait less because of them"
         );
         assert!((view.points[0].failed - 0.031).abs() < 1e-12);
+    }
+
+    #[test]
+    fn requests_of_a_class_that_are_refused_are_what_breaks_its_promise() {
+        let lost = Lost {
+            refused: 0.02,
+            class: Some(1),
+            ..Lost::default()
+        };
+        let mut within = tried(3.0, Verdict::Stable);
+        within.binding = Some(Binding {
+            metric: Metric::E2el,
+            statistic: Statistic::Quantile(0.99),
+            value_s: 9.7,
+            limit_s: 60.0,
+            class: Some(1),
+            queue: None,
+        });
+        let mut over = tried(4.0, Verdict::Stable);
+        let slack = |value| {
+            Some(Estimate {
+                value,
+                low: value,
+                high: value,
+            })
+        };
+        (within.slack, over.slack) = (slack(0.0), slack(-0.01));
+        let mut knee = Knee {
+            within_slo: slack(3.0),
+            saturation: None,
+            limiter: None,
+            binding: within.binding,
+            loss: Some((4.0, lost)),
+            points: vec![within, over],
+            converged: true,
+        };
+        let said = |knee: &Knee| {
+            let class = |name: &str| ClassPromise {
+                name: name.to_owned(),
+                limits: Vec::new(),
+            };
+            let classes = vec![class("chat"), class("batch")];
+            let context = KneeContext {
+                classes,
+                ..KneeContext::default()
+            };
+            KneeView::new(knee, context).limited_by.unwrap()
+        };
+        assert!(
+            said(&knee).contains("without an answer, which are not good (2.00 % of class batch refused by the server at 4.00 req/s)"),
+            "{}",
+            said(&knee)
+        );
+        // Without a limiter, as of ranks that step together, the promise is named all the same.
+        knee.loss = None;
+        assert_eq!(
+            said(&knee),
+            "E2EL p99 of class batch, which reaches its limit first (9.70 s of 60.0 s over the whole run at 3.00 req/s)"
+        );
     }
 }

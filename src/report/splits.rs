@@ -252,7 +252,7 @@ pub fn text(splits: &Splits) -> String {
     );
     let best = splits.best_split().map(SplitRow::rate);
     for row in &splits.rows {
-        let mark = if Some(row.rate()) == best && row.split.is_some() {
+        let mark = if row.within_slo.is_some() && Some(row.rate()) == best && row.split.is_some() {
             '▶'
         } else {
             ' '
@@ -408,7 +408,12 @@ mod tests {
         assert!(text(&all(8.0)).lines().all(|line| line.chars().count() <= 110));
         assert!(text(&all(16.0)).contains("the prefill pool is busy only 50.0 %"));
         assert!(first(0.0).contains("only apart is the promise kept"));
-        assert!(!splits(vec![row(None, 0.0, "")]).is_kept());
+        let none = splits(vec![row(Some((1, 3)), 0.0, ""), row(None, 0.0, "")]);
+        assert!(!none.is_kept());
+        assert!(
+            text(&none).starts_with("NO RATE") && !text(&none).contains('▶'),
+            "none is best"
+        );
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub fn answer(view: &KneeView) -> String {
 /// What the rates that were tried say.
 fn found(view: &KneeView) -> String {
     let saturation = view.saturation.map_or(String::new(), |estimate| {
+        // Every rate tried was above it: what was served there is no bracket.
+        if estimate.low <= 0.0 {
+            return format!("saturates below {} req/s", significant(estimate.high));
+        }
         format!(
             "saturates at {} req/s (95 % {})",
             significant(estimate.value),
@@ -67,10 +71,19 @@ fn found(view: &KneeView) -> String {
         ),
         None if !is_asked && !saturation.is_empty() => format!("no SLO given: {saturation}"),
         None if !is_asked => "no SLO given and no saturation found".into(),
-        None => format!("NO RATE meets the SLO   {saturation}"),
+        None => format!("NO RATE{} meets the SLO   {saturation}", from(view)),
     }
     .trim_end()
     .to_string()
+}
+
+/// From which rate on none was looked for, where lower ones were left out.
+fn from(view: &KneeView) -> String {
+    let lowest = view.points.first().map(|point| point.request_rate);
+    let is_bound = |min: &f64| lowest.is_some_and(|lowest| lowest <= min * (1.0 + 1e-9));
+    view.min_rate.filter(is_bound).map_or(String::new(), |min| {
+        format!(" from {} req/s up", significant(min))
+    })
 }
 
 fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
@@ -105,7 +118,10 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     page.listed("trust", &super::text::trust_lines(&view.trust));
     if let Some(model) = &view.model {
         page.fact("model ±", &model_interval(model));
+    } else if let Some(why) = &view.model_unknown {
+        page.fact("model ±", &format!("not known: {why}"));
     }
+    page.listed("note", &view.notes);
     super::text::assumed(page, &view.assumptions);
 }
 
@@ -306,6 +322,32 @@ mod tests {
         assert_snapshot!(answer(&view), @"NO RATE meets the SLO");
         view.limits.clear();
         assert_snapshot!(answer(&view), @"no SLO given and no saturation found");
+    }
+
+    #[test]
+    fn rates_that_were_left_out_are_not_said_to_miss_the_promise() {
+        let mut view = fixtures::knee_view();
+        view.knee = None;
+        view.points.drain(..6);
+        view.min_rate = Some(28.0);
+        view.saturation = Some(Estimate {
+            value: 27.6,
+            low: 0.0,
+            high: 28.0,
+        });
+        assert_snapshot!(answer(&view), @"NO RATE from 28.0 req/s up meets the SLO   saturates below 28.0 req/s");
+        view.min_rate = Some(2.0);
+        assert!(answer(&view).starts_with("NO RATE meets"));
+    }
+
+    #[test]
+    fn what_must_be_known_of_the_search_stands_apart_from_what_was_assumed() {
+        let mut view = fixtures::knee_view();
+        view.model_unknown = Some("no promise is broken".to_owned());
+        view.notes = vec!["the search ran out of runs".to_owned()];
+        let printed = knee(&view, Style::default());
+        let lines = "  model ±     not known: no promise is broken\n  note        the search ran out of runs\n  assumed     gpu";
+        assert!(printed.contains(lines), "{printed}");
     }
 
     #[test]

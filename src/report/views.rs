@@ -225,6 +225,14 @@ pub struct KneeView {
     pub assumptions: Vec<String>,
     /// How far the knee may be off because the step time's parameters are; `None` where it was not asked for.
     pub model: Option<FigureInterval>,
+    /// Why that is not told, where there is a knee and it cannot be.
+    pub model_unknown: Option<String>,
+    /// Lowest rate that was to be looked at, where one was given.
+    pub min_rate: Option<f64>,
+    /// What else must be known of the search, as sentences.
+    pub notes: Vec<String>,
+    /// What was given and has no effect, as sentences.
+    pub ignored: Vec<String>,
     /// First part of a saved result's name, where one was given.
     pub label: Option<String>,
     /// Pairs kept in the JSON.

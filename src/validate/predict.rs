@@ -96,7 +96,8 @@ pub enum Outcome {
 /// long the run went on, so that errors there say little of the model of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// A rate that the simulated server keeps up with.
+    /// A rate at which its backlog was not seen to grow: kept up with, or too few requests to tell, as most published runs
+    /// have near saturation. What is certain is the other side.
     Below,
     /// A rate at which its backlog grows.
     Above,

@@ -144,3 +144,96 @@ fn a_run_that_answers_nobody_is_a_failure_and_says_what_to_raise() {
     assert!(text(&output.stdout).starts_with("NO ANSWERS at 5.00 req/s: of 50 requests"));
     assert!(text(&output.stderr).contains("the token pool (--mem-fraction-static)"));
 }
+
+#[test]
+fn a_knee_says_which_rates_it_looked_at() {
+    let desk = Desk::new();
+    let printed = desk.expect(3, "knee quickstart --min-rate 40");
+    let first = printed.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "NO RATE from 40.0 req/s up meets the SLO   saturates below 40.0 req/s"
+    );
+    // Nothing breaks below: the highest rate is no knee, and no interval of the model is one of a knee.
+    let printed = desk.expect(0, "knee quickstart --max-rate 2");
+    assert!(printed.starts_with("2.00 req/s within SLO"), "{printed}");
+    assert!(
+        printed.contains("model ±     not known: no promise is broken up to 2.00 req/s"),
+        "{printed}"
+    );
+    let capped = "knee quickstart --max-rate 2 --num-prompts 50 --format json";
+    let json: serde_json::Value = serde_json::from_str(&desk.expect(0, capped)).unwrap();
+    assert!(json["ignored"].to_string().contains("num_prompts = 50"), "{json}");
+    assert!(
+        json["notes"].to_string().contains("no promise is broken"),
+        "{json}"
+    );
+    assert!(json.get("model_interval").is_none());
+}
+
+#[test]
+fn a_promise_that_a_request_alone_breaks_has_no_knee_at_any_rate() {
+    // One prompt in thirty is too long for its limit, however little else is to do.
+    let words = "knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 4100 --random-range-ratio 0.95 \
+                 --output-len 8 --goodput ttft:315";
+    let printed = Desk::new().expect(3, words);
+    assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
+    assert!(printed.contains("one that is alone in the server"), "{printed}");
+    let rows = printed.lines().filter(|line| line.contains("stable")).count();
+    assert!(rows < 25, "{printed}");
+}
+
+#[test]
+fn flags_that_a_search_of_splits_would_drop_are_refused() {
+    let desk = Desk::new();
+    for flags in [
+        "--replicas 3",
+        "--prefill 1 --decode 3",
+        "--for-rate 20",
+        "--charts folder",
+    ] {
+        desk.expect(
+            2,
+            &format!("knee pd-input-length --disaggregated --gpus 4 {flags}"),
+        );
+    }
+}
+
+#[test]
+fn runs_of_replicas_that_fail_see_failures_or_say_that_they_do_not() {
+    let desk = Desk::new();
+    let often = "--replicas 2 --mean-time-between-failures 100s --mean-time-to-recovery 10s --format json";
+    let run = |flags: &str| {
+        let words = format!(
+            "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 100 --output-len 10 {flags}"
+        );
+        let output = desk.run(&words);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (
+            json["duration"].as_f64().unwrap(),
+            json["plimsoll"]["notes"].to_string(),
+        )
+    };
+    // Thirty failures of two replicas are expected in 1,650 s.
+    let (span_s, notes) = run(often);
+    assert!(span_s > 1500.0 && !notes.contains("failure"), "{span_s} {notes}");
+    let (_, notes) = run(&format!("{often} --num-prompts 20"));
+    assert!(
+        notes.contains("no failure fell into the run of") && notes.contains("a run of 1,650 s sees 30"),
+        "{notes}"
+    );
+    let seldom = often.replace("100s", "2400h");
+    let printed = desk.expect(
+        0,
+        &format!(
+            "knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --input-len 2000 --output-len 10 \
+             --goodput ttft:500 {seldom}"
+        ),
+    );
+    let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let notes = json["notes"].to_string();
+    assert!(
+        notes.contains("the knee is that of replicas that hardly ever fail"),
+        "{notes}"
+    );
+}

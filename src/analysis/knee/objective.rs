@@ -54,14 +54,18 @@ impl Objective {
     #[must_use]
     pub fn slack(&self, run: &RunResult) -> Option<Estimate> {
         let steady = run.quotable().filter(|_| run.verdict != Verdict::Unstable)?;
-        let attainment = self.attainment.and_then(|share| {
-            let reached = self.reached(run, steady)?;
-            Some(Estimate {
-                value: reached.value - share,
-                low: reached.low - share,
-                high: reached.high - share,
-            })
-        });
+        let attainment = match self.attainment {
+            None => None,
+            // What is not known of a share is not known of the promise, whatever else is kept.
+            Some(share) => {
+                let reached = self.reached(run, steady)?;
+                Some(Estimate {
+                    value: reached.value - share,
+                    low: reached.low - share,
+                    high: reached.high - share,
+                })
+            }
+        };
         let constraints = self
             .constraints
             .iter()
@@ -78,27 +82,40 @@ impl Objective {
         self.classes.iter().any(|limits| !limits.is_empty())
     }
 
-    /// The class furthest below, or least above, the share that is asked of each, by what `share_of` says of it.
-    fn lowest_class<T>(
+    /// The class furthest below, or least above, the share that is asked of each, by what `share_of` says of it. A class of
+    /// which requests were sent and nobody has left is starved, and none of them is good. `None` where nothing is known of a
+    /// class that is promised something, so that the lowest is not known; nothing is promised to a class that sent nothing.
+    fn lowest_class(
         &self,
-        share_of: impl Fn(usize) -> Option<T>,
-        value: impl Fn(&T) -> f64,
-    ) -> Option<(usize, T)> {
-        let promised = self
-            .classes
-            .iter()
-            .enumerate()
-            .filter(|(_, limits)| !limits.is_empty());
-        promised
-            .filter_map(|(class, _)| Some((class, share_of(class)?)))
-            .min_by(|a, b| value(&a.1).total_cmp(&value(&b.1)))
+        run: &RunResult,
+        share_of: impl Fn(usize) -> Option<Estimate>,
+    ) -> Option<(usize, Estimate)> {
+        const NONE: Estimate = Estimate {
+            value: 0.0,
+            low: 0.0,
+            high: 0.0,
+        };
+        let part = |class: usize| run.by_class.get(class);
+        let promised = self.classes.iter().enumerate();
+        let promised = promised
+            .filter(|(class, limits)| !limits.is_empty() && part(*class).is_none_or(|part| part.sent > 0));
+        let share = |(class, _)| {
+            let starved = || {
+                part(class)
+                    .filter(|part| part.ended_requests() == 0)
+                    .map(|_| NONE)
+            };
+            Some((class, share_of(class).or_else(starved)?))
+        };
+        let shares: Option<Vec<_>> = promised.map(share).collect();
+        let shares = shares?.into_iter();
+        shares.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
     /// The class that is nearest to missing its promise, or misses it by most, and the share of its requests that are good.
     #[must_use]
     pub fn tightest_class(&self, run: &RunResult) -> Option<(usize, Estimate)> {
-        let share = |class: usize| run.class_attainment.get(class).copied().flatten();
-        self.lowest_class(share, |share| share.value)
+        self.lowest_class(run, |class| run.class_attainment.get(class).copied().flatten())
     }
 
     /// Share of the requests that are good, of the class where it is lowest.
@@ -126,7 +143,8 @@ impl Objective {
             Verdict::Stable | Verdict::Critical | Verdict::Finite => {
                 let summary = run.steady.as_ref().unwrap_or(&run.whole);
                 let lowest = self.tightest_class(run).map(|(_, share)| share.value);
-                Some(self.holds_over(summary, lowest))
+                let is_known = self.attainment.is_none() || !self.tells_classes_apart() || lowest.is_some();
+                is_known.then(|| self.holds_over(summary, lowest))
             }
         }
     }
@@ -134,8 +152,15 @@ impl Objective {
     /// Whether all of it holds over the whole of a run, whatever the run is judged to be.
     #[must_use]
     pub fn holds_over_whole(&self, run: &RunResult) -> bool {
-        let share = |class: usize| run.by_class.get(class)?.counted_share();
-        let lowest = self.lowest_class(share, |share| share.value);
+        let share = |class: usize| {
+            let value = run.by_class.get(class)?.counted_share()?.value;
+            Some(Estimate {
+                value,
+                low: value,
+                high: value,
+            })
+        };
+        let lowest = self.lowest_class(run, share);
         self.holds_over(&run.whole, lowest.map(|(_, share)| share.value))
     }
 
@@ -256,5 +281,45 @@ mod tests {
         assert_eq!(Objective::default().is_kept(&half), None);
         assert_eq!(share(0.01).is_kept(&queue(1.5, 5_000)), Some(false));
         assert_eq!(share(0.01).is_kept(&queue(0.5, 60)), None);
+    }
+
+    #[test]
+    fn a_class_that_nobody_left_of_keeps_no_promise() {
+        use crate::metrics::PartSummary;
+        let objective = Objective {
+            attainment: Some(0.5),
+            classes: vec![vec![(Metric::E2el, 6.0)], vec![(Metric::E2el, 6.0)]],
+            ..Objective::default()
+        };
+        let of = |sent, completed, share: Option<f64>| {
+            let mut run = queue(0.5, 20_000);
+            let whole = PartSummary {
+                sent: 1_000,
+                completed: 1_000,
+                ..PartSummary::default()
+            };
+            let other = PartSummary {
+                sent,
+                completed,
+                ..PartSummary::default()
+            };
+            let exact = |value| Estimate {
+                value,
+                low: value,
+                high: value,
+            };
+            run.by_class = vec![whole, other];
+            run.class_attainment = vec![Some(exact(0.9)), share.map(exact)];
+            let slack = objective.slack(&run).map(|slack| slack.value);
+            (slack, objective.is_kept(&run))
+        };
+        assert_eq!(of(500, 500, Some(0.75)), (Some(0.25), Some(true)));
+        assert_eq!(of(500, 0, None), (Some(-0.5), Some(false)), "starved");
+        assert_eq!(of(500, 3, None), (None, None), "nobody left in the stretch");
+        assert_eq!(
+            of(0, 0, None),
+            (Some(0.4), Some(true)),
+            "nobody was promised anything"
+        );
     }
 }

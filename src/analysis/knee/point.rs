@@ -4,7 +4,7 @@ use super::binding::Binding;
 use super::limiter::Pressure;
 use super::objective::{Objective, interval};
 use crate::analysis::{Estimate, RunResult, Verdict};
-use crate::metrics::Summary;
+use crate::metrics::{PartSummary, Summary};
 
 /// A rate and what became of it. Latencies are `None` where no steady state was reached: then they would be a
 /// function of the run's length.
@@ -52,10 +52,14 @@ pub struct Point {
     pub pressure: Option<Pressure>,
     /// Requests that left without an answer.
     pub lost: Lost,
+    /// The same of the class that is nearest to missing its promise, where classes are told apart; else of all.
+    pub lost_of_tightest: Lost,
     /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses.
     pub is_losing: bool,
     /// Something is asked for, and the run does not tell whether it is kept.
     pub is_unknown: bool,
+    /// Fewer requests met another than miss the promise beyond the share that may, so that no lower rate keeps it.
+    pub is_out_of_reach: bool,
 }
 
 /// Shares of the requests that left without an answer.
@@ -67,6 +71,8 @@ pub struct Lost {
     pub given_up: f64,
     /// Lost with the replica that they were on.
     pub failed: f64,
+    /// The class whose requests they are shares of; `None` of all requests.
+    pub class: Option<usize>,
 }
 
 impl Lost {
@@ -76,6 +82,18 @@ impl Lost {
             refused: summary.rejected as f64 / ended,
             given_up: summary.timed_out as f64 / ended,
             failed: summary.failed as f64 / ended,
+            class: None,
+        }
+    }
+
+    /// Of a class, over the whole run: of the steady stretch only its share of good requests is kept.
+    fn of_class(class: usize, part: &PartSummary) -> Lost {
+        let ended = part.ended_requests().max(1) as f64;
+        Lost {
+            refused: part.rejected as f64 / ended,
+            given_up: part.timed_out as f64 / ended,
+            failed: part.failed as f64 / ended,
+            class: Some(class),
         }
     }
 
@@ -105,6 +123,10 @@ impl Point {
         let steady = run.quotable();
         let lost = Lost::of(steady.unwrap_or(&run.whole));
         let slack = objective.slack(run);
+        let tightest = steady.and_then(|_| objective.tightest_class(run));
+        let lost_of_tightest = tightest
+            .and_then(|(class, _)| Some(Lost::of_class(class, run.by_class.get(class)?)))
+            .unwrap_or(lost);
         // A finite run is no sample: its rates are counted over the whole of it.
         let per_s = |count: fn(&Summary) -> u64| {
             let whole = steady.filter(|_| run.steady.is_none())?;
@@ -146,8 +168,26 @@ impl Point {
             binding: Binding::of(run, objective),
             pressure: None,
             lost,
+            lost_of_tightest,
             is_losing: lost.share() > LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0)),
             is_unknown: slack.is_none() && !objective.is_empty(),
+            is_out_of_reach: false,
+        }
+    }
+
+    /// Told that at most a share `met` of the requests met another: the others would have fared no better at any lower rate.
+    pub fn with_met(&mut self, met: f64, objective: &Objective) {
+        let reached = self.attainment.map(|share| share.value + met);
+        let is_out = objective.attainment.zip(reached);
+        self.is_out_of_reach = is_out.is_some_and(|(asked, reached)| reached < asked);
+    }
+
+    /// Told that there was no time for more requests, which are fewer than a run must have before anything is decided: that
+    /// hardly any missed the promise is no sign then, only that many did.
+    pub fn cut_short(&mut self) {
+        if self.slack.is_some_and(|slack| slack.high >= 0.0) {
+            self.slack = None;
+            self.is_unknown = true;
         }
     }
 
@@ -168,6 +208,13 @@ impl Point {
     pub fn is_alone(&self) -> bool {
         let inside = self.running.zip(self.waiting);
         inside.is_some_and(|(running, waiting)| running + waiting < ALONE)
+    }
+
+    /// Whether the promise is broken, and no lower rate would keep it.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        let is_broken = self.slack.is_some_and(|slack| slack.value < 0.0);
+        is_broken && (self.is_alone() || self.is_out_of_reach)
     }
 
     /// Whether the queue keeps within bounds, as far as one could see.

@@ -53,6 +53,8 @@ pub struct Knee {
 
 /// Factor of the search for a first bracket.
 const EXPANSION: f64 = 2.0;
+/// Distance of the first rate below a lowest one that may or may not keep the promise, in tolerances; then it is squared.
+const SECURE: f64 = 5.0;
 /// Steps of that search: from the start rate a millionfold either way.
 const EXPANSIONS_MAX: usize = 20;
 
@@ -73,6 +75,8 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
         is_stopped: false,
     };
     tried.expand(options);
+    tried.bisect(options.tolerance, Point::is_within);
+    tried.secure(options);
     let knee = tried.bisect(options.tolerance, Point::is_within);
     let saturation = tried.bisect(options.tolerance, Point::keeps_up);
     let mut points = tried.points;
@@ -133,22 +137,45 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
             }
             rate = (rate * EXPANSION).min(options.rate_max);
         }
+        let mut step = EXPANSION;
         for _ in 0..EXPANSIONS_MAX {
             let Some(lowest) = self.points.first().filter(|_| !self.is_spent()) else {
                 break;
             };
             let is_lowest = lowest.rate <= options.rate_min;
-            let is_hopeless = lowest.is_alone() && lowest.slack.is_some_and(|slack| slack.value < 0.0);
-            if is_lowest || is_hopeless || self.points.iter().any(Point::is_within) {
+            if is_lowest || lowest.is_hopeless() || self.points.iter().any(Point::is_within) {
                 break;
             }
-            // What an overloaded system serves is about what it can take.
-            let served = lowest.throughput.map_or(0.0, |throughput| 0.9 * throughput.value);
-            let next = if served > 0.0 && served < lowest.rate / EXPANSION {
-                served
-            } else {
-                lowest.rate / EXPANSION
+            // What an overloaded system serves is about what it can take. Where overload is so deep that not even that is
+            // seen, halving would go through one absurd rate after the other.
+            let served = lowest.throughput.map(|throughput| 0.9 * throughput.value);
+            let next = match served {
+                Some(served) if served > 0.0 && served < lowest.rate / EXPANSION => served,
+                None if !lowest.has_steady_state() => {
+                    step *= step;
+                    lowest.rate / step
+                }
+                _ => lowest.rate / EXPANSION,
             };
+            self.run(next.max(options.rate_min));
+        }
+    }
+
+    /// Looks below the lowest rate for one that keeps the promise beyond the sampling error of its run: where there is none,
+    /// nothing bounds the knee from below. A rate there that does not keep it shows that none above is a knee either.
+    fn secure(&mut self, options: &SearchOptions) {
+        let mut step = 1.0 + SECURE * options.tolerance;
+        for _ in 0..EXPANSIONS_MAX {
+            let Some(lowest) = known(&self.points).first().filter(|_| !self.is_spent()) else {
+                break;
+            };
+            let is_sure = lowest.is_within() && lowest.slack.is_none_or(|slack| slack.low >= 0.0);
+            let any = self.points.iter().any(Point::is_within);
+            if is_sure || !any || lowest.is_hopeless() || lowest.rate <= options.rate_min {
+                break;
+            }
+            let next = lowest.rate / step;
+            step *= step;
             self.run(next.max(options.rate_min));
         }
     }
@@ -156,7 +183,7 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
     /// Narrows the bracket around the place where `holds` ceases to hold; `false` if it could not.
     fn bisect(&mut self, tolerance: f64, holds: impl Fn(&Point) -> bool) -> bool {
         loop {
-            let Some((low, high)) = bracket(&self.points, &holds) else {
+            let Some((low, high)) = bracket(known(&self.points), &holds) else {
                 return false;
             };
             if high / low <= 1.0 + tolerance {
@@ -193,6 +220,15 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
     }
 }
 
+/// The points without those below all others whose runs do not tell whether the promise is kept: at so low a rate too few
+/// requests come in the time that there is. They say nothing of the rates above.
+fn known(points: &[Point]) -> &[Point] {
+    let first = points
+        .iter()
+        .position(|point| !(point.is_unknown && point.keeps_up()));
+    &points[first.unwrap_or(points.len())..]
+}
+
 /// The last rate before which `holds` always held, and the first at which it does not.
 fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Option<(f64, f64)> {
     let first_out = points.iter().position(|point| !holds(point))?;
@@ -203,6 +239,7 @@ fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Option<(f64, f64
 /// The knee from the points' slack: the rate at which it crosses zero, and the rates at which the ends of its
 /// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate.
 fn knee_rate(points: &[Point]) -> Option<Estimate> {
+    let points = known(points);
     if !points.first()?.is_within() {
         return None;
     }
@@ -261,6 +298,7 @@ fn saturation_rate(points: &[Point], knee: Option<&Estimate>) -> Option<Estimate
 
 /// The promise that is broken at the first rate beyond the objective, with its figure at the last rate within it.
 fn binding(points: &[Point]) -> Option<Binding> {
+    let points = known(points);
     let first_out = points.iter().position(|point| !point.is_within())?;
     // Without a steady state there it has no binding, and the queue itself is what broke.
     let broken = points[first_out].binding?;
@@ -274,15 +312,18 @@ fn binding(points: &[Point]) -> Option<Binding> {
 
 /// What is lost at the first rate beyond the objective, if it is at least half of what misses it.
 fn loss(points: &[Point]) -> Option<(f64, Lost)> {
-    let out = points.iter().find(|point| !point.is_within())?;
+    let out = known(points).iter().find(|point| !point.is_within())?;
     let missed = out.attainment.map_or(0.0, |share| 1.0 - share.value);
-    let unanswered = out.lost.unanswered();
-    let decides = out.is_losing || (unanswered > 0.0 && unanswered >= 0.5 * missed);
-    (out.has_steady_state() && decides).then_some((out.rate, out.lost))
+    // What is missed is missed by one class, if classes are told apart.
+    let lost = out.lost_of_tightest;
+    let decides = lost.unanswered() > 0.0 && lost.unanswered() >= 0.5 * missed;
+    let lost = if decides { lost } else { out.lost };
+    (out.has_steady_state() && (decides || out.is_losing)).then_some((out.rate, lost))
 }
 
 /// The limiter at the last rate within the objective.
 fn limiter(points: &[Point]) -> Option<Limiter> {
+    let points = known(points);
     let place = points
         .iter()
         .take_while(|point| point.is_within())
@@ -455,6 +496,111 @@ mod tests {
             assert!((saturation.value - 8.0).abs() < 1e-9 && saturation.high - saturation.low < 0.2);
             assert!(knee.converged && runs <= 32, "{runs}");
         }
+    }
+
+    #[test]
+    fn a_knee_is_bounded_from_below_by_a_rate_that_surely_keeps_the_promise() {
+        // Overload first, then 4.95, which keeps the promise by less than the error of its run.
+        let options = SearchOptions {
+            start_rate: 9.9,
+            ..SearchOptions::default()
+        };
+        let knee = search(|rate| Some(exact(rate)), &options);
+        let within = knee.within_slo.unwrap();
+        assert!((within.value - 5.0).abs() < 1e-9);
+        assert!(within.low > 4.5 && within.low <= 4.9 + 1e-9, "{within:?}");
+        assert!(knee.converged && knee.points.len() < 20, "{}", knee.points.len());
+    }
+
+    #[test]
+    fn a_rate_below_that_breaks_the_promise_leaves_no_knee_above_it() {
+        // Kept within a window only, and never surely.
+        let knee = search(
+            |rate| {
+                let slack = if (3.0..5.0).contains(&rate) { 0.01 } else { -0.1 };
+                Some(Point {
+                    slack: (rate < 8.0).then_some(Estimate {
+                        value: slack,
+                        low: slack - 0.05,
+                        high: slack + 0.05,
+                    }),
+                    ..exact(rate)
+                })
+            },
+            &SearchOptions {
+                start_rate: 4.0,
+                ..SearchOptions::default()
+            },
+        );
+        assert_eq!(knee.within_slo, None);
+    }
+
+    #[test]
+    fn rates_too_low_to_tell_bar_no_knee_above_them() {
+        let knee = search(
+            |rate| {
+                Some(Point {
+                    slack: exact(rate).slack.filter(|_| rate > 1e-3),
+                    is_unknown: rate <= 1e-3,
+                    ..exact(rate)
+                })
+            },
+            &SearchOptions {
+                start_rate: 1e-4,
+                rate_min: 1e-4,
+                ..SearchOptions::default()
+            },
+        );
+        let within = knee.within_slo.unwrap();
+        assert!((within.value - 5.0).abs() < 1e-9, "{within:?}");
+        assert!(knee.points[0].is_unknown);
+    }
+
+    #[test]
+    fn absurd_overload_is_left_in_few_steps() {
+        // So deep that nothing is seen to be served.
+        let mut absurd = 0;
+        let knee = search(
+            |rate| {
+                absurd += u32::from(rate > 100.0);
+                Some(Point {
+                    throughput: exact(rate).throughput.filter(|_| rate < 100.0),
+                    ..exact(rate)
+                })
+            },
+            &SearchOptions {
+                start_rate: 1e9,
+                ..SearchOptions::default()
+            },
+        );
+        assert!((knee.within_slo.unwrap().value - 5.0).abs() < 1e-9);
+        assert!(absurd <= 8, "{absurd}");
+    }
+
+    #[test]
+    fn more_that_miss_than_meet_another_need_no_lower_rate() {
+        let objective = Objective {
+            attainment: Some(0.99),
+            ..Objective::default()
+        };
+        let missing = |met| {
+            let mut point = Point {
+                attainment: Some(Estimate {
+                    value: 0.97,
+                    low: 0.965,
+                    high: 0.975,
+                }),
+                slack: Some(Estimate {
+                    value: -0.02,
+                    low: -0.025,
+                    high: -0.015,
+                }),
+                ..exact(1.0)
+            };
+            point.with_met(met, &objective);
+            point.is_hopeless()
+        };
+        assert!(missing(0.019) && !missing(0.021));
     }
 
     #[test]

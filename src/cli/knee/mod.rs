@@ -16,16 +16,18 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
-use super::{files, interrupt, mix, present, why};
+use super::{failures, files, interrupt, mix, present, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
-use crate::analysis::{LoadKind, Outcome, Precision, Verdict, simulate};
+use crate::analysis::{
+    FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, Verdict, failures_span_s, simulate,
+};
 use crate::calibrate::interval::{FigureInterval, knee_interval};
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::figures::significant;
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
 use crate::sim::Scenario;
-use crate::workload::{Prefix, WorkloadSpec, endless, mean_rate, with_rate};
+use crate::workload::{Arrivals, Prefix, WorkloadSpec, endless, mean_rate, with_rate};
 
 /// What to search.
 #[derive(clap::Args, Debug)]
@@ -86,7 +88,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
         input = read(&flags, &args.output, true)?;
     }
-    let resolved = resolve(input.document.clone(), &Disk)?;
+    let mut resolved = resolve(input.document.clone(), &Disk)?;
     drop(nothing_yet);
     if resolved.slo.is_empty() {
         return Err(Diagnostics::from(no_promise()).into());
@@ -109,9 +111,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
-    terminal.notes(&unread(&input.document, &outputs, Writer::Knee));
-    terminal.notes(&lengths_of_its_own(&resolved));
+    let unread = unread(&input.document, &outputs, Writer::Knee);
+    let ignored = [unread, lengths_of_its_own(&resolved)].concat();
+    terminal.notes(&ignored);
     terminal.notes(&mix::scaling_note(&resolved).into_iter().collect::<Vec<_>>());
+    resolved.said_before(&[], &outputs.notes);
+    resolved.said_before(&input.notes, &input.ignored);
     if args.output.dry_run {
         outputs.put_scenario(&resolved_toml(&resolved), out)?;
         return Ok(Exit::Ok.into());
@@ -124,6 +129,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         resolved: &resolved,
         bracket,
         sizing,
+        ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)
 }
@@ -218,6 +224,19 @@ fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     told
 }
 
+/// Requests that one is ready to simulate at a rate to see replicas fail: most of a second of work.
+const FOR_FAILURES: u64 = 600_000;
+
+/// Requests of a run that sees enough failures, where there are any; 0 where they are so rare that with all that one is ready
+/// to simulate hardly one would be seen.
+fn for_failures(resolved: &Resolved, rate: f64) -> u64 {
+    let wanted = rate * failures_span_s(&resolved.scenario);
+    if wanted > FAILURES_ENOUGH * FOR_FAILURES as f64 {
+        return 0;
+    }
+    (wanted.ceil() as u64).min(FOR_FAILURES)
+}
+
 /// One rate.
 fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     let mut scenario = resolved.scenario.clone();
@@ -228,14 +247,37 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
         scenario.workload = endless(&scenario.workload);
     }
     let mut experiment = present::experiment(resolved, Records::None);
-    experiment.precision = precision;
+    experiment.precision = Precision {
+        max_requests: precision.max_requests.max(for_failures(resolved, rate)),
+        ..precision
+    };
     experiment.stops_when_precise = !varies;
     simulate(&scenario, &experiment, |_| !interrupt::is_asked())
 }
 
 /// How far the knee may be off because the step time's parameters are. Of a load that varies each simulation runs through
 /// its span, of a long one through its first requests: what is told is a ratio of two rates under the same traffic.
-fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Option<FigureInterval> {
+///
+/// Why not, in words, where that cannot be told; nothing where there is no knee.
+fn uncertainty(
+    resolved: &Resolved,
+    objective: &Objective,
+    knee: &Knee,
+) -> Option<Result<FigureInterval, String>> {
+    let found = knee.within_slo.as_ref()?;
+    if found.high.is_infinite() {
+        let highest = significant(found.value);
+        return Some(Err(format!(
+            "no promise is broken up to {highest} req/s, so that it is no knee but the highest rate tried"
+        )));
+    }
+    if let Some(requests) = too_long_a_span(resolved, found.value) {
+        return Some(Err(format!(
+            "what happens at given times takes {requests:.0} requests at this rate, and the runs that it is looked for in have {} at \
+             most",
+            POINT.min_requests
+        )));
+    }
     let workload = &resolved.scenario.workload;
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let meets = |scenario: &Scenario, rate: f64| {
@@ -264,8 +306,29 @@ fn uncertainty(resolved: &Resolved, objective: &Objective, knee: &Knee) -> Optio
         let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
         is_kept && outcome.result.verdict != Verdict::Unstable
     };
-    let found = knee.within_slo.as_ref()?;
-    Some(knee_interval(resolved, found.value, &meets))
+    let requests = POINT.min_requests;
+    Some(knee_interval(resolved, found.value, &meets).map_err(|here| match here {
+        Some(here) => format!(
+            "it is looked for in runs of at most {requests} requests, their start included, and in those the promise breaks at \
+             {} req/s",
+            significant(here)
+        ),
+        None => format!(
+            "it is looked for in runs of at most {requests} requests, their start included, and those have no knee near this one"
+        ),
+    }))
+}
+
+/// Requests of a load that changes at given times, or whose replicas do, where they are more than such a run has: its first
+/// requests would see another load at every rate. A trace is slowed or sped up, and its first requests are the same.
+fn too_long_a_span(resolved: &Resolved, rate: f64) -> Option<f64> {
+    let workload = &resolved.scenario.workload;
+    let has_own_times = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying
+        && !matches!(workload.arrivals, Arrivals::Replay { .. } | Arrivals::Ramp { .. });
+    let asked = workload.num_prompts.map(|count| count as f64);
+    let within = workload.duration.map(|span| span.seconds() * rate);
+    let requests = asked.into_iter().chain(within).fold(f64::INFINITY, f64::min);
+    (has_own_times && requests > POINT.min_requests as f64).then_some(requests)
 }
 
 /// Of the requests of such a run, how many may miss the promise; `None` where more than one share of all is asked for.
@@ -282,6 +345,8 @@ struct Asked<'a> {
     resolved: &'a Resolved,
     bracket: Bracket,
     sizing: Option<Sizing>,
+    /// What was given and has no effect.
+    ignored: Vec<String>,
 }
 
 /// Searches, judges and prints.
@@ -305,7 +370,7 @@ fn execute(
         .then(|| uncertainty(resolved, &objective, &knee))
         .flatten();
     // Runs that were cut short tell nothing of the model.
-    let model = model.filter(|_| !interrupt::is_asked());
+    let model = model.filter(|_| !interrupt::is_asked()).transpose();
     let view = view(asked, &knee, &precision, is_interrupted, model);
     let mut text = match outputs.format {
         Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
@@ -336,13 +401,9 @@ fn execute(
 
 /// Where the search starts, between what bounds, and how narrow its answer must be.
 fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOptions {
-    let start_rate = match (bracket.min_rate, bracket.max_rate) {
-        (Some(min), Some(max)) => (min * max).sqrt(),
-        (Some(rate), None) | (None, Some(rate)) => rate,
-        (None, None) => own_rate,
-    };
     SearchOptions {
-        start_rate,
+        // The bounds say where not to look, and no more: a rate that was meant to be run is the better guess.
+        start_rate: own_rate,
         rate_min: bracket.min_rate.unwrap_or(0.0),
         rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
         // The bracket is as much narrower than a point's interval as it always was.
@@ -371,10 +432,29 @@ fn find(
         }
         let mut point = Point::of(rate, &outcome.result, objective);
         point.pressure = present::pressure(resolved, &outcome.result);
+        if let Some(met) = met(resolved, rate, &outcome.result) {
+            point.with_met(met, objective);
+        }
+        if outcome.clock_ended && point.requests < POINT.min_requests {
+            point.cut_short();
+        }
         Some(point)
     };
     let knee = search(&mut evaluate, options);
     (knee, is_interrupted)
+}
+
+/// At most this share of the requests met another, where they come at random: as Poisson arrivals see time averages, no more
+/// than the mean number inside found somebody, and no more than the rate times the longest of the classes' mean stays were
+/// found by somebody. `None` of other arrivals, which may come in clusters at any rate.
+fn met(resolved: &Resolved, rate: f64, run: &RunResult) -> Option<f64> {
+    let workload = &resolved.scenario.workload;
+    let is_random = matches!(workload.arrivals, Arrivals::Poisson { .. })
+        && !matches!(workload.prefix, Prefix::Sessions { .. });
+    let shown = run.quotable().filter(|_| is_random)?;
+    let stays = run.by_class.iter().map(|class| &class.e2el);
+    let stays = stays.chain([&shown.e2el]).filter_map(|stay| stay.mean_s());
+    Some(shown.occupancy.in_system + rate * stays.fold(0.0, f64::max))
 }
 
 /// What is printed.
@@ -383,9 +463,13 @@ fn view(
     knee: &Knee,
     precision: &Precision,
     is_interrupted: bool,
-    model: Option<FigureInterval>,
+    model: Result<Option<FigureInterval>, String>,
 ) -> KneeView {
     let resolved = asked.resolved;
+    let (model, model_unknown) = match model {
+        Ok(model) => (model, None),
+        Err(why) => (None, Some(why)),
+    };
     let context = KneeContext {
         subject: present::subject(resolved),
         limits: present::printed_limits(&resolved.slo),
@@ -396,6 +480,10 @@ fn view(
         assumptions: assumptions(resolved, precision),
         is_interrupted,
         model,
+        model_unknown,
+        min_rate: asked.bracket.min_rate,
+        notes: failures::of_search(resolved, knee).into_iter().collect(),
+        ignored: asked.ignored.clone(),
         label: resolved.report.label.clone(),
         metadata: resolved.report.metadata.clone(),
         sizing: asked.sizing.clone(),

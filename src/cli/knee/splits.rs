@@ -11,10 +11,10 @@ use super::super::{Exit, files, interrupt, present};
 use super::{Bracket, Disk, Terminal, find, options, precision, run_at};
 use crate::analysis::Outcome;
 use crate::analysis::knee::{Binding, Knee, Objective, Statistic};
-use crate::config::{Document, Resolved, resolve};
+use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve};
 use crate::metrics::Stage;
-use crate::report::json;
 use crate::report::splits::{self, Costs, SplitRow, Splits};
+use crate::report::{ClassPromise, Limit, json};
 use crate::workload::{Arrivals, Prefix, mean_rate};
 
 /// More GPUs make more splits than anybody reads.
@@ -25,7 +25,7 @@ const GPUS_MAX: u32 = 64;
 #[command(next_help_heading = "Prefill and decode apart")]
 pub struct SplitFlags {
     /// Try every share of --gpus between prefill and decode, and all doing both.
-    #[arg(long, requires = "gpus")]
+    #[arg(long, requires = "gpus", conflicts_with_all = ["for_rate", "charts"])]
     pub disaggregated: bool,
     /// GPUs to share out.
     #[arg(long, value_name = "N", requires = "disaggregated")]
@@ -59,6 +59,10 @@ pub(super) fn execute(
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
+    let problems: Vec<Diagnostic> = REPLICAS.iter().filter_map(|key| given(document, key)).collect();
+    if !problems.is_empty() {
+        return Err(Diagnostics(problems).into());
+    }
     let together = all_do_both(document, 1)?;
     let each = together.placement.tensor_parallel;
     let pair = split(document, 1, 1)?;
@@ -91,7 +95,7 @@ pub(super) fn execute(
         explains: outputs.why,
         gpus,
         replicas: gpus / each,
-        promises: promised(&objective),
+        promises: promised(&objective, &present::class_promises(&pair)),
         missing: asked - rows.len(),
         rows,
         subject: present::subject(&together),
@@ -109,6 +113,23 @@ pub(super) fn execute(
         (false, false) => Exit::NotMet,
     };
     Ok(code.into())
+}
+
+/// How many replicas there are, which is what is looked for.
+const REPLICAS: [&str; 3] = [
+    "cluster.replicas",
+    "cluster.prefill.replicas",
+    "cluster.decode.replicas",
+];
+
+/// A flag that sets what is looked for; what a file says of it is the split that the file is about.
+fn given(document: &Document, key: &str) -> Option<Diagnostic> {
+    let Some(Source::Flag(flag)) = document.source(key) else {
+        return None;
+    };
+    let what = format!("`{flag}` has no effect with --disaggregated, which tries every share of --gpus");
+    let help = format!("leave {flag} out, or search the knee of that one split without --disaggregated");
+    Some(Diagnostic::new(what).at(Place::Flag(flag)).help(help))
 }
 
 /// Fewer ways are all searched.
@@ -293,7 +314,7 @@ fn named(binding: &Binding) -> String {
 }
 
 /// What is promised, in words.
-fn promised(objective: &Objective) -> String {
+fn promised(objective: &Objective, classes: &[ClassPromise]) -> String {
     let share = objective
         .attainment
         .map(|share| format!("{} % of requests", (share * 1000.0).round() / 10.0));
@@ -302,6 +323,16 @@ fn promised(objective: &Objective) -> String {
         .iter()
         .map(|(metric, limit_s)| format!("{} ≤ {} ms", metric.name().to_uppercase(), limit_s * 1e3));
     let limits: Vec<String> = limits.collect();
+    let classes = classes
+        .iter()
+        .filter(|class| !class.limits.is_empty())
+        .map(|class| {
+            let limit =
+                |limit: &Limit| format!("{} ≤ {} ms", limit.metric.to_uppercase(), limit.limit_s * 1e3);
+            let limits: Vec<String> = class.limits.iter().map(limit).collect();
+            format!("{} with {}", class.name, limits.join(" and "))
+        });
+    let classes: Vec<String> = classes.collect();
     let percentiles = objective.constraints.iter().map(|limit| {
         let statistic = match limit.statistic {
             Statistic::Mean => "mean".to_owned(),
@@ -314,6 +345,9 @@ fn promised(objective: &Objective) -> String {
         )
     });
     let per_request = match (share, limits.is_empty()) {
+        (Some(share), _) if !classes.is_empty() => {
+            Some(format!("{share} of each class: {}", classes.join("; ")))
+        }
         (Some(share), false) => Some(format!("{share} with {}", limits.join(" and "))),
         _ => None,
     };
@@ -365,6 +399,33 @@ mod tests {
             saturation: Some(estimate(rate)),
             ..SplitRow::beaten((x, y), 0.0)
         }
+    }
+
+    #[test]
+    fn what_is_promised_to_classes_is_named() {
+        let class = |name: &str, limits: &[(&str, f64)]| ClassPromise {
+            name: name.to_owned(),
+            limits: limits
+                .iter()
+                .map(|&(metric, limit_s)| Limit {
+                    metric: metric.to_owned(),
+                    limit_s,
+                })
+                .collect(),
+        };
+        let objective = Objective {
+            attainment: Some(0.99),
+            ..Objective::default()
+        };
+        let classes = [
+            class("chat", &[("ttft", 0.5), ("tpot", 0.05)]),
+            class("batch", &[("e2el", 60.0)]),
+            class("other", &[]),
+        ];
+        assert_eq!(
+            promised(&objective, &classes),
+            "99 % of requests of each class: chat with TTFT ≤ 500 ms and TPOT ≤ 50 ms; batch with E2EL ≤ 60000 ms"
+        );
     }
 
     #[test]

@@ -66,6 +66,13 @@ pub fn knee(view: &KneeView) -> String {
     }
     let assumptions = view.assumptions.iter().cloned().map(Value::Text).collect();
     object.put("assumptions", Value::List(assumptions));
+    object.put("ignored", view.ignored.clone());
+    let unknown = view.model_unknown.iter();
+    let unknown = unknown.map(|why| format!("the model's interval of the knee is not known: {why}"));
+    object.put(
+        "notes",
+        view.notes.iter().cloned().chain(unknown).collect::<Vec<_>>(),
+    );
     let points = view.points.iter().map(|at| Value::Object(point(at))).collect();
     object.put("points", Value::List(points));
     object.line()
