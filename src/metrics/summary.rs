@@ -17,7 +17,7 @@ pub struct Summary {
     pub rejected: u64,
     /// Requests whose client gave up.
     pub timed_out: u64,
-    /// Requests lost with the replica they were on.
+    /// Requests lost with the replica they were on, with a transfer, or for want of a decode replica.
     pub failed: u64,
     /// Requests still inside at the end.
     pub inside: u64,

@@ -123,6 +123,7 @@ pub(super) fn knee_view() -> KneeView {
         ],
         classes: Vec::new(),
         promises: Vec::new(),
+        ended_by: None,
         attainment: 0.99,
         is_interrupted: false,
         limited_by: Some("prefill compute (91 % of roof at the knee)".into()),
@@ -509,6 +510,7 @@ pub(super) fn comparison() -> Versus {
             .collect(),
         steady: vec![vec![None; 4]; MEASURES.len()],
         remarks: Vec::new(),
+        violations: Vec::new(),
         moved: (name != "A").then_some((0.021, 0.35)),
     };
     let a = vec![

@@ -120,13 +120,20 @@ impl SweepRow<'_> {
         self.is_finished() && self.is_promised() && !self.keeps()
     }
 
-    /// The verdict, how many requests were turned away, and whether the promise is broken, which overload always does.
+    /// The verdict, how many requests were turned away, what ended the run before its traffic did, and whether the promise
+    /// is broken, which overload always does.
     fn state(&self) -> String {
         let broken = match self.breaks() && self.verdict() != "unstable" {
             true => ", breaks the promise",
             false => "",
         };
-        self.fate() + broken
+        let ended_by = match self.run.pointer("/plimsoll/ended_by").and_then(Value::as_str) {
+            Some("livelock") => ", ended by a livelock",
+            Some("overfull") => ", ended with too many inside",
+            Some("clock") => ", ended with the clock",
+            _ => "",
+        };
+        self.fate() + ended_by + broken
     }
 
     /// The verdict, and how many requests were turned away.
@@ -486,8 +493,14 @@ mod tests {
             shown.contains("40.0 ms") && shown.contains("90.0 %") && !shown.contains(" 0 ms"),
             "{shown}"
         );
-        let broken = run(false);
-        assert!(text(&[row(&broken)], None).starts_with("1 run; none keeps the promise"));
+        let mut broken = run(false);
+        broken["plimsoll"]["ended_by"] = "livelock".into();
+        let shown = text(&[row(&broken)], None);
+        assert!(shown.starts_with("1 run; none keeps the promise"), "{shown}");
+        assert!(
+            shown.contains(", ended by a livelock, breaks the promise"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -199,11 +199,11 @@ fn whole_facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     }
 }
 
-/// `12.3 replica-hours (4.10 on average), $22 · 5 started · 1 start cancelled · 4 drained`.
+/// `12.3 replica-hours (4.10 on average), 22 $ · 5 started · 1 start cancelled · 4 drained`.
 fn scaled(scaling: &ScalingMeta) -> String {
     let usd = scaling
         .usd
-        .map_or(String::new(), |usd| format!(", ${}", significant(usd)));
+        .map_or(String::new(), |usd| format!(", {} $", significant(usd)));
     let cancelled = match scaling.cancelled {
         0 => String::new(),
         starts => format!(" · {} cancelled", counted(starts, "start")),

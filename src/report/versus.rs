@@ -115,6 +115,8 @@ pub struct VariantView {
     pub steady: Vec<Vec<Option<f64>>>,
     /// What must be said beside its run under the first seed.
     pub remarks: Vec<String>,
+    /// Conservation laws that its runs break.
+    pub violations: Vec<String>,
     /// How far its figures may be off because the step time's parameters are; `None` where it was not asked for.
     pub model: Option<ModelInterval>,
     /// Shares of the requests that have their first token more than a second later, and sooner, than in the base.
@@ -475,6 +477,8 @@ fn caveats(versus: &Versus) -> Vec<String> {
                 percent(sooner)
             ));
         }
+        let broken = variant.violations.iter();
+        lines.extend(broken.map(|law| format!("BUG, conservation violated by {}: {law}", variant.name)));
         let remarks = variant.remarks.iter();
         lines.extend(remarks.map(|remark| format!("{}, first seed: {remark}", variant.name)));
     }

@@ -57,6 +57,8 @@ fn variant(versus: &Versus, rows: &[Row], at: usize) -> Value {
         "verdicts": verdicts,
         "figures": figures,
         "figures_by_seed": by_seed,
+        "notes": shown.remarks,
+        "violations": shown.violations,
     });
     if let Some(model) = &shown.model {
         object["model_interval"] = Value::Object(model.figures.iter().map(figure).collect());

@@ -47,6 +47,8 @@ pub struct ResultMeta {
     pub slo_kept: Option<bool>,
     /// Limits on percentiles and means.
     pub promises: Vec<Promise>,
+    /// What ended it before its traffic did: `livelock`, `overfull` or `clock`.
+    pub ended_by: Option<&'static str>,
     /// Requests that were turned away, by reason, and how often one was sent again; those that are not 0.
     pub gate: Vec<(String, u64)>,
     /// What replicas that came and went amounted to.

@@ -86,7 +86,7 @@ fn promises_to_classes_count_in_every_command() {
     let run: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(run["plimsoll"]["slo_kept"], false);
     assert_eq!(run["plimsoll"]["classes"][0]["attainment"], 1.0);
-    let printed = strict.expect(0, "sweep case.toml -L request-rate 1,2");
+    let printed = strict.expect(3, "sweep case.toml -L request-rate 1,2");
     assert!(printed.starts_with("2 runs; none keeps the promise"), "{printed}");
     let printed = unfolded(&strict.expect(3, "knee case.toml"));
     assert!(

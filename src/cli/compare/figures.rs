@@ -18,6 +18,8 @@ pub(super) struct Run {
     pub(super) steady: Option<Vec<Option<f64>>>,
     /// What must be said beside it.
     pub(super) remarks: Vec<String>,
+    /// Conservation laws that it breaks.
+    pub(super) violations: Vec<String>,
     /// What charts are drawn from, of the first seed.
     pub(super) shown: Option<Shown>,
 }
@@ -51,6 +53,7 @@ impl Run {
             figures: figures(&result.whole),
             steady: result.steady.as_ref().map(figures),
             remarks,
+            violations: result.violations,
             ttfts,
             sent: result.whole.sent,
             shown: is_shown.then_some(Shown {
@@ -186,6 +189,7 @@ mod tests {
             sent: 4,
             steady: None,
             remarks: Vec::new(),
+            violations: Vec::new(),
             shown: None,
         };
         let base = [run(&[(0, 1.0), (1, 1.0), (2, 5.0), (4, 1.0)])];

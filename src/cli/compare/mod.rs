@@ -128,10 +128,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if let Some(folder) = &outputs.charts {
         files::save_pictures(folder, &charts(&view, &runs), terminal)?;
     }
-    Ok(match is_interrupted {
-        true => Exit::Interrupted.into(),
-        false => Exit::Ok.into(),
-    })
+    let is_broken = view.variants.iter().any(|one| !one.violations.is_empty());
+    let exit = match (is_broken, is_interrupted) {
+        (true, _) => Exit::Failure,
+        (false, true) => Exit::Interrupted,
+        (false, false) => Exit::Ok,
+    };
+    Ok(exit.into())
 }
 
 /// The variants in order, the base first; what must be said goes to `notes`.
@@ -307,6 +310,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
             .map(|measure| runs[at].iter().map(|run| run.steady.as_ref()?[measure]).collect())
             .collect(),
         remarks: runs[at].first().map_or(Vec::new(), |run| run.remarks.clone()),
+        violations: runs[at].iter().flat_map(|run| run.violations.clone()).collect(),
         moved: if at > 0 && is_paired {
             moved(&runs[0], &runs[at])
         } else {

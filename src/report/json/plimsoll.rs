@@ -24,6 +24,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("interrupted_after_requests", interrupted.ended);
     }
     object.put("verdict", verdict_word(result.verdict));
+    if let Some(ended_by) = meta.ended_by {
+        object.put("ended_by", ended_by);
+    }
     object.put("reasons", result.reasons.clone());
     object.put("violations", result.violations.clone());
     object.put("slo_kept", meta.slo_kept);
