@@ -57,6 +57,16 @@ enum Cause {
     Planned(u32),
 }
 
+/// A change that is to come: the first is that of the earliest time, then in order of planning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Picos,
+    nth: u64,
+    replica: u32,
+    kind: ChangeKind,
+    cause: Cause,
+}
+
 /// A change that a replica has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
@@ -101,8 +111,7 @@ struct Life {
 #[derive(Debug)]
 pub(super) struct Lives {
     lives: Vec<Life>,
-    /// By time, then in order of planning.
-    changes: BinaryHeap<Reverse<(Picos, u64, u32, ChangeKind, Cause)>>,
+    changes: BinaryHeap<Reverse<Due>>,
     planned: u64,
     /// Replicas that drain.
     draining: Vec<usize>,
@@ -173,13 +182,15 @@ impl Lives {
 
     /// When something next happens to any.
     pub(super) fn next_change(&self) -> Option<Picos> {
-        self.changes.peek().map(|&Reverse((at, ..))| at)
+        self.changes.peek().map(|Reverse(due)| due.at)
     }
 
     /// The next change that is due at `now` and has an effect; the replica has made it.
     pub(super) fn take_due(&mut self, now: Picos) -> Option<Turn> {
         while self.next_change().is_some_and(|at| at <= now) {
-            let Reverse((_, _, replica, kind, cause)) = self.changes.pop()?;
+            let Reverse(Due {
+                replica, kind, cause, ..
+            }) = self.changes.pop()?;
             let replica = replica as usize;
             if matches!(cause, Cause::Planned(number) if number != self.lives[replica].number) {
                 continue;
@@ -288,10 +299,16 @@ impl Lives {
         self.push(at, replica, what, cause);
     }
 
-    fn push(&mut self, at: Picos, replica: u32, what: ChangeKind, cause: Cause) {
-        self.changes
-            .push(Reverse((at, self.planned, replica, what, cause)));
+    fn push(&mut self, at: Picos, replica: u32, kind: ChangeKind, cause: Cause) {
+        let nth = self.planned;
         self.planned += 1;
+        self.changes.push(Reverse(Due {
+            at,
+            nth,
+            replica,
+            kind,
+            cause,
+        }));
     }
 }
 
