@@ -251,20 +251,10 @@ pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
             .as_ref()
             .map(|scaling| scaled(resolved, scaling, outcome)),
         lock_step: outcome.lock_step.clone(),
-        ended_by: ended_by(outcome),
+        ended_by: remarks::ended_by(outcome),
         notes: [resolved.other_notes(), remarks::of_run(resolved, outcome)].concat(),
         ..meta(resolved, &outcome.result)
     }
-}
-
-/// What ended a run before its traffic did.
-fn ended_by(outcome: &Outcome) -> Option<&'static str> {
-    let ends = [
-        ("livelock", outcome.is_livelocked),
-        ("overfull", outcome.is_overfull),
-        ("clock", outcome.clock_ended),
-    ];
-    ends.into_iter().find(|(_, is_so)| *is_so).map(|(end, _)| end)
 }
 
 /// Requests by what turned them away, as far as any were.

@@ -24,6 +24,16 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     remarks
 }
 
+/// What ended a run before its traffic did.
+pub(super) fn ended_by(outcome: &Outcome) -> Option<&'static str> {
+    let ends = [
+        ("livelock", outcome.is_livelocked),
+        ("overfull", outcome.is_overfull),
+        ("clock", outcome.clock_ended),
+    ];
+    ends.into_iter().find(|(_, is_so)| *is_so).map(|(end, _)| end)
+}
+
 /// Events that changed nothing: they were to come after the run's end, or found the replica as they would have it.
 fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let end_s = outcome.result.whole.duration_s;

@@ -377,11 +377,10 @@ impl Document {
 
     /// The first value within a table that a flag or the scenario's own file gave; `None` where they gave none.
     pub(super) fn first_given(&self, table: &str) -> Option<String> {
-        let inside = format!("{table}.");
-        let mut given = self.origins.iter().filter(|(key, origin)| {
-            key.starts_with(&inside) && matches!(origin, Origin::Flag(_) | Origin::File(..))
-        });
-        given.next().map(|(key, _)| key.clone())
+        let is_inside = |key: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        let is_given = |origin: &Origin| matches!(origin, Origin::Flag(_) | Origin::File(..));
+        let found = (self.origins.iter()).find(|(key, origin)| is_inside(key) && is_given(origin));
+        found.map(|(key, _)| key.clone())
     }
 
     /// The axes of a sweep that set a key below one of `tables`, `gpu = t4`.
