@@ -122,10 +122,10 @@ pub fn simulate_watched(
     }
 }
 
-fn simulate_traffic(
+fn simulate_traffic<S: Source>(
     scenario: &Scenario,
     experiment: &Experiment,
-    traffic: impl Source,
+    traffic: S,
     watcher: &mut impl Observer,
     go_on: impl FnMut(u64) -> bool,
 ) -> Outcome {
@@ -162,7 +162,7 @@ fn simulate_traffic(
         watcher,
     };
     let span_s = failures_span_s(scenario);
-    let load = |simulation: &Simulation<Generator>| load(kind, scenario, span_s, simulation);
+    let load = |simulation: &Simulation<S>| load(kind, scenario, span_s, simulation);
     let end = advance(&mut simulation, &mut seen, experiment, &load, go_on);
     let load = load(&simulation);
     let seen = recorder.finish(simulation.now());
@@ -284,11 +284,11 @@ enum End {
 }
 
 /// Simulates until the traffic ends, the caller stops it or the precision is reached.
-fn advance(
-    simulation: &mut Simulation<impl Source>,
+fn advance<S: Source>(
+    simulation: &mut Simulation<S>,
     seen: &mut Both<'_, impl Observer>,
     experiment: &Experiment,
-    load: &impl Fn(&Simulation<Generator>) -> Load,
+    load: &impl Fn(&Simulation<S>) -> Load,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> End {
     let mut target = match experiment.stops_when_precise {
@@ -375,7 +375,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
 }
 
 /// How often a replica ceased to serve. Pools with roles do not tell, and an order or an autoscaler stops replicas, too.
-fn failures(scenario: &Scenario, simulation: &Simulation<Generator>) -> Option<u64> {
+fn failures(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<u64> {
     let cluster = &scenario.cluster;
     let service = simulation.service();
     let is_told = cluster.scalers.is_empty() && cluster.changes.is_empty() && !service.is_empty();

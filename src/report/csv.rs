@@ -238,6 +238,7 @@ mod tests {
     #[test]
     fn classes_and_pools_are_named() {
         let named = |name: &str| ClassPromise {
+            request_rate: None,
             name: name.to_owned(),
             limits: Vec::new(),
         };

@@ -554,6 +554,7 @@ mod tests {
         };
         let said = |knee: &Knee| {
             let class = |name: &str| ClassPromise {
+                request_rate: None,
                 name: name.to_owned(),
                 limits: Vec::new(),
             };

@@ -293,16 +293,12 @@ mod tests {
         };
         let of = |sent, completed, share: Option<f64>| {
             let mut run = queue(0.5, 20_000);
-            let whole = PartSummary {
-                sent: 1_000,
-                completed: 1_000,
-                ..PartSummary::default()
+            let part = |sent, completed| {
+                let mut part = PartSummary::default();
+                (part.sent, part.completed) = (sent, completed);
+                part
             };
-            let other = PartSummary {
-                sent,
-                completed,
-                ..PartSummary::default()
-            };
+            let (whole, other) = (part(1_000, 1_000), part(sent, completed));
             let exact = |value| Estimate {
                 value,
                 low: value,

@@ -404,6 +404,7 @@ mod tests {
     #[test]
     fn what_is_promised_to_classes_is_named() {
         let class = |name: &str, limits: &[(&str, f64)]| ClassPromise {
+            request_rate: None,
             name: name.to_owned(),
             limits: limits
                 .iter()

@@ -7,7 +7,6 @@ use super::flight::{Flight, Flights};
 use super::loss::Losses;
 use super::pool::Pool;
 use super::tap::{DecodeTap, PrefillTap};
-use super::telling::nowhere;
 use super::vllm::{self, Desk};
 use super::{Disaggregation, Flow};
 use crate::cluster::frontend::{Entrance, Frontend};
