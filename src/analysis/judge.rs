@@ -108,10 +108,10 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         .and_then(|range| steady::mean_in_system(&batches[range]));
     let ended: u64 = batches.iter().map(Stretch::ended).sum();
     let width = in_system.map_or(f64::INFINITY, |interval| interval.relative());
-    let wanders = growth.t >= T_RETURNING
-        || steady
-            .clone()
-            .is_some_and(|range| steady::wanders(&batches[range]));
+    let wanders = steady.clone().is_some_and(|range| {
+        let batches = &batches[range];
+        (growth.t >= T_RETURNING || steady::wanders(batches)) && !steady::is_level(batches, STABLE_WITHIN)
+    });
     // How long it would take is not seen from a run that shows no end of it: twice as long at least.
     let times = if wanders { WANDERING } else { 0.0 };
     let requests_needed = ended as f64 * (width / STABLE_WITHIN).powi(2).max(times);
@@ -446,6 +446,14 @@ mod tests {
             ..Server::mm1(400.0, 450, 4)
         };
         assert_ne!(result(&roomy).verdict, Verdict::Unstable);
+    }
+
+    #[test]
+    fn overload_by_a_few_per_cent_that_is_too_short_to_see_is_not_called_stable() {
+        for (rate, requests) in [(1.06, 1_000), (1.12, 1_000), (1.06, 2_000)] {
+            let stable = share(rate, requests, &[Verdict::Stable]);
+            assert!(stable <= 0.15, "load {rate}, {requests} requests: {stable}");
+        }
     }
 
     #[test]

@@ -194,6 +194,26 @@ pub(super) fn wanders(batches: &[Stretch]) -> bool {
     ratio_correlation(&regroup(&pairs, GROUPS)).is_none_or(|correlation| correlation > WANDERS)
 }
 
+/// Share of their stays up to which requests wait so little that there is no queue to grow.
+const HARDLY_WAITS: f64 = 0.01;
+
+/// Whether hardly anybody waits, and the number in the system was never further than `within` of its mean from it: then it is
+/// known that well, however its batches depend on each other. What grows without end is a queue, or a batch that is soon
+/// many times what it was.
+pub(super) fn is_level(batches: &[Stretch], within: f64) -> bool {
+    let sum = |metric| -> f64 { batches.iter().map(|batch| batch.sum_and_count(metric).0).sum() };
+    let pairs: Vec<(f64, f64)> = batches
+        .iter()
+        .map(|batch| (batch.system_area_s(), batch.duration_s()))
+        .collect();
+    let (area, duration) = pairs
+        .iter()
+        .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let mean = area / duration;
+    let is_near = |group: &(f64, f64)| (group.0 / group.1 - mean).abs() <= within * mean;
+    sum(Metric::QueueTime) <= HARDLY_WAITS * sum(Metric::E2el) && regroup(&pairs, GROUPS).iter().all(is_near)
+}
+
 /// Requests completed per second.
 pub(super) fn throughput(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.completed() as f64, batch.duration_s()))

@@ -5,6 +5,7 @@ use crate::analysis::{FAILURES_ENOUGH, Outcome, failures_span_s};
 use crate::config::Resolved;
 use crate::report::counted;
 use crate::report::figures::{significant, time};
+use crate::units::Picos;
 
 /// Of a run: into too short a span fall too few failures, and when those came decides its figures.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
@@ -52,12 +53,18 @@ pub(super) fn of_search(resolved: &Resolved, knee: &Knee) -> Option<String> {
     } else {
         ", and when they come decides the knee"
     };
+    // Some failures are so rare that the clock ends first.
+    let way = Picos::try_from_seconds(enough_s).map(|_| {
+        format!(
+            "; see by `run --request-rate {} --duration {:.0}s`, which sees {FAILURES_ENOUGH:.0}, whether the promise is kept",
+            significant(found.value),
+            enough_s.ceil()
+        )
+    });
     Some(format!(
-        "around the knee a run spans {}, in which {} failures are expected{are_of}; see by `run --request-rate {} --duration {:.0}s`, \
-         which sees {FAILURES_ENOUGH:.0}, whether the promise is kept",
+        "around the knee a run spans {}, in which {} failures are expected{are_of}{}",
         time(shortest_s),
         significant(expected),
-        significant(found.value),
-        enough_s.ceil()
+        way.unwrap_or_default()
     ))
 }

@@ -392,7 +392,7 @@ mod tests {
             growth_per_s: 0.0,
             binding: None,
             lost: Lost::default(),
-            lost_of_tightest: Lost::default(),
+            lost_of_class: None,
             is_losing: false,
             is_unknown: false,
             is_out_of_reach: false,

@@ -52,8 +52,8 @@ pub struct Point {
     pub pressure: Option<Pressure>,
     /// Requests that left without an answer.
     pub lost: Lost,
-    /// The same of the class that is nearest to missing its promise, where classes are told apart; else of all.
-    pub lost_of_tightest: Lost,
+    /// The same of the class that is nearest to missing its promise, where classes are told apart.
+    pub lost_of_class: Option<Lost>,
     /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses.
     pub is_losing: bool,
     /// Something is asked for, and the run does not tell whether it is kept.
@@ -124,9 +124,8 @@ impl Point {
         let lost = Lost::of(steady.unwrap_or(&run.whole));
         let slack = objective.slack(run);
         let tightest = steady.and_then(|_| objective.tightest_class(run));
-        let lost_of_tightest = tightest
-            .and_then(|(class, _)| Some(Lost::of_class(class, run.by_class.get(class)?)))
-            .unwrap_or(lost);
+        let lost_of_class =
+            tightest.and_then(|(class, _)| Some(Lost::of_class(class, run.by_class.get(class)?)));
         // A finite run is no sample: its rates are counted over the whole of it.
         let per_s = |count: fn(&Summary) -> u64| {
             let whole = steady.filter(|_| run.steady.is_none())?;
@@ -168,7 +167,7 @@ impl Point {
             binding: Binding::of(run, objective),
             pressure: None,
             lost,
-            lost_of_tightest,
+            lost_of_class,
             is_losing: lost.share() > LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0)),
             is_unknown: slack.is_none() && !objective.is_empty(),
             is_out_of_reach: false,

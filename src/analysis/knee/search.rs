@@ -315,7 +315,7 @@ fn loss(points: &[Point]) -> Option<(f64, Lost)> {
     let out = known(points).iter().find(|point| !point.is_within())?;
     let missed = out.attainment.map_or(0.0, |share| 1.0 - share.value);
     // What is missed is missed by one class, if classes are told apart.
-    let lost = out.lost_of_tightest;
+    let lost = out.lost_of_class.unwrap_or(out.lost);
     let decides = lost.unanswered() > 0.0 && lost.unanswered() >= 0.5 * missed;
     let lost = if decides { lost } else { out.lost };
     (out.has_steady_state() && (decides || out.is_losing)).then_some((out.rate, lost))

@@ -1,5 +1,6 @@
 //! `plimsoll knee`: the highest rate that keeps the promise.
 
+mod model;
 mod sizing;
 mod splits;
 
@@ -18,15 +19,12 @@ use super::run::read;
 use super::terminal::Terminal;
 use super::{failures, files, interrupt, mix, present, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
-use crate::analysis::{
-    FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, Verdict, failures_span_s, simulate,
-};
-use crate::calibrate::interval::{FigureInterval, knee_interval};
+use crate::analysis::{FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, failures_span_s, simulate};
+use crate::calibrate::interval::FigureInterval;
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::figures::significant;
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
-use crate::sim::Scenario;
 use crate::workload::{Arrivals, Prefix, WorkloadSpec, endless, mean_rate, with_rate};
 
 /// What to search.
@@ -255,91 +253,6 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     simulate(&scenario, &experiment, |_| !interrupt::is_asked())
 }
 
-/// How far the knee may be off because the step time's parameters are. Of a load that varies each simulation runs through
-/// its span, of a long one through its first requests: what is told is a ratio of two rates under the same traffic.
-///
-/// Why not, in words, where that cannot be told; nothing where there is no knee.
-fn uncertainty(
-    resolved: &Resolved,
-    objective: &Objective,
-    knee: &Knee,
-) -> Option<Result<FigureInterval, String>> {
-    let found = knee.within_slo.as_ref()?;
-    if found.high.is_infinite() {
-        let highest = significant(found.value);
-        return Some(Err(format!(
-            "no promise is broken up to {highest} req/s, so that it is no knee but the highest rate tried"
-        )));
-    }
-    if let Some(requests) = too_long_a_span(resolved, found.value) {
-        return Some(Err(format!(
-            "what happens at given times takes {requests:.0} requests at this rate, and the runs that it is looked for in have {} at \
-             most",
-            POINT.min_requests
-        )));
-    }
-    let workload = &resolved.scenario.workload;
-    let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
-    let meets = |scenario: &Scenario, rate: f64| {
-        let mut scenario = scenario.clone();
-        scenario.workload = with_rate(workload, rate);
-        if !varies {
-            scenario.workload = endless(&scenario.workload);
-        }
-        // The first requests of several clients tell how they begin together, not how they go on.
-        let is_whole = varies && scenario.workload.parts().len() > 1;
-        if !is_whole {
-            let own = scenario.workload.num_prompts.unwrap_or(POINT.min_requests);
-            scenario.workload.num_prompts = Some(own.min(POINT.min_requests));
-        }
-        let mut experiment = present::experiment(resolved, Records::None);
-        experiment.precision = POINT;
-        experiment.stops_when_precise = false;
-        // A rate that breaks the promise need not be simulated to its end.
-        experiment.bad_max = bad_max(objective).filter(|_| !is_whole);
-        let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
-        if outcome.is_interrupted {
-            return false;
-        }
-        // The promise as it was kept over all of the run, the same traffic at every rate: a verdict's own interval would
-        // only add noise. Overload ends every knee, whatever was promised.
-        let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
-        is_kept && outcome.result.verdict != Verdict::Unstable
-    };
-    let requests = POINT.min_requests;
-    Some(knee_interval(resolved, found.value, &meets).map_err(|here| match here {
-        Some(here) => format!(
-            "it is looked for in runs of at most {requests} requests, their start included, and in those the promise breaks at \
-             {} req/s",
-            significant(here)
-        ),
-        None => format!(
-            "it is looked for in runs of at most {requests} requests, their start included, and those have no knee near this one"
-        ),
-    }))
-}
-
-/// Requests of a load that changes at given times, or whose replicas do, where they are more than such a run has: its first
-/// requests would see another load at every rate. A trace is slowed or sped up, and its first requests are the same.
-fn too_long_a_span(resolved: &Resolved, rate: f64) -> Option<f64> {
-    let workload = &resolved.scenario.workload;
-    let has_own_times = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying
-        && !matches!(workload.arrivals, Arrivals::Replay { .. } | Arrivals::Ramp { .. });
-    let asked = workload.num_prompts.map(|count| count as f64);
-    let within = workload.duration.map(|span| span.seconds() * rate);
-    let requests = asked.into_iter().chain(within).fold(f64::INFINITY, f64::min);
-    (has_own_times && requests > POINT.min_requests as f64).then_some(requests)
-}
-
-/// Of the requests of such a run, how many may miss the promise; `None` where more than one share of all is asked for.
-fn bad_max(objective: &Objective) -> Option<u64> {
-    let share = objective
-        .attainment
-        .filter(|_| !objective.tells_classes_apart())?;
-    // A share that is met to the last request is met, whatever the rounding.
-    Some(((1.0 - share) * POINT.min_requests as f64 + 1e-6).floor() as u64)
-}
-
 /// What to search, and to size.
 struct Asked<'a> {
     resolved: &'a Resolved,
@@ -367,7 +280,7 @@ fn execute(
     let options = options(asked.bracket, own_rate, &precision);
     let (knee, is_interrupted) = find(resolved, &objective, precision, &options, terminal);
     let model = (!is_interrupted)
-        .then(|| uncertainty(resolved, &objective, &knee))
+        .then(|| model::uncertainty(resolved, &objective, &knee))
         .flatten();
     // Runs that were cut short tell nothing of the model.
     let model = model.filter(|_| !interrupt::is_asked()).transpose();
