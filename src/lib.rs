@@ -12,7 +12,7 @@ pub mod quantity;
 pub mod rng;
 pub mod stats;
 pub mod units;
-mod window;
+pub mod window;
 
 pub mod hardware;
 pub mod model;

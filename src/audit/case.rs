@@ -288,6 +288,13 @@ impl<'a> Case<'a> {
         Some(requests / rate * (1.0 + 3.0 / requests.sqrt()))
     }
 
+    /// The part of a rate at which those were sent that did not fail.
+    pub(super) fn answered_rate(&self, rate: f64) -> f64 {
+        let failed = self.row.outcome.failed.unwrap_or(0) as f64;
+        let completed = self.row.outcome.completed.map(|completed| completed as f64);
+        completed.map_or(rate, |completed| rate * completed / (completed + failed).max(1.0))
+    }
+
     /// How requests were sent.
     pub(super) fn load(&self) -> Load {
         self.row.setup.load

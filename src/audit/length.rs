@@ -18,6 +18,7 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
 
 /// The server answers slower than requests come: the queue grows, and latency measures how long one waited to stop.
 fn overload(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
+    let rate = case.answered_rate(rate);
     let Some(throughput) = case
         .throughput()
         .filter(|throughput| throughput.value < 0.95 * rate)

@@ -190,11 +190,7 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
     let Some((((requests, throughput), whole), in_flight)) = known else {
         return;
     };
-    let failed = case.row.outcome.failed.unwrap_or(0) as f64;
-    let rate = match case.row.outcome.completed {
-        Some(completed) => rate * completed as f64 / (completed as f64 + failed).max(1.0),
-        None => rate,
-    };
+    let rate = case.answered_rate(rate);
     let Some(sending) = case.sending_s(rate).filter(|_| rate > 0.0 && requests >= FEW) else {
         return;
     };

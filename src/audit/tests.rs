@@ -261,7 +261,7 @@ fn an_open_loop_is_told_from_a_limited_one_and_from_a_short_one() {
 fn nothing_is_answered_in_no_time() {
     assert_eq!(
         after(|row| row.outcome.duration_s = Some(0.0)),
-        "impossible counts-agree"
+        "impossible counts-agree, note too-short"
     );
 }
 

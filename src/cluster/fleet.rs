@@ -42,6 +42,8 @@ struct Routing {
     lives: Lives,
     scalers: Vec<Scaler>,
     first_tokens: Vec<RequestId>,
+    /// An engine that was visited goes round in circles.
+    has_livelock: bool,
     /// Tokens whose KV was evicted by replicas before they failed or were given back.
     evicted_before: u64,
 }
@@ -160,19 +162,19 @@ impl Cluster {
         self.engines.iter().map(Engine::inside).sum()
     }
 
-    /// The engine whose turn it is goes round in circles: whoever does comes first at last, since all others go on.
+    /// Some engine goes round in circles.
     #[inline]
     pub(crate) fn is_livelocked(&self) -> bool {
-        let first = match &self.routing {
-            None => Some(0),
-            Some(routing) => routing.wakes.first().map(|(replica, _)| replica),
-        };
-        first.is_some_and(|replica| self.engines[replica].is_livelocked())
+        match &self.routing {
+            None => self.engines[0].is_livelocked(),
+            Some(routing) => routing.has_livelock,
+        }
     }
 
-    /// Some engine has requests that wait for each other's blocks, and nothing will happen on it.
+    /// Some engine has requests that wait for each other's blocks, or goes round in circles, and nothing will happen on it.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.engines.iter().any(Engine::is_stuck)
+        let is_stuck = |engine: &Engine| engine.is_stuck() || engine.is_livelocked();
+        self.engines.iter().any(is_stuck)
     }
 
     /// The client of a request gave up.
@@ -317,6 +319,7 @@ impl Routing {
             lives,
             scalers: spec.scalers.iter().cloned().map(Scaler::new).collect(),
             first_tokens: Vec::new(),
+            has_livelock: false,
             evicted_before: 0,
         }
     }
@@ -341,7 +344,8 @@ impl Routing {
                 return now;
             }
             let engine = &mut engines[replica];
-            if engine.is_livelocked() {
+            self.has_livelock |= engine.is_livelocked();
+            if self.has_livelock {
                 return now;
             }
             let mut tap = Tap {
@@ -355,6 +359,7 @@ impl Routing {
                 let alone_until = horizon.min(self.wakes.second());
                 now = now.max(engine.run(alone_until, &mut tap, ended));
             }
+            self.has_livelock |= engine.is_livelocked();
             self.wakes.set(replica, engine.wake());
             self.hear_first_tokens(replica);
             if !ended.is_empty() {
@@ -382,6 +387,7 @@ impl Routing {
             && wake.at == now
         {
             engines[replica].pass_at(now, observer, ended);
+            self.has_livelock |= engines[replica].is_livelocked();
             self.wakes.set(replica, engines[replica].wake());
         }
     }

@@ -47,8 +47,12 @@ impl Observer for Post {
         match *fact {
             Fact::Arrived { request } => self.sent.push(request.arrival),
             Fact::Sent { id, replica, .. } => {
-                let [first, second] = self.burden;
-                assert_eq!(replica.0, u32::from(second < first), "{first} and {second}");
+                let (chosen, other) = (replica.0 as usize, 1 - replica.0 as usize);
+                assert!(
+                    self.burden[chosen] <= self.burden[other],
+                    "{chosen} of {:?}",
+                    self.burden
+                );
                 self.open.insert(id.0, (replica.0 as usize, 0));
                 self.weigh(id, self.weights[0]);
             }
