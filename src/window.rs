@@ -55,12 +55,12 @@ impl<T> Window<T> {
         }
         let before = self.ring[place].replace(value);
         // It may have come from far ahead, before the window was here.
-        let before = before.or_else(|| self.from_apart(id));
+        let before = before.or_else(|| self.take_apart(id));
         self.held += usize::from(before.is_none());
         before
     }
 
-    fn from_apart(&mut self, id: RequestId) -> Option<T> {
+    fn take_apart(&mut self, id: RequestId) -> Option<T> {
         let before = (!self.apart.is_empty())
             .then(|| self.apart.remove(&id.0))
             .flatten();

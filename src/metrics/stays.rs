@@ -626,7 +626,8 @@ mod tests {
             change(&mut story);
             concluded(&story).2
         };
-        let cases: [(&dyn Fn(&mut Story), &str); 10] = [
+        type Falsify<'a> = &'a dyn Fn(&mut Story);
+        let cases: [(Falsify<'_>, &str); 10] = [
             (&|story| story.entries[0] += 1, "front ends"),
             (&|story| story.entries[1] -= 1, "queue of replica 1"),
             (&|story| story.queued[0] += 1, "queue of replica 0"),
