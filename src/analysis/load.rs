@@ -73,7 +73,7 @@ pub struct Load {
     pub output_tokens: Option<f64>,
     /// Where several clients send, the stretch in which all of them do; only there is the load what it is meant to be.
     pub all_send: Option<AllSend>,
-    /// Seconds that a run must span to have seen enough of what happens seldom ([`super::failures`]).
+    /// Seconds that a run must span to have seen enough of what happens seldom (`analysis::failures`).
     pub span_s: f64,
     /// A replica has failed, or may have: a queue that grows may be that of an outage, until the span is over.
     pub is_disturbed: bool,

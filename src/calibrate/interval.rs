@@ -100,7 +100,7 @@ fn figures(summary: &Summary) -> [f64; 5] {
 ///
 /// # Errors
 /// What `meets` says is the highest rate as predicted, where that is another than the knee by more than a factor of
-/// [`NEAR`], or none: a ratio to it says nothing of the knee.
+/// `NEAR`, or none: a ratio to it says nothing of the knee.
 pub fn knee_interval(
     resolved: &Resolved,
     knee: f64,

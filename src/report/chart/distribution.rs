@@ -102,6 +102,10 @@ fn curve(name: &'static str, colour: Colour, distribution: &Distribution) -> Opt
     let steps = distribution.steps();
     let total: u64 = steps.iter().map(|(_, count)| count).sum();
     let (first, _) = *steps.first()?;
+    // Answers that leave whole have no gaps, and a logarithmic axis no place for them.
+    if steps.last().is_none_or(|(longest, _)| *longest <= 0.0) {
+        return None;
+    }
     let mut points = vec![(first, 0.0)];
     let mut below = 0;
     for (seconds, count) in steps {
