@@ -54,19 +54,17 @@ impl<T> Window<T> {
             self.ring.push_back(None);
         }
         let before = self.ring[place].replace(value);
-        // It may have come from far ahead, before the window was here.
-        let before = before.or_else(|| self.take_apart(id));
         self.held += usize::from(before.is_none());
-        before
+        // It may have come from far ahead, before the window was here.
+        before.or_else(|| self.remove_apart(id))
     }
 
-    fn take_apart(&mut self, id: RequestId) -> Option<T> {
-        let before = (!self.apart.is_empty())
-            .then(|| self.apart.remove(&id.0))
-            .flatten();
-        // The place in the ring is newly taken all the same.
-        self.held += usize::from(before.is_some());
-        before
+    #[inline]
+    fn remove_apart(&mut self, id: RequestId) -> Option<T> {
+        match self.apart.is_empty() {
+            true => None,
+            false => self.apart.remove(&id.0),
+        }
     }
 
     /// What is kept of a request.
@@ -93,9 +91,7 @@ impl<T> Window<T> {
             .and_then(|place| self.ring.get_mut(place))
             .and_then(Option::take);
         if found.is_none() {
-            return (!self.apart.is_empty())
-                .then(|| self.apart.remove(&id.0))
-                .flatten();
+            return self.remove_apart(id);
         }
         self.held -= 1;
         while let Some(None) = self.ring.front() {

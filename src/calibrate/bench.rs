@@ -162,29 +162,10 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
             "it does not name its model: add --model, or --serve-cmd \"vllm serve MODEL …\"".to_owned(),
         );
     }
-    let card = |name: &str| {
-        hardware::find(name.split('(').next().unwrap_or(name).trim())
-            .ok()
-            .map(|(device, _)| device)
-    };
+    let fitted = text("cluster.gpu");
     match &setup.gpu {
-        Some(gpu) => match card(gpu) {
-            None => {
-                return Err(format!(
-                    "its GPU `{gpu}` is not known; `plimsoll hw` lists those that are"
-                ));
-            }
-            Some(own) => {
-                let wanted = text("cluster.gpu").and_then(|name| card(&name));
-                if let Some(wanted) = wanted.filter(|wanted| wanted.id != own.id) {
-                    assumptions.push(format!(
-                        "it ran on {}, not on {}: the host is taken to be as fast on both (--runs-on {} leaves such runs out)",
-                        own.id, wanted.id, wanted.id
-                    ));
-                }
-            }
-        },
-        None => setup.gpu = text("cluster.gpu"),
+        Some(own) => assumptions.extend(other_card(own, fitted.as_deref())?),
+        None => setup.gpu = fitted,
     }
     let found = setup.engine.as_deref().and_then(engine_of);
     if let Some(found) = found.filter(|found| *found != said.engine) {
@@ -222,6 +203,23 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
 
 /// Engines whose runs can be simulated.
 const SIMULATED: [&str; 2] = ["vllm", "sglang"];
+
+/// What is assumed of a run on another card than the one that is fitted.
+fn other_card(own: &str, fitted: Option<&str>) -> Result<Option<String>, String> {
+    let card = |name: &str| hardware::find(name.split('(').next().unwrap_or(name).trim()).ok();
+    let Some((ran_on, _)) = card(own) else {
+        return Err(format!(
+            "its GPU `{own}` is not known; `plimsoll hw` lists those that are"
+        ));
+    };
+    let fitted = fitted.and_then(card).filter(|(fitted, _)| fitted.id != ran_on.id);
+    Ok(fitted.map(|(fitted, _)| {
+        format!(
+            "it ran on {}, not on {}: the host is taken to be as fast on both (--runs-on {} leaves such runs out)",
+            ran_on.id, fitted.id, fitted.id
+        )
+    }))
+}
 
 /// The engine that a name means; endpoints such as `openai` are no engines.
 fn engine_of(name: &str) -> Option<&'static str> {

@@ -153,8 +153,7 @@ pub trait StepCost: Send {
 
     /// The captured batch that a step of `batch` decodes replays as a CUDA graph, and computes therefore; `None` if it
     /// replays none, as with every cost that knows of no graphs. Ranks in lock-step have to agree on it.
-    fn replayed(&self, batch: u32) -> Option<u32> {
-        let _ = batch;
+    fn replayed(&self, _batch: u32) -> Option<u32> {
         None
     }
 

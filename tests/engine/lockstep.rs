@@ -10,7 +10,7 @@ use plimsoll::units::Picos;
 
 use crate::equality::{Draw, Fixed, MILLISECOND, Seen, draw_config, draw_requests, engine_config};
 use crate::twin::ranks::{TwinRanks, TwinRanksRun, TwinShare, simulate_ranks};
-use crate::twin::{TwinConfig, TwinRequest};
+use crate::twin::{Scheduled, TwinConfig, TwinRequest};
 
 /// A step's price, by coefficient, in picoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ struct Price {
     per_token: u64,
     per_pair: u64,
     per_longest: u64,
+    /// What reading the contexts of decodes takes at least.
+    kv_floor: u64,
     floor: u64,
     shared: u64,
     per_shared_token: u64,
@@ -36,6 +38,7 @@ impl Price {
             per_token: u64::from(draw.below(3)) * 20_000_000,
             per_pair: u64::from(draw.below(4)) * 13_000_001,
             per_longest: u64::from(draw.below(2)) * 7_000_003,
+            kv_floor: u64::from(draw.below(4)) * 1_100_000_011,
             floor: u64::from(draw.below(14)) * MILLISECOND,
             shared: u64::from(draw.below(3)) * MILLISECOND,
             per_shared_token: u64::from(draw.below(3)) * 90_000_007,
@@ -47,17 +50,19 @@ impl Price {
         let one: u32 = u32::from(share.scheduled.is_empty());
         let own: u64 = share.scheduled.iter().map(|share| u64::from(share.2)).sum();
         let tokens = share.padded.unwrap_or(own.max(1));
-        let pairs: u64 = share
-            .scheduled
-            .iter()
-            .map(|&(_, computed, n)| u64::from(n) * u64::from(computed + n))
-            .sum();
-        let decodes = share.scheduled.iter().filter(|share| share.2 == 1);
-        let longest = decodes.map(|share| share.1 + 1).max().unwrap_or(one);
+        let (decodes, chunks): (Vec<Scheduled>, Vec<Scheduled>) =
+            share.scheduled.iter().copied().partition(|share| share.2 == 1);
+        let pairs = |shares: &[Scheduled]| -> u64 {
+            let of = |&(_, computed, n): &Scheduled| u64::from(n) * u64::from(computed + n);
+            shares.iter().map(of).sum()
+        };
+        let longest = decodes.iter().map(|share| share.1 + 1).max().unwrap_or(one);
+        let contexts =
+            self.per_pair * (pairs(&decodes) + u64::from(one)) + self.per_longest * u64::from(longest);
         let gpu = self.per_step
             + self.per_token * tokens
-            + self.per_pair * (pairs + u64::from(one))
-            + self.per_longest * u64::from(longest)
+            + self.per_pair * pairs(&chunks)
+            + contexts.max(self.kv_floor)
             + self.shared
             + self.per_shared_token * share.all_tokens;
         gpu.max(self.floor)
@@ -70,7 +75,7 @@ impl StepCost for Price {
             base: Picos(self.per_step + self.per_token * u64::from(batch)),
             per_kv_token: Picos(self.per_pair),
             per_longest_token: Picos(self.per_longest),
-            kv_floor: Picos::ZERO,
+            kv_floor: Picos(self.kv_floor),
             floor: Picos(self.floor),
         }
     }
@@ -255,6 +260,7 @@ fn a_prefill_on_one_rank_delays_tokens_on_the_other() {
             per_token: MILLISECOND / 10,
             per_pair: 0,
             per_longest: 0,
+            kv_floor: 0,
             floor: 0,
             shared: 0,
             per_shared_token: 0,

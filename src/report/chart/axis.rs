@@ -154,9 +154,8 @@ impl Axis {
             (step, first, last)
         };
         // One tick alone tells no scale.
-        let finer = (0..=at).rev().map(|index| range(steps[index]));
+        let mut finer = steps[..=at].iter().rev().map(|&step| range(step));
         let (step, first, last) = finer
-            .into_iter()
             .find(|(_, first, last)| last > first)
             .unwrap_or_else(|| range(steps[at]));
         (first..=last).map(|index| index as f64 * step / scale).collect()
