@@ -7,14 +7,17 @@
 //! faster than the memory allows.
 
 mod experts;
+mod kernels;
+mod row;
 mod skew;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::observation::{Block, Kernel, Observation};
-use crate::cost::calibration::{Direction, KernelFormat};
-use crate::cost::kernel::{DecodeAttentionShape, GemmShape, PrefillAttentionShape};
-use crate::cost::operators::table_widths;
+pub use self::experts::prefer_balanced;
+pub(super) use self::row::SIZE_MAX;
+
+use self::row::Row;
+use super::observation::Observation;
 use crate::hardware::Device;
 
 /// Whose rows to take.
@@ -25,8 +28,6 @@ pub struct Selection {
     /// The `fw` column: `vllm`, `sglang`, `trtllm`.
     pub framework: String,
 }
-
-pub use experts::prefer_balanced;
 
 /// What a table gave.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,8 +63,6 @@ pub enum TableError {
     },
 }
 
-/// Reads the rows of a selection; `input` is remembered in each of them.
-///
 /// A file's checksum as a calibration's provenance writes it: CRC-32 in hexadecimal.
 #[must_use]
 pub fn crc32(text: &str) -> String {
@@ -72,6 +71,11 @@ pub fn crc32(text: &str) -> String {
     format!("{:08x}", crc.sum())
 }
 
+/// Longest time of a kernel, µs: an hour.
+const US_MAX: f64 = 3.6e9;
+
+/// Reads the rows of a selection; `input` is remembered in each of them.
+///
 /// # Errors
 /// An unknown header or a row that lacks a number.
 pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Result<Table, TableError> {
@@ -81,25 +85,9 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
         .map(|header| header.iter().map(str::to_owned).collect())
         .unwrap_or_default();
     let has = |name: &str| header.iter().any(|column| column == name);
-    let row_of: fn(&Row) -> Read = if has("n") && has("k") && has("m") {
-        gemm
-    } else if has("context") && has("batch") {
-        decode
-    } else if has("seqlen") {
-        prefill
-    } else if has("q_chunk") && has("kv_prefix") {
-        chunk
-    } else if has("direction") && has("bytes") {
-        copy
-    } else if has("experts") {
-        experts::row
-    } else if has("elements") {
-        all_reduce
-    } else {
-        return Err(TableError::Unknown {
-            file: file.to_owned(),
-        });
-    };
+    let row_of = kernels::reader(has).ok_or_else(|| TableError::Unknown {
+        file: file.to_owned(),
+    })?;
     let framework_column = ["fw", "impl"].into_iter().find(|name| has(name));
     let mut table = Table::default();
     for (index, row) in reader.deserialize::<Row>().enumerate() {
@@ -195,244 +183,10 @@ fn is_framework(found: &str, asked: &str) -> bool {
         }
 }
 
-/// Largest size of a kernel in any direction: products of two still count exactly.
-pub(super) const SIZE_MAX: u64 = 1 << 31;
-/// Longest time of a kernel, µs: an hour.
-const US_MAX: f64 = 3.6e9;
-
-/// A row by column.
-#[derive(serde::Deserialize)]
-#[serde(transparent)]
-struct Row(HashMap<String, String>);
-
-impl Row {
-    fn text(&self, key: &str) -> &str {
-        self.0.get(key).map_or("", String::as_str)
-    }
-
-    fn number(&self, key: &str) -> Result<f64, String> {
-        let text = self.text(key);
-        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-        number.ok_or_else(|| format!("`{key}` is `{text}`, not a number"))
-    }
-
-    fn whole(&self, key: &str) -> Result<u64, String> {
-        let text = self.text(key);
-        let number: u64 = text
-            .parse()
-            .map_err(|_| format!("`{key}` is `{text}`, not a whole number"))?;
-        if number > SIZE_MAX {
-            return Err(format!(
-                "`{key}` is {number}; no kernel has more than {SIZE_MAX} of it"
-            ));
-        }
-        Ok(number)
-    }
-}
-
-/// A kernel with the block and the shape that it belongs to; or why a row is left; or what is wrong with it.
-type Read = Result<Result<(Block, Kernel, String), String>, String>;
-
-fn gemm(row: &Row) -> Read {
-    let dtype = row.text("dtype");
-    let format = match dtype {
-        "int4_wo" => KernelFormat::Int4,
-        "awq" | "gptq" => {
-            return Ok(Err(format!(
-                "`{dtype}` tables are of kernels that vLLM no longer chooses (it converts to Marlin)"
-            )));
-        }
-        "int8_wo" => return Ok(Err("weight-only int8 is not modelled".to_owned())),
-        other => match format(other) {
-            Some(format) => format,
-            None => return Ok(Err(format!("the format `{other}` is not modelled"))),
-        },
-    };
-    let (weight_bytes, input_bytes) = table_widths(format);
-    let shape = GemmShape {
-        m: row.whole("m")?,
-        n: row.whole("n")?,
-        k: row.whole("k")?,
-        weight_bytes,
-        input_bytes,
-        output_bytes: 2.0,
-    };
-    if row.text("l2_warm") == "1" {
-        return Ok(Err("weights were replayed from the cache".to_owned()));
-    }
-    if shape.n < SMALLEST || shape.k < SMALLEST || shape.m > LARGEST_M {
-        return Ok(Err(format!(
-            "smaller than {SMALLEST} wide or more than {LARGEST_M} tokens: outside what serving runs"
-        )));
-    }
-    let name = format!("{} x {}", shape.n, shape.k);
-    Ok(Ok((Block::Gemm(format), Kernel::Gemm(shape), name)))
-}
-
-/// Narrower products run in their floor; longer ones throttle.
-const SMALLEST: u64 = 768;
-const LARGEST_M: u64 = 8192;
-
-fn decode(row: &Row) -> Read {
-    if row.text("l2_warm") == "1" {
-        return Ok(Err("the KV cache was replayed from L2".to_owned()));
-    }
-    if row.text("above_peak_bw") == "1" {
-        return Ok(Err("faster than the memory allows".to_owned()));
-    }
-    let (block, width) = match row.text("kv_dtype") {
-        "fp8" => (Block::DecodeAttentionFp8, 1.0),
-        "bf16" | "fp16" => (Block::DecodeAttention, 2.0),
-        other => return Ok(Err(format!("KV in `{other}` is not modelled"))),
-    };
-    let shape = DecodeAttentionShape {
-        batch: row.whole("batch")?,
-        kv_heads: row.whole("kv_heads")?,
-        context: row.whole("context")?,
-        kv_bytes_per_token_head: 2.0 * HEAD_DIM as f64 * width,
-    };
-    let name = format!("{} / {}", row.text("heads"), row.text("kv_heads"));
-    Ok(Ok((block, Kernel::Decode(shape), name)))
-}
-
-/// Of all tables.
-const HEAD_DIM: u64 = 128;
-
-fn prefill(row: &Row) -> Read {
-    let (queries, cache) = (row.text("q_dtype"), row.text("kv_dtype"));
-    let (block, query_bytes, kv_bytes) = match (queries, cache) {
-        ("bf16" | "fp16", "bf16" | "fp16") => (Block::PrefillAttention, 2.0, 2.0),
-        ("bf16" | "fp16", "fp8") => (Block::PrefillAttentionFp8, 2.0, 1.0),
-        ("fp8", "fp8") => (Block::PrefillAttentionFp8Query, 1.0, 1.0),
-        _ => {
-            return Ok(Err(format!(
-                "prefill with queries in `{queries}` and KV in `{cache}` is not modelled"
-            )));
-        }
-    };
-    let shape = PrefillAttentionShape {
-        batch: row.whole("batch")?,
-        heads: row.whole("heads")?,
-        kv_heads: row.whole("kv_heads")?,
-        head_dim: HEAD_DIM,
-        tokens: row.whole("seqlen")?,
-        prefix: if row.0.contains_key("prefix") {
-            row.whole("prefix")?
-        } else {
-            0
-        },
-        query_bytes,
-        kv_bytes,
-    };
-    Ok(Ok(chunks(block, shape)))
-}
-
-/// Heads make the shape; behind a prefix the size of the chunk does, too, since kernels split by it.
-fn chunks(block: Block, shape: PrefillAttentionShape) -> (Block, Kernel, String) {
-    let heads = format!("{} / {}", shape.heads, shape.kv_heads);
-    let name = match shape.prefix {
-        0 => heads,
-        _ => format!("{heads}, chunks of {}", shape.tokens),
-    };
-    (block, Kernel::Prefill(shape), name)
-}
-
-/// Vidur's rows: a chunk behind a prefix, or one token a sequence. Its caches are in 16 bits.
-fn chunk(row: &Row) -> Read {
-    let (batch, kv_heads, prefix) = (
-        row.whole("batch")?,
-        row.whole("kv_heads")?,
-        row.whole("kv_prefix")?,
-    );
-    let head_dim = row.whole("head_dim")?;
-    match row.text("phase") {
-        "prefill" => {
-            let shape = PrefillAttentionShape {
-                batch,
-                heads: row.whole("heads")?,
-                kv_heads,
-                head_dim,
-                tokens: row.whole("q_chunk")?,
-                prefix,
-                query_bytes: 2.0,
-                kv_bytes: 2.0,
-            };
-            Ok(Ok(chunks(Block::PrefillAttention, shape)))
-        }
-        "decode" => {
-            let shape = DecodeAttentionShape {
-                batch,
-                kv_heads,
-                context: prefix,
-                kv_bytes_per_token_head: 4.0 * head_dim as f64,
-            };
-            let name = format!("{} / {kv_heads}, batch {batch}", row.text("heads"));
-            Ok(Ok((Block::DecodeAttention, Kernel::Decode(shape), name)))
-        }
-        other => Ok(Err(format!("the phase `{other}` is neither prefill nor decode"))),
-    }
-}
-
-fn copy(row: &Row) -> Read {
-    let word = row.text("direction");
-    let known = Direction::ALL.iter().find(|(_, name)| *name == word);
-    let Some((direction, _)) = known else {
-        return Ok(Err(format!(
-            "copies in the direction `{word}` are not fitted, only h2d and d2h"
-        )));
-    };
-    let bytes = row.number("bytes")?;
-    let pieces = if row.0.contains_key("pieces") {
-        row.number("pieces")?
-    } else {
-        1.0
-    };
-    if bytes <= 0.0 || pieces < 1.0 {
-        return Err(format!(
-            "`bytes` is {bytes} and `pieces` is {pieces}; both are above 0"
-        ));
-    }
-    let name = format!("{bytes} in {pieces}");
-    Ok(Ok((
-        Block::Copy(*direction),
-        Kernel::Copy { bytes, pieces },
-        name,
-    )))
-}
-
-fn all_reduce(row: &Row) -> Read {
-    if row.text("op") != "all_reduce" {
-        return Ok(Err("only all-reduce is fitted".to_owned()));
-    }
-    let gpus = row.whole("gpus")?;
-    let Ok(gpus @ 2..=1024) = u32::try_from(gpus) else {
-        return Err(format!("`gpus` is {gpus}, not from 2 to 1024"));
-    };
-    let elements = row.whole("elements")?;
-    let name = elements.to_string();
-    // Elements of two bytes in every table.
-    Ok(Ok((
-        Block::AllReduce(gpus),
-        Kernel::AllReduce(2.0 * elements as f64),
-        name,
-    )))
-}
-
-fn format(dtype: &str) -> Option<KernelFormat> {
-    match dtype {
-        "bf16" | "fp16" => Some(KernelFormat::Bf16),
-        "fp8" => Some(KernelFormat::Fp8),
-        "int8" => Some(KernelFormat::Int8),
-        "nvfp4" => Some(KernelFormat::Nvfp4),
-        "w4a16_mxfp4" => Some(KernelFormat::Mxfp4),
-        "int4_wo" => Some(KernelFormat::Int4),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibrate::observation::{Block, Kernel};
 
     fn selection() -> Selection {
         Selection {

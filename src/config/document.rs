@@ -3,13 +3,18 @@
 //! Layers are TOML tables, merged key by key with flags over file over preset. A table that makes a choice
 //! (`workload.arrivals`, `lengths`, `prefix`, `endings`) is replaced whole: two choices must not mix.
 
+mod pools;
+mod spans;
+
+pub(super) use self::pools::pool_key;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use self::spans::parse;
 use super::diagnostic::{Diagnostic, Place, SourceFile};
 
 /// Key paths of tables with exactly one key, which chooses.
@@ -127,115 +132,6 @@ impl Document {
             table.remove(last);
         }
         self.forget(key);
-    }
-
-    /// Flags that say how replicas share the work replace a file that says it in the other way: `--prefill` and
-    /// `--decode` its number of replicas, `--replicas` its prefill and decode pools and what is between them. What was
-    /// replaced, in words.
-    pub(super) fn roles_give_way(&mut self) -> Option<String> {
-        let flag = |document: &Document, key: &str| match (document.get(key), document.origin(key)) {
-            (Some(_), Some(Origin::Flag(name))) => Some(name.clone()),
-            _ => None,
-        };
-        let by_flags = |keys: [&str; 2]| keys.into_iter().find_map(|key| flag(self, key));
-        let apart = by_flags(["cluster.prefill.replicas", "cluster.decode.replicas"]);
-        let together = flag(self, "cluster.replicas");
-        match (apart, together) {
-            (Some(apart), None) => {
-                let replicas = self.get("cluster.replicas")?.to_string();
-                self.remove("cluster.replicas");
-                Some(format!("{apart} replaces the scenario's replicas = {replicas}"))
-            }
-            (None, Some(together)) => {
-                self.get("cluster.prefill").or(self.get("cluster.decode"))?;
-                for key in ["prefill", "decode", "link"] {
-                    self.remove(&format!("cluster.{key}"));
-                }
-                Some(format!(
-                    "{together} replaces the scenario's prefill and decode pools and their link"
-                ))
-            }
-            _ => None,
-        }
-    }
-
-    /// `[cluster.prefill]` and `[cluster.decode]` become pools with those names and roles; every value keeps its origin.
-    ///
-    /// # Errors
-    /// Where the input has pools, too.
-    pub(super) fn roles_become_pools(&mut self) -> Result<(), Diagnostic> {
-        let mut pools = Vec::new();
-        for role in ["prefill", "decode"] {
-            let from = format!("cluster.{role}");
-            let Some(Value::Table(mut pool)) = self.get(&from).cloned() else {
-                continue;
-            };
-            if self.get("cluster.pools").is_some() {
-                let problem = Diagnostic::new(format!("`{from}` stands beside [[cluster.pools]]"));
-                let help = format!("give one of the pools role = \"{role}\" instead");
-                return Err(problem.at(self.place(&from)).help(help));
-            }
-            // Flags set what is in the table, and so the table.
-            let given = self
-                .first_given(&from)
-                .filter(|_| !self.origins.contains_key(&from));
-            let origin = self
-                .origin(given.as_deref().unwrap_or(&from))
-                .cloned()
-                .unwrap_or(Origin::Default(String::new()));
-            let root = format!("cluster.pools.{}", pools.len());
-            for key in ["name", "role"] {
-                pool.entry(key).or_insert_with(|| role.into());
-                self.origins.insert(format!("{root}.{key}"), origin.clone());
-            }
-            let inside = format!("{from}.");
-            let below = self.origins.range(inside.clone()..);
-            let below = below.take_while(|(key, _)| key.starts_with(&inside));
-            let moved: Vec<(String, Origin)> = below
-                .map(|(key, origin)| {
-                    let key = key.strip_prefix(&inside).unwrap_or(key);
-                    (format!("{root}.{key}"), origin.clone())
-                })
-                .collect();
-            self.remove(&from);
-            self.origins.extend(moved);
-            self.origins.insert(root, origin);
-            pools.push(Value::Table(pool));
-        }
-        if let (false, Some(Value::Table(cluster))) = (pools.is_empty(), self.table.get_mut("cluster")) {
-            cluster.insert("pools".to_string(), Value::Array(pools));
-        }
-        Ok(())
-    }
-
-    /// The input of one pool as if it were a server's own: its tables over those of the scenario. Every value keeps its
-    /// origin, so problems point into the pool's table. A flag holds for every pool.
-    pub(super) fn of_pool(&self, index: usize) -> Document {
-        let mut own = self.clone();
-        own.remove("cluster.pools");
-        for whole in ["events", "admission", "rate_limits", "retries"] {
-            own.remove(&format!("cluster.{whole}"));
-        }
-        let root = pool_root(index);
-        let Some(pool) = self.get(&root).and_then(Value::as_table) else {
-            return own;
-        };
-        for (key, value) in pool {
-            match (key.as_str(), value) {
-                (table @ ("model" | "engine" | "sglang"), Value::Table(values)) => {
-                    for (key, value) in values {
-                        let (from, to) = (format!("{root}.{table}.{key}"), format!("{table}.{key}"));
-                        self.override_in(&mut own, (&from, &to), value);
-                    }
-                }
-                ("name" | "role" | "min_prompt_tokens" | "max_prompt_tokens", _) => {}
-                _ => {
-                    let (from, to) = (format!("{root}.{key}"), format!("cluster.{key}"));
-                    self.override_in(&mut own, (&from, &to), value);
-                }
-            }
-        }
-        own
     }
 
     /// Puts a value of a part of this input at the place that it has in one of its own, unless a flag has set that.
@@ -416,75 +312,6 @@ impl Document {
             Some(Origin::Flag(name)) => name.strip_prefix(SWEPT).unwrap_or(name).to_string(),
             _ => key.rsplit_once('.').map_or(key, |(_, last)| last).to_string(),
         }
-    }
-}
-
-fn pool_root(index: usize) -> String {
-    format!("cluster.pools.{index}")
-}
-
-/// Where a pool's table has a key of a server's input.
-pub(super) fn pool_key(index: usize, key: &str) -> String {
-    format!(
-        "{}.{}",
-        pool_root(index),
-        key.strip_prefix("cluster.").unwrap_or(key)
-    )
-}
-
-type Spans = BTreeMap<String, Range<usize>>;
-
-fn parse(file: &SourceFile) -> Result<(Table, Spans), Diagnostic> {
-    let place = |error: &toml::de::Error| match error.span() {
-        Some(span) => Place::File(
-            Arc::new(SourceFile {
-                name: file.name.clone(),
-                text: file.text.clone(),
-            }),
-            span,
-        ),
-        None => Place::Nowhere,
-    };
-    let bad = |error: toml::de::Error| {
-        Diagnostic::new(format!("{} is not TOML: {}", file.name, error.message())).at(place(&error))
-    };
-    let spanned = DeTable::parse(&file.text).map_err(bad)?;
-    let mut spans = Spans::new();
-    walk_table("", spanned.get_ref(), &mut spans);
-    let table = toml::from_str(&file.text).map_err(bad)?;
-    Ok((table, spans))
-}
-
-/// Collects the byte range of every value, by key path; a table's is that of its key.
-fn walk_table(path: &str, table: &DeTable<'_>, spans: &mut Spans) {
-    for (key, value) in table.iter() {
-        let inner = if path.is_empty() {
-            key.get_ref().to_string()
-        } else {
-            format!("{path}.{}", key.get_ref())
-        };
-        let span = if matches!(value.get_ref(), DeValue::Table(_)) {
-            key.span()
-        } else {
-            value.span()
-        };
-        spans.insert(inner.clone(), span);
-        spans.insert(format!("{inner}.@key"), key.span());
-        walk_value(&inner, value.get_ref(), spans);
-    }
-}
-
-fn walk_value(path: &str, value: &DeValue<'_>, spans: &mut Spans) {
-    match value {
-        DeValue::Table(table) => walk_table(path, table, spans),
-        DeValue::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                let inner = format!("{path}.{index}");
-                spans.insert(inner.clone(), item.span());
-                walk_value(&inner, item.get_ref(), spans);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -65,6 +65,16 @@ mod classes_tests;
 #[cfg(test)]
 mod commands_tests;
 #[cfg(test)]
+mod load_tests;
+#[cfg(test)]
+mod machine_tests;
+#[cfg(test)]
+mod mistakes_tests;
+#[cfg(test)]
+mod pasted_tests;
+#[cfg(test)]
 mod pools_tests;
+#[cfg(test)]
+mod sglang_tests;
 #[cfg(test)]
 mod tests;

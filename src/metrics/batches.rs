@@ -68,7 +68,7 @@ impl Batches {
         };
         let bound = bound + self.closed.last().map_or(0, packed);
         self.distinct[metric] = Some(bound);
-        if bound <= super::distribution::DISTINCT_MAX {
+        if bound <= super::exact::DISTINCT_MAX {
             return false;
         }
         let mut union = Packed::default();

@@ -1,22 +1,16 @@
 //! Latencies as (value, count): exact mean and deviation, quantiles exact while values are few, else within 0.1 %.
 //!
 //! All sequences of a step share its gap, and a run of decode steps is an arithmetic progression of gaps, so the
-//! natural record is a value with a multiplicity. Up to [`DISTINCT_MAX`] distinct values are kept as they are; then
+//! natural record is a value with a multiplicity. Up to `exact::DISTINCT_MAX` distinct values are kept as they are; then
 //! they move into log-linear buckets whose width is below a thousandth. Mean, deviation, smallest and largest are
 //! exact integers throughout. Memory does not grow with the number of durations.
 
-use rustc_hash::FxHashMap;
-
 use super::buckets::{Buckets, bounds, bucket_of};
+use super::exact::Exact;
 use super::moments::Moments;
 use super::packed::Packed;
 use super::quantiles::{Cell, Quantiles};
 use crate::units::{PICOS_PER_SECOND, Picos};
-
-/// Distinct values that are kept before buckets take over.
-pub(super) const DISTINCT_MAX: usize = 4096;
-/// Terms of progressions, told apart or not, that are kept before they are counted.
-const TERMS_MAX: usize = 4 * DISTINCT_MAX;
 
 /// A multiset of durations.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,15 +29,6 @@ impl Default for Store {
     fn default() -> Self {
         Store::Exact(Exact::default())
     }
-}
-
-/// Values as they are: single ones, and progressions (first, step, terms), each with its count.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Exact {
-    values: FxHashMap<u64, u64>,
-    progressions: FxHashMap<(u64, u64, u64), u64>,
-    /// Σ of the terms of the distinct progressions: with `values` an upper bound on the distinct values.
-    terms: usize,
 }
 
 impl Distribution {
@@ -77,7 +62,7 @@ impl Distribution {
         match &mut self.store {
             Store::Buckets(buckets) => buckets.add(bucket_of(value.0), times),
             Store::Exact(exact) => {
-                *exact.values.entry(value.0).or_insert(0) += times;
+                exact.add(value.0, times);
                 if !exact.settle() {
                     self.spill();
                 }
@@ -275,7 +260,7 @@ impl Distribution {
         match &mut self.store {
             Store::Exact(exact) => {
                 for &(value, times) in &other.entries {
-                    *exact.values.entry(value).or_insert(0) += times;
+                    exact.add(value, times);
                 }
                 if !exact.settle() {
                     self.spill();
@@ -311,98 +296,6 @@ impl Distribution {
                 })
                 .collect(),
         }
-    }
-}
-
-impl Exact {
-    /// Whether the values are still few, counted truly once the bound on them is far off: how values were grouped
-    /// into progressions must not decide when they are many.
-    #[inline]
-    fn settle(&mut self) -> bool {
-        if self.terms == 0 {
-            return self.values.len() <= DISTINCT_MAX;
-        }
-        self.values.len() + self.terms <= TERMS_MAX || self.expand()
-    }
-
-    /// Turns progressions into values; `false` if there are too many.
-    fn expand(&mut self) -> bool {
-        if !self.are_few() {
-            return false;
-        }
-        self.values = self.sorted().into_iter().collect();
-        self.progressions.clear();
-        self.terms = 0;
-        true
-    }
-
-    /// Whether there are few distinct values.
-    fn are_few(&self) -> bool {
-        let longest = self
-            .progressions
-            .keys()
-            .map(|key| key.2 as usize)
-            .max()
-            .unwrap_or(0);
-        self.values.len().max(longest) <= DISTINCT_MAX
-            && (self.values.len() + self.terms <= DISTINCT_MAX || self.sorted().len() <= DISTINCT_MAX)
-    }
-
-    fn in_buckets(&self) -> Buckets {
-        let mut buckets = Buckets::new();
-        let progressions: Vec<_> = self.progressions.iter().collect();
-        for (&(first, step, terms), &times) in progressions {
-            buckets.add_progression(first, step, terms, times);
-        }
-        let values: Vec<_> = self.values.iter().collect();
-        for (&value, &times) in values {
-            buckets.add(bucket_of(value), times);
-        }
-        buckets
-    }
-
-    fn add_progression(&mut self, first: u64, step: u64, terms: u64, times: u64) {
-        let count = self.progressions.entry((first, step, terms)).or_insert(0);
-        if *count == 0 {
-            self.terms += terms as usize;
-        }
-        *count += times;
-    }
-
-    fn merge(&mut self, other: &Exact) {
-        let values: Vec<_> = other.values.iter().collect();
-        for (&value, &times) in values {
-            *self.values.entry(value).or_insert(0) += times;
-        }
-        let progressions: Vec<_> = other.progressions.iter().collect();
-        for (&(first, step, terms), &times) in progressions {
-            self.add_progression(first, step, terms, times);
-        }
-    }
-
-    /// (value, count), ascending, each value once.
-    fn sorted(&self) -> Vec<(u64, u64)> {
-        let mut pairs: Vec<(u64, u64)> = self
-            .values
-            .iter()
-            .map(|(&value, &times)| (value, times))
-            .collect();
-        pairs.extend(
-            self.progressions
-                .iter()
-                .flat_map(|(&(first, step, terms), &times)| {
-                    (0..terms).map(move |i| (first + step * i, times))
-                }),
-        );
-        pairs.sort_unstable();
-        pairs.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            if same {
-                kept.1 += later.1;
-            }
-            same
-        });
-        pairs
     }
 }
 

@@ -12,6 +12,7 @@ mod buckets;
 mod by_replica;
 mod detail;
 mod distribution;
+mod exact;
 mod in_flight;
 mod leap;
 mod moments;

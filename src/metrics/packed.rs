@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::buckets::{bounds, bucket_of};
-use super::distribution::DISTINCT_MAX;
+use super::exact::DISTINCT_MAX;
 use super::moments::Moments;
 use crate::units::Picos;
 

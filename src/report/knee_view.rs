@@ -1,12 +1,11 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
-use super::figures::{percent, significant, time};
+use super::knee_limit::limited_by;
 use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
 use super::words::EngineWords;
-use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic, fleet};
+use crate::analysis::knee::{Knee, Point, fleet};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
-use crate::metrics::Metric;
 
 /// What a search does not know of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,19 +75,7 @@ impl KneeView {
             ignored,
             pools,
         } = context;
-        if load_varies && knee.saturation.is_some() {
-            assumptions.push(
-                "the load varies: a rate is the mean over its span, and it saturates where the backlog left at the end \
-                 takes more than 5 % of the span to work off"
-                    .into(),
-            );
-        }
-        if knee.points.iter().any(|point| point.is_losing) && knee.saturation.is_some() {
-            assumptions.push(
-                "it saturates where more requests are refused or given up than the promise leaves room for, at least 5 %"
-                    .into(),
-            );
-        }
+        assumptions.extend(meaning_of_saturation(knee, load_varies));
         if !knee.converged && !is_interrupted {
             notes.extend(not_narrowed(knee));
         }
@@ -115,6 +102,25 @@ impl KneeView {
             metadata,
         }
     }
+}
+
+/// What it takes for a rate to saturate, where that is not a queue that grows without bound.
+fn meaning_of_saturation(knee: &Knee, load_varies: bool) -> Vec<String> {
+    let mut said = Vec::new();
+    if load_varies && knee.saturation.is_some() {
+        said.push(
+            "the load varies: a rate is the mean over its span, and it saturates where the backlog left at the end \
+             takes more than 5 % of the span to work off"
+                .into(),
+        );
+    }
+    if knee.points.iter().any(|point| point.is_losing) && knee.saturation.is_some() {
+        said.push(
+            "it saturates where more requests are refused or given up than the promise leaves room for, at least 5 %"
+                .into(),
+        );
+    }
+    said
 }
 
 /// Why a search ended with brackets that are wider than asked for: it ran out of runs, and not of rates that it may look at.
@@ -165,416 +171,5 @@ fn point(point: &Point) -> KneePoint {
         given_up: point.lost.given_up,
         failed: point.lost.failed,
         is_losing: point.is_losing,
-    }
-}
-
-/// The pressure at the highest rate not above the knee.
-fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
-    let rate = knee.within_slo?.value;
-    let below = knee
-        .points
-        .iter()
-        .rev()
-        .filter(|point| point.rate <= rate * (1.0 + 1e-9));
-    below.filter_map(|point| point.pressure).next()
-}
-
-/// What binds first, why, and which resource is pressed the hardest.
-fn limited_by(
-    knee: &Knee,
-    classes: &[ClassPromise],
-    varies: bool,
-    words: EngineWords,
-    pools: &[(String, EngineWords)],
-) -> Option<String> {
-    if knee.within_slo.is_none() {
-        return out_of_reach(knee, classes);
-    }
-    let pool = pressure_at_knee(knee).and_then(|pressure| pools.get(pressure.pool?));
-    let words = pool.map_or(words, |(_, words)| *words);
-    let of_pool = pool.map_or(String::new(), |(name, _)| format!(" of {name}"));
-    // What presses ranks that step together is not told: then the promise alone says what breaks.
-    let pressed = knee.limiter.zip(pressure_at_knee(knee));
-    let highest = knee.points.last().filter(|point| point.is_within());
-    let first = match (highest, knee.binding) {
-        (Some(highest), _) => format!(
-            "nothing up to {} req/s, the highest rate tried",
-            significant(highest.rate)
-        ),
-        (None, _) if knee.loss.is_some() => knee.loss.map(|loss| lost(loss, classes)).unwrap_or_default(),
-        (None, Some(binding)) => {
-            // Of a class only the whole run's latencies are kept, ramp and drain in them.
-            let over = binding.class.map_or("", |_| " over the whole run");
-            let at = rate_of(knee, &binding).map_or(String::new(), |rate| {
-                format!("{over} at {} req/s", significant(rate))
-            });
-            let why = pressed.map(|(limiter, pressure)| why_late(&binding, limiter, &pressure, words));
-            binds(&binding, classes, &at, why.as_deref())
-        }
-        (None, None) => {
-            let what = match varies {
-                true => "what is served falls behind",
-                false => "the backlog grows",
-            };
-            let busy = pressed.map_or(String::new(), |(_, pressure)| {
-                format!(" (the engine is busy {} of the time)", percent(pressure.busy))
-            });
-            format!("saturation: {what} before any promise is seen to break{busy}")
-        }
-    };
-    let Some((limiter, pressure)) = pressed else {
-        return Some(first);
-    };
-    Some(format!(
-        "{first}. Hardest pressed is {}{of_pool} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
-        resource(limiter, words),
-        percent(pressure.compute),
-        percent(pressure.bandwidth),
-        percent(pressure.host),
-        words.pool_share,
-        percent(pressure.kv_blocks)
-    ))
-}
-
-/// Why no rate keeps the promise, as the lowest rate has it.
-fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
-    let lowest = knee.points.first()?;
-    if let Some((_, what)) = knee
-        .loss
-        .filter(|&(rate, what)| rate == lowest.rate && what.unanswered() > 0.0)
-    {
-        return Some(lost((lowest.rate, what), classes));
-    }
-    let Some(binding) = lowest.binding else {
-        let rate = significant(lowest.rate);
-        return (!lowest.has_steady_state())
-            .then(|| format!("saturation: the backlog grows at {rate} req/s, the lowest rate tried"));
-    };
-    let figure = format!(
-        "{} {}{} of {} against a limit of {}",
-        binding.metric.name().to_uppercase(),
-        statistic(binding.statistic),
-        of_class(&binding, classes),
-        time(binding.value_s),
-        time(binding.limit_s)
-    );
-    Some(if lowest.is_hopeless() {
-        format!(
-            "the requests themselves: one that is alone in the server has {figure}, and no lower rate makes it faster. \
-             --goodput and --slo are in milliseconds"
-        )
-    } else {
-        format!(
-            "{figure} at {} req/s, the lowest rate tried",
-            significant(lowest.rate)
-        )
-    })
-}
-
-/// Requests without an answer as the reason why a rate is not kept up with.
-fn lost((rate, lost): (f64, Lost), classes: &[ClassPromise]) -> String {
-    let class = lost.class.and_then(|class| classes.get(class));
-    let of = class.map_or(String::new(), |class| format!(" of class {}", class.name));
-    let ways = [
-        (lost.refused, "refused by the server"),
-        (lost.given_up, "given up by their clients"),
-        (lost.failed, "lost with the replica they were on"),
-    ];
-    let named = ways.iter().filter(|(share, _)| *share > 0.0);
-    let named: Vec<String> = named
-        .map(|(share, how)| format!("{}{of} {how}", percent(*share)))
-        .collect();
-    format!(
-        "requests without an answer, which are not good ({} at {} req/s); those served wait less because of them",
-        named.join(", "),
-        significant(rate)
-    )
-}
-
-/// The rate whose run has this binding.
-fn rate_of(knee: &Knee, binding: &Binding) -> Option<f64> {
-    let of = |point: &&Point| point.binding.as_ref() == Some(binding);
-    knee.points.iter().rev().find(of).map(|point| point.rate)
-}
-
-fn statistic(statistic: Statistic) -> String {
-    match statistic {
-        Statistic::Mean => "mean".to_owned(),
-        Statistic::Quantile(p) => format!("p{}", (p * 1e6).round() / 1e4),
-    }
-}
-
-/// The promise that breaks first, and what its latency is spent on.
-fn binds(binding: &Binding, classes: &[ClassPromise], at: &str, why: Option<&str>) -> String {
-    let why = why.map_or(String::new(), |why| format!(": {why}"));
-    format!(
-        "{} {}{}, which reaches its limit first ({} of {}{at}){why}",
-        binding.metric.name().to_uppercase(),
-        statistic(binding.statistic),
-        of_class(binding, classes),
-        time(binding.value_s),
-        time(binding.limit_s)
-    )
-}
-
-/// ` of class chat`; nothing where a promise is to all.
-fn of_class(binding: &Binding, classes: &[ClassPromise]) -> String {
-    let class = binding.class.and_then(|class| classes.get(class));
-    class.map_or(String::new(), |class| format!(" of class {}", class.name))
-}
-
-/// What the latency of a promise that breaks is spent on.
-fn why_late(binding: &Binding, limiter: Limiter, pressure: &Pressure, words: EngineWords) -> String {
-    let steps = format!(
-        "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too, and the engine is busy {} \
-         of the time",
-        significant(pressure.batch),
-        percent(pressure.mixed),
-        percent(pressure.busy)
-    );
-    match (limiter, binding.queue) {
-        (Limiter::KvBlocks, _) if pressure.preemptions > 0.001 => words.preempted.to_owned(),
-        (Limiter::KvBlocks, _) => format!("requests wait for room in {}", words.pool),
-        (Limiter::MaxNumSeqs, _) => format!("requests wait for a place among {}", words.running),
-        (Limiter::TokenBudget, _) => format!("prompts wait for room in {}", words.prompt_tokens),
-        (_, Some(queue)) if binding.metric == Metric::Ttft => format!(
-            "{} of it is the wait for a first step, the rest the prompt's own steps; {steps}",
-            percent(queue)
-        ),
-        _ => steps,
-    }
-}
-
-fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
-    match limiter {
-        Limiter::PrefillCompute => "compute",
-        Limiter::HbmBandwidth => "memory bandwidth",
-        Limiter::KvBlocks => words.pool,
-        Limiter::MaxNumSeqs => words.running,
-        Limiter::TokenBudget => words.prompt_tokens,
-        Limiter::Host => "the host",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::{Estimate, Verdict};
-    use crate::config::{Document, NoFiles, resolve};
-
-    fn tried(rate: f64, verdict: Verdict) -> Point {
-        Point {
-            rate,
-            verdict,
-            reason: String::new(),
-            requests: 1000,
-            slack: None,
-            attainment: Some(Estimate {
-                value: 0.99,
-                low: 0.98,
-                high: 1.0,
-            }),
-            throughput: Some(Estimate {
-                value: rate,
-                low: rate,
-                high: rate,
-            }),
-            output_tokens_per_s: None,
-            tokens_each: None,
-            p99_ttft: None,
-            ttft_s: (verdict == Verdict::Stable).then_some((0.03, 0.09)),
-            tpot_s: None,
-            itl_s: None,
-            e2el_s: None,
-            running: None,
-            waiting: None,
-            kv_usage: None,
-            growth_per_s: 0.0,
-            binding: None,
-            lost: Lost::default(),
-            lost_of_class: None,
-            is_losing: false,
-            is_unknown: false,
-            is_out_of_reach: false,
-            pressure: Some(Pressure {
-                compute: 0.91 / rate * 10.0,
-                bandwidth: 0.46,
-                ..Pressure::default()
-            }),
-        }
-    }
-
-    #[test]
-    fn the_limiter_is_quoted_with_the_pressure_at_the_knee() {
-        let knee = Knee {
-            within_slo: Some(Estimate {
-                value: 10.0,
-                low: 9.9,
-                high: 10.1,
-            }),
-            saturation: None,
-            limiter: Some(Limiter::PrefillCompute),
-            binding: Some(Binding {
-                metric: Metric::Ttft,
-                statistic: Statistic::Quantile(0.99),
-                value_s: 0.48,
-                limit_s: 0.5,
-                class: None,
-                queue: Some(0.8),
-            }),
-            loss: None,
-            points: vec![
-                tried(5.0, Verdict::Stable),
-                tried(10.0, Verdict::Stable),
-                tried(20.0, Verdict::Unstable),
-            ],
-            converged: false,
-        };
-        let view = KneeView::new(&knee, KneeContext::default());
-        let limited_by = view.limited_by.unwrap();
-        assert_eq!(
-            limited_by,
-            "TTFT p99, which reaches its limit first (480 ms of 500 ms): 80.0 % of it is the wait for a first step, the \
-             rest the prompt's own steps; a step decodes 0 sequences on average, 0 % of the steps carry pieces of \
-             prompts too, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time, KV \
-             blocks 0 % at most)"
-        );
-        assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
-        assert_eq!(view.notes.len(), 1, "an unfinished search says so");
-        assert!(view.assumptions.is_empty(), "and nothing was assumed");
-    }
-
-    #[test]
-    fn an_engine_s_limits_have_its_own_names() {
-        let document = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nprofile = \"sglang\"\n\
-                        [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";
-        let resolved = resolve(Document::parse("test.toml", document).unwrap(), &NoFiles).unwrap();
-        let sglang = EngineWords::of(&resolved.scenario.first_pool().engine);
-        let binding = Binding {
-            metric: Metric::Ttft,
-            statistic: Statistic::Quantile(0.99),
-            value_s: 0.48,
-            limit_s: 0.5,
-            class: None,
-            queue: Some(0.8),
-        };
-        let check = |limiter, ours: &str, theirs: &str| {
-            let said = |words| {
-                let late = why_late(&binding, limiter, &Pressure::default(), words);
-                format!("{late}; {}", resource(limiter, words))
-            };
-            let (vllm, sglang) = (said(EngineWords::default()), said(sglang));
-            assert!(vllm.matches(ours).count() == 2, "{vllm}");
-            assert!(
-                sglang.matches(theirs).count() == 2 && !sglang.contains(ours),
-                "{sglang}"
-            );
-        };
-        check(Limiter::MaxNumSeqs, "max_num_seqs", "--max-running-requests");
-        check(
-            Limiter::TokenBudget,
-            "max_num_batched_tokens",
-            "--chunked-prefill-size",
-        );
-        check(
-            Limiter::KvBlocks,
-            "KV blocks",
-            "the token pool (--mem-fraction-static)",
-        );
-    }
-
-    #[test]
-    fn replicas_that_fail_are_named_and_not_a_latency_that_is_kept() {
-        let lost = Lost {
-            failed: 0.031,
-            ..Lost::default()
-        };
-        let mut lowest = tried(0.001, Verdict::Stable);
-        lowest.lost = lost;
-        lowest.running = Some(0.0004);
-        lowest.binding = Some(Binding {
-            metric: Metric::Tpot,
-            statistic: Statistic::Quantile(0.99),
-            value_s: 0.0066,
-            limit_s: 0.03,
-            class: None,
-            queue: None,
-        });
-        let knee = Knee {
-            within_slo: None,
-            saturation: None,
-            limiter: None,
-            binding: lowest.binding,
-            loss: Some((0.001, lost)),
-            points: vec![lowest],
-            converged: true,
-        };
-        let view = KneeView::new(&knee, KneeContext::default());
-        assert_eq!(
-            view.limited_by.unwrap(),
-            "requests without an answer, which are not good (3.10 % lost with the replica they were on at 0.00100 req/s); \
-             those served wait less because of them"
-        );
-        assert!((view.points[0].failed - 0.031).abs() < 1e-12);
-    }
-
-    #[test]
-    fn requests_of_a_class_that_are_refused_are_what_breaks_its_promise() {
-        let lost = Lost {
-            refused: 0.02,
-            class: Some(1),
-            ..Lost::default()
-        };
-        let mut within = tried(3.0, Verdict::Stable);
-        within.binding = Some(Binding {
-            metric: Metric::E2el,
-            statistic: Statistic::Quantile(0.99),
-            value_s: 9.7,
-            limit_s: 60.0,
-            class: Some(1),
-            queue: None,
-        });
-        let mut over = tried(4.0, Verdict::Stable);
-        let slack = |value| {
-            Some(Estimate {
-                value,
-                low: value,
-                high: value,
-            })
-        };
-        (within.slack, over.slack) = (slack(0.0), slack(-0.01));
-        let mut knee = Knee {
-            within_slo: slack(3.0),
-            saturation: None,
-            limiter: None,
-            binding: within.binding,
-            loss: Some((4.0, lost)),
-            points: vec![within, over],
-            converged: true,
-        };
-        let said = |knee: &Knee| {
-            let class = |name: &str| ClassPromise {
-                request_rate: None,
-                name: name.to_owned(),
-                limits: Vec::new(),
-            };
-            let classes = vec![class("chat"), class("batch")];
-            let context = KneeContext {
-                classes,
-                ..KneeContext::default()
-            };
-            KneeView::new(knee, context).limited_by.unwrap()
-        };
-        assert!(
-            said(&knee).contains("without an answer, which are not good (2.00 % of class batch refused by the server at 4.00 req/s)"),
-            "{}",
-            said(&knee)
-        );
-        // Without a limiter, as of ranks that step together, the promise is named all the same.
-        knee.loss = None;
-        assert_eq!(
-            said(&knee),
-            "E2EL p99 of class batch, which reaches its limit first (9.70 s of 60.0 s over the whole run at 3.00 req/s)"
-        );
     }
 }

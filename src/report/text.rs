@@ -3,21 +3,14 @@
 //! At most 100 columns; colour codes only when asked for. Where a steady state exists its figures are shown, with
 //! intervals; else those of the whole run, and it is said that they belong to that run alone.
 
-use std::fmt::Write;
-
-use super::figures::{count, counted, percent, signed_percent, significant, time};
+use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
 use super::text_answer::{Answer, answered, paint};
 use super::text_latency::latencies;
-use super::views::{PoolMeta, ResultMeta, ScalingMeta, Style, trust_mark, trust_word};
-use super::{text_parts, text_promise, text_relays, text_replicas, text_tiers, text_waits};
+use super::views::{ResultMeta, Style};
+use super::{text_caveats, text_parts, text_promise, text_whole};
 use crate::analysis::RunResult;
-use crate::calibrate::interval::{FigureInterval, ModelInterval};
-use crate::cost::Trust;
-use crate::metrics::{LittleCheck, Summary};
-
-/// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
-const LITTLE_TOLERANCE: f64 = 1e-6;
+use crate::metrics::Summary;
 
 /// Writes the report of one run.
 #[must_use]
@@ -31,7 +24,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     };
     let Answer { line, alarm } = answered(result, meta);
     page.answer(&paint(&format!("{line}{below}"), alarm, style));
-    caveats(&mut page, result, meta);
+    text_caveats::caveats(&mut page, result, meta);
     page.line("");
     latencies(&mut page, result, shown, meta);
     page.line("");
@@ -41,87 +34,8 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
         page.line("  whole run, warm-up and drain included");
     }
     text_parts::parts(&mut page, result, meta);
-    whole_facts(&mut page, result, meta);
+    text_whole::facts(&mut page, result, meta);
     page.into_text()
-}
-
-/// Reasons of the verdict, broken laws, flags without effect, defaults that were assumed.
-fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
-    page.listed("why", &result.reasons);
-    page.listed("BUG, conservation violated", &result.violations);
-    page.listed("ignored", &meta.ignored);
-    page.listed("note", &meta.notes);
-    page.listed("trust", &trust_lines(&meta.trust));
-    // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
-    if let Some(model) = meta
-        .model_interval
-        .as_ref()
-        .filter(|_| result.whole.completed > 0)
-    {
-        page.listed("model ±", &[model_interval(model)]);
-    }
-    assumed(page, &meta.assumptions);
-}
-
-/// The parts of a step with their marks: one line, or one for the pools that each is told of, `chat: …`.
-pub(super) fn trust_lines(trust: &[(String, Trust)]) -> Vec<String> {
-    let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
-    for (name, trust) in trust {
-        let (of, part) = name.split_once(": ").unwrap_or(("", name));
-        let mark = format!("{} {part} {}", trust_mark(*trust), trust_word(*trust));
-        match lines.iter_mut().find(|(known, _)| *known == of) {
-            Some((_, marks)) => marks.push(mark),
-            None => lines.push((of, vec![mark])),
-        }
-    }
-    let line = |(of, marks): (&str, Vec<String>)| match of {
-        "" => marks.join("   "),
-        of => format!("{of}: {}", marks.join("   ")),
-    };
-    lines.into_iter().map(line).collect()
-}
-
-/// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
-fn model_interval(model: &ModelInterval) -> String {
-    let figure = |figure: &FigureInterval| {
-        let (down, up) = figure.factors_90();
-        let name = match figure.name {
-            "mean_ttft_ms" => "TTFT mean",
-            "p99_ttft_ms" => "TTFT p99",
-            "mean_tpot_ms" => "TPOT",
-            "mean_e2el_ms" => "E2EL",
-            _ => "tok/s",
-        };
-        format!("{name} {} to {}", signed_percent(down - 1.0), upwards(up))
-    };
-    // A figure that is nothing in every run, as TPOT is where answers leave whole, has no error either.
-    let is_told = |one: &&FigureInterval| one.factors_90() != (1.0, 1.0);
-    let figures: Vec<String> = model.figures.iter().filter(is_told).map(figure).collect();
-    let mut told = model.figures.iter().filter(is_told);
-    let tpot = told.find(|figure| figure.name == "mean_tpot_ms");
-    let worst = tpot.and_then(FigureInterval::worst);
-    let mostly = worst.map_or(String::new(), |component| {
-        format!(" (TPOT mostly by {})", component.name().replace('_', " "))
-    });
-    format!("{}, 90 %{mostly}", figures.join(" · "))
-}
-
-/// Factor from which a model's interval says nothing but that saturation lies within it.
-const TENFOLD: f64 = 10.0;
-
-/// The upper end of an interval as a percentage, or in words.
-fn upwards(factor: f64) -> String {
-    if factor > TENFOLD {
-        return "more than tenfold (too wide to say: within the model's error it saturates)".to_owned();
-    }
-    signed_percent(factor - 1.0)
-}
-
-/// Values that nobody gave, in as few lines as they need.
-pub(super) fn assumed(page: &mut Page, assumptions: &[String]) {
-    if !assumptions.is_empty() {
-        page.listed("assumed", &[assumptions.join(" · ")]);
-    }
 }
 
 /// Throughput, promises, state, cache and utilisation of the stretch that is shown, a line each; a line without content is
@@ -159,107 +73,6 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     }
 }
 
-/// What is known of the whole run only, a line each.
-fn whole_facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
-    requests(page, &result.whole);
-    if let Some(replicas) = text_replicas::replicas(result) {
-        page.fact("replicas", &replicas);
-    }
-    if let Some(line) = meta.lock_step.as_ref().and_then(text_replicas::lock_step) {
-        page.fact("lock-step", &line);
-    }
-    batches(page, &result.whole, meta);
-    // Where nobody ever hits, what is evicted is missed by nobody.
-    let is_missed = |evicted: &u64| *evicted > 0 && result.whole.cache_hit_tokens > 0;
-    if let Some(evicted) = meta.evicted_tokens.filter(is_missed) {
-        page.fact(
-            "evicted",
-            &format!("{} of cached prefixes", counted(evicted, "token")),
-        );
-    }
-    for (name, sentence) in text_tiers::lines(result) {
-        page.fact(name, &sentence);
-    }
-    if let Some(scaling) = &meta.scaling {
-        page.fact("scaling", &scaled(scaling));
-    }
-    for (label, line) in text_relays::lines(result) {
-        page.fact(label, &line);
-    }
-    for (name, sentence) in meta.waits.iter().flat_map(text_waits::lines) {
-        page.fact(name, &sentence);
-    }
-    let machines: Vec<String> = meta.pools.iter().filter_map(machine_of).collect();
-    page.listed("machines", &machines);
-    little(page, result, meta);
-    page.fact("simulated", &subject(meta));
-    if !meta.pools.is_empty() {
-        let pools: Vec<String> = meta.pools.iter().map(pool).collect();
-        page.listed("pools", &pools);
-    }
-}
-
-/// `12.3 replica-hours (4.10 on average), 22 $ · 5 started · 1 start cancelled · 4 drained`.
-fn scaled(scaling: &ScalingMeta) -> String {
-    let usd = scaling
-        .usd
-        .map_or(String::new(), |usd| format!(", {} $", significant(usd)));
-    let cancelled = match scaling.cancelled {
-        0 => String::new(),
-        starts => format!(" · {} cancelled", counted(starts, "start")),
-    };
-    format!(
-        "{} replica-hours ({} replicas on average), {} GPU-hours{usd} · {} started{cancelled} · {} drained",
-        significant(scaling.replica_hours),
-        significant(scaling.replicas_mean),
-        significant(scaling.gpu_hours),
-        count(scaling.started),
-        count(scaling.drained),
-    )
-}
-
-/// `chat: Llama-3.1-8B on 4 × A100 (2 replicas of 2), vllm@0.33, calibration a100`.
-fn pool(pool: &PoolMeta) -> String {
-    let split = match pool.gpus_per_replica {
-        1 => String::new(),
-        each => format!(" ({} of {each})", counted(u64::from(pool.replicas), "replica")),
-    };
-    format!(
-        "{}: {} on {} × {}{split}, {}, calibration {}",
-        pool.name,
-        pool.model_id,
-        pool.replicas * pool.gpus_per_replica,
-        pool.gpu,
-        pool.engine,
-        pool.calibration
-    )
-}
-
-fn requests(page: &mut Page, whole: &Summary) {
-    let others = [
-        ("refused", whole.rejected),
-        ("timed out", whole.timed_out),
-        ("failed", whole.failed),
-        ("still inside", whole.inside),
-    ];
-    let others: String =
-        others
-            .iter()
-            .filter(|(_, number)| *number > 0)
-            .fold(String::new(), |mut line, (name, number)| {
-                let _ = write!(line, " · {} {name}", count(*number));
-                line
-            });
-    page.fact(
-        "requests",
-        &format!(
-            "{} sent · {} completed{others}",
-            count(whole.sent),
-            count(whole.completed)
-        ),
-    );
-}
-
 fn cache(page: &mut Page, shown: &Summary) {
     let mut parts = Vec::new();
     if shown.cache_queries_tokens > 0 && shown.cache_hit_tokens > 0 {
@@ -281,77 +94,6 @@ fn cache(page: &mut Page, shown: &Summary) {
     }
 }
 
-/// L from the area under N(t) against λW from each request's times.
-fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
-    let check = |name: &str, check: &LittleCheck| {
-        let product = check.lambda * check.w;
-        let mark = if agrees(check) { "✓" } else { "DIFFER" };
-        format!(
-            "{name} {} vs {} {mark}",
-            significant(check.l),
-            significant(product)
-        )
-    };
-    let audit = &result.little;
-    let checks = [
-        check("system", &audit.system),
-        check("waiting", &audit.waiting),
-        check("running", &audit.running),
-    ];
-    page.fact("L = λW", &checks.join(" · "));
-    if let Some(places) = text_replicas::places(result, meta) {
-        page.fact("by place", &places);
-    }
-}
-
-/// Whether both sides of Little's law are the same.
-pub(super) fn agrees(check: &LittleCheck) -> bool {
-    let product = check.lambda * check.w;
-    (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product)
-}
-
-/// What was simulated: model, machines, engine, calibration, seed; of several pools one line each.
-fn subject(meta: &ResultMeta) -> String {
-    if !meta.pools.is_empty() {
-        let gpus = meta
-            .pools
-            .iter()
-            .map(|pool| pool.replicas * pool.gpus_per_replica);
-        let (gpus, pools) = (gpus.sum::<u32>(), meta.pools.len());
-        return format!("{gpus} GPUs in {pools} pools, seed {}", meta.seed);
-    }
-    let split = if meta.gpus_per_replica > 1 {
-        let replicas = super::figures::counted(u64::from(meta.replicas), "replica");
-        format!(" ({replicas} of {})", meta.gpus_per_replica)
-    } else {
-        String::new()
-    };
-    format!(
-        "{} on {} × {}{split}, {}, calibration {}, seed {}",
-        meta.model_id,
-        meta.replicas * meta.gpus_per_replica,
-        meta.gpu,
-        meta.engine,
-        meta.calibration.as_deref().unwrap_or("none"),
-        meta.seed
-    )
-}
-
-/// Of closed batches: what is computed for nobody (ST-5), over the whole run, since batches straddle any window.
-fn batches(page: &mut Page, whole: &Summary, meta: &ResultMeta) {
-    if meta.engine != "static" {
-        return;
-    }
-    if let (Some(useful), Some(padding)) = (whole.useful_rows(), whole.prompt_padding()) {
-        let sentence = format!(
-            "{} of the tokens computed are of an answer, the rest fills rows that are done · {} of the prompts computed is padding",
-            percent(useful),
-            percent(padding),
-        );
-        page.fact("batches", &sentence);
-    }
-}
-
 /// The machine's utilisation beside the time that bandwidth alone would allow.
 fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
     let used = meta.utilisation?;
@@ -367,17 +109,6 @@ fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
     };
     Some(format!(
         "MFU {} · bandwidth {} · {tpot} bandwidth bound it",
-        percent(used.mfu),
-        percent(used.memory_bandwidth),
-    ))
-}
-
-/// The same of one pool, over the whole run.
-fn machine_of(pool: &PoolMeta) -> Option<String> {
-    let used = pool.utilisation?;
-    Some(format!(
-        "{}: MFU {} · bandwidth {} while its steps ran",
-        pool.name,
         percent(used.mfu),
         percent(used.memory_bandwidth),
     ))

@@ -115,14 +115,14 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     if let Some(limited_by) = &view.limited_by {
         page.fact("limited by", limited_by);
     }
-    page.listed("trust", &super::text::trust_lines(&view.trust));
+    page.listed("trust", &super::text_caveats::trust_lines(&view.trust));
     if let Some(model) = &view.model {
         page.fact("model ±", &model_interval(model));
     } else if let Some(why) = &view.model_unknown {
         page.fact("model ±", &format!("not known: {why}"));
     }
     page.listed("note", &view.notes);
-    super::text::assumed(page, &view.assumptions);
+    super::text_caveats::assumed(page, &view.assumptions);
 }
 
 /// What each request is promised: `99.0 % of requests with TTFT ≤ 500 ms`, or that of every class.

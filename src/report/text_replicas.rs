@@ -1,7 +1,7 @@
 //! What each of several replicas did, in one line: how even the load was; and where requests were, in another.
 
 use super::figures::{count, percent, significant};
-use super::text::agrees;
+use super::text_whole::agrees;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::cluster::LockStepAccount;

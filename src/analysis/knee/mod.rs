@@ -7,6 +7,7 @@
 mod binding;
 mod limiter;
 mod objective;
+mod outcome;
 mod point;
 mod search;
 mod sizing;
@@ -14,6 +15,7 @@ mod sizing;
 pub use binding::Binding;
 pub use limiter::{EngineLimits, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
+pub use outcome::Knee;
 pub use point::{Lost, Point};
-pub use search::{Knee, SearchOptions, search};
+pub use search::{SearchOptions, search};
 pub use sizing::{Demand, Fleet, fleet};

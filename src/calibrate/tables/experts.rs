@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use super::kernels::{Read, format};
 use super::skew::power_law;
-use super::{Read, Row, Table, format};
+use super::{Row, Table};
 use crate::calibrate::observation::{Block, Kernel, Observation};
 use crate::cost::experts::{Load, MoeShape};
 use crate::cost::operators::table_widths;

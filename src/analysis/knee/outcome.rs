@@ -1,0 +1,173 @@
+//! What the rates of a search say: both rates, what limits, what breaks first, and what is lost.
+//!
+//! Everything here is read off points that are sorted by their rate; nothing is run. The knee comes from the points' slack, with
+//! an interval that the sampling error and the local slope give; saturation lies between the last rate that is kept up with and
+//! the first that is not.
+
+use super::binding::Binding;
+use super::limiter::Limiter;
+use super::point::{Lost, Point};
+use crate::analysis::{Estimate, Verdict};
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knee {
+    /// The highest rate within the objective; `None` if no rate tried was.
+    pub within_slo: Option<Estimate>,
+    /// The rate above which not all that is offered is served; `None` if no rate tried overloaded the system.
+    pub saturation: Option<Estimate>,
+    /// The hardest-pressed resource at the knee, where the points know their pressure.
+    pub limiter: Option<Limiter>,
+    /// The promise that breaks first above the knee; `None` where saturation comes before any does.
+    pub binding: Option<Binding>,
+    /// The first rate beyond the objective and what is lost there, where that is why it is beyond.
+    pub loss: Option<(f64, Lost)>,
+    /// All rates tried, ascending.
+    pub points: Vec<Point>,
+    /// Whether both brackets became as narrow as asked.
+    pub converged: bool,
+}
+
+impl Knee {
+    /// What these points say, ascending by rate; `converged` is whether their brackets are as narrow as asked.
+    pub(super) fn of(mut points: Vec<Point>, converged: bool) -> Knee {
+        let within_slo = knee_rate(&points);
+        let saturation = saturation_rate(&points, within_slo.as_ref());
+        call_critical(&mut points, saturation.as_ref());
+        Knee {
+            within_slo,
+            saturation,
+            limiter: limiter(&points),
+            binding: binding(&points),
+            loss: loss(&points),
+            converged,
+            points,
+        }
+    }
+}
+
+/// What may lie past saturation is not stable, whatever its run looked like; unless it is by losing requests that the
+/// queue stays short.
+fn call_critical(points: &mut [Point], saturation: Option<&Estimate>) {
+    let by_loss = points
+        .iter()
+        .find(|point| !point.keeps_up())
+        .is_some_and(Point::has_steady_state);
+    for point in points.iter_mut().filter(|_| !by_loss) {
+        if point.verdict == Verdict::Stable && saturation.is_some_and(|rate| point.rate >= rate.low) {
+            point.verdict = Verdict::Critical;
+        }
+    }
+}
+
+/// The points without those below all others whose runs do not tell whether the promise is kept: at so low a rate too few
+/// requests come in the time that there is. They say nothing of the rates above.
+pub(super) fn known(points: &[Point]) -> &[Point] {
+    let first = points
+        .iter()
+        .position(|point| !(point.is_unknown && point.keeps_up()));
+    &points[first.unwrap_or(points.len())..]
+}
+
+/// The last rate before which `holds` always held, and the first at which it does not.
+pub(super) fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Option<(f64, f64)> {
+    let first_out = points.iter().position(|point| !holds(point))?;
+    let last_in = first_out.checked_sub(1)?;
+    Some((points[last_in].rate, points[first_out].rate))
+}
+
+/// The knee from the points' slack: the rate at which it crosses zero, and the rates at which the ends of its
+/// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate.
+fn knee_rate(points: &[Point]) -> Option<Estimate> {
+    let points = known(points);
+    if !points.first()?.is_within() {
+        return None;
+    }
+    let (low, high) = bracket(points, Point::is_within).unwrap_or_else(|| {
+        let last = points[points.len() - 1].rate;
+        (last, f64::INFINITY)
+    });
+    let value = crossing(points, |slack| slack.value).clamp(low, high);
+    Some(Estimate {
+        value: if value.is_finite() { value } else { low },
+        low: crossing(points, |slack| slack.low).min(low),
+        high: crossing(points, |slack| slack.high).max(high),
+    })
+}
+
+/// The rate at which an end of the slack first falls below zero, by linear interpolation. An overloaded point has
+/// no slack: a crossing between it and its neighbour is put at the neighbour for the value and its lower end, which
+/// claims no more than was seen, and at the overloaded rate for the upper end by the caller's bracket.
+fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
+    let mut before: Option<(f64, f64)> = None;
+    for point in points {
+        let slack = match &point.slack {
+            Some(slack) => end(slack),
+            None if point.is_within() => f64::INFINITY,
+            None => return before.map_or(0.0, |(rate, _)| rate),
+        };
+        if slack < 0.0 {
+            return match before {
+                Some((rate, above)) if above.is_finite() => {
+                    rate + (point.rate - rate) * above / (above - slack)
+                }
+                Some((rate, _)) => rate,
+                None => 0.0,
+            };
+        }
+        before = Some((point.rate, slack));
+    }
+    f64::INFINITY
+}
+
+/// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
+/// interval of what the latter served. It lies above the knee; a run of which nothing grew yet is not proof enough.
+fn saturation_rate(points: &[Point], knee: Option<&Estimate>) -> Option<Estimate> {
+    let first_over = points.iter().position(|point| !point.keeps_up())?;
+    let high = points[first_over].rate;
+    let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
+    let kept = knee.map_or(0.0, |knee| knee.value).min(low);
+    let served = points[first_over].throughput;
+    let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
+    Some(Estimate {
+        value,
+        low: served.map_or(low, |served| low.min(served.low).max(kept)),
+        high: served.map_or(high, |served| high.max(served.high)),
+    })
+}
+
+/// The promise that is broken at the first rate beyond the objective, with its figure at the last rate within it.
+fn binding(points: &[Point]) -> Option<Binding> {
+    let points = known(points);
+    let first_out = points.iter().position(|point| !point.is_within())?;
+    // Without a steady state there it has no binding, and the queue itself is what broke.
+    let broken = points[first_out].binding?;
+    let within = first_out.checked_sub(1).and_then(|last| points[last].binding);
+    Some(
+        within
+            .filter(|within| within.metric == broken.metric)
+            .unwrap_or(broken),
+    )
+}
+
+/// What is lost at the first rate beyond the objective, if it is at least half of what misses it.
+fn loss(points: &[Point]) -> Option<(f64, Lost)> {
+    let out = known(points).iter().find(|point| !point.is_within())?;
+    let missed = out.attainment.map_or(0.0, |share| 1.0 - share.value);
+    // What is missed is missed by one class, if classes are told apart.
+    let lost = out.lost_of_class.unwrap_or(out.lost);
+    let decides = lost.unanswered() > 0.0 && lost.unanswered() >= 0.5 * missed;
+    let lost = if decides { lost } else { out.lost };
+    (out.has_steady_state() && (decides || out.is_losing)).then_some((out.rate, lost))
+}
+
+/// The limiter at the last rate within the objective.
+fn limiter(points: &[Point]) -> Option<Limiter> {
+    let points = known(points);
+    let place = points
+        .iter()
+        .take_while(|point| point.is_within())
+        .count()
+        .checked_sub(1)?;
+    points[place].pressure.map(|pressure| pressure.limiter())
+}

@@ -1,0 +1,86 @@
+//! How a row's requests were sent: how many, by which law, and with how many at a time.
+
+use super::super::words::stated_limit;
+use super::{Draft, quoted};
+use crate::results::Load;
+
+/// Requests for each client of a closed loop whose number of prompts is not known: ten waves.
+const WAVES: u64 = 10;
+/// Largest number of requests that is simulated where the row does not say how many.
+const UNKNOWN_REQUESTS: u64 = 2000;
+
+impl Draft<'_> {
+    /// Seed, number of requests, arrivals and lengths; or the trace that is replayed.
+    pub(super) fn workload(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+        self.line("\n[workload]\nseed = 0");
+        let setup = &self.row.setup;
+        if setup.load == Load::Trace {
+            return self.replay(trace);
+        }
+        let requests = match (setup.num_prompts, setup.load) {
+            (Some(requests), _) if requests > 0 => requests,
+            (_, Load::Closed { clients }) => {
+                let requests = (clients * WAVES).clamp(20, UNKNOWN_REQUESTS.max(clients));
+                self.assume(format!("the number of requests is not said: {requests}"));
+                requests
+            }
+            (_, Load::StaticBatch { batch }) => batch,
+            _ => {
+                self.assume(format!("the number of requests is not said: {UNKNOWN_REQUESTS}"));
+                UNKNOWN_REQUESTS
+            }
+        };
+        self.entry("num_prompts", &requests.to_string());
+        self.arrivals()?;
+        self.lengths()
+    }
+
+    fn replay(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+        let name = self
+            .row
+            .setup
+            .trace
+            .clone()
+            .ok_or("the row does not name its trace")?;
+        let path = trace(&name).ok_or_else(|| format!("the trace `{name}` is not at hand (--traces DIR)"))?;
+        self.line("\n[workload.arrivals.trace]");
+        self.entry("path", &quoted(&path));
+        Ok(())
+    }
+
+    fn arrivals(&mut self) -> Result<(), String> {
+        let setup = &self.row.setup;
+        let mut limit = setup.max_concurrency;
+        let mut is_scaled = false;
+        match setup.load {
+            Load::Open { rate } => {
+                // inference-perf's "constant" load draws exponential gaps and scales them to the run's length
+                // (`ConstantLoadTimer.start_timer`), as `vllm bench serve` does: only the number is constant.
+                is_scaled = setup.workload.to_lowercase().contains("inference-perf");
+                self.line("\n[workload.arrivals.poisson]");
+                self.entry("request_rate", &format!("{rate:?}"));
+                limit = limit.or_else(|| stated_limit(&setup.notes));
+            }
+            Load::Closed { .. } | Load::Burst | Load::Offline => {
+                self.line("\n[workload.arrivals.all_at_once]")
+            }
+            Load::StaticBatch { .. } => {
+                self.assume("a static batch is sent all at once to an engine that batches continuously");
+                self.line("\n[workload.arrivals.all_at_once]");
+            }
+            Load::Trace | Load::Unknown => {
+                return Err("the row does not say how requests were sent".to_owned());
+            }
+        }
+        if limit.is_some() || is_scaled {
+            self.line("\n[workload.client]");
+        }
+        if let Some(limit) = limit {
+            self.entry("max_concurrency", &limit.to_string());
+        }
+        if is_scaled {
+            self.entry("rescale_arrivals", "true");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Who gets how much of the links: max-min fair shares by progressive filling, among those whom a change can reach.
+
+use std::cmp::Reverse;
+
+use super::Links;
+use crate::units::Picos;
+
+impl<T: Copy> Links<T> {
+    /// Gives everybody who shares a link with these ports, directly or through others, a max-min fair rate: the tightest
+    /// link is shared out equally, its transfers are fixed, and so on with what is left (progressive filling; Bertsekas
+    /// and Gallager, Data Networks, 6.5.2).
+    pub(super) fn share_out(&mut self, now: Picos, from: [usize; 2]) {
+        self.meet(from);
+        let component = std::mem::take(&mut self.component);
+        while let Some(tightest) = component
+            .iter()
+            .copied()
+            .filter(|&port| self.ports[port].open > 0)
+            .min_by_key(|&port| (self.ports[port].left / self.ports[port].open, port))
+        {
+            let port = &self.ports[tightest];
+            // Where a link has more transfers than bytes per second, each gets one: time goes on.
+            let rate = (port.left / port.open).max(1);
+            for at in 0..self.ports[tightest].flows.len() {
+                let slot = self.ports[tightest].flows[at];
+                if !std::mem::replace(&mut self.flows[slot].is_fixed, true) {
+                    self.set_rate(now, slot, rate);
+                    for port in self.flows[slot].ports {
+                        let port = &mut self.ports[port];
+                        port.left = port.left.saturating_sub(rate);
+                        port.open -= 1;
+                    }
+                }
+            }
+        }
+        self.component = component;
+    }
+
+    /// Collects the ports that are connected to these by transfers, with all their bandwidth to share out.
+    fn meet(&mut self, from: [usize; 2]) {
+        for port in self.component.drain(..) {
+            self.ports[port].is_met = false;
+        }
+        let mut at = 0;
+        let mut pending = from.to_vec();
+        while let Some(index) = pending.pop() {
+            let port = &mut self.ports[index];
+            if std::mem::replace(&mut port.is_met, true) {
+                continue;
+            }
+            (port.left, port.open) = (port.bytes_per_s, port.flows.len() as u64);
+            self.component.push(index);
+            for &slot in &self.ports[index].flows {
+                self.flows[slot].is_fixed = false;
+                pending.extend(self.flows[slot].ports);
+            }
+            at += 1;
+        }
+        debug_assert_eq!(at, self.component.len(), "a port is met once");
+    }
+
+    /// A transfer goes on at another rate, if it is another.
+    fn set_rate(&mut self, now: Picos, slot: usize, rate: u64) {
+        let flow = &mut self.flows[slot];
+        if flow.rate == rate {
+            return;
+        }
+        let moved = u128::from(flow.rate) * u128::from((now - flow.since).0);
+        // A transfer whose last byte moves at this very instant ends now.
+        flow.left = flow.left.saturating_sub(moved);
+        (flow.rate, flow.since) = (rate, now);
+        flow.epoch += 1;
+        let rest = flow.left.div_ceil(u128::from(rate));
+        let rest = Picos(u64::try_from(rest).expect("a transfer ends within the clock"));
+        self.due
+            .push(Reverse((now + rest, false, flow.order, slot, flow.epoch)));
+    }
+}

@@ -1,0 +1,238 @@
+//! What the card, the model and the version of the engine allow, and what is told of them.
+
+use clap::{CommandFactory, FromArgMatches};
+
+use super::commands_tests::{FILES, Line, MACHINE, TRAFFIC, resolve_line, said};
+use super::tests::{BASE, resolve_text, told};
+use super::*;
+
+#[test]
+fn a_pool_beyond_the_gpus_memory_is_an_error_with_a_place() {
+    for flag in [
+        "--kv-cache-memory-bytes '900 TiB'",
+        "--num-gpu-blocks-override 99999999",
+    ] {
+        let told = said(&format!("{MACHINE} {TRAFFIC} {flag}"));
+        assert!(
+            told.contains("does not fit: --") && told.contains("without --"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_cell_that_does_not_fit_is_named() {
+    let words = shlex::split(&format!("{MACHINE} {TRAFFIC}")).unwrap();
+    let Line { flags } =
+        Line::from_arg_matches(&Line::command().try_get_matches_from(words).unwrap()).unwrap();
+    let input = assemble(&flags, &FILES).unwrap();
+    let axes = [axes::Axis::list("gpu", "h100,t4").unwrap()];
+    let cells = axes::cells(&input.document, &axes, false).unwrap();
+    let told = resolve(cells[1].document.clone(), &FILES)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(told.contains("the cell gpu = t4 does not fit"), "{told}");
+}
+
+#[test]
+fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
+    let on = |flags: &str| {
+        said(&format!(
+            "meta-llama/Llama-3.2-1B --max-model-len 8192 {TRAFFIC} {flags}"
+        ))
+    };
+    for (flags, part) in [
+        ("--gpu t4 --dtype bfloat16", "T4-16GB has no bfloat16"),
+        ("--gpu t4 --kv-cache-dtype fp8", "T4-16GB has no fp8 units"),
+        ("--gpu a100-sxm-80gb --quantization fp8", "has no fp8 units"),
+        ("--gpu h100 --quantization mxfp4", "mxfp4 stores experts"),
+        ("--gpu h100 --dtype float32", "timed at the 16-bit rate"),
+        (
+            "--gpu t4 --quantization fp8",
+            "weights are stored so and computed in 16 bits",
+        ),
+        (
+            "--gpu t4 --quantization fp8 --engine vllm@0.11",
+            "fp8 needs 8.0 in vllm@0.11",
+        ),
+    ] {
+        let told = on(flags);
+        assert!(told.contains(part), "{flags}: {told}");
+    }
+    assert!(!on("--gpu t4 --dtype float16").contains("bfloat16"));
+    let told = said(&format!(
+        "openai/gpt-oss-20b --gpu t4 --tensor-parallel-size 4 {TRAFFIC}"
+    ));
+    assert!(told.contains("mxfp4 needs 8.0"), "{told}");
+}
+
+#[test]
+fn the_budget_of_a_step_is_what_each_version_derives() {
+    let short = "--max-model-len 4096 --no-enable-chunked-prefill";
+    let resolved = |line: &str| resolve_line(line).unwrap();
+    let budget = |flags: &str| {
+        let line = format!("{TRAFFIC} --gpu h100-sxm --model meta-llama/Llama-3.1-8B-Instruct {flags}");
+        resolve_line(&line)
+            .unwrap()
+            .scenario
+            .first_pool()
+            .engine
+            .vllm()
+            .unwrap()
+            .max_num_batched_tokens
+    };
+    assert_eq!(budget(&format!("--engine vllm@0.33 {short}")), 8192);
+    // V1 of that time cut prompts whatever it was told, so the budget is the usual one.
+    assert_eq!(budget(&format!("--engine vllm@0.11 {short}")), 8192);
+    let overruled = resolved(&format!(
+        "{TRAFFIC} --gpu h100-sxm --model meta-llama/Llama-3.1-8B-Instruct --engine vllm@0.11 {short}"
+    ));
+    assert!(
+        overruled
+            .scenario
+            .first_pool()
+            .engine
+            .vllm()
+            .unwrap()
+            .enable_chunked_prefill
+    );
+    assert!(overruled.notes.iter().any(|note| note.contains("has no effect")));
+    let few = "--max-model-len 4096 --max-num-seqs 1";
+    assert_eq!(budget(&format!("--engine vllm@0.33 {few}")), 4096);
+    assert_eq!(budget(&format!("--engine vllm@0.11 {few}")), 8192);
+}
+
+#[test]
+fn another_cards_calibration_is_noted_and_trusted_less() {
+    let line = format!("{MACHINE} {TRAFFIC} --calibration b200-sxm-180gb-vllm");
+    let resolved = resolve_line(&line).unwrap();
+    assert_eq!(resolved.trust, crate::cost::Trust::Prior);
+    assert!(resolved.notes.iter().any(|note| note.contains("was made on")));
+}
+
+#[test]
+fn a_profile_of_ones_own_is_found_by_its_name() {
+    struct Own(String);
+    impl Files for Own {
+        fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+            let is_it = path == "hardware_profiles/my-gpu-48gb.toml";
+            is_it
+                .then(|| self.0.clone().into_bytes())
+                .ok_or_else(|| format!("there is no file `{path}`"))
+        }
+    }
+    let device = crate::hardware::find("L40S-48GB").unwrap().0;
+    let own = Own(device.to_toml(&device.name));
+    for name in ["MY-GPU-48GB", "my_gpu_48gb"] {
+        let mut document = Document::default();
+        document.set("cluster.gpu", toml::Value::from(name), "--gpu");
+        let mut problems = resolve(document, &own).err().unwrap().to_string();
+        problems.retain(|char| char != '\n');
+        assert!(!problems.contains("unknown GPU"), "{problems}");
+    }
+}
+
+#[test]
+fn a_group_of_ranks_stays_within_a_node_and_replicated_heads_are_noted() {
+    let on = |ranks: u32| told("gpu = ", &format!("tensor_parallel_size = {ranks}\ngpu = "));
+    let refused = on(16);
+    assert!(
+        refused.contains("`tensor_parallel_size` is larger than a node"),
+        "{refused}"
+    );
+    assert_eq!(on(8), "accepted");
+    let notes = |ranks: u32, model: &str| {
+        let text = BASE
+            .replacen("gpu = ", &format!("tensor_parallel_size = {ranks}\ngpu = "), 1)
+            .replacen("meta-llama/Llama-3.1-8B-Instruct", model, 1);
+        resolve_text(&text)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .notes
+    };
+    let replicated = |notes: Vec<String>| notes.iter().any(|note| note.contains("KV heads on 8 ranks"));
+    assert!(replicated(notes(8, "Qwen/Qwen3-30B-A3B")), "it has four");
+    assert!(
+        !replicated(notes(8, "meta-llama/Llama-3.1-8B-Instruct")),
+        "it has eight"
+    );
+}
+
+#[test]
+fn the_gpus_of_a_rack_are_one_node() {
+    let on = |gpu: &str, ranks: u32| {
+        told(
+            "gpu = \"H100-SXM-80GB\"",
+            &format!("tensor_parallel_size = {ranks}\ngpu = \"{gpu}\""),
+        )
+    };
+    assert_eq!(on("gb200", 16), "accepted");
+    assert!(on("b200", 16).contains("larger than a node"));
+}
+
+#[test]
+fn the_kernels_of_fp8_experts_are_named() {
+    let about = |gpu: &str, model: &str, engine: &str| {
+        let text = BASE.replacen("H100-SXM-80GB", gpu, 1).replacen(
+            "meta-llama/Llama-3.1-8B-Instruct\"",
+            &format!("{model}\"{engine}"),
+            1,
+        );
+        let resolved = resolve_text(&text).unwrap_or_else(|problems| panic!("{problems}"));
+        let about = resolved
+            .notes
+            .into_iter()
+            .find(|note| note.starts_with("routed experts"));
+        about.unwrap_or_default()
+    };
+    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B-FP8", "").contains("in block fp8"));
+    let fp8 = "\nquantization = \"fp8\"";
+    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B-FP8", fp8).contains("in block fp8"));
+    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B", fp8).contains("per-tensor fp8 reach 19 %"));
+    assert_eq!(about("L40S-48GB", "Qwen/Qwen3-30B-A3B", fp8), "");
+    assert_eq!(about("H100-SXM-80GB", "Qwen/Qwen3-8B-FP8", ""), "");
+}
+
+#[test]
+fn steps_of_unlike_pools_scatter_by_their_own_law() {
+    /// A calibration of one's own beside the shipped ones.
+    struct Own;
+    impl Files for Own {
+        fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+            let law = match path {
+                "calm.toml" => "0.05",
+                "wild.toml" => "0.5",
+                _ => return Err(format!("there is no file `{path}`")),
+            };
+            let text = "schema = 1\n[provenance]\nsource = \"public-fit\"\ngpu = \"H100-SXM-80GB\"\ncredit = \"x\"\n\
+                        date = \"2026-01-01\"\n[jitter.vllm]\ncv = ";
+            Ok(format!("{text}{law}\n").into_bytes())
+        }
+    }
+    let pools = |second: &str| {
+        let pool = |name: &str, calibration: &str| {
+            let own = match calibration {
+                "" => String::new(),
+                file => format!("calibration = \"{file}\"\n"),
+            };
+            format!("[[cluster.pools]]\nname = \"{name}\"\nreplicas = 2\n{own}")
+        };
+        let cluster = format!(
+            "router = \"round_robin\"\nstep_jitter = \"calibrated\"\n{}{}",
+            pool("a", "calm.toml"),
+            pool("b", second)
+        );
+        let text = BASE.replacen("[engine]", &format!("{cluster}[engine]"), 1);
+        resolve(Document::parse("a.toml", &text).unwrap(), &Own)
+    };
+    let both = pools("wild.toml").unwrap_or_else(|problems| panic!("{problems}"));
+    let laws: Vec<f64> = both
+        .scenario
+        .jitter_by_replica()
+        .iter()
+        .map(|law| law.cv)
+        .collect();
+    assert_eq!(laws, [0.05, 0.05, 0.5, 0.5]);
+    let lacking = pools("").err().map(|problems| problems.to_string());
+    assert!(lacking.is_some_and(|told| told.contains("has no law for vllm")));
+}

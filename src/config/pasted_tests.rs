@@ -1,0 +1,162 @@
+//! Commands pasted from a server and its benchmark client: what they mean, and what of them cannot be honoured.
+
+use insta::assert_snapshot;
+
+use super::commands_tests::{MACHINE, resolve_line, traffic};
+use super::*;
+use crate::workload::{Arrivals, Lengths};
+
+#[test]
+fn pasted_commands_are_understood_with_their_clients_defaults() {
+    let line = "--gpu h100-sxm --serve-cmd 'VLLM_USE_V1=1 vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1 --max_num_batched_tokens 4096 \
+        --max-model-len 8192 --host 0.0.0.0 --disable-log-requests' --bench-cmd 'vllm bench serve --backend vllm --dataset-name random \
+        --random-input-len 1024 --random-output-len 128 --request-rate 20 --ignore-eos --goodput ttft:500'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    let spec = &resolved.scenario.workload;
+    assert_eq!(
+        resolved
+            .scenario
+            .first_pool()
+            .engine
+            .vllm()
+            .unwrap()
+            .max_num_batched_tokens,
+        4096
+    );
+    assert_eq!(
+        (spec.num_prompts, spec.client.rescale_arrivals),
+        (Some(1000), true)
+    );
+    assert_eq!(spec.arrivals, Arrivals::Poisson { request_rate: 20.0 });
+    assert!(matches!(
+        spec.lengths,
+        Lengths::RandomVllm {
+            input_len: 1024,
+            output_len: 128,
+            ..
+        }
+    ));
+    assert_eq!(resolved.slo.goodput.len(), 1);
+    assert_eq!(
+        resolved
+            .notes
+            .iter()
+            .filter(|note| note.contains("has no effect"))
+            .count(),
+        4
+    );
+    let bare = "--gpu h100-sxm --serve-cmd 'python3 -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct' \
+        --bench-cmd 'python3 benchmarks/benchmark_serving.py --model meta-llama/Llama-3.1-8B-Instruct'";
+    let spec = resolve_line(bare)
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .scenario
+        .workload;
+    assert_eq!(
+        (spec.arrivals, spec.num_prompts),
+        (Arrivals::AllAtOnce, Some(1000))
+    );
+}
+
+#[test]
+fn pasted_commands_that_cannot_be_honoured_say_why() {
+    let told = |line: &str| {
+        resolve_line(line)
+            .err()
+            .map_or_else(|| "accepted".to_string(), |problems| problems.to_string())
+    };
+    assert_snapshot!(told("--serve-cmd 'vllm serve m --speculative-config {} --max-num-sekws 4'"), @r#"
+    error: in --serve-cmd: `--speculative-config` would change the result, and cannot be honoured: speculative decoding is not modelled yet
+
+    error: in --serve-cmd: unexpected argument '--max-num-sekws' found
+     |
+     = help: a similar argument exists: '--max-num-seqs'
+    "#);
+    assert_snapshot!(told("--serve-cmd 'docker run vllm'"), @r#"
+    error: `--serve-cmd` must hold a whole command
+     |
+     = help: begin it with `vllm serve`
+    "#);
+    assert_snapshot!(told("--bench-cmd 'vllm bench serve --num-prompts \"5'"), @r#"error: `--bench-cmd` has a quote that does not end"#);
+    assert_snapshot!(told("--scenario quikstart"), @r#"
+    error: there is no scenario `quikstart`: there is no file `quikstart`
+     |
+     = help: did you mean `quickstart`?
+     = help: shipped are quickstart, course-week1, course-week2-latency, course-week2-throughput, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm, prefix-lpm, prefix-caching, radix-cache, queue-shared, queue-unique, chunk-sizes, dp-router, dp-attention, kv-events, failover, static-batching, continuous-batching, v0-prefill-stall, lmcache-cold, lmcache-warm, lmcache-restart, gateway, gateway-classes, load-shaping, load-shaping-mixed, pd-input-length, pd-together, pd-failover, rate-limit, autoscale
+    "#);
+}
+
+#[test]
+fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
+    let line = "--gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --max-model-len 8192 --max_num_seqs=4 -tp 1 -tp 2' \
+                --bench-cmd 'vllm bench serve --request-rate 2 --goodput ttft:100 --num-prompts 50 --request-rate 3 --goodput tpot:50'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(resolved.scenario.first_pool().engine.max_num_seqs(), 4);
+    assert_eq!(resolved.placement.tensor_parallel, 2);
+    assert_eq!(resolved.request_rate(), 3.0);
+    assert_eq!(resolved.slo.goodput.len(), 1, "argparse keeps the last list");
+    let notes: Vec<&String> = resolved
+        .notes
+        .iter()
+        .filter(|note| note.contains("is given"))
+        .collect();
+    assert_snapshot!(notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("\n"), @r"
+    in --serve-cmd: --max-num-seqs is given twice: the last, 4, counts, as in vLLM
+    in --serve-cmd: --tensor-parallel-size is given twice: the last, 2, counts, as in vLLM
+    in --bench-cmd: --goodput is given twice: the last, tpot:50, counts, as in vLLM
+    in --bench-cmd: --request-rate is given twice: the last, 3, counts, as in vLLM
+    ");
+}
+
+#[test]
+fn a_pasted_sglang_benchmark_has_that_clients_habits() {
+    let command = "python -m sglang.bench_serving --backend sglang --port 8001 --dataset-name generated-shared-prefix \
+                   --num-prompts 200 --request-rate 4 --gsp-range-ratio 1";
+    let resolved = resolve_line(&format!("{MACHINE} --bench-cmd '{command}'")).unwrap();
+    let spec = &resolved.scenario.workload;
+    // The client sends all that its data set has, and does not rescale its arrivals.
+    assert_eq!(
+        (spec.num_prompts, spec.client.rescale_arrivals),
+        (Some(1024), false)
+    );
+    let told = resolved.notes.join("\n");
+    assert!(
+        told.contains(
+            "--bench-cmd --num-prompts 200 has no effect: generated-shared-prefix has 1024 prompts"
+        ),
+        "{told}"
+    );
+    assert_snapshot!(
+        traffic("--bench-cmd 'python3 -m sglang.bench_serving --dataset-name random --random-input 512 --num-prompt 50'"),
+        @"AllAtOnce; RandomSglang { input_len: 512, output_len: 1024, range_ratio: 0.0 }; Requests(50)"
+    );
+    let refused = resolve_line(&format!("{MACHINE} --bench-cmd '{command} --gsp-num-turns 3'"));
+    assert!(
+        refused
+            .err()
+            .is_some_and(|error| error.to_string().contains("cannot be honoured"))
+    );
+}
+
+#[test]
+fn what_has_no_effect_is_told_apart_and_survives_being_spelt_out() {
+    let line = "--gpu t4 --serve-cmd 'vllm serve Qwen/Qwen2.5-0.5B-Instruct --max-model-len 4096 --disable-log-requests \
+                --swap-space 4' --bench-cmd 'vllm bench serve --request-rate 2 --num-prompts 50 --seed 7 --seed 8'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    let has = |sentences: &[String], text: &str| sentences.iter().any(|sentence| sentence.contains(text));
+    assert!(
+        has(&resolved.ignored, "--disable-log-requests has no effect"),
+        "{:?}",
+        resolved.ignored
+    );
+    assert!(has(&resolved.ignored, "never swaps"), "{:?}", resolved.ignored);
+    let others = resolved.other_notes();
+    assert!(
+        has(&others, "bfloat16") && !has(&others, "no effect"),
+        "{others:?}"
+    );
+    let text = resolved_toml(&resolved);
+    let again = resolve(Document::parse("a.toml", &text).unwrap(), &NoFiles).unwrap();
+    assert_eq!(again.ignored, resolved.ignored);
+    assert_eq!(again.other_notes(), others);
+    assert_eq!(resolved_toml(&again), text);
+}

@@ -1,0 +1,201 @@
+//! SGLang as the engine: its flags and defaults, and those of vLLM beside it.
+
+use insta::assert_snapshot;
+
+use super::commands_tests::{FILES, resolve_line};
+use super::*;
+
+/// SGLang on a machine of its own, with these flags.
+fn sglang(flags: &str) -> Result<crate::engine::sglang::SglangConfig, Diagnostics> {
+    let machine = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
+    match resolve_line(&format!("{machine} {flags}"))?
+        .scenario
+        .first_pool()
+        .engine
+        .clone()
+    {
+        crate::engine::EngineSpec::Sglang(config) => Ok(config),
+        _ => panic!("SGLang was asked for"),
+    }
+}
+
+#[test]
+fn sglang_has_its_own_defaults_and_flags() {
+    use crate::engine::sglang::{QueuePolicy, SglangSwitches};
+    let plain = sglang("--engine sglang").unwrap();
+    assert_eq!(plain.profile, "sglang@0.5.23");
+    assert_eq!(
+        (
+            plain.chunked_prefill_size,
+            plain.max_prefill_tokens,
+            plain.page_size
+        ),
+        (Some(8192), 16384, 1)
+    );
+    assert_eq!(
+        (plain.context_length, plain.max_running_requests),
+        (131_072, 2048)
+    );
+    assert!(plain.overlap_schedule && plain.radix_cache && !plain.enable_mixed_chunk);
+    // 0.828 of 79.2 GiB, less 15 GiB of weights, at 128 KiB a token.
+    assert!(
+        (380_000..420_000).contains(&plain.max_total_tokens),
+        "{}",
+        plain.max_total_tokens
+    );
+    let old = sglang("--engine sglang@0.5.4").unwrap();
+    assert_eq!(old.switches, SglangSwitches::V0_5_4);
+    assert!(old.max_total_tokens > plain.max_total_tokens);
+
+    let set = "--engine sglang --schedule-policy dfs-weight --chunked-prefill-size -1 --disable-overlap-schedule \
+               --max-total-tokens 4096 --page-size 16 --schedule-conservativeness 2 --disable-radix-cache";
+    let set = sglang(set).unwrap();
+    assert_eq!(
+        (set.policy, set.chunked_prefill_size),
+        (QueuePolicy::DfsWeight, None)
+    );
+    assert_eq!((set.max_total_tokens, set.max_running_requests), (4096, 2048));
+    assert!(!set.overlap_schedule && !set.radix_cache && (set.init_new_token_ratio - 1.0).abs() < 1e-12);
+
+    let pasted = "--serve-cmd 'python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct --tp 2 \
+                  --schedule-policy lpm --mem-fraction-static 0.8 --host 0.0.0.0 --enable-metrics'";
+    let pasted = sglang(pasted).unwrap();
+    assert_eq!(pasted.policy, QueuePolicy::Lpm);
+    assert!(pasted.max_total_tokens > 2 * plain.max_total_tokens);
+}
+
+#[test]
+fn an_order_by_prefix_without_a_cache_is_told_to_be_none() {
+    let machine = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
+    let is_noted = |flags: &str| {
+        let resolved = resolve_line(&format!("{machine} --engine sglang {flags}")).unwrap();
+        let mut notes = resolved.notes.iter();
+        notes.any(|note| note.contains("no effect without the radix cache"))
+    };
+    assert!(is_noted("--disable-radix-cache --schedule-policy lpm"));
+    assert!(!is_noted("--disable-radix-cache") && !is_noted("--schedule-policy lpm"));
+}
+
+#[test]
+fn a_prompt_beyond_sglang_s_context_is_told_in_its_words() {
+    assert_snapshot!(sglang("--engine sglang --context-length 100").unwrap_err(), @r#"
+    error: `--input-len` does not fit the engine's context: prompts of up to 512 tokens, and context_length is 100
+     |
+     = help: write context_length = 576 or more, or shorter prompts
+    "#);
+    let outside = sglang("--engine sglang --context-length 0").unwrap_err();
+    assert_snapshot!(outside, @"error: `--context-length` must lie between 4 and 131072: 0 does not");
+}
+
+#[test]
+fn flags_of_the_other_engine_are_refused() {
+    let problem = |flags: &str| sglang(flags).map(|_| ()).unwrap_err().to_string();
+    let check = |flags: &str, expected: &str| {
+        let printed = problem(flags);
+        assert!(printed.contains(expected), "{printed}");
+    };
+    check(
+        "--engine sglang --max-num-seqs 8",
+        "SGLang calls it --max-running-requests",
+    );
+    check(
+        "--engine sglang --watermark 0.1",
+        "`--watermark` is a flag of vLLM, and SGLang serves",
+    );
+    check("--page-size 16", "vLLM calls it --block-size");
+    check(
+        "--schedule-conservativeness 2",
+        "is a flag of SGLang, and vLLM serves",
+    );
+    check(
+        "--engine sglang --num-continuous-decode-steps 4",
+        "other than 1 is not modelled",
+    );
+    check(
+        "--engine sglang --chunked-prefill-size 8 --page-size 16",
+        "must be at least page_size",
+    );
+    check("--engine sglang@0.2", "cannot be used");
+    check(
+        "--engine sglang --enable-priority-scheduling --schedule-policy lpm",
+        "goes with the policies fcfs and lof only",
+    );
+    check("--engine sglang --mem-fraction-static 0.1", "mem-fraction-static");
+    let eagle = "--serve-cmd 'python -m sglang.launch_server --model-path m --speculative-algorithm EAGLE'";
+    check(eagle, "speculative decoding is not modelled yet");
+}
+
+#[test]
+fn keys_of_a_scenario_for_the_other_engine_say_what_replaces_them() {
+    let told = |line: &str| match resolve_line(line) {
+        Ok(resolved) => resolved.notes.join("\n"),
+        Err(problems) => {
+            let lines = problems
+                .0
+                .iter()
+                .map(|problem| format!("{}; {}", problem.message, problem.help.join(" ")));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    };
+    assert_snapshot!(told("matrix-a --engine sglang"), @r"
+    `enable_prefix_caching` is a flag of vLLM, and SGLang serves; SGLang calls it disable_radix_cache: add --disable-radix-cache=false, which replaces this line, or write disable_radix_cache = false under [sglang] in its place
+    `gpu_memory_utilization` is a flag of vLLM, and SGLang serves; SGLang calls it mem_fraction_static (of vLLM all memory that it takes, of SGLang that of weights and KV pool alone): add --mem-fraction-static, which replaces this line, or write a mem_fraction_static under [sglang] in its place
+    `max_model_len` is a flag of vLLM, and SGLang serves; SGLang calls it context_length: add --context-length 8192, which replaces this line, or write context_length = 8192 under [sglang] in its place
+    `max_num_batched_tokens` is a flag of vLLM, and SGLang serves; SGLang calls it chunked_prefill_size: add --chunked-prefill-size 8192, which replaces this line, or write chunked_prefill_size = 8192 under [sglang] in its place
+    `max_num_seqs` is a flag of vLLM, and SGLang serves; SGLang calls it max_running_requests: add --max-running-requests 64, which replaces this line, or write max_running_requests = 64 under [sglang] in its place
+    ");
+    assert_snapshot!(told("prefix-lpm --engine vllm --max-num-seqs 32"), @r"
+    `max_total_tokens` is a flag of SGLang, and vLLM serves; vLLM calls it num_gpu_blocks_override (vLLM counts blocks, SGLang tokens): add --num-gpu-blocks-override, which replaces this line, or write a num_gpu_blocks_override under [engine] in its place
+    ");
+    let replaced = resolve_line("dp-router --engine sglang --context-length 8192").unwrap();
+    assert_eq!(replaced.scenario.first_pool().engine.max_model_len(), 8192);
+    assert!(
+        replaced.notes.contains(
+            &"--context-length replaces the scenario's max_model_len, which is a flag of vLLM".to_string()
+        ),
+        "{:?}",
+        replaced.notes
+    );
+    // Spelt out, it names the version and is read again.
+    let spelt = crate::config::resolved_toml(&replaced);
+    assert!(
+        spelt.contains("profile = \"sglang@0.5.23\"") && !spelt.contains("max_model_len = "),
+        "{spelt}"
+    );
+    let again = resolve(Document::parse("again.toml", &spelt).unwrap(), &FILES).unwrap();
+    assert_eq!(
+        again.scenario.first_pool().engine,
+        replaced.scenario.first_pool().engine
+    );
+}
+
+#[test]
+fn a_share_that_leaves_a_step_no_memory_is_refused_and_the_nearest_is_named() {
+    let refused = |flags: &str| {
+        let problems = sglang(&format!("--engine sglang {flags}"))
+            .map(|_| ())
+            .unwrap_err();
+        assert!(problems.is_misfit(), "{problems}");
+        let problem = &problems.0[0];
+        format!("{}; {}", problem.message, problem.help.join(" "))
+    };
+    assert_snapshot!(refused("--mem-fraction-static 0.99999"), @"`--mem-fraction-static` leaves 1 MiB outside weights and KV pool, and a step of 8192 prompt tokens with the captured graphs needs about 1.7 GiB; smallest change that fits: --mem-fraction-static 0.978");
+    sglang("--engine sglang --mem-fraction-static 0.978").unwrap();
+    let low = refused("--mem-fraction-static 0.1");
+    let (_, changes) = low
+        .split_once("smallest change that fits: --mem-fraction-static ")
+        .unwrap();
+    let (least, usual) = changes.split_once("   |   --mem-fraction-static ").unwrap();
+    assert_eq!(usual, "0.828");
+    sglang(&format!("--engine sglang --mem-fraction-static {least}")).unwrap();
+    let below = least.parse::<f64>().unwrap() - 0.001;
+    sglang(&format!("--engine sglang --mem-fraction-static {below}")).unwrap_err();
+    let problems = sglang("--engine sglang --chunked-prefill-size 131072")
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        problems.contains("SGLang's own rule leaves no memory"),
+        "{problems}"
+    );
+}

@@ -1,0 +1,126 @@
+//! The keys of a config one by one: what is absent is looked for outside and in the family's defaults, and what is wrong is
+//! written down, so that all of it is told at once.
+
+use serde_json::{Map, Value};
+
+use super::super::families::{FAMILIES, Family};
+use crate::nearest::nearest;
+
+/// A config while it is read.
+pub(super) struct Reader<'a> {
+    /// Where the language model is described.
+    pub(super) inner: &'a Map<String, Value>,
+    /// The whole file.
+    pub(super) outer: &'a Map<String, Value>,
+    pub(super) architecture: String,
+    pub(super) family: &'static Family,
+    pub(super) problems: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(outer: &'a Map<String, Value>) -> Result<Reader<'a>, String> {
+        let inner = ["text_config", "llm_config", "language_config"]
+            .iter()
+            .find_map(|key| outer.get(*key)?.as_object())
+            .unwrap_or(outer);
+        let architecture_of = |map: &'a Map<String, Value>| map.get("architectures")?.get(0)?.as_str();
+        let type_of = |map: &'a Map<String, Value>| map.get("model_type")?.as_str();
+        let architecture = architecture_of(outer).or_else(|| architecture_of(inner));
+        let family = Family::find(architecture, type_of(inner).or_else(|| type_of(outer)));
+        let Some(family) = family else {
+            return Err(unknown_architecture(architecture.or_else(|| type_of(inner))));
+        };
+        Ok(Reader {
+            inner,
+            outer,
+            architecture: architecture.unwrap_or(family.architectures[0]).to_string(),
+            family,
+            problems: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// The value of a key; an explicit `null` is none.
+    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
+        let value = self.inner.get(key).or_else(|| self.outer.get(key))?;
+        (!value.is_null()).then_some(value)
+    }
+
+    pub(super) fn problem<T>(&mut self, problem: String) -> Option<T> {
+        self.problems.push(problem);
+        None
+    }
+
+    /// A whole number between `least` and `most`; `None` where the key is absent or wrong, which is written down.
+    pub(super) fn number(&mut self, key: &str, least: u32, most: u32) -> Option<u32> {
+        let said = self.inner.contains_key(key) || self.outer.contains_key(key);
+        let Some(value) = self.get(key) else {
+            // An explicit null switches a default off.
+            return if said { None } else { self.family.default(key) };
+        };
+        let number = value.as_u64().or_else(|| whole(value.as_f64()?));
+        match number {
+            Some(number) if (u64::from(least)..=u64::from(most)).contains(&number) => Some(number as u32),
+            _ => self.problem(format!(
+                "`{key}` is {} and must be a whole number from {least} to {most}",
+                shortened(value)
+            )),
+        }
+    }
+
+    /// As [`Reader::number`], but absence is a problem too.
+    pub(super) fn required(&mut self, key: &str, most: u32) -> Option<u32> {
+        let before = self.problems.len();
+        let number = self.number(key, 1, most);
+        if number.is_none() && self.problems.len() == before {
+            return self.problem(format!("`{key}` is missing"));
+        }
+        number
+    }
+
+    pub(super) fn flag(&mut self, key: &str, default: bool) -> bool {
+        match self.get(key) {
+            None => default,
+            Some(Value::Bool(flag)) => *flag,
+            Some(value) => {
+                let problem = format!("`{key}` is {} and must be true or false", shortened(value));
+                self.problem::<()>(problem);
+                default
+            }
+        }
+    }
+}
+
+fn unknown_architecture(name: Option<&str>) -> String {
+    let known = || {
+        FAMILIES
+            .iter()
+            .flat_map(|family| family.architectures.iter().copied())
+    };
+    let known_list = known().collect::<Vec<_>>().join(", ");
+    match name {
+        None => format!("`architectures` is missing; known are {known_list}"),
+        Some(name) => {
+            let near = nearest(name, known(), 1);
+            let hint = near
+                .first()
+                .map_or(String::new(), |near| format!("; did you mean {near}?"));
+            format!("the architecture {name} is not known; known are {known_list}{hint}")
+        }
+    }
+}
+
+/// A float that is a whole number.
+fn whole(value: f64) -> Option<u64> {
+    (value.fract() == 0.0 && (0.0..1e15).contains(&value)).then_some(value as u64)
+}
+
+/// A JSON value for a message, cut where it is long.
+pub(super) fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,196 @@
+//! What is known of the whole run only, warm-up and drain included, and what was simulated.
+
+use std::fmt::Write;
+
+use super::figures::{count, counted, percent, significant};
+use super::page::Page;
+use super::views::{PoolMeta, ResultMeta, ScalingMeta};
+use super::{text_relays, text_replicas, text_tiers, text_waits};
+use crate::analysis::RunResult;
+use crate::metrics::{LittleCheck, Summary};
+
+/// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
+const LITTLE_TOLERANCE: f64 = 1e-6;
+
+/// What is known of the whole run only, a line each.
+pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
+    requests(page, &result.whole);
+    if let Some(replicas) = text_replicas::replicas(result) {
+        page.fact("replicas", &replicas);
+    }
+    if let Some(line) = meta.lock_step.as_ref().and_then(text_replicas::lock_step) {
+        page.fact("lock-step", &line);
+    }
+    batches(page, &result.whole, meta);
+    // Where nobody ever hits, what is evicted is missed by nobody.
+    let is_missed = |evicted: &u64| *evicted > 0 && result.whole.cache_hit_tokens > 0;
+    if let Some(evicted) = meta.evicted_tokens.filter(is_missed) {
+        page.fact(
+            "evicted",
+            &format!("{} of cached prefixes", counted(evicted, "token")),
+        );
+    }
+    for (name, sentence) in text_tiers::lines(result) {
+        page.fact(name, &sentence);
+    }
+    if let Some(scaling) = &meta.scaling {
+        page.fact("scaling", &scaled(scaling));
+    }
+    for (label, line) in text_relays::lines(result) {
+        page.fact(label, &line);
+    }
+    for (name, sentence) in meta.waits.iter().flat_map(text_waits::lines) {
+        page.fact(name, &sentence);
+    }
+    let machines: Vec<String> = meta.pools.iter().filter_map(machine_of).collect();
+    page.listed("machines", &machines);
+    little(page, result, meta);
+    page.fact("simulated", &subject(meta));
+    if !meta.pools.is_empty() {
+        let pools: Vec<String> = meta.pools.iter().map(pool).collect();
+        page.listed("pools", &pools);
+    }
+}
+
+/// `12.3 replica-hours (4.10 on average), 22 $ · 5 started · 1 start cancelled · 4 drained`.
+fn scaled(scaling: &ScalingMeta) -> String {
+    let usd = scaling
+        .usd
+        .map_or(String::new(), |usd| format!(", {} $", significant(usd)));
+    let cancelled = match scaling.cancelled {
+        0 => String::new(),
+        starts => format!(" · {} cancelled", counted(starts, "start")),
+    };
+    format!(
+        "{} replica-hours ({} replicas on average), {} GPU-hours{usd} · {} started{cancelled} · {} drained",
+        significant(scaling.replica_hours),
+        significant(scaling.replicas_mean),
+        significant(scaling.gpu_hours),
+        count(scaling.started),
+        count(scaling.drained),
+    )
+}
+
+/// `chat: Llama-3.1-8B on 4 × A100 (2 replicas of 2), vllm@0.33, calibration a100`.
+fn pool(pool: &PoolMeta) -> String {
+    let split = match pool.gpus_per_replica {
+        1 => String::new(),
+        each => format!(" ({} of {each})", counted(u64::from(pool.replicas), "replica")),
+    };
+    format!(
+        "{}: {} on {} × {}{split}, {}, calibration {}",
+        pool.name,
+        pool.model_id,
+        pool.replicas * pool.gpus_per_replica,
+        pool.gpu,
+        pool.engine,
+        pool.calibration
+    )
+}
+
+fn requests(page: &mut Page, whole: &Summary) {
+    let others = [
+        ("refused", whole.rejected),
+        ("timed out", whole.timed_out),
+        ("failed", whole.failed),
+        ("still inside", whole.inside),
+    ];
+    let others: String =
+        others
+            .iter()
+            .filter(|(_, number)| *number > 0)
+            .fold(String::new(), |mut line, (name, number)| {
+                let _ = write!(line, " · {} {name}", count(*number));
+                line
+            });
+    page.fact(
+        "requests",
+        &format!(
+            "{} sent · {} completed{others}",
+            count(whole.sent),
+            count(whole.completed)
+        ),
+    );
+}
+
+/// L from the area under N(t) against λW from each request's times.
+fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
+    let check = |name: &str, check: &LittleCheck| {
+        let product = check.lambda * check.w;
+        let mark = if agrees(check) { "✓" } else { "DIFFER" };
+        format!(
+            "{name} {} vs {} {mark}",
+            significant(check.l),
+            significant(product)
+        )
+    };
+    let audit = &result.little;
+    let checks = [
+        check("system", &audit.system),
+        check("waiting", &audit.waiting),
+        check("running", &audit.running),
+    ];
+    page.fact("L = λW", &checks.join(" · "));
+    if let Some(places) = text_replicas::places(result, meta) {
+        page.fact("by place", &places);
+    }
+}
+
+/// Whether both sides of Little's law are the same.
+pub(super) fn agrees(check: &LittleCheck) -> bool {
+    let product = check.lambda * check.w;
+    (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product)
+}
+
+/// What was simulated: model, machines, engine, calibration, seed; of several pools one line each.
+fn subject(meta: &ResultMeta) -> String {
+    if !meta.pools.is_empty() {
+        let gpus = meta
+            .pools
+            .iter()
+            .map(|pool| pool.replicas * pool.gpus_per_replica);
+        let (gpus, pools) = (gpus.sum::<u32>(), meta.pools.len());
+        return format!("{gpus} GPUs in {pools} pools, seed {}", meta.seed);
+    }
+    let split = if meta.gpus_per_replica > 1 {
+        let replicas = counted(u64::from(meta.replicas), "replica");
+        format!(" ({replicas} of {})", meta.gpus_per_replica)
+    } else {
+        String::new()
+    };
+    format!(
+        "{} on {} × {}{split}, {}, calibration {}, seed {}",
+        meta.model_id,
+        meta.replicas * meta.gpus_per_replica,
+        meta.gpu,
+        meta.engine,
+        meta.calibration.as_deref().unwrap_or("none"),
+        meta.seed
+    )
+}
+
+/// Of closed batches: what is computed for nobody (ST-5), over the whole run, since batches straddle any window.
+fn batches(page: &mut Page, whole: &Summary, meta: &ResultMeta) {
+    if meta.engine != "static" {
+        return;
+    }
+    if let (Some(useful), Some(padding)) = (whole.useful_rows(), whole.prompt_padding()) {
+        let sentence = format!(
+            "{} of the tokens computed are of an answer, the rest fills rows that are done · {} of the prompts computed is padding",
+            percent(useful),
+            percent(padding),
+        );
+        page.fact("batches", &sentence);
+    }
+}
+
+/// A pool's utilisation over the whole run.
+fn machine_of(pool: &PoolMeta) -> Option<String> {
+    let used = pool.utilisation?;
+    Some(format!(
+        "{}: MFU {} · bandwidth {} while its steps ran",
+        pool.name,
+        percent(used.mfu),
+        percent(used.memory_bandwidth),
+    ))
+}

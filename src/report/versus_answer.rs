@@ -1,0 +1,136 @@
+//! The answer of a comparison: who is better in what, by more than chance and by enough for a word.
+
+use super::figures::{counted, percent};
+use super::versus::{Row, Versus};
+use super::versus_measures::{Better, is_significant, moved, told, written};
+
+/// Relative difference from which one speaks of better and worse.
+const WORTH_TELLING: f64 = 0.01;
+
+/// The first line.
+#[must_use]
+pub fn answer(versus: &Versus) -> String {
+    let rows = versus.rows();
+    let text = if versus.variants.len() == 2 {
+        of_two(versus, &rows)
+    } else {
+        of_many(versus, &rows)
+    };
+    let shares = |key: &str, words: &str| {
+        let row = rows.iter().find(|row| row.measure.key == key)?;
+        let shares = row.means.iter().map(|mean| mean.map_or("–".into(), percent));
+        Some(format!("{words} {}", shares.collect::<Vec<_>>().join(" → ")))
+    };
+    let moved = [
+        shares("hit_rate", "; hit rate"),
+        shares("tier_hit_rate", "; from KV tiers"),
+    ];
+    let moved: String = moved.into_iter().flatten().collect();
+    let cut = versus.interrupted_of.map(|asked| {
+        let seeds = versus.seeds();
+        format!(
+            "INTERRUPTED after {seeds} of {}: ",
+            counted(u64::from(asked), "seed")
+        )
+    });
+    cut.unwrap_or_default() + &text + &moved
+}
+
+/// The answer as a chart's title: the figures themselves are drawn.
+pub(super) fn headline(versus: &Versus) -> String {
+    let rows = versus.rows();
+    if versus.variants.len() != 2 {
+        let text = of_many(versus, &rows);
+        return text.split(';').next().unwrap_or_default().to_owned();
+    }
+    let [a, b] = [&versus.variants[0].name, &versus.variants[1].name];
+    let count = |wanted: bool| rows.iter().filter(|row| judged(row, 0) == Some(wanted)).count();
+    match (count(true), count(false)) {
+        (0, 0) => of_two(versus, &rows),
+        (better, 0) => format!("{b} is better than {a} in {}", counted(better as u64, "figure")),
+        (0, worse) => format!("{b} is worse than {a} in {}", counted(worse as u64, "figure")),
+        (better, worse) => format!(
+            "{b} is better than {a} in {}, worse in {worse}",
+            counted(better as u64, "figure")
+        ),
+    }
+}
+
+/// Whether a difference is worth a word, and good.
+pub(super) fn judged(row: &Row, at: usize) -> Option<bool> {
+    let interval = told(row.measure.unit, &row.differences[at]?);
+    let tells = row.measure.decides && is_significant(&interval) && interval.value.abs() >= WORTH_TELLING;
+    tells.then_some((interval.value > 0.0) == (row.measure.better == Better::Higher))
+}
+
+fn of_two(versus: &Versus, rows: &[Row]) -> String {
+    let [a, b] = [&versus.variants[0].name, &versus.variants[1].name];
+    let moves = |wanted: bool| -> Vec<String> {
+        rows.iter()
+            .filter(|row| judged(row, 0) == Some(wanted))
+            .map(|row| format!("{} {}", row.measure.label, moved(row, 0)))
+            .collect()
+    };
+    let (gains, losses) = (moves(true), moves(false));
+    match (gains.is_empty(), losses.is_empty()) {
+        (false, true) => format!("{b} is better than {a}: {}", gains.join(", ")),
+        (true, false) => format!("{a} is better than {b}, which has {}", losses.join(", ")),
+        (false, false) => format!("{b} trades: {}, for {}", gains.join(", "), losses.join(", ")),
+        (true, true) if versus.seeds() < 2 => {
+            format!("{a} and {b} side by side: one run of each bounds no difference")
+        }
+        (true, true) => format!(
+            "no difference between {a} and {b} that {} would show",
+            counted(versus.seeds() as u64, "seed")
+        ),
+    }
+}
+
+/// Who is best in what, and how far from the base; where nobody stands out, that.
+fn of_many(versus: &Versus, rows: &[Row]) -> String {
+    const TOLD: [(&str, &str, &str); 4] = [
+        ("mean_ttft_s", "lowest mean TTFT", "mean TTFT"),
+        ("p99_ttft_s", "lowest p99 TTFT", "p99 TTFT"),
+        ("p99_itl_s", "lowest p99 ITL", "p99 ITL"),
+        ("output_throughput", "highest throughput", "throughput"),
+    ];
+    let base = &versus.variants[0].name;
+    let mut alike = Vec::new();
+    let mut parts = Vec::new();
+    for (key, words, name) in TOLD {
+        let Some(row) = rows.iter().find(|row| row.measure.key == key) else {
+            continue;
+        };
+        let others = 0..row.differences.len();
+        let is_told = others.clone().any(|at| judged(row, at).is_some());
+        let sign = if row.measure.better == Better::Higher {
+            -1.0
+        } else {
+            1.0
+        };
+        let rank = |at: usize| row.means[at].map_or(f64::INFINITY, |mean| sign * mean);
+        // The base is the best unless somebody is better by more than chance.
+        let better = others
+            .filter(|&at| judged(row, at) == Some(true))
+            .map(|at| at + 1);
+        let best = better.min_by(|&a, &b| rank(a).total_cmp(&rank(b))).unwrap_or(0);
+        match (is_told, row.means[best]) {
+            (true, Some(mean)) => {
+                let from_base = match best {
+                    0 => String::new(),
+                    other => format!(", {} to {base}", moved(row, other - 1)),
+                };
+                let figure = written(row.measure.unit, mean);
+                parts.push(format!(
+                    "{words} {} ({figure}{from_base})",
+                    versus.variants[best].name
+                ));
+            }
+            _ => alike.push(name),
+        }
+    }
+    if !alike.is_empty() {
+        parts.push(format!("{} no different by more than chance", alike.join(", ")));
+    }
+    parts.join("; ")
+}
