@@ -1,6 +1,9 @@
 //! Invented results for the tests of printers and charts.
 
 use super::chart::{Phase, RooflineStep, RooflineView};
+use super::sweep::SweepRow;
+use super::sweep_layout::SweepLayout;
+use super::sweep_view::SweepView;
 use super::versus::{MEASURES, VariantView, Versus};
 use super::working_set::{PoolMark, WorkingSetView};
 use super::{KneePoint, KneeView, Limit, Quantiles, ResultMeta, Sizing, Utilisation};
@@ -30,6 +33,55 @@ pub(super) fn sizing() -> Sizing {
         gpu: "H100-SXM-80GB".into(),
         price_source: Some("assumed list price of 2025-10-01".into()),
         slows_a_trace: false,
+    }
+}
+
+/// A sweep over rates, or over words, with `lines` values of a second axis; the last value is past saturation.
+pub(super) fn sweep_view(values: &[&str], lines: usize, panes: usize) -> SweepView {
+    let mut cells: Vec<Vec<(String, String)>> = Vec::new();
+    for pane in 0..panes {
+        for line in 0..lines {
+            cells.extend(values.iter().map(|value| {
+                let named = |axis: &str, value: &str| (axis.to_owned(), value.to_owned());
+                vec![
+                    named("request-rate", value),
+                    named("engine.policy", &format!("a_policy_of_long_name_{line}")),
+                    named("gpu", &format!("gpu-{pane}")),
+                ]
+            }));
+        }
+    }
+    let runs: Vec<serde_json::Value> = (0..cells.len())
+        .map(|cell| {
+            let (at, line) = (cell % values.len(), cell / values.len());
+            let is_last = at + 1 == values.len() && at > 0;
+            let slow = (1 + at) as f64 * (1.0 + 0.1 * line as f64) * if is_last { 30.0 } else { 1.0 };
+            serde_json::json!({
+                "median_ttft_ms": 40.0 * slow, "p99_ttft_ms": 90.0 * slow, "median_tpot_ms": 9.0 * slow,
+                "p99_tpot_ms": 12.0 * slow, "p99_itl_ms": 30.0 * slow, "output_throughput": 100.0 * (at + 1) as f64,
+                "request_throughput": at as f64 + 1.0, "request_goodput": if is_last { 0.0 } else { at as f64 + 1.0 },
+                "plimsoll": {
+                    "verdict": if is_last { "unstable" } else { "stable" },
+                    "intervals_95": {"p99_ttft_ms": [70.0 * slow, 130.0 * slow]},
+                },
+            })
+        })
+        .collect();
+    let labels: Vec<&[(String, String)]> = cells.iter().map(Vec::as_slice).collect();
+    let rows: Vec<SweepRow<'_>> = labels
+        .iter()
+        .zip(&runs)
+        .map(|(settings, run)| SweepRow {
+            settings,
+            run,
+            attainment: Some(0.99),
+        })
+        .collect();
+    let layout = SweepLayout::of(&labels).expect("the axes have places");
+    SweepView {
+        limits: knee_view().limits,
+        attainment: 0.99,
+        ..SweepView::of(&rows, layout, "Llama-3.1-8B-Instruct on H100-SXM-80GB".into())
     }
 }
 

@@ -18,6 +18,8 @@ mod page;
 mod sparkline;
 pub mod splits;
 pub mod sweep;
+pub mod sweep_layout;
+pub mod sweep_view;
 pub(crate) mod tables;
 pub mod text;
 mod text_answer;
