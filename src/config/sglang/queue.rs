@@ -34,25 +34,25 @@ pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile
         RawQueuePolicy::Random => QueuePolicy::Random,
         RawQueuePolicy::Priority => refuse(
             judge,
-            "is no policy of SGLang's scheduler",
+            "is `priority`, which is no policy of SGLang's scheduler",
             "SGLang's parser takes the name, its scheduler stops with `Unknown schedule_policy`",
             "priorities are a flag: --enable-priority-scheduling, with --schedule-policy fcfs or lof",
         ),
         RawQueuePolicy::RoutingKey => refuse(
             judge,
-            "sorts by routing keys, which requests have none of here",
+            "is `routing-key`, and requests have no routing keys here",
             "SGLang sends those first whose key runs most often",
             &format!("without keys it is the order of arrival: --schedule-policy fcfs; {KNOWN}"),
         ),
         RawQueuePolicy::Hrrn => refuse(
             judge,
-            "is not modelled",
+            "is `hrrn`, which is not modelled",
             "it ages what waits by tokens that were processed since; no recorded schedule shows the count",
             &format!("lpm looks at the cache without ageing; {KNOWN}"),
         ),
         RawQueuePolicy::ShortestPrefillFirst => refuse(
             judge,
-            "is not modelled",
+            "is `shortest-prefill-first`, which is not modelled",
             "experimental in SGLang; no recorded schedule shows how it counts and ages what waits",
             KNOWN,
         ),
@@ -192,16 +192,13 @@ mod tests {
     #[test]
     fn policies_that_sglang_has_and_this_has_not_are_refused_by_name() {
         for (policy, why) in [
-            ("priority", "is no policy of SGLang's scheduler"),
-            (
-                "routing-key",
-                "sorts by routing keys, which requests have none of here",
-            ),
-            ("hrrn", "is not modelled"),
-            ("shortest-prefill-first", "is not modelled"),
+            ("priority", "which is no policy of SGLang's scheduler"),
+            ("routing-key", "and requests have no routing keys here"),
+            ("hrrn", "which is not modelled"),
+            ("shortest-prefill-first", "which is not modelled"),
         ] {
             let flags = format!("[engine]\nprofile = \"sglang\"\n[sglang]\nschedule_policy = \"{policy}\"");
-            let refused = format!("`schedule_policy` {why}");
+            let refused = format!("`schedule_policy` is `{policy}`, {why}");
             assert_eq!(resolved(&flags), Err(vec![refused]), "{policy}");
         }
     }
