@@ -20,6 +20,12 @@ const NO_LIMIT: Bytes = Bytes(1 << 60);
 /// Bandwidths that a tier may have, bytes per second.
 const SLOWEST: f64 = 1e6;
 const FASTEST: f64 = 1e18;
+/// Why SGLang's own tiers are not modelled in these terms (SGLang 0.5.4 and 0.5.23, `HiRadixCache`, `HiCacheController`).
+pub(super) const HICACHE: &str = "SGLang's HiCache is not modelled: it backs nodes of the radix tree page by page (--hicache-write-policy \
+     write_through, write_through_selective or write_back), loads them layer by layer while the prefill runs, fetches from \
+     storage until a policy stops it, and evicts leaf by leaf, where LMCache keeps chunks by hash, loads before the prefill and \
+     evicts by recency";
+
 /// The connector that is LMCache.
 const CONNECTOR: &str = "LMCacheConnectorV1";
 
@@ -47,7 +53,7 @@ pub(super) fn resolve(
         } else {
             "engine.kv_transfer_config"
         };
-        let help = "use a vLLM profile; SGLang's own host tier (HiCache) is not modelled";
+        let help = format!("use a vLLM profile; {HICACHE}");
         judge.wrong_help(key, "goes with vLLM only", "another engine serves here", help);
         return None;
     }
