@@ -36,7 +36,7 @@ pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;
 pub mod versus;
-mod versus_caveats;
+pub mod versus_caveats;
 pub mod versus_data;
 mod views;
 mod words;
