@@ -2,23 +2,38 @@
 //!
 //! A steady state needs `λ·E[prefill time] < x`, and for decode `λ·E[O]·t(B) / B < y` at the largest batch `B` that the KV
 //! memory of a replica holds, and `λ·E[bytes]` below what the links carry. The least of the three is what all can serve;
-//! no promise is kept up to there, because queues grow before it. Means only: how requests differ is left out, and so
-//! is memory that a transfer holds.
+//! no promise is kept up to there, because queues grow before it. Several pools of one role serve what they could serve each,
+//! which supposes a router that gives each as much as it takes. Means only: how requests differ is left out, and so is
+//! memory that a transfer holds.
 
-/// What a request asks of each part, on average, and what there is of it.
+/// A pool that prefills.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand {
-    /// Prefill replicas, `x`.
-    pub prefill: u32,
+pub struct Prefilling {
+    /// Replicas, `x`.
+    pub replicas: u32,
     /// Time of steps on them for one request, in seconds.
-    pub prefill_s: f64,
-    /// Decode replicas, `y`.
-    pub decode: u32,
-    /// Sequences that a decode replica's KV memory and its cap hold at once, `B`.
+    pub request_s: f64,
+}
+
+/// A pool that decodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decoding {
+    /// Replicas, `y`.
+    pub replicas: u32,
+    /// Sequences that a replica's KV memory and its cap hold at once, `B`.
     pub batch: f64,
     /// How long a step of so many takes, in seconds.
     pub step_s: f64,
-    /// Steps that a request takes there.
+}
+
+/// What a request asks of each part, on average, and what there is of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// The pools that prefill.
+    pub prefill: Vec<Prefilling>,
+    /// The pools that decode.
+    pub decode: Vec<Decoding>,
+    /// Steps that a request takes in decode.
     pub steps: f64,
     /// KV that crosses for one request, in bytes.
     pub bytes: f64,
@@ -29,9 +44,9 @@ pub struct Demand {
 /// Requests a second that each part could serve at most; infinite where a request asks nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balance {
-    /// The prefill pool.
+    /// The prefill pools.
     pub prefill: f64,
-    /// The decode pool.
+    /// The decode pools.
     pub decode: f64,
     /// The links, on the side that carries less.
     pub links: f64,
@@ -48,14 +63,30 @@ pub enum Part {
     Links,
 }
 
+impl Prefilling {
+    /// Requests a second that the pool could serve at most.
+    #[must_use]
+    pub fn per_s(&self) -> f64 {
+        f64::from(self.replicas) / self.request_s
+    }
+}
+
+impl Decoding {
+    /// The same of requests that take so many steps.
+    #[must_use]
+    pub fn per_s(&self, steps: f64) -> f64 {
+        f64::from(self.replicas) * self.batch / (steps * self.step_s)
+    }
+}
+
 impl Demand {
     /// What each part could serve.
     #[must_use]
     pub fn balance(&self) -> Balance {
         let [out, inwards] = self.links_bytes_per_s;
         Balance {
-            prefill: f64::from(self.prefill) / self.prefill_s,
-            decode: f64::from(self.decode) * self.batch / (self.steps * self.step_s),
+            prefill: self.prefill.iter().map(Prefilling::per_s).sum(),
+            decode: self.decode.iter().map(|pool| pool.per_s(self.steps)).sum(),
             links: out.min(inwards) / self.bytes,
         }
     }
@@ -82,39 +113,36 @@ mod tests {
     #[test]
     fn the_part_that_serves_the_fewest_is_the_limit() {
         // 2 ÷ 0.4 s, 3 × 100 ÷ (200 × 20 ms), and 10 GB/s ÷ 500 MB.
-        let demand = Demand {
-            prefill: 2,
-            prefill_s: 0.4,
-            decode: 3,
-            batch: 100.0,
+        let prefilling = |replicas| Prefilling {
+            replicas,
+            request_s: 0.4,
+        };
+        let decoding = |batch| Decoding {
+            replicas: 3,
+            batch,
             step_s: 0.02,
+        };
+        let demand = |prefill: &[u32], batches: &[f64], bytes: f64| Demand {
+            prefill: prefill.iter().map(|&replicas| prefilling(replicas)).collect(),
+            decode: batches.iter().map(|&batch| decoding(batch)).collect(),
             steps: 200.0,
-            bytes: 5e8,
+            bytes,
             links_bytes_per_s: [4e10, 1e10],
         };
-        let Balance {
-            prefill,
-            decode,
-            links,
-        } = demand.balance();
-        assert!((prefill - 5.0).abs() < 1e-12 && (decode - 75.0).abs() < 1e-9 && (links - 20.0).abs() < 1e-9);
-        assert_eq!(demand.balance().limit().0, Part::Prefill);
+        let one = demand(&[2], &[100.0], 5e8).balance();
+        assert!((one.prefill - 5.0).abs() < 1e-12);
+        assert!((one.decode - 75.0).abs() < 1e-9 && (one.links - 20.0).abs() < 1e-9);
+        assert_eq!(one.limit().0, Part::Prefill);
         let limit = |demand: Demand| demand.balance().limit().0;
-        assert_eq!(
-            limit(Demand {
-                prefill: 16,
-                ..demand
-            }),
-            Part::Links
+        assert_eq!(limit(demand(&[16], &[100.0], 5e8)), Part::Links);
+        assert_eq!(limit(demand(&[16], &[100.0], 0.0)), Part::Prefill);
+        assert_eq!(limit(demand(&[2], &[4.0], 5e8)), Part::Decode);
+        // Every pool of a role counts.
+        let several = demand(&[2, 16], &[4.0, 100.0], 5e8).balance();
+        assert!(
+            (several.prefill - 45.0).abs() < 1e-9 && (several.decode - 78.0).abs() < 1e-9,
+            "{several:?}"
         );
-        assert_eq!(
-            limit(Demand {
-                prefill: 16,
-                bytes: 0.0,
-                ..demand
-            }),
-            Part::Prefill
-        );
-        assert_eq!(limit(Demand { batch: 4.0, ..demand }), Part::Decode);
+        assert_eq!(several.limit().0, Part::Links);
     }
 }

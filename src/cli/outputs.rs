@@ -23,7 +23,7 @@ pub struct OutputFlags {
     /// Write the result to a file instead of the screen.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
-    /// run, knee: draw the charts, SVG and PNG, into a folder.
+    /// Draw the charts, SVG and PNG, into a folder.
     #[arg(long, value_name = "DIR")]
     pub charts: Option<String>,
     /// run, knee: explain where the time of a step goes, kernel by kernel; knee explains at the knee.
@@ -187,14 +187,6 @@ impl OutputFlags {
         } else if self.why && self.form() != Format::Table {
             let why = "explains in words: it goes with --format table".to_owned();
             problems.push(refuse("--why", why, "leave one of the two out"));
-        }
-        if self.charts.is_some() && writer == Writer::Sweep {
-            let why = format!("has no effect on {name}");
-            problems.push(refuse(
-                "--charts",
-                why,
-                "run draws one cell, knee draws a curve over the rate",
-            ));
         }
         let own = &self.results;
         if matches!(writer, Writer::Knee | Writer::Compare) {

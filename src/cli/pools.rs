@@ -26,7 +26,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult, summary: &Summar
     let objective = present::objective(resolved);
     let done = by_pool(resolved, result);
     let balance = balance::demand(resolved, result).map(|demand| demand.balance());
-    let per_s = balance::offered_per_s(&done, result);
+    let per_s = balance::offered_per_s(resolved, &done, result);
     let strain = |pool: usize| match &result.relays {
         Some(relays) => {
             let role = resolved.scenario.pools[pool].role;

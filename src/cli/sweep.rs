@@ -1,5 +1,7 @@
 //! `plimsoll sweep`: one run for each combination of values.
 
+mod charts;
+
 use std::hash::Hasher;
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,7 +21,9 @@ use crate::calibrate::interval::model_interval;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::report::json::Arrays;
-use crate::report::{self, ResultMeta, counted, sweep::SweepRow};
+use crate::report::sweep::SweepRow;
+use crate::report::sweep_layout::SweepLayout;
+use crate::report::{self, ResultMeta, counted};
 use crate::sweep::{self, Finished};
 
 /// What to vary.
@@ -29,8 +33,9 @@ use crate::sweep::{self, Finished};
   plimsoll sweep quickstart -L gpu h100,l40s -S request-rate 2..16 step 2 --format csv -o grid.csv
   plimsoll sweep matrix-d -L max-num-seqs 8,16,32 -L max-num-batched-tokens 2048,4096,8192 --link
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
+  plimsoll sweep quickstart -S request-rate 2..24 step 2 -L gpu h100,l40s --charts pictures
 
-With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit, or where no run keeps the promise.
+--charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit, or where no run keeps the promise.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -193,20 +198,23 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    let folder = outputs.charts.as_deref();
+    let drawn = folder.map(|folder| charts::layout(&planned).map(|layout| (folder, layout)));
+    let drawn = drawn.transpose()?;
     for cell in &planned {
         memory::check_records(&cell.resolved, records(&outputs, false))?;
     }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
-    execute(&planned, &outputs, with_interval, out, terminal)
+    execute(&planned, (&outputs, with_interval), drawn.as_ref(), out, terminal)
 }
 
 /// Simulates every cell and prints. With `-o FILE.jsonl` finished cells are kept as they come, and a sweep that was
 /// interrupted goes on where it stopped.
 fn execute(
     planned: &[Planned],
-    outputs: &Outputs,
-    with_interval: bool,
+    (outputs, with_interval): (&Outputs, bool),
+    drawn: Option<&(&str, SweepLayout)>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
@@ -222,6 +230,9 @@ fn execute(
     let rows: Vec<SweepRow<'_>> = cells.iter().zip(&all).zip(planned).map(row).collect();
     if !is_interrupted || kept.is_none() {
         put((&cells, &rows), outputs, is_jsonl, out, terminal)?;
+        if let Some((folder, layout)) = drawn {
+            files::save_pictures(folder, &charts::pictures(planned, &rows, layout), terminal)?;
+        }
     }
     if let Some(error) = unkept {
         let path = kept.unwrap_or_default();

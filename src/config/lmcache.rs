@@ -17,6 +17,12 @@ use crate::engine::lmcache::{LmcacheConfig, TierConfig};
 use crate::kv::CachePolicy;
 use crate::model::{Attention, Dtype, ModelShape};
 
+/// Why SGLang's own tiers are not modelled in these terms (SGLang 0.5.4 and 0.5.23, `HiRadixCache`, `HiCacheController`).
+pub(super) const HICACHE: &str = "SGLang's HiCache is not modelled: it backs nodes of the radix tree page by page (--hicache-write-policy \
+     write_through, write_through_selective or write_back), loads them layer by layer while the prefill runs, fetches from \
+     storage until a policy stops it, and evicts leaf by leaf, where LMCache keeps chunks by hash, loads before the prefill and \
+     evicts by recency";
+
 /// Copies between a GPU and its host as a calibration has them; none where it was not measured.
 pub(super) type Measured = BTreeMap<Direction, Copies>;
 
@@ -41,7 +47,7 @@ pub(super) fn resolve(
         } else {
             "engine.kv_transfer_config"
         };
-        let help = "use a vLLM profile; SGLang's own host tier (HiCache) is not modelled";
+        let help = format!("use a vLLM profile; {HICACHE}");
         judge.wrong_help(key, "goes with vLLM only", "another engine serves here", help);
         return None;
     }

@@ -32,27 +32,18 @@ impl SweepRow<'_> {
     }
 
     /// A figure as `run` shows it: of the steady stretch where there is one, else of the whole run.
-    fn figure(&self, key: &str) -> Option<f64> {
+    pub(super) fn figure(&self, key: &str) -> Option<f64> {
         let steady = self.run.pointer(&format!("/plimsoll/steady/{key}"));
         steady.and_then(Value::as_f64).or_else(|| self.number(key))
     }
 
     /// Share of good requests among those that left, one without an answer being none; `None` where no limits were set.
-    fn good(&self) -> Option<f64> {
+    pub(super) fn good(&self) -> Option<f64> {
         let (good, answered) = (
             self.figure("request_goodput")?,
             self.figure("request_throughput")?,
         );
-        let stretch = self
-            .run
-            .pointer("/plimsoll/steady")
-            .filter(|steady| !steady.is_null());
-        let stretch = stretch.or_else(|| self.run.pointer("/plimsoll/whole"));
-        let count = |key: &str| {
-            stretch
-                .and_then(|stretch| stretch.get(key)?.as_f64())
-                .unwrap_or(0.0)
-        };
+        let count = |key: &str| self.counted(key).unwrap_or(0.0);
         let (lost, completed) = (
             count("rejected") + count("timed_out") + count("failed"),
             count("completed"),
@@ -67,6 +58,22 @@ impl SweepRow<'_> {
         } else {
             0.0
         })
+    }
+
+    /// A count of the steady stretch where there is one, else of the whole run.
+    fn counted(&self, key: &str) -> Option<f64> {
+        let steady = self.run.pointer("/plimsoll/steady");
+        let stretch = steady.filter(|steady| !steady.is_null());
+        let stretch = stretch.or_else(|| self.run.pointer("/plimsoll/whole"));
+        stretch?.get(key)?.as_f64()
+    }
+
+    /// Share of prompt tokens found in the prefix cache; `None` where none was looked for.
+    pub(super) fn hit_rate(&self) -> Option<f64> {
+        let asked = self
+            .counted("cache_queries_tokens")
+            .filter(|asked| *asked > 0.0)?;
+        Some(self.counted("cache_hit_tokens")? / asked)
     }
 
     /// Whether it keeps the promise, if there is one, as `run` judges it.
@@ -101,11 +108,11 @@ impl SweepRow<'_> {
         violations.is_some_and(|violations| !violations.is_empty())
     }
 
-    fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         !self.run.is_null()
     }
 
-    fn verdict(&self) -> &str {
+    pub(super) fn verdict(&self) -> &str {
         if !self.is_finished() {
             return "not_run";
         }
@@ -184,7 +191,7 @@ pub fn md(rows: &[SweepRow<'_>]) -> String {
 }
 
 /// The first line: how many runs, whether that is all of them, and which served the most.
-fn answer(rows: &[SweepRow<'_>]) -> String {
+pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
     let best = best(rows);
     let finished = rows.iter().filter(|row| row.is_finished()).count();
     if finished < rows.len() {

@@ -14,6 +14,15 @@ use super::versus_caveats::caveats;
 use crate::analysis::{Difference, Verdict};
 use crate::calibrate::interval::ModelInterval;
 
+/// What must be said beside runs of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// With the numbers of the first run that it holds of.
+    pub text: String,
+    /// Of how many runs it holds, with numbers of their own.
+    pub runs: usize,
+}
+
 /// A variant's figures under every seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantView {
@@ -27,8 +36,8 @@ pub struct VariantView {
     pub figures: Vec<Vec<Option<f64>>>,
     /// The same of the steady stretches; `None` where a run has none.
     pub steady: Vec<Vec<Option<f64>>>,
-    /// What must be said beside its run under the first seed.
-    pub remarks: Vec<String>,
+    /// What must be said beside its runs.
+    pub remarks: Vec<Remark>,
     /// Conservation laws that its runs break.
     pub violations: Vec<String>,
     /// How far its figures may be off because the step time's parameters are; `None` where it was not asked for.
@@ -136,11 +145,15 @@ pub fn text(versus: &Versus) -> String {
 pub fn md(versus: &Versus) -> String {
     let others: Vec<usize> = (1..versus.variants.len()).collect();
     let (columns, rows) = cells(versus, &others);
+    let variants = versus.variants.iter();
+    let variants = variants.map(|variant| format!("- **{}**: {}\n", variant.name, variant.said));
+    let caveats = caveats(versus).into_iter().map(|caveat| format!("- {caveat}\n"));
     format!(
-        "{}\n\n{}\n{}",
+        "{}\n\n{}\n{}\n{}",
         answer(versus),
-        legend(versus),
-        markdown(&columns, &rows)
+        variants.collect::<String>(),
+        markdown(&columns, &rows),
+        caveats.collect::<String>()
     )
 }
 
@@ -207,6 +220,11 @@ mod tests {
         assert!(
             shown.lines().skip(3).all(|line| line.chars().count() <= 100),
             "{shown}"
+        );
+        let markdown = md(&two());
+        assert!(
+            markdown.contains("\n- figures of whole runs") && markdown.contains("\n- B: 2.10 % of requests"),
+            "{markdown}"
         );
         let mut three = two();
         three.variants.push(VariantView {

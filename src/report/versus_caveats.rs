@@ -1,8 +1,10 @@
 //! What must be known to read a comparison: of which runs and which stretch it is, what overload does to it, what else was
 //! said of its runs.
 
+use std::collections::BTreeSet;
+
 use super::figures::{counted, percent};
-use super::versus::{MEASURES, Versus, judged, moved};
+use super::versus::{MEASURES, Remark, Versus, judged, moved};
 use super::views::verdict_word;
 use crate::analysis::Verdict;
 
@@ -49,10 +51,56 @@ pub(super) fn caveats(versus: &Versus) -> Vec<String> {
         }
         let broken = variant.violations.iter();
         lines.extend(broken.map(|law| format!("BUG, conservation violated by {}: {law}", variant.name)));
-        let remarks = variant.remarks.iter();
-        lines.extend(remarks.map(|remark| format!("{}, first seed: {remark}", variant.name)));
+        lines.extend(
+            variant
+                .remarks
+                .iter()
+                .map(|remark| told(&variant.name, remark, versus.seeds())),
+        );
     }
     lines
+}
+
+/// A remark with the number of runs that it holds of; its own numbers are those of the first of them.
+fn told(name: &str, remark: &Remark, runs: usize) -> String {
+    let Remark { text, runs: holds } = remark;
+    match (*holds, runs) {
+        (_, 0 | 1) => format!("{name}: {text}"),
+        (1, _) => format!("{name}, in 1 of {runs} runs: {text}"),
+        _ if *holds == runs => format!("{name}, in all {runs} runs, here the first: {text}"),
+        _ => format!("{name}, in {holds} of {runs} runs, here the first of them: {text}"),
+    }
+}
+
+/// The remarks of a variant's runs, each once: those that differ in their numbers alone are one.
+#[must_use]
+pub fn gathered<'a>(of_runs: impl Iterator<Item = &'a [String]>) -> Vec<Remark> {
+    let mut all: Vec<(BTreeSet<String>, Remark)> = Vec::new();
+    for remarks in of_runs {
+        let known = all.len();
+        let said: BTreeSet<BTreeSet<String>> = remarks.iter().map(|remark| words(remark)).collect();
+        for (_, remark) in all.iter_mut().filter(|(words, _)| said.contains(words)) {
+            remark.runs += 1;
+        }
+        for text in remarks {
+            let words = words(text);
+            if !all[..known].iter().any(|(known, _)| *known == words) {
+                let text = text.clone();
+                all.push((words, Remark { text, runs: 1 }));
+            }
+        }
+    }
+    all.into_iter().map(|(_, remark)| remark).collect()
+}
+
+/// What a remark says without its numbers: its words, those with digits and units left out, and without plural.
+fn words(remark: &str) -> BTreeSet<String> {
+    const UNITS: [&str; 10] = ["%", "ns", "µs", "ms", "s", "min", "h", "KiB", "MiB", "GiB"];
+    let bare = |word: &str| word.trim_matches(|c: char| ",.;:()".contains(c)).to_owned();
+    let kept = remark.split_whitespace().map(bare).filter(|word| {
+        !word.is_empty() && !word.contains(|c: char| c.is_ascii_digit()) && !UNITS.contains(&word.as_str())
+    });
+    kept.map(|word| word.trim_end_matches('s').to_owned()).collect()
 }
 
 /// Figures that the steady stretches move the other way than the whole runs.
@@ -77,4 +125,45 @@ fn contrary(versus: &Versus) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remark_is_counted_over_the_runs_whatever_its_numbers() {
+        let runs: [&[&str]; 4] = [
+            &[
+                "1 refused request: the queue was full",
+                "replica 1 was idle 12 % of the time",
+            ],
+            &["23 refused requests: the queue was full"],
+            &[],
+            &["waited 3.2 s (timeout)", "4 refused requests: the queue was full"],
+        ];
+        let runs = runs.map(|run| run.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        let found = gathered(runs.iter().map(Vec::as_slice));
+        let told: Vec<String> = found.iter().map(|remark| told("A", remark, 4)).collect();
+        assert_eq!(
+            told,
+            [
+                "A, in 3 of 4 runs, here the first of them: 1 refused request: the queue was full",
+                "A, in 1 of 4 runs: replica 1 was idle 12 % of the time",
+                "A, in 1 of 4 runs: waited 3.2 s (timeout)",
+            ]
+        );
+    }
+
+    #[test]
+    fn two_remarks_of_one_run_stay_two() {
+        let run = ["replica 1 was idle", "replica 2 was idle"].map(str::to_owned);
+        let found = gathered([run.as_slice(), run.as_slice()].into_iter());
+        assert_eq!(found.iter().map(|remark| remark.runs).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(
+            told("A", &found[1], 2),
+            "A, in all 2 runs, here the first: replica 2 was idle"
+        );
+        assert_eq!(told("A", &found[1], 1), "A: replica 2 was idle");
+    }
 }

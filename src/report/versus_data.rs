@@ -57,7 +57,8 @@ fn variant(versus: &Versus, rows: &[Row], at: usize) -> Value {
         "verdicts": verdicts,
         "figures": figures,
         "figures_by_seed": by_seed,
-        "notes": shown.remarks,
+        "notes": shown.remarks.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(),
+        "notes_of_runs": shown.remarks.iter().map(|remark| remark.runs).collect::<Vec<_>>(),
         "violations": shown.violations,
     });
     if let Some(model) = &shown.model {

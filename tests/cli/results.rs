@@ -235,3 +235,45 @@ fn narrow_screens_get_narrow_text_and_files_do_not() {
         whole
     );
 }
+
+/// A sweep is drawn from what was kept of it, and what no picture could show is refused before anything runs.
+#[test]
+fn a_sweep_is_drawn_also_when_it_is_read_back() {
+    let desk = Desk::new();
+    let sweep = SMALL.replacen("run", "sweep", 1)
+        + " -L request-rate 2,400 -L max-num-seqs 8,64 --goodput ttft:500 --no-interval -o kept.jsonl --charts";
+    desk.expect(0, &format!("{sweep} first"));
+    let kept = std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
+    desk.expect(0, &format!("{sweep} again"));
+    assert_eq!(
+        std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap(),
+        kept
+    );
+    let picture = |folder: &str| std::fs::read_to_string(desk.path().join(folder).join("sweep.svg")).unwrap();
+    let first = picture("first");
+    assert_eq!(first, picture("again"));
+    assert!(desk.path().join("first/sweep.png").is_file());
+    for words in [
+        "max-num-seqs",
+        "Time to first token, p99",
+        "SLO 500 ms",
+        "UNSTABLE",
+        "request-rate, requests per",
+    ] {
+        assert!(first.contains(words), "{words}");
+    }
+    assert!(
+        !first.contains("scenario ="),
+        "the key of a file's lines is no axis"
+    );
+    let four = "sweep quickstart --num-prompts 50 -L request-rate 2,4 -L max-num-seqs 8,16 -L gpu h100,l40s \
+                -L max-num-batched-tokens 512,1024 --charts none";
+    let refused = desk.run(four);
+    let told = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("--charts") && told.contains("varies 4: request-rate"),
+        "{told}"
+    );
+    assert!(!desk.path().join("none").join("sweep.svg").exists());
+}

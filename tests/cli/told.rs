@@ -275,6 +275,61 @@ fn only_a_batch_that_was_surely_left_over_is_told_of() {
     assert!(!slowly.contains("filled no batch"), "{slowly}");
 }
 
+/// Two prefill pools are what one of as many replicas is: every pool of a role counts.
+#[test]
+fn what_limits_prefill_and_decode_counts_every_pool_of_a_role() {
+    let pool = |name: &str, role: &str, replicas: u32| {
+        format!("[[cluster.pools]]\nname = \"{name}\"\nrole = \"{role}\"\nreplicas = {replicas}\n")
+    };
+    let said = |pools: &str| {
+        let desk = Desk::new();
+        let scenario = format!(
+            "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n{pools}\
+             [engine]\nmax_model_len = 16384\n[workload]\nnum_prompts = 300\n\
+             [workload.arrivals.poisson]\nrequest_rate = 8.0\n\
+             [workload.lengths.fixed]\ninput_len = 4096\noutput_len = 128\n"
+        );
+        std::fs::write(desk.path().join("case.toml"), scenario).unwrap();
+        desk.expect(0, "run case.toml --why --quiet")
+    };
+    let (prefill, decode) = (pool("p", "prefill", 3), pool("d", "decode", 2));
+    let one = said(&(prefill + &decode));
+    let several = said(
+        &(pool("p", "prefill", 1)
+            + &pool("q", "prefill", 2)
+            + &pool("d", "decode", 1)
+            + &pool("e", "decode", 1)),
+    );
+    let limit = |text: &str| -> (f64, f64) {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("what limits"))
+            .unwrap_or_else(|| panic!("{text}"));
+        let number = |before: &str| -> f64 {
+            let rest = line.split(before).nth(1).unwrap();
+            rest.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        (number(", at "), number("requests/s; "))
+    };
+    let ((most, came), (mosts, comes)) = (limit(&one), limit(&several));
+    assert!(
+        (most / mosts - 1.0).abs() < 0.03 && (came / comes - 1.0).abs() < 0.03,
+        "{one}\n{several}"
+    );
+    assert_eq!(
+        several
+            .lines()
+            .filter(|line| line.starts_with("  prefill   "))
+            .count(),
+        3,
+        "{several}"
+    );
+    assert!(
+        several.contains("what limits prefill and decode: the prefill pools, at "),
+        "{several}"
+    );
+}
+
 /// What must be said beside a run is said of every cell of a sweep and of every variant of a comparison.
 #[test]
 fn remarks_reach_sweeps_and_comparisons() {
@@ -289,10 +344,16 @@ fn remarks_reach_sweeps_and_comparisons() {
     let compared = crowded.replacen("run ", "compare ", 1) + " ' --max-num-seqs 64' --seeds 1";
     let table = desk.expect(0, &compared);
     assert!(
-        table.contains("A, first seed: ") && table.contains("the server was full (503)"),
+        table.contains("A: ") && table.contains("the server was full (503)"),
         "{table}"
     );
     assert!(table.contains("figures of whole runs"), "{table}");
+    let markdown = desk.expect(0, &compared.replace("--seeds 1", "--seeds 2 --format md"));
+    assert!(
+        markdown.contains("\n- A, in all 2 runs, here the first: "),
+        "{markdown}"
+    );
+    assert!(markdown.contains("\n- figures of whole runs"), "{markdown}");
 }
 
 /// Tokens that tiers of KV serve are part of what a comparison tells.

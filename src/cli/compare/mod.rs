@@ -18,6 +18,7 @@ use crate::config::{Diagnostic, Diagnostics, QUICKSTART, Resolved, RunLength, re
 use crate::metrics::{Records, Waits};
 use crate::report::chart::{self, Picture};
 use crate::report::versus::{self, VariantView, Versus};
+use crate::report::versus_caveats::gathered;
 use crate::report::versus_data;
 use crate::sim::Scenario;
 use crate::sweep::matrix;
@@ -309,7 +310,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
         steady: (0..versus::MEASURES.len())
             .map(|measure| runs[at].iter().map(|run| run.steady.as_ref()?[measure]).collect())
             .collect(),
-        remarks: runs[at].first().map_or(Vec::new(), |run| run.remarks.clone()),
+        remarks: gathered(runs[at].iter().map(|run| run.remarks.as_slice())),
         violations: runs[at].iter().flat_map(|run| run.violations.clone()).collect(),
         moved: if at > 0 && is_paired {
             moved(&runs[0], &runs[at])

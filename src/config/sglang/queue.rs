@@ -32,23 +32,39 @@ pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile
         RawQueuePolicy::DfsWeight => QueuePolicy::DfsWeight,
         RawQueuePolicy::Lof => QueuePolicy::Lof,
         RawQueuePolicy::Random => QueuePolicy::Random,
-        RawQueuePolicy::Priority => {
-            let help = "write --schedule-policy fcfs --enable-priority-scheduling";
-            refuse(judge, "goes with priorities", help)
-        }
-        RawQueuePolicy::RoutingKey => refuse(judge, "requests have no routing keys here", KNOWN),
-        RawQueuePolicy::Hrrn | RawQueuePolicy::ShortestPrefillFirst => {
-            let why = "no recorded schedule of the engine shows how it counts and ages what waits";
-            refuse(judge, why, KNOWN)
-        }
+        RawQueuePolicy::Priority => refuse(
+            judge,
+            "is `priority`, which is no policy of SGLang's scheduler",
+            "SGLang's parser takes the name, its scheduler stops with `Unknown schedule_policy`",
+            "priorities are a flag: --enable-priority-scheduling, with --schedule-policy fcfs or lof",
+        ),
+        RawQueuePolicy::RoutingKey => refuse(
+            judge,
+            "is `routing-key`, and requests have no routing keys here",
+            "SGLang sends those first whose key runs most often",
+            &format!("without keys it is the order of arrival: --schedule-policy fcfs; {KNOWN}"),
+        ),
+        RawQueuePolicy::Hrrn => refuse(
+            judge,
+            "is `hrrn`, which is not modelled",
+            "it ages what waits by tokens that were processed since; no recorded schedule shows the count",
+            &format!("lpm looks at the cache without ageing; {KNOWN}"),
+        ),
+        RawQueuePolicy::ShortestPrefillFirst => refuse(
+            judge,
+            "is `shortest-prefill-first`, which is not modelled",
+            "experimental in SGLang; no recorded schedule shows how it counts and ages what waits",
+            KNOWN,
+        ),
     }
 }
 
-const KNOWN: &str = "fcfs, lpm, dfs-weight, lof and random are modelled";
+const KNOWN: &str =
+    "fcfs, lpm, dfs-weight, lof and random are modelled, priorities by --enable-priority-scheduling";
 
-/// A policy of SGLang 0.5.23 (SG-26) that is not modelled.
-fn refuse(judge: &mut Judge, why: &str, help: &str) -> QueuePolicy {
-    judge.wrong_help("sglang.schedule_policy", "is not modelled yet", why, help);
+/// A name that SGLang's parser takes (SG-26) and that is not modelled.
+fn refuse(judge: &mut Judge, what: &str, why: &str, help: &str) -> QueuePolicy {
+    judge.wrong_help("sglang.schedule_policy", what, why, help);
     QueuePolicy::Fcfs
 }
 
@@ -175,10 +191,15 @@ mod tests {
 
     #[test]
     fn policies_that_sglang_has_and_this_has_not_are_refused_by_name() {
-        for policy in ["priority", "routing-key", "hrrn", "shortest-prefill-first"] {
+        for (policy, why) in [
+            ("priority", "which is no policy of SGLang's scheduler"),
+            ("routing-key", "and requests have no routing keys here"),
+            ("hrrn", "which is not modelled"),
+            ("shortest-prefill-first", "which is not modelled"),
+        ] {
             let flags = format!("[engine]\nprofile = \"sglang\"\n[sglang]\nschedule_policy = \"{policy}\"");
-            let refused = "`schedule_policy` is not modelled yet";
-            assert_eq!(resolved(&flags), Err(vec![refused.to_string()]), "{policy}");
+            let refused = format!("`schedule_policy` is `{policy}`, {why}");
+            assert_eq!(resolved(&flags), Err(vec![refused]), "{policy}");
         }
     }
 }

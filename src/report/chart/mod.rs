@@ -16,6 +16,8 @@ mod png;
 mod pools;
 mod roofline;
 mod scene;
+mod sweep;
+mod sweep_foot;
 mod timeline;
 mod validation;
 mod versus;
@@ -29,6 +31,7 @@ pub use overlay::overlay;
 pub use pools::{InService, PoolOverTime, pools};
 pub use roofline::{Phase, RooflineStep, RooflineView, roofline, roofline_steps};
 pub use scene::Picture;
+pub use sweep::sweep;
 pub use timeline::timeline;
 pub use validation::{Scatter, validation};
 pub use versus::{difference, ttft_of_variants};
@@ -48,6 +51,8 @@ mod tests {
         knee_view: &KneeView,
         roofline_view: &RooflineView,
     ) -> Vec<(&'static str, Picture)> {
+        let words = ["fcfs", "longest_prefix_match", "depth_first_by_weight"];
+        let points = knee_view.points.len().min(words.len());
         vec![
             ("knee", knee(knee_view)),
             (
@@ -83,6 +88,18 @@ mod tests {
             ),
             ("roofline", roofline(roofline_view)),
             ("little", little(run, SUBJECT)),
+            (
+                "sweep-rates",
+                sweep(&fixtures::sweep_view(&["2", "4", "8"][..points], 3, 1)),
+            ),
+            (
+                "sweep-words",
+                sweep(&fixtures::sweep_view(&words[..points], 1, 1)),
+            ),
+            (
+                "sweep-panes",
+                sweep(&fixtures::sweep_view(&words[..points], 7, 4)),
+            ),
         ]
     }
 

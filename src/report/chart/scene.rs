@@ -190,6 +190,8 @@ impl Colour {
     pub(super) const VERMILLION: Colour = Colour::opaque(213, 94, 0);
     pub(super) const GREEN: Colour = Colour::opaque(0, 158, 115);
     pub(super) const PURPLE: Colour = Colour::opaque(204, 121, 167);
+    pub(super) const ORANGE: Colour = Colour::opaque(230, 159, 0);
+    pub(super) const SKY: Colour = Colour::opaque(86, 180, 233);
     pub(super) const INK: Colour = Colour::opaque(34, 34, 34);
     pub(super) const GREY: Colour = Colour::opaque(96, 96, 96);
     pub(super) const RULE: Colour = Colour::opaque(225, 225, 225);

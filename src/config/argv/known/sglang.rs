@@ -2,6 +2,8 @@
 
 use super::Effect::{self, Ignored, NotModelled};
 use super::Takes::{self, Many, Nothing, One};
+use crate::config::lmcache::HICACHE;
+
 use super::{LOADING, LOGS, LORA, OFFLOAD, SAMPLING, SERVER, SPECULATION, TEXT};
 
 const KERNELS: &str = "the calibration says how fast kernels are";
@@ -241,11 +243,16 @@ pub(super) const SGLANG: &[Family] = &[
     (
         Nothing,
         NotModelled("false", OFFLOAD),
-        &["enable-hierarchical-cache", "enable-lmcache", "enable-hisparse"],
+        &["enable-lmcache", "enable-hisparse"],
+    ),
+    (
+        Nothing,
+        NotModelled("false", HICACHE),
+        &["enable-hierarchical-cache"],
     ),
     (
         One,
-        Ignored("it matters with --enable-hierarchical-cache only"),
+        Ignored("it matters with --enable-hierarchical-cache only, which is not modelled and refused"),
         &[
             "hicache-ratio",
             "hicache-size",

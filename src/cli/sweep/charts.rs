@@ -1,0 +1,63 @@
+//! `sweep --charts`: the picture of all runs, finished now or read back.
+
+use super::Planned;
+use crate::cli::present;
+use crate::config::{Diagnostic, Diagnostics, Place};
+use crate::report::chart::{self, Picture};
+use crate::report::sweep::SweepRow;
+use crate::report::sweep_layout::{Settings, SweepLayout};
+use crate::report::sweep_view::SweepView;
+
+/// Where each cell is drawn: asked before anything is simulated.
+///
+/// # Errors
+/// If more varies than a picture shows.
+pub(super) fn layout(planned: &[Planned]) -> Result<SweepLayout, Diagnostics> {
+    let cells: Vec<&Settings> = planned.iter().map(|cell| cell.labels.as_slice()).collect();
+    SweepLayout::of(&cells).map_err(|undrawable| {
+        let problem = Diagnostic::new(format!("`--charts` cannot draw this sweep: {undrawable}"));
+        let problem = problem.at(Place::Flag("--charts".to_owned()));
+        problem
+            .help("give fewer axes or values (-L, -S), fix the others by their flags, or leave --charts out")
+            .into()
+    })
+}
+
+/// The pictures: (name, picture).
+pub(super) fn pictures(
+    planned: &[Planned],
+    rows: &[SweepRow<'_>],
+    layout: &SweepLayout,
+) -> Vec<(&'static str, Picture)> {
+    let slos = || planned.iter().map(|cell| &cell.resolved.slo);
+    // By the axes alone: lines of a file name the scenario, too.
+    let named = rows.iter().zip(planned).map(|(row, cell)| SweepRow {
+        settings: &cell.labels,
+        ..row.clone()
+    });
+    let rows: Vec<SweepRow<'_>> = named.collect();
+    let mut view = SweepView::of(&rows, layout.clone(), subject(planned));
+    // A limit that is not the same in all runs is no line across them.
+    if let Some(slo) = agreed(slos()) {
+        view.limits = present::printed_limits(slo);
+        view.attainment = slo.attainment;
+        view.promises = present::promises(slo);
+    }
+    vec![("sweep", chart::sweep(&view))]
+}
+
+/// What all runs are of: model and machine, or the model where machines differ.
+fn subject(planned: &[Planned]) -> String {
+    let whole = agreed(planned.iter().map(|cell| present::subject(&cell.resolved)));
+    let model = || agreed(planned.iter().map(|cell| cell.resolved.model.name.as_str()));
+    whole.unwrap_or_else(|| {
+        let name = model().unwrap_or_default();
+        name.rsplit('/').next().unwrap_or_default().to_owned()
+    })
+}
+
+/// What all say; `None` where they differ.
+fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
