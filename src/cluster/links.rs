@@ -42,7 +42,7 @@ pub(crate) struct Moved<T> {
 }
 
 /// See [`Links::due`].
-type Due = (Picos, bool, u64, usize, u32);
+type Due = (Picos, bool, u64, usize);
 
 /// All links, and what flows through them.
 #[derive(Debug)]
@@ -51,7 +51,8 @@ pub(crate) struct Links<T> {
     /// Replica `i` sends over port `2·i` and receives over port `2·i + 1`.
     ports: Vec<Port>,
     flows: Slab<Flow<T>>,
-    /// (when, begins to flow, order of asking, slot, epoch); what has another epoch by then is void.
+    /// (when, begins to flow, order of asking, slot). Of those who share links the first end is there; an end at another
+    /// time than its transfer's is void.
     due: BinaryHeap<Reverse<Due>>,
     asked: u64,
     /// Scratch of [`Links::share_out`]: ports whose shares change, and what is left of them.
@@ -82,7 +83,8 @@ struct Flow<T> {
     left: u128,
     since: Picos,
     rate: u64,
-    epoch: u32,
+    /// When it will be over at this rate.
+    ends: Picos,
     is_fixed: bool,
 }
 
@@ -132,20 +134,20 @@ impl<T: Copy> Links<T> {
             left: u128::from(bytes) * u128::from(PICOS_PER_SECOND),
             since: Picos::ZERO,
             rate: 0,
-            epoch: 0,
+            ends: Picos::MAX,
             is_fixed: false,
         });
         self.due
-            .push(Reverse((now + self.latency, true, self.asked, slot, 0)));
+            .push(Reverse((now + self.latency, true, self.asked, slot)));
     }
 
     /// When something next happens here.
     pub(crate) fn next(&mut self) -> Option<Picos> {
-        while let Some(&Reverse((at, begins, order, slot, epoch))) = self.due.peek() {
+        while let Some(&Reverse((at, begins, order, slot))) = self.due.peek() {
             let is_valid = self
                 .flows
                 .get(slot)
-                .is_some_and(|flow| flow.order == order && (begins || flow.epoch == epoch));
+                .is_some_and(|flow| flow.order == order && (begins || flow.ends == at));
             if is_valid {
                 return Some(at);
             }
@@ -157,7 +159,7 @@ impl<T: Copy> Links<T> {
     /// Takes what happens next, at `now`: the transfer that ends, if it is an end.
     pub(crate) fn step(&mut self, now: Picos) -> Option<Moved<T>> {
         debug_assert_eq!(self.next(), Some(now), "asked for when something happens");
-        let Reverse((_, begins, _, slot, _)) = self.due.pop()?;
+        let Reverse((_, begins, _, slot)) = self.due.pop()?;
         if begins {
             self.begin(now, slot);
             None

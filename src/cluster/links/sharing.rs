@@ -8,10 +8,20 @@ use crate::units::Picos;
 impl<T: Copy> Links<T> {
     /// Gives everybody who shares a link with these ports, directly or through others, a max-min fair rate: the tightest
     /// link is shared out equally, its transfers are fixed, and so on with what is left (progressive filling; Bertsekas
-    /// and Gallager, Data Networks, 6.5.2).
+    /// and Gallager, Data Networks, 6.5.2). O(transfers that it reaches).
     pub(super) fn share_out(&mut self, now: Picos, from: [usize; 2]) {
+        self.share_component(now, from[0]);
+        // The two directions may share transfers no longer.
+        if !self.ports[from[1]].is_met {
+            self.share_component(now, from[1]);
+        }
+    }
+
+    /// The same for everybody whom a change at one port reaches. The first of them to end is due then.
+    fn share_component(&mut self, now: Picos, from: usize) {
         self.meet(from);
         let component = std::mem::take(&mut self.component);
+        let mut first: Option<(Picos, u64, usize)> = None;
         while let Some(tightest) = component
             .iter()
             .copied()
@@ -25,6 +35,8 @@ impl<T: Copy> Links<T> {
                 let slot = self.ports[tightest].flows[at];
                 if !std::mem::replace(&mut self.flows[slot].is_fixed, true) {
                     self.set_rate(now, slot, rate);
+                    let end = (self.flows[slot].ends, self.flows[slot].order, slot);
+                    first = Some(first.map_or(end, |first| first.min(end)));
                     for port in self.flows[slot].ports {
                         let port = &mut self.ports[port];
                         port.left = port.left.saturating_sub(rate);
@@ -34,15 +46,18 @@ impl<T: Copy> Links<T> {
             }
         }
         self.component = component;
+        if let Some((end, order, slot)) = first {
+            self.due.push(Reverse((end, false, order, slot)));
+        }
     }
 
-    /// Collects the ports that are connected to these by transfers, with all their bandwidth to share out.
-    fn meet(&mut self, from: [usize; 2]) {
+    /// Collects the ports that are connected to this one by transfers, with all their bandwidth to share out.
+    fn meet(&mut self, from: usize) {
         for port in self.component.drain(..) {
             self.ports[port].is_met = false;
         }
         let mut at = 0;
-        let mut pending = from.to_vec();
+        let mut pending = vec![from];
         while let Some(index) = pending.pop() {
             let port = &mut self.ports[index];
             if std::mem::replace(&mut port.is_met, true) {
@@ -69,10 +84,7 @@ impl<T: Copy> Links<T> {
         // A transfer whose last byte moves at this very instant ends now.
         flow.left = flow.left.saturating_sub(moved);
         (flow.rate, flow.since) = (rate, now);
-        flow.epoch += 1;
         let rest = flow.left.div_ceil(u128::from(rate));
-        let rest = Picos(u64::try_from(rest).expect("a transfer ends within the clock"));
-        self.due
-            .push(Reverse((now + rest, false, flow.order, slot, flow.epoch)));
+        flow.ends = now + Picos(u64::try_from(rest).expect("a transfer ends within the clock"));
     }
 }
