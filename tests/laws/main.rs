@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod caches;
 mod cluster;
 mod conservation;
 mod corners;
@@ -12,5 +13,6 @@ mod determinism;
 mod extremes;
 mod ledger;
 mod monotone;
+mod replicas;
 mod scenario;
 mod unlike;

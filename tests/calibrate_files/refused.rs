@@ -1,0 +1,133 @@
+//! What is no input is refused with its place and a remedy.
+
+use std::path::PathBuf;
+
+use crate::{plimsoll, text};
+
+/// Writes a file and calibrates from it: exit code, what was said.
+fn refused(name: &str, bytes: &[u8], flags: &[&str]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    let mut args = vec!["calibrate", name, "--gpu", "H100-SXM-80GB", "-o", "out.toml"];
+    args.extend(flags);
+    let ran = plimsoll(folder.path(), &args);
+    assert!(
+        !folder.path().join("out.toml").exists(),
+        "{name} left a calibration"
+    );
+    (ran.status.code(), text(&ran.stderr))
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
+    let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
+        "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
+    let cases: [(&str, String, &[&str], &str); 13] = [
+        ("empty.json", String::new(), &[], "is empty"),
+        (
+            "cut.json",
+            "{\"duration\": 3,".to_owned(),
+            &[],
+            "line 1, column 15",
+        ),
+        (
+            "other.json",
+            "{\"a\": 1}".to_owned(),
+            &[],
+            "is no known result; looked for",
+        ),
+        (
+            "negative.json",
+            vllm.replace("6.0", "-6.0"),
+            &[],
+            "`mean_tpot_ms`: -6 must be",
+        ),
+        (
+            "nan.json",
+            vllm.replace("6.0", "NaN").replace("20.0", "NaN"),
+            &["--model", "Qwen/Qwen3-8B"],
+            "no figure that shows",
+        ),
+        ("nameless.json", vllm.to_owned(), &[], "add --model"),
+        (
+            "unknown.json",
+            vllm.to_owned(),
+            &["--model", "nobody/nothing"],
+            "nobody/nothing",
+        ),
+        (
+            "odd.csv",
+            "a,b\n1,2\n".to_owned(),
+            &[],
+            "CSV tables with a column",
+        ),
+        (
+            "cell.csv",
+            "gpu,fw,dtype,n,k,m,us,l2_warm\nh100_sxm,vllm,bf16,4096,4096,1,NaN,0\n".to_owned(),
+            &[],
+            "line 2: `us` is `NaN`",
+        ),
+        (
+            "huge.csv",
+            "gpu,fw,dtype,n,k,m,us,l2_warm\nh100_sxm,vllm,bf16,18446744073709551615,4096,1,9,0\n".to_owned(),
+            &[],
+            "line 2: `n` is 18446744073709551615",
+        ),
+        (
+            "card.csv",
+            "gpu,fw,dtype,n,k,m,us,l2_warm\na100_sxm,vllm,bf16,4096,4096,1,9,0\n".to_owned(),
+            &[],
+            "it has a100_sxm under vllm",
+        ),
+        (
+            "prior.toml",
+            "schema = 1\n[provenance]\nsource = \"prior\"\n".to_owned(),
+            &[],
+            "--base prior.toml",
+        ),
+        (
+            "latency.json",
+            "{\"avg_latency\": 1.0, \"latencies\": [1.0]}".to_owned(),
+            &["--model", "Qwen/Qwen3-8B"],
+            "--batch-size",
+        ),
+    ];
+    for (name, bytes, flags, expected) in cases {
+        let (code, said) = refused(name, bytes.as_bytes(), flags);
+        assert_eq!(code, Some(2), "{name}: {said}");
+        assert!(said.contains(expected), "{name}: {said}");
+        assert!(said.contains(name), "{name}: {said}");
+    }
+    let (code, said) = refused("binary.json", &[0xff, 0xfe, 0x00], &[]);
+    assert!(code == Some(2) && said.contains("is not UTF-8 text"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_given_twice_counts_once_and_all_bad_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = "gpu,fw,dtype,n,k,m,us,l2_warm\nh100_sxm,vllm,bf16,4096,4096,1,12,0\nh100_sxm,vllm,bf16,4096,4096,64,13,0\n";
+    for name in ["a.csv", "b.csv"] {
+        std::fs::write(folder.path().join(name), table).unwrap();
+    }
+    let ran = plimsoll(
+        folder.path(),
+        &["calibrate", "a.csv", "b.csv", "--gpu", "H100-SXM-80GB"],
+    );
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("b.csv holds the same as a.csv: counted once"));
+    let ran = plimsoll(
+        folder.path(),
+        &[
+            "calibrate",
+            "none.csv",
+            "a.csv",
+            "gone.json",
+            "--gpu",
+            "H100-SXM-80GB",
+        ],
+    );
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains("none.csv") && said.contains("gone.json"), "{said}");
+}
