@@ -1,6 +1,6 @@
 //! Laws of every flow, and the corner cases that the behavioural specification lists (C-22, C-23, C-33).
 
-use plimsoll::analysis::balance::{Demand, Part};
+use plimsoll::analysis::balance::{Decoding, Demand, Part, Prefilling};
 use plimsoll::cluster::{Disaggregation, Flow, LinkRate};
 use plimsoll::engine::{EngineConfig, EngineSpec};
 use plimsoll::facts::{Completion, Outcome};
@@ -278,11 +278,15 @@ fn in_overload_as_many_are_served_as_the_part_that_limits_could_serve() {
         let relays = told.seen.relays.as_ref().unwrap();
         let context = f64::from(prompt) + f64::from(output) / 2.0;
         let demand = Demand {
-            prefill: 1,
-            prefill_s: told.seen.by_replica[0].busy_s / 300.0,
-            decode: 1,
-            batch: (f64::from(blocks) / (context / 16.0 + 0.5)).floor().min(256.0),
-            step_s: G7.decode.seconds(),
+            prefill: vec![Prefilling {
+                replicas: 1,
+                request_s: told.seen.by_replica[0].busy_s / 300.0,
+            }],
+            decode: vec![Decoding {
+                replicas: 1,
+                batch: (f64::from(blocks) / (context / 16.0 + 0.5)).floor().min(256.0),
+                step_s: G7.decode.seconds(),
+            }],
             steps: f64::from(output),
             bytes: relays.bytes as f64 / 300.0,
             links_bytes_per_s: [link as f64; 2],

@@ -161,7 +161,7 @@ fn scaled(numbers: &[f64]) -> Option<(Vec<f64>, bool)> {
         let nearest = gaps.fold(f64::INFINITY, f64::min);
         (places, nearest)
     };
-    if !(last > first) {
+    if last <= first {
         return None;
     }
     let (places, nearest) = spread(|value| value);
