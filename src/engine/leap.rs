@@ -24,9 +24,10 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// When its last step ends.
+    /// When its last step ends; the step that runs, if no other is like it, as where contexts are about to take longer to
+    /// read than their floor.
     pub(super) fn end(&self) -> Picos {
-        self.begin + progression(self.duration, self.increment, self.limit)
+        self.begin + progression(self.duration, self.increment, self.limit.max(1))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use plimsoll::cost::linear::LinearCost;
+use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
 use plimsoll::ids::RequestId;
 use plimsoll::rng::{Purpose, stream};
@@ -23,11 +24,42 @@ impl Observer for Nobody {
     fn observe(&mut self, _: &Fact<'_>) {}
 }
 
+/// A linear law whose contexts, and whose whole steps, take a least time that growing contexts come to exceed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floored {
+    linear: LinearCost,
+    kv_floor: Picos,
+    floor: Picos,
+}
+
+impl StepCost for Floored {
+    fn decode(&mut self, batch: u32) -> DecodeCost {
+        DecodeCost {
+            kv_floor: self.kv_floor,
+            floor: self.floor,
+            ..self.linear.decode(batch)
+        }
+    }
+
+    fn step(&mut self, load: &StepLoad) -> Picos {
+        if load.only_decodes() {
+            return self
+                .decode(load.decode_seqs)
+                .at(load.decode_kv_tokens, load.decode_longest);
+        }
+        self.linear.step(load).max(self.floor)
+    }
+
+    fn breakdown(&self, load: &StepLoad) -> Breakdown {
+        self.linear.breakdown(load)
+    }
+}
+
 /// Everything that a run is a function of.
 #[derive(Clone, Debug)]
 pub(crate) struct Experiment {
     pub(crate) engine: EngineConfig,
-    pub(crate) cost: LinearCost,
+    pub(crate) cost: Floored,
     pub(crate) frontend: Frontend,
     pub(crate) spec: WorkloadSpec,
     pub(crate) seed: u64,
@@ -38,7 +70,7 @@ impl Experiment {
     pub(crate) fn draw(seed: u64) -> Experiment {
         let mut dice = Dice(stream(seed, Purpose::Jitter, 0));
         let mut engine = dice.engine();
-        let cost = LinearCost::new(
+        let linear = LinearCost::new(
             dice.one_of(&[0.001, 0.006, 0.02]),
             dice.one_of(&[0.0, 2e-5]),
             dice.one_of(&[0.0, 1e-9, 1e-6]),
@@ -56,6 +88,11 @@ impl Experiment {
         if may_tie(&spec) {
             engine.policy = Policy::Fcfs;
         }
+        let cost = Floored {
+            linear,
+            kv_floor: Picos(dice.one_of(&[0, 300_000, 200_000_000])),
+            floor: Picos(dice.one_of(&[0, 0, 6_100_000_000])),
+        };
         Experiment {
             engine,
             cost,
