@@ -193,7 +193,8 @@ impl Waits {
             self.settle();
             self.instant = now;
         }
-        let Some(live) = self.live.get_mut(id) else {
+        // Who was admitted before comes again from a replica that failed.
+        let Some(live) = self.live.get_mut(id).filter(|live| live.is_waiting) else {
             return;
         };
         live.is_waiting = false;
@@ -336,6 +337,23 @@ mod tests {
             cached_tokens,
             resumed: false,
         });
+    }
+
+    #[test]
+    fn who_comes_again_from_a_failed_replica_has_waited_once() {
+        let mut waits = Waits::default();
+        for id in 0..3 {
+            waits.observe(&Fact::Arrived {
+                request: &request(id, id, 7),
+            });
+        }
+        admit(&mut waits, 0, 1_000, 0);
+        admit(&mut waits, 1, 2_000, 0);
+        admit(&mut waits, 2, 3_000, 0);
+        admit(&mut waits, 0, 4_000, 0);
+        let report = waits.finish(Picos(5_000));
+        assert_eq!((report.admitted(), report.never_admitted), (3, 0));
+        assert_eq!(report.prefixes[0].requests, 3);
     }
 
     #[test]
