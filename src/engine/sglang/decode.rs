@@ -49,15 +49,14 @@ impl SglangReplica {
 
     /// Takes requests out of the running batch whose last token is being computed (SG-5); how many.
     pub(super) fn leave_out_finishing(&mut self) -> usize {
-        if !self.config.switches.predicts_length_endings || !self.config.overlap_schedule {
+        let predicts = self.config.switches.predicts_length_endings && self.config.overlap_schedule;
+        if !predicts || self.launches_left > 0 {
             return 0;
         }
         let before = self.running.len();
         let sequences = &self.sequences;
-        self.running.retain(|handle| {
-            let sequence = &sequences[handle.slot];
-            sequence.outputs + sequence.in_flight < sequence.max_new
-        });
+        self.running
+            .retain(|handle| sequences[handle.slot].launches_left() > 0);
         let left = before - self.running.len();
         self.membership += u64::from(left > 0);
         left
@@ -66,6 +65,9 @@ impl SglangReplica {
     /// Tokens that the next decode of the first `count` running requests takes (SG-33).
     fn decode_need(&self, count: usize) -> u64 {
         let page = self.config.page_size;
+        if page == 1 {
+            return count as u64;
+        }
         let at_boundary =
             |handle: &&crate::engine::Handle| self.sequences[handle.slot].kv.is_multiple_of(page);
         let pages = self.running[..count].iter().filter(at_boundary).count();
@@ -80,16 +82,18 @@ impl SglangReplica {
 
     /// Everybody in the running batch computes one token in this batch.
     pub(super) fn add_decodes(&mut self, batch: &mut Batch) {
-        let page = u64::from(self.config.page_size);
-        self.make_room(page * self.running.len() as u64);
+        let page = self.config.page_size;
+        self.make_room(u64::from(page) * self.running.len() as u64);
         let running = std::mem::take(&mut self.running);
+        let (mut pages, mut launches_left) = (0, u32::MAX);
         for &handle in &running {
             self.log_share(handle.slot, 1);
-            self.allocate(handle.slot, 1);
             let sequence = &mut self.sequences[handle.slot];
+            pages += u32::from(page == 1 || sequence.kv.is_multiple_of(page));
+            batch.load.add(sequence.kv, 1);
+            sequence.kv += 1;
             sequence.in_flight += 1;
-            batch.load.add(sequence.kv - 1, 1);
-            batch.load.sampled_rows += 1;
+            launches_left = launches_left.min(sequence.launches_left());
             batch.entries.push(Entry {
                 handle,
                 life: sequence.life,
@@ -97,7 +101,10 @@ impl SglangReplica {
                 is_decode: true,
             });
         }
+        batch.load.sampled_rows += running.len() as u32;
         self.running = running;
+        self.launches_left = launches_left;
+        self.take_pages(pages);
     }
 
     /// Sends running requests back to the queue until the others can decode: those with the fewest outputs first,

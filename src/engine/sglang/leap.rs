@@ -167,6 +167,7 @@ impl SglangReplica {
         plan.steps_left -= steps;
         let newest = plan.growth.blocks_taken_last();
         self.ahead += steps as u32;
+        self.launches_left = self.launches_left.saturating_sub(steps as u32);
         self.prefill_hold = self.prefill_hold.saturating_sub(steps as u32);
         let first = self.in_flight.front().expect("a plain run has a batch in flight");
         let mut begin = first.begin + progression(first.duration, increment, steps);

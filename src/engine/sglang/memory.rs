@@ -36,12 +36,16 @@ impl SglangReplica {
     /// Gives a sequence the pages for `tokens` more tokens, which were made room for.
     pub(super) fn allocate(&mut self, slot: usize, tokens: u32) {
         let kv = self.sequences[slot].kv;
-        let pages = self.pages(kv + tokens) - self.pages(kv);
+        self.take_pages(self.pages(kv + tokens) - self.pages(kv));
+        self.sequences[slot].kv += tokens;
+    }
+
+    /// Takes free pages, which were made room for.
+    pub(super) fn take_pages(&mut self, pages: u32) {
         self.free_pages = self
             .free_pages
             .checked_sub(pages)
             .expect("room was made before pages are taken");
-        self.sequences[slot].kv += tokens;
     }
 
     /// The computed part of a prompt becomes visible to others, and the sequence goes on with the tree's copy of it
@@ -50,9 +54,15 @@ impl SglangReplica {
         if !self.config.radix_cache {
             return;
         }
-        let before = self.insert(slot, tokens);
+        let (before, found) = if self.reinserts_prompt(slot, tokens) {
+            let before = self.insert(slot, tokens);
+            (before, self.tree.find(&self.sequences[slot].pieces, tokens))
+        } else {
+            let sequence = &self.sequences[slot];
+            self.tree
+                .insert_and_find(sequence.protected(), &sequence.pieces, tokens)
+        };
         let sequence = &mut self.sequences[slot];
-        let found = self.tree.find(&sequence.pieces, tokens);
         let duplicates = before.saturating_sub(sequence.shared) / self.config.page_size;
         self.free_pages += duplicates;
         self.tree.lock(found.node);
@@ -82,12 +92,19 @@ impl SglangReplica {
     /// Inserts a sequence's first `tokens` tokens; how many of them were there before (SG-39).
     fn insert(&mut self, slot: usize, tokens: u32) -> u32 {
         let sequence = &self.sequences[slot];
-        let before = self.tree.insert(&sequence.pieces, tokens);
-        let prompt = self.tree.floor(sequence.request.prompt_tokens);
-        if self.config.switches.reinserts_prompt && self.tree.floor(tokens) > prompt {
-            self.tree.insert(&sequence.pieces, prompt);
+        let protected = sequence.protected();
+        let before = self.tree.insert_below(protected, &sequence.pieces, tokens);
+        if self.reinserts_prompt(slot, tokens) {
+            let prompt = sequence.request.prompt_tokens;
+            self.tree.insert_below(protected, &sequence.pieces, prompt);
         }
         before
+    }
+
+    /// Whether the prompt is inserted once more after the first `tokens` tokens.
+    fn reinserts_prompt(&self, slot: usize, tokens: u32) -> bool {
+        let prompt = self.sequences[slot].request.prompt_tokens;
+        self.config.switches.reinserts_prompt && self.tree.floor(tokens) > self.tree.floor(prompt)
     }
 
     /// A sequence loses its KV without caching it: its own pages are freed, its prefix is no longer protected.

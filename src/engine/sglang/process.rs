@@ -44,7 +44,8 @@ impl SglangReplica {
     /// The token is for a request that still waits for it.
     #[inline]
     fn awaits(&self, entry: &Entry) -> bool {
-        self.is_running(entry.handle) && self.sequences[entry.handle.slot].life == entry.life
+        self.find(entry.handle)
+            .is_some_and(|sequence| sequence.phase == Phase::Running && sequence.life == entry.life)
     }
 
     /// Tells that a batch was executed. Returns since when those who share its gap had waited.

@@ -61,6 +61,8 @@ pub(crate) struct SglangReplica {
     pub(super) ratio: f64,
     /// Counts changes of the running batch.
     pub(super) membership: u64,
+    /// At most so many as [`Sequence::launches_left`] of every running member; 0 where it has to be looked up.
+    pub(super) launches_left: u32,
     /// The running batch whose members all had a token in the last processed batch.
     pub(super) uniform: u64,
     pub(super) plan: Option<Plan>,
@@ -123,6 +125,7 @@ impl SglangReplica {
             held_prefill: false,
             ratio: config.init_new_token_ratio,
             membership: 1,
+            launches_left: 0,
             uniform: 0,
             plan: None,
             ahead: 0,

@@ -75,6 +75,7 @@ impl SglangReplica {
             return;
         }
         self.membership += 1;
+        self.launches_left = 0;
         if self.running.is_empty() {
             // The flag belongs to the batch that is replaced (SG-14).
             self.full = false;

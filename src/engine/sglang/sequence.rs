@@ -4,7 +4,7 @@ use super::SglangConfig;
 use crate::engine::Handle;
 use crate::engine::roster::{Seated, identify};
 use crate::engine::story::Story;
-use crate::kv::{NodeId, ROOT};
+use crate::kv::{Found, NodeId, ROOT};
 use crate::workload::{Piece, Request};
 
 /// Where a sequence stands.
@@ -80,6 +80,21 @@ impl Sequence {
     #[inline]
     pub(crate) fn known(&self) -> u32 {
         self.request.prompt_tokens + self.outputs
+    }
+
+    /// The prefix that it protects.
+    #[inline]
+    pub(crate) fn protected(&self) -> Found {
+        Found {
+            node: self.node,
+            tokens: self.shared,
+        }
+    }
+
+    /// Decodes that may be launched before its last token is being computed (SG-5).
+    #[inline]
+    pub(crate) fn launches_left(&self) -> u32 {
+        self.max_new.saturating_sub(self.outputs + self.in_flight)
     }
 
     /// Tokens that it may still generate as the server sees it, clipped (SG-17).

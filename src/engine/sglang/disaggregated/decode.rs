@@ -248,6 +248,7 @@ impl SglangReplica {
             let handle = self.sequences[slot].handle;
             self.running.push(handle);
             self.membership += 1;
+            self.launches_left = 0;
         }
     }
 
