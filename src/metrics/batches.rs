@@ -59,8 +59,8 @@ impl Batches {
         }
     }
 
-    /// Whether the last batch made the values of a latency too many to keep one by one. The bound is replaced by
-    /// the true number whenever it crosses the limit, which is rare.
+    /// Whether the values of a latency have become too many to keep one by one. The bound is replaced by the true number
+    /// whenever it crosses twice the limit, and not at every batch that follows a true number near to it.
     fn has_become_many(&mut self, metric: usize) -> bool {
         let packed = |batch: &Stretch| batch.tally.latencies[metric].distinct();
         let Some(bound) = self.distinct[metric] else {
@@ -68,7 +68,7 @@ impl Batches {
         };
         let bound = bound + self.closed.last().map_or(0, packed);
         self.distinct[metric] = Some(bound);
-        if bound <= super::exact::DISTINCT_MAX {
+        if bound <= 2 * super::exact::DISTINCT_MAX {
             return false;
         }
         let mut union = Packed::default();
