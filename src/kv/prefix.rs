@@ -91,6 +91,12 @@ impl Held {
     pub(crate) fn blocks(&self) -> u32 {
         self.registered + self.private
     }
+
+    /// Those whose contents others may find.
+    #[inline]
+    pub(crate) fn registered(&self) -> u32 {
+        self.registered
+    }
 }
 
 /// The answer to a look-up. Valid until the pool changes.

@@ -167,7 +167,8 @@ impl ScheduledReplica {
             sequence.go_on(ahead, self.last_end);
             // The step in flight has its block, too.
             sequence.blocks = sequence.blocks.max(ledger.pool.blocks_for(sequence.computed + 1));
-            if caches && sequence.padding == 0 && sequence.filler == 0 {
+            let fills_a_block = sequence.computed / ledger.block_size > sequence.held.registered();
+            if fills_a_block && caches && sequence.padding == 0 && sequence.filler == 0 {
                 let allocated = sequence.blocks * ledger.block_size;
                 let held = &mut sequence.held;
                 ledger

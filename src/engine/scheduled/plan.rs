@@ -122,8 +122,14 @@ impl StepPlan<'_> {
             let asked = tokens;
             return Err(Denied::Tokens { asked, missing });
         }
-        let all = ledger.blocks_for(reserved.max(computed + tokens));
-        let new = all.saturating_sub(sequence.blocks.max(found.blocks));
+        let held = sequence.blocks.max(found.blocks);
+        let fits = reserved.max(computed + tokens);
+        // Mostly another token of the last block.
+        let new = if u64::from(fits) <= u64::from(held) * u64::from(ledger.block_size) {
+            0
+        } else {
+            ledger.blocks_for(fits) - held
+        };
         let (needed, free) = (new + found.unreferenced, ledger.pool.free());
         if needed > free {
             return Err(Denied::NoBlocks { needed, free });

@@ -72,7 +72,8 @@ impl ScheduledReplica {
         sequence.share = 0;
         sequence.computed += tokens;
         let samples = sequence.computed == sequence.known();
-        if ledger.pool.caches() && sequence.padding == 0 && sequence.filler == 0 {
+        let fills_a_block = sequence.computed / ledger.block_size > sequence.held.registered();
+        if fills_a_block && ledger.pool.caches() && sequence.padding == 0 && sequence.filler == 0 {
             let allocated = sequence.blocks * ledger.block_size;
             let held = &mut sequence.held;
             ledger

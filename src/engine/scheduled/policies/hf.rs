@@ -51,9 +51,11 @@ impl Scheduler for HfContinuous {
         let prefills_first = self.config.order == HfOrder::PrefillFirst;
         self.candidates.clear();
         self.candidates.extend(plan.running());
-        // A stable sort: within a kind in order of admission.
-        self.candidates
-            .sort_by_key(|sequence| sequence.is_prefilling != prefills_first);
+        // A stable sort: within a kind in order of admission. Mostly all decode.
+        if self.candidates.iter().any(|sequence| sequence.is_prefilling) {
+            self.candidates
+                .sort_by_key(|sequence| sequence.is_prefilling != prefills_first);
+        }
         let running = self.candidates.len();
         let mut budget = self.config.max_batch_tokens;
         let mut given = 0;
@@ -74,7 +76,11 @@ impl Scheduler for HfContinuous {
             if is_short && given > 0 && (waits || candidate.is_prefilling) {
                 break;
             }
-            let missing = plan.missing_tokens(candidate.id).expect("candidates are inside");
+            let missing = if waits {
+                plan.missing_tokens(candidate.id).expect("candidates are inside")
+            } else {
+                candidate.known_tokens - candidate.computed_tokens
+            };
             let tokens = missing.min(budget);
             match plan.compute(candidate.id, tokens) {
                 Ok(()) => {
