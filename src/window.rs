@@ -118,14 +118,12 @@ impl<T> Window<T> {
 
     /// Everybody inside, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestId, &T)> {
-        let mut apart: Vec<(u64, &T)> = self.apart.iter().map(|(&id, value)| (id, value)).collect();
-        apart.sort_unstable_by_key(|(id, _)| *id);
-        let split = apart.partition_point(|(id, _)| *id < self.base);
-        let ahead = apart.split_off(split);
         let ring = (self.base..).zip(&self.ring);
         let ring = ring.filter_map(|(id, value)| Some((id, value.as_ref()?)));
-        let all = apart.into_iter().chain(ring).chain(ahead);
-        all.map(|(id, value)| (RequestId(id), value))
+        let apart = self.apart.iter().map(|(&id, value)| (id, value));
+        let mut all: Vec<(u64, &T)> = ring.chain(apart).collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all.into_iter().map(|(id, value)| (RequestId(id), value))
     }
 }
 

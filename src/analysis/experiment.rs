@@ -374,7 +374,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
     }
 }
 
-/// How often a replica ceased to serve. Pools with roles do not tell, and an order or an autoscaler stops replicas, too.
+/// How often a replica ceased to serve; unknown where an order or an autoscaler may have stopped it, or nobody tells.
 fn failures(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<u64> {
     let cluster = &scenario.cluster;
     let service = simulation.service();

@@ -28,7 +28,7 @@ pub(super) fn row(row: &Row) -> Read {
             "SGLang's times with expert parallelism are hardly below those without: what a GPU was sent is not told".to_owned(),
         ));
     }
-    if experts == 0 || experts_per_token > experts || experts % ranks != 0 {
+    if experts_per_token == 0 || experts_per_token > experts || experts % ranks != 0 {
         return Err(format!(
             "{experts_per_token} of {experts} experts on {ranks} GPUs: each GPU holds as many, and a token uses some of them"
         ));
@@ -43,9 +43,10 @@ pub(super) fn row(row: &Row) -> Read {
             return Ok(Err("skewed routing to so many experts is not modelled".to_owned()));
         }
         Some(exponent) => {
-            let exponent: f64 = exponent
-                .parse()
-                .map_err(|_| format!("`dist` is `{dist}`; its exponent is no number"))?;
+            let parsed = exponent.parse().ok();
+            let exponent = parsed
+                .filter(|exponent: &f64| exponent.is_finite() && *exponent >= 0.0)
+                .ok_or_else(|| format!("`dist` is `{dist}`; its exponent is no number from 0 on"))?;
             power_law(exponent, experts, experts_per_token, tokens, ranks)
         }
     };

@@ -368,7 +368,9 @@ fn busy(outcome: &Outcome, split: Option<(u32, u32)>) -> (f64, f64) {
             .iter()
             .map(|replica| replica.busy_s / span_s)
             .sum();
-        (busy / (to - from).max(1) as f64).min(1.0)
+        let share = busy / (to - from).max(1) as f64;
+        debug_assert!(share < 1.0 + 1e-9, "a replica is busy at most all the time");
+        share
     };
     match split {
         Some((prefill, _)) if replicas.len() > prefill as usize => {
