@@ -101,3 +101,42 @@ fn a_rate_scales_the_mix_and_the_knee_names_the_class_that_breaks_first() {
         "{told}"
     );
 }
+
+#[test]
+fn a_knee_is_that_of_all_classes_whenever_they_begin() {
+    let late = "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+        [[workload.classes]]\nname = \"chat\"\narrivals.poisson.request_rate = 5.0\n\
+        [[workload.classes]]\nname = \"late\"\nstart = \"1 h\"\narrivals.poisson.request_rate = 5.0\n";
+    let knee = |case: &str| {
+        let output = with_file(case).run("knee case.toml --goodput ttft:1000 --max-rate 12 --format json");
+        (
+            json(&text(&output.stdout))["points"].clone(),
+            unfolded(&text(&output.stderr)),
+        )
+    };
+    let (points, told) = knee(late);
+    assert!(points.as_array().unwrap().len() > 1, "{points}");
+    assert!(
+        told.contains("start = 1 h has no effect on knee, where all classes send from the first instant"),
+        "{told}"
+    );
+    assert_eq!(points, knee(&late.replace("start = \"1 h\"\n", "")).0);
+}
+
+#[test]
+fn no_knee_is_made_of_rates_at_which_a_class_never_begins() {
+    // Faster arrivals reach the number of requests before the second class begins.
+    let desk = with_file(
+        "[workload]\nnum_prompts = 400\n[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+         [[workload.classes]]\nname = \"chat\"\narrivals.profile = { piece = \"10 s\", rates = [4.0, 8.0] }\n\
+         [[workload.classes]]\nname = \"late\"\nstart = \"60 s\"\narrivals.poisson.request_rate = 2.0\n",
+    );
+    let output = desk.run("knee case.toml --goodput ttft:1000");
+    let told = unfolded(&text(&output.stderr));
+    assert!(
+        told.contains("no knee can be found")
+            && told.contains("class late never begins (it begins at 60.0 s"),
+        "{told}"
+    );
+    assert_eq!(text(&output.stdout), "");
+}

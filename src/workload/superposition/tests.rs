@@ -331,6 +331,19 @@ fn prefixes_conversations_and_answers_of_two_clients_are_never_one_text() {
 }
 
 #[test]
+fn an_endless_load_is_one_in_which_all_send_from_the_first() {
+    let mut all = superposed(vec![("a", poisson(6.0)), ("b", closed(4, Some(10)))]);
+    stream(&mut all, 1).start = seconds(3600.0);
+    let endless = endless(&all);
+    let Arrivals::Superposed { streams } = &endless.arrivals else {
+        panic!("it is superposed");
+    };
+    assert!(streams.iter().all(|stream| stream.start == Picos::ZERO));
+    assert!(endless.parts().iter().all(|part| !part.has_end()));
+    assert_eq!(mean_rate(&endless), mean_rate(&all));
+}
+
+#[test]
 fn one_factor_scales_every_rate_and_leaves_loops_alone() {
     let all = superposed(vec![
         ("a", poisson(6.0)),
