@@ -30,9 +30,14 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
     })
 }
 
-/// Sentences behind a verdict, the most important first.
-pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
-    let mut reasons = vec![verdict_reason(seen, assessment, kind)];
+/// Sentences behind a verdict, the most important first; so many requests per second were offered while it was judged.
+pub(super) fn reasons(
+    seen: &Observation,
+    assessment: &Assessment,
+    kind: LoadKind,
+    offered_per_s: f64,
+) -> Vec<String> {
+    let mut reasons = vec![verdict_reason(seen, assessment, kind, offered_per_s)];
     let whole = &seen.whole;
     // Between prefill and decode a request is lost in more ways.
     let failed = match seen.relays {
@@ -81,7 +86,7 @@ fn is_wandering(assessment: &Assessment) -> bool {
     assessment.wanders && known.is_some_and(|width| width <= STABLE_WITHIN)
 }
 
-fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
+fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind, offered: f64) -> String {
     let ended = seen.whole.ended();
     let growth = &assessment.growth;
     let width = assessment
@@ -90,9 +95,6 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
         * 100.0;
     match assessment.verdict {
         Verdict::Unstable => {
-            let sending_s =
-                (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
-            let offered = seen.whole.sent as f64 / sending_s;
             if let Some(drain_s) = growth.drain_s {
                 return format!(
                     "what is served falls behind what arrives: {offered:.2} requests/s come, and the backlog at the end \

@@ -180,6 +180,11 @@ fn a_closed_loop_that_nobody_lets_in_ends_and_says_so() {
     let counted = desk.run(&format!("{failing} --num-prompts 4000"));
     let said = unfolded(&counted.stderr);
     assert!(said.contains("They say how many it had left to send"), "{said}");
+    let printed = unfolded(&counted.stdout);
+    assert!(
+        printed.contains("TTFT") && !printed.contains("steady from"),
+        "{printed}"
+    );
 
     let head = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n";
     let lengths = "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n";
