@@ -3,6 +3,7 @@
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
 use super::refusals::{self, RefusedAgain};
+use super::silent;
 use super::{Decision, Load, LoadKind, Precision, RunResult, Verdict, decide, failures_span_s, judge};
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
@@ -168,10 +169,16 @@ fn simulate_traffic<S: Source>(
     let load = |simulation: &Simulation<S>| load(kind, scenario, span_s, simulation);
     let at_once = refusals::at_once_at_most(&scenario.workload);
     let end = advance(&mut simulation, &mut seen, experiment, at_once, &load, go_on);
-    let load = load(&simulation);
+    let load = Load {
+        all_send: simulation.traffic().all_sent(),
+        ..load(&simulation)
+    };
     let seen = recorder.finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
-    result.reasons.extend(gave_up(&result, experiment));
+    let silent = silent::told(&result, &scenario.workload);
+    // Where somebody never began, that was waited for, and no precision.
+    let gave_up = gave_up(&result, experiment).filter(|_| silent.is_none());
+    result.reasons.extend(silent.or(gave_up));
     if end == End::Overfull {
         overfull(&mut result);
     }

@@ -291,11 +291,11 @@ fn piled_up(evidence: &Evidence<'_>) -> Growth {
 #[must_use]
 pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) -> RunResult {
     let load = load.into();
-    let (kind, output_tokens) = (load.kind_seen(), load.output_tokens);
+    let (kind, output_tokens) = (load.kind_seen(&seen.sending), load.output_tokens);
     let batches = &seen.stretches[..seen.whole_batches];
     let (first, last) = load.sending(&seen.sending);
     let evidence = Evidence {
-        sent: load.sent(seen.whole.sent, &seen.series, (first, last)),
+        sent: load.sent(seen.whole.sent, &seen.series, &seen.sending),
         batches,
         series: &seen.series,
         first_arrival_s: first.seconds(),

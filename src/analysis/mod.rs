@@ -29,7 +29,7 @@ pub use length::{Decision, decide};
 pub use load::{Load, LoadKind};
 pub use paired::Difference;
 pub use refusals::{REFUSED_AT_ONCE, RefusedAgain};
-pub use silent::{SilentClass, silent_classes};
+pub use silent::{SilentClass, heard, silent_classes};
 pub use steady::CONFIDENCE;
 pub use verdict::{Estimate, RunResult, Verdict};
 pub use working_set::{KNEE_SHARE, Looked, TEXTS_MAX, WorkingSet};

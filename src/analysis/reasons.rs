@@ -10,7 +10,8 @@ use crate::workload::AllSend;
 
 /// What the stretch was over which several clients were judged, where they do not all send all the time.
 pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String> {
-    let AllSend { from, until } = load.all_send?;
+    let all = load.all_send?;
+    let AllSend { from, until } = all;
     if from >= until {
         return Some(format!(
             "there is no stretch in which all classes send: one has sent its last request at {:.1} s, another begins at {:.1} s",
@@ -18,10 +19,16 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
             from.seconds()
         ));
     }
+    if !all.is_stretch(&seen.sending) {
+        return Some(format!(
+            "there is no stretch in which all classes send: one sent nothing but the first request of all, at {:.1} s",
+            until.seconds()
+        ));
+    }
     let is_cut = from > seen.sending.first || until < seen.sending.last;
     let is_steady_asked = !matches!(load.kind, LoadKind::Varying | LoadKind::AllAtOnce);
     (is_cut && is_steady_asked).then(|| {
-        let until = until.min(seen.sending.last);
+        let (from, until) = (from.max(seen.sending.first), until.min(seen.sending.last));
         format!(
             "all classes send from {:.1} s to {:.1} s; only that stretch is judged for a steady state",
             from.seconds(),

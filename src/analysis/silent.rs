@@ -1,7 +1,9 @@
 //! Classes of which a run sent nothing: no figure of the run is one of theirs.
 
+use std::sync::Arc;
+
 use super::RunResult;
-use crate::workload::WorkloadSpec;
+use crate::workload::{Arrivals, Stream, WorkloadSpec};
 
 /// A class without a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,4 +50,33 @@ impl SilentClass<'_> {
             ),
         }
     }
+}
+
+/// What to say of the clients of a run that sent nothing.
+pub(super) fn told(run: &RunResult, workload: &WorkloadSpec) -> Option<String> {
+    let Arrivals::Superposed { .. } = workload.arrivals else {
+        return None;
+    };
+    let silent = silent_classes(run, workload);
+    let told: Vec<String> = silent
+        .iter()
+        .map(|class| format!("class {} sent nothing: {}", class.name, class.why()))
+        .collect();
+    (!told.is_empty()).then(|| format!("{}; what is said here is of the others", told.join("; ")))
+}
+
+/// The workload of those clients who sent anything in a run, or of all where nobody did.
+#[must_use]
+pub fn heard(run: &RunResult, workload: &WorkloadSpec) -> WorkloadSpec {
+    let mut heard = workload.clone();
+    let Arrivals::Superposed { streams } = &mut heard.arrivals else {
+        return heard;
+    };
+    let sent = |class: &u32| run.by_class.get(*class as usize).is_none_or(|part| part.sent > 0);
+    let has_sent = |stream: &&Stream| stream.classes.iter().any(sent);
+    let those: Arc<[Stream]> = streams.iter().filter(has_sent).cloned().collect();
+    if !those.is_empty() {
+        *streams = those;
+    }
+    heard
 }

@@ -268,6 +268,11 @@ fn contradictions_are_told_with_a_place_and_a_remedy() {
         &["`max_concurrency` limits one client", "[workload.classes.client]"],
     );
     check(
+        "[workload.lengths.fixed]",
+        "[workload]\nduration = \"10 s\"\n[workload.lengths.fixed]",
+        &["`start` leaves no time to send", "an earlier start"],
+    );
+    check(
         "request_rate = 6.0",
         "request_rate = -6.0",
         &["`request_rate` must be above 0", "request_rate = -6.0"],

@@ -140,3 +140,32 @@ fn no_knee_is_made_of_rates_at_which_a_class_never_begins() {
     );
     assert_eq!(text(&output.stdout), "");
 }
+
+#[test]
+fn a_class_that_sends_nothing_is_named_and_leaves_the_others_to_be_judged() {
+    let beside = |chat: &str, other: &str| {
+        let desk = with_file(&format!(
+            "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+             [[workload.classes]]\nname = \"chat\"\n{chat}arrivals.poisson.request_rate = 5.0\n\
+             [[workload.classes]]\n{other}\narrivals.poisson.request_rate = 5.0\n"
+        ));
+        unfolded(&desk.expect(0, "run case.toml"))
+    };
+    let late = beside("num_prompts = 4000\n", "name = \"late\"\nstart = \"1000 h\"");
+    assert!(
+        late.contains("class late sent nothing: it begins at 3600000.0 s, and the run ends at"),
+        "{late}"
+    );
+    let brief = beside("num_prompts = 4000\n", "name = \"blip\"\nduration = \"1 ms\"");
+    assert!(
+        brief.contains("class blip sent nothing: none of its requests came in"),
+        "{brief}"
+    );
+    for told in [late, brief] {
+        assert!(told.contains(" at 5.00 req/s"), "{told}");
+        assert!(
+            !told.contains("only that stretch") && !told.contains("there is no stretch"),
+            "{told}"
+        );
+    }
+}

@@ -44,7 +44,7 @@ fn run(servers: Vec<Server>, cluster: &ClusterSpec, admission: &Admission, spec:
     simulation.advance(Until::DRAINED, &mut recorder);
     let seen = recorder.finish(simulation.now());
     let load = Load {
-        all_send: simulation.traffic().all_send(),
+        all_send: simulation.traffic().all_sent(),
         ..LoadKind::of(spec).into()
     };
     let result = judge(seen, load, &Precision::default());

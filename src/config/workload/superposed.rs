@@ -54,6 +54,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
     } else if let Some(text) = &raw.duration {
         duration = judge.span("workload.duration", text, false);
     }
+    refuse_late(judge, raw, &streams, duration);
     if judge.problems.len() > before {
         return None;
     }
@@ -97,6 +98,22 @@ fn without_duration(spec: WorkloadSpec) -> WorkloadSpec {
     WorkloadSpec {
         duration: None,
         ..spec
+    }
+}
+
+/// Who begins when nothing is sent any more.
+fn refuse_late(judge: &mut Judge, raw: &RawWorkload, drafts: &[Draft], duration: Option<Picos>) {
+    let given = duration.filter(|_| raw.duration.is_some());
+    for (classes, start, ..) in drafts {
+        if *start > Picos::ZERO && given.is_some_and(|end| *start >= end) {
+            let end_s = duration.unwrap_or_default().seconds();
+            judge.wrong_help(
+                &format!("workload.classes.{}.start", classes[0]),
+                "leaves no time to send",
+                format!("`duration` of [workload] ends all sending at {end_s} s"),
+                "give an earlier start, a longer duration, or leave the class out",
+            );
+        }
     }
 }
 

@@ -202,6 +202,33 @@ fn who_has_no_end_sends_until_the_last_of_those_who_have_one_has_left() {
 }
 
 #[test]
+fn who_sends_nothing_is_none_of_all_who_send() {
+    let mut brief = poisson(5.0);
+    brief.duration = Some(Picos(1));
+    let mut all = superposed(vec![
+        ("a", poisson(5.0)),
+        ("b", closed(1, Some(30))),
+        ("c", brief),
+    ]);
+    stream(&mut all, 1).start = seconds(60.0);
+    all.num_prompts = Some(100);
+    let mut traffic = Superposition::new(&all, 1);
+    let whole = |from| {
+        Some(AllSend {
+            from,
+            until: Picos::MAX,
+        })
+    };
+    // The brief one is over without a request; of the late one it is not known yet.
+    assert_eq!(traffic.all_send(), whole(seconds(60.0)));
+    while traffic.next_arrival().is_some() {
+        let request = traffic.take();
+        traffic.ended(request.id, request.arrival + seconds(0.1));
+    }
+    assert_eq!(traffic.all_sent(), whole(Picos::ZERO));
+}
+
+#[test]
 fn a_number_of_requests_and_a_duration_are_of_all_together() {
     let mut counted = superposed(vec![
         ("a", poisson(5.0)),
