@@ -99,13 +99,23 @@ fn limits(meta: &ResultMeta) -> String {
     }
 }
 
-/// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`.
+/// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`. A class
+/// of which requests were sent and nobody has left is starved, and none of them is good; of others nothing may be known.
 fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
-    let classes = meta.classes.iter().zip(&result.class_attainment);
-    let promised = classes.filter(|(class, _)| !class.limits.is_empty());
-    let mut told: Vec<(f64, &str)> = promised
-        .filter_map(|(class, share)| Some((share.as_ref()?.value, class.name.as_str())))
-        .collect();
+    let classes = meta.classes.iter().zip(&result.class_attainment).enumerate();
+    let promised = classes.filter(|(_, (class, _))| !class.limits.is_empty());
+    let (mut told, mut unknown): (Vec<(f64, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
+    for (index, (class, share)) in promised {
+        let is_starved = || {
+            let part = result.by_class.get(index);
+            part.is_some_and(|part| part.sent > 0 && part.ended_requests() == 0)
+        };
+        match share {
+            Some(share) => told.push((share.value, &class.name)),
+            None if is_starved() => told.push((0.0, &class.name)),
+            None => unknown.push(&class.name),
+        }
+    }
     told.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (broken, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(share, _)| *share < meta.attainment);
     let named = |part: &[&(f64, &str)]| {
@@ -117,8 +127,12 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
     };
     let asked = percent(meta.attainment);
     let sentence = match (broken.is_empty(), kept.is_empty()) {
-        (true, true) => return None,
-        (true, false) => format!("kept to every class, {asked} good in each: {}", named(&kept)),
+        (true, true) if unknown.is_empty() => return None,
+        (true, true) => format!("{asked} good are asked of each class"),
+        (true, false) if unknown.is_empty() => {
+            format!("kept to every class, {asked} good in each: {}", named(&kept))
+        }
+        (true, false) => format!("kept to {}; {asked} are asked of each class", named(&kept)),
         (false, true) => format!("BROKEN to {}; {asked} are asked of each class", named(&broken)),
         (false, false) => format!(
             "BROKEN to {}; {asked} are asked of each class; kept to {}",
@@ -126,5 +140,8 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
             named(&kept)
         ),
     };
-    Some(sentence)
+    Some(match unknown.is_empty() {
+        true => sentence,
+        false => format!("{sentence}; not known of {}", unknown.join(", ")),
+    })
 }
