@@ -145,3 +145,57 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
         false => format!("{sentence}; not known of {}", unknown.join(", ")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Estimate;
+    use crate::metrics::PartSummary;
+    use crate::report::ClassPromise;
+    use crate::report::fixtures;
+
+    #[test]
+    fn a_promise_is_kept_to_every_class_only_where_something_is_known_of_each() {
+        let class = |name: &str| ClassPromise {
+            name: name.to_owned(),
+            request_rate: None,
+            limits: vec![Limit {
+                metric: "ttft".to_owned(),
+                limit_s: 1.0,
+            }],
+        };
+        let meta = ResultMeta {
+            classes: vec![class("chat"), class("rare")],
+            attainment: 0.99,
+            ..fixtures::meta()
+        };
+        // Of the second class so many were sent, so many answered, and this is the share in the steady stretch.
+        let said = |sent, completed, share: Option<f64>| {
+            let part = |sent, completed| {
+                let mut part = PartSummary::default();
+                (part.sent, part.completed) = (sent, completed);
+                part
+            };
+            let exact = |value| Estimate {
+                value,
+                low: value,
+                high: value,
+            };
+            let run = RunResult {
+                by_class: vec![part(1000, 1000), part(sent, completed)],
+                class_attainment: vec![Some(exact(1.0)), share.map(exact)],
+                ..fixtures::stable_run()
+            };
+            class_promise(&run, &meta).unwrap_or_default()
+        };
+        assert_eq!(
+            said(9, 9, Some(1.0)),
+            "kept to every class, 99.0 % good in each: chat (100 % good), rare (100 % good)"
+        );
+        let unknown = "kept to chat (100 % good); 99.0 % are asked of each class; not known of rare";
+        assert_eq!(said(0, 0, None), unknown);
+        assert_eq!(said(3, 2, None), unknown);
+        let starved = said(3, 0, None);
+        assert!(starved.starts_with("BROKEN to rare (0 % good);"), "{starved}");
+    }
+}
