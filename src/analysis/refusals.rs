@@ -61,3 +61,60 @@ pub(super) fn at_once_at_most(workload: &WorkloadSpec) -> Option<u64> {
 pub(super) fn is_for_ever(refusals: Refusals, at_once: Option<u64>) -> bool {
     at_once.is_some_and(|most| refusals.count >= most + REFUSED_AT_ONCE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Picos;
+    use crate::workload::{Client, Lengths, Prefix};
+
+    fn spec(arrivals: Arrivals, max_concurrency: Option<u32>) -> WorkloadSpec {
+        WorkloadSpec {
+            arrivals,
+            lengths: Lengths::Fixed {
+                input_len: 1,
+                output_len: 1,
+            },
+            prefix: Prefix::None,
+            client: Client {
+                max_concurrency,
+                rescale_arrivals: false,
+                timeout: None,
+                priorities: Vec::new(),
+            },
+            num_prompts: Some(50_000),
+            duration: None,
+            endings: None,
+            classes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_a_closed_loop_is_refused_for_ever() {
+        let many = Refusals {
+            at: Picos::ZERO,
+            count: 40_000,
+        };
+        // As many at once as a batch has are refused once each.
+        let batch = spec(Arrivals::AllAtOnce, None);
+        assert_eq!(at_once_at_most(&batch), None);
+        assert!(!is_for_ever(many, at_once_at_most(&batch)));
+        let closed = spec(Arrivals::AllAtOnce, Some(64));
+        assert_eq!(at_once_at_most(&closed), Some(64));
+        assert!(is_for_ever(many, at_once_at_most(&closed)));
+        let users = Arrivals::Users {
+            users: 30_000,
+            think_time: Picos::ZERO,
+        };
+        let crowd = at_once_at_most(&spec(users, None));
+        assert_eq!(crowd, Some(30_000));
+        assert!(is_for_ever(many, crowd));
+        assert!(!is_for_ever(
+            Refusals {
+                count: 39_999,
+                ..many
+            },
+            crowd
+        ));
+    }
+}
