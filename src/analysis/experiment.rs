@@ -25,6 +25,9 @@ pub struct Experiment {
     /// Stop, as if interrupted, once more requests than this were not good or had no answer: who asks only whether a share of
     /// a known number of requests is good has its answer then.
     pub bad_max: Option<u64>,
+    /// Send no more requests than these where several clients send, whoever would send them. A number of requests in the
+    /// workload is another traffic: who has no end of its own goes on until that many, and not with those who have one.
+    pub sent_max: Option<u64>,
 }
 
 impl Experiment {
@@ -37,6 +40,7 @@ impl Experiment {
             precision: Precision::default(),
             stops_when_precise: false,
             bad_max: None,
+            sent_max: None,
         }
     }
 }
@@ -116,7 +120,7 @@ pub fn simulate_watched(
     let (workload, seed) = (&scenario.workload, scenario.seed);
     match workload.arrivals {
         Arrivals::Superposed { .. } => {
-            let traffic = Superposition::new(workload, seed);
+            let traffic = Superposition::new(workload, seed).at_most(experiment.sent_max.unwrap_or(u64::MAX));
             simulate_traffic(scenario, experiment, traffic, watcher, go_on)
         }
         _ => {

@@ -116,6 +116,14 @@ impl Superposition {
         this
     }
 
+    /// No more requests than these are sent, whoever would send them; what ends each client stays as it is.
+    #[must_use]
+    pub fn at_most(mut self, requests: u64) -> Superposition {
+        self.left = self.left.min(requests);
+        self.choose();
+        self
+    }
+
     /// Looks for who sends next.
     fn choose(&mut self) {
         self.first = None;
