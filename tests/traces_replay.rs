@@ -45,6 +45,7 @@ fn replay(data: &Data, path: &str, time_scale: f64) -> Outcome {
         precision: Precision::default(),
         stops_when_precise: false,
         bad_max: None,
+        sent_max: None,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
 }
@@ -145,6 +146,7 @@ fn run_workload(workload: &str, requests: u32) -> Outcome {
         precision: Precision::default(),
         stops_when_precise: false,
         bad_max: None,
+        sent_max: None,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
 }

@@ -2,6 +2,8 @@
 //!
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
+use super::refusals::{self, RefusedAgain};
+use super::silent;
 use super::{Decision, Load, LoadKind, Precision, RunResult, Verdict, decide, failures_span_s, judge};
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
@@ -23,6 +25,9 @@ pub struct Experiment {
     /// Stop, as if interrupted, once more requests than this were not good or had no answer: who asks only whether a share of
     /// a known number of requests is good has its answer then.
     pub bad_max: Option<u64>,
+    /// Send no more requests than these where several clients send, whoever would send them. A number of requests in the
+    /// workload is another traffic: who has no end of its own goes on until that many, and not with those who have one.
+    pub sent_max: Option<u64>,
 }
 
 impl Experiment {
@@ -35,6 +40,7 @@ impl Experiment {
             precision: Precision::default(),
             stops_when_precise: false,
             bad_max: None,
+            sent_max: None,
         }
     }
 }
@@ -54,8 +60,10 @@ pub struct Outcome {
     pub evicted_tokens: u64,
     /// The caller asked to stop: the result covers only what was simulated until then.
     pub is_interrupted: bool,
-    /// Sequences preempted each other for ever, and the run was ended there.
+    /// Sequences preempted each other for ever, or a closed loop was refused for ever, and the run was ended there.
     pub is_livelocked: bool,
+    /// A closed loop sent the next request as soon as one was refused, and was refused again.
+    pub refused_again: Option<RefusedAgain>,
     /// The 213 days of the clock ended before the traffic did.
     pub clock_ended: bool,
     /// Failures and orders at given times that found nothing to change: the replica was off, or had failed already.
@@ -112,7 +120,7 @@ pub fn simulate_watched(
     let (workload, seed) = (&scenario.workload, scenario.seed);
     match workload.arrivals {
         Arrivals::Superposed { .. } => {
-            let traffic = Superposition::new(workload, seed);
+            let traffic = Superposition::new(workload, seed).at_most(experiment.sent_max.unwrap_or(u64::MAX));
             simulate_traffic(scenario, experiment, traffic, watcher, go_on)
         }
         _ => {
@@ -163,11 +171,18 @@ fn simulate_traffic<S: Source>(
     };
     let span_s = failures_span_s(scenario);
     let load = |simulation: &Simulation<S>| load(kind, scenario, span_s, simulation);
-    let end = advance(&mut simulation, &mut seen, experiment, &load, go_on);
-    let load = load(&simulation);
+    let at_once = refusals::at_once_at_most(&scenario.workload);
+    let end = advance(&mut simulation, &mut seen, experiment, at_once, &load, go_on);
+    let load = Load {
+        all_send: simulation.traffic().all_sent(),
+        ..load(&simulation)
+    };
     let seen = recorder.finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
-    result.reasons.extend(gave_up(&result, experiment));
+    let silent = silent::told(&result, &scenario.workload);
+    // Where somebody never began, that was waited for, and no precision.
+    let gave_up = gave_up(&result, experiment).filter(|_| silent.is_none());
+    result.reasons.extend(silent.or(gave_up));
     if end == End::Overfull {
         overfull(&mut result);
     }
@@ -178,7 +193,8 @@ fn simulate_traffic<S: Source>(
         lock_step: simulation.lock_step().cloned(),
         evicted_tokens: simulation.evicted_tokens(),
         is_interrupted: end == End::Interrupted,
-        is_livelocked: end == End::Livelocked,
+        is_livelocked: matches!(end, End::Livelocked | End::RefusedForEver),
+        refused_again: RefusedAgain::of(&simulation, at_once, end == End::RefusedForEver),
         clock_ended: end == End::ClockEnded || simulation.traffic().clock_exhausted(),
         changes_without_effect: simulation.payroll().without_effect,
         failures: failures(scenario, &simulation),
@@ -277,6 +293,8 @@ enum End {
     Interrupted,
     /// Sequences preempt each other for ever.
     Livelocked,
+    /// A closed loop is refused and sends again for ever.
+    RefusedForEver,
     /// The clock can show no later instants.
     ClockEnded,
     /// More are inside than are held in memory.
@@ -288,6 +306,7 @@ fn advance<S: Source>(
     simulation: &mut Simulation<S>,
     seen: &mut Both<'_, impl Observer>,
     experiment: &Experiment,
+    at_once: Option<u64>,
     load: &impl Fn(&Simulation<S>) -> Load,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> End {
@@ -308,6 +327,11 @@ fn advance<S: Source>(
             Pause::Livelock => return End::Livelocked,
             Pause::TimeUp => return End::ClockEnded,
             Pause::Breath | Pause::EnoughEnded => {}
+        }
+        let [refused, _] = simulation.refused_at_once();
+        if refused.at == simulation.now() && refusals::is_for_ever(refused, at_once) {
+            hear_all(simulation, seen);
+            return End::RefusedForEver;
         }
         let ended = simulation.counts().ended;
         let is_lost = experiment.bad_max.is_some_and(|most| {

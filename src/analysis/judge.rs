@@ -82,6 +82,13 @@ pub(super) struct Evidence<'a> {
     pub(super) output_tokens: Option<f64>,
 }
 
+impl Evidence<'_> {
+    /// Requests sent per second.
+    pub(super) fn offered_per_s(&self) -> f64 {
+        self.sent as f64 / (self.last_arrival_s - self.first_arrival_s).max(f64::MIN_POSITIVE)
+    }
+}
+
 /// Weighs the evidence.
 pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64) -> Assessment {
     let Evidence {
@@ -169,11 +176,10 @@ fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
     let is_behind = drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
     let drained_per_s = sent / (sending_s + drain_s).max(f64::MIN_POSITIVE);
-    let offered_per_s = sent / sending_s.max(f64::MIN_POSITIVE);
     Some(if is_behind {
         Growth {
             significant: true,
-            per_s: offered_per_s - drained_per_s,
+            per_s: evidence.offered_per_s() - drained_per_s,
             requests: drain_s * drained_per_s,
             drain_s: Some(drain_s),
             ..Growth::default()
@@ -202,7 +208,7 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
     let from_s = first_arrival_s + stay_s.min(sending_s / 2.0);
     let inside = Growth::of(series, |point| point.in_system, from_s, last_arrival_s);
     let waiting = Growth::of(series, |point| point.waiting, from_s, last_arrival_s);
-    let offered_per_s = evidence.sent as f64 / sending_s.max(f64::MIN_POSITIVE);
+    let offered_per_s = evidence.offered_per_s();
     let client = Growth::of_levels(&steady::client_backlog(batches, offered_per_s, last_arrival_s));
     let piled = match waiting.significant || client.significant {
         true => Growth::default(),
@@ -286,11 +292,11 @@ fn piled_up(evidence: &Evidence<'_>) -> Growth {
 #[must_use]
 pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) -> RunResult {
     let load = load.into();
-    let (kind, output_tokens) = (load.kind_seen(), load.output_tokens);
+    let (kind, output_tokens) = (load.kind_seen(&seen.sending), load.output_tokens);
     let batches = &seen.stretches[..seen.whole_batches];
     let (first, last) = load.sending(&seen.sending);
     let evidence = Evidence {
-        sent: load.sent(seen.whole.sent, &seen.series, (first, last)),
+        sent: load.sent(seen.whole.sent, &seen.series, &seen.sending),
         batches,
         series: &seen.series,
         first_arrival_s: first.seconds(),
@@ -321,7 +327,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         }
         None => Vec::new(),
     };
-    let mut reasons = reasons(&seen, &assessment, kind);
+    let mut reasons = reasons(&seen, &assessment, kind, evidence.offered_per_s());
     reasons.extend(several_clients(&seen, &load));
     RunResult {
         steady: summary,
@@ -355,14 +361,21 @@ pub(super) fn mean_output_tokens(stretches: &[Stretch]) -> Option<f64> {
     (completed > 0).then(|| tokens as f64 / completed as f64)
 }
 
-/// Past saturation throughput alone is a property of the system: it is what the system can do.
+/// Past saturation throughput alone is a property of the system: it is what the system can do. Before the load was whole it
+/// was not past saturation.
 fn overload_intervals(evidence: &Evidence<'_>) -> Vec<(String, super::Estimate)> {
-    let sent = evidence
-        .batches
+    let batches = evidence.batches;
+    let begin = batches
+        .iter()
+        .take_while(|batch| batch.begin_s() < evidence.first_arrival_s)
+        .count();
+    let sent = batches
         .iter()
         .take_while(|batch| batch.end_s() <= evidence.last_arrival_s)
         .count();
-    let settled = &evidence.batches[sent / 4..sent];
+    let settled = batches
+        .get(begin + sent.saturating_sub(begin) / 4..sent)
+        .unwrap_or(&[]);
     let throughput = steady::throughput(settled).filter(|interval| interval.half_width.is_finite());
     throughput
         .map(|interval| ("throughput".to_owned(), steady::estimate(interval)))

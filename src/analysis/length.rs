@@ -26,18 +26,19 @@ const T_STOP: f64 = 4.0;
 #[must_use]
 pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision) -> Decision {
     let load = load.into();
-    let (kind, output_tokens) = (load.kind_seen(), load.output_tokens);
+    let sending = recorder.sending();
+    let (kind, output_tokens) = (load.kind_seen(&sending), load.output_tokens);
     let (span_s, is_disturbed) = (load.span_s, load.is_disturbed);
     let batches = recorder.batches();
     let sent = recorder.sent();
     if sent < precision.min_requests {
         return Decision::Continue(precision.min_requests - sent);
     }
-    let (first, last) = load.sending(&recorder.sending());
+    let (first, last) = load.sending(&sending);
     let series = recorder.series();
     let (first_arrival_s, last_arrival_s) = (first.seconds(), last.seconds());
     let evidence = Evidence {
-        sent: load.sent(sent, &series, (first, last)),
+        sent: load.sent(sent, &series, &sending),
         batches,
         series: &series,
         first_arrival_s,

@@ -81,34 +81,35 @@ pub struct Load {
 
 impl Load {
     /// The kind, which varies where there is no stretch in which all clients send.
-    pub(super) fn kind_seen(&self) -> LoadKind {
+    pub(super) fn kind_seen(&self, sending: &Sending) -> LoadKind {
         match self.all_send {
-            Some(AllSend { from, until }) if from >= until => LoadKind::Varying,
+            Some(all) if !all.is_stretch(sending) => LoadKind::Varying,
             _ => self.kind,
         }
     }
 
     /// The stretch in which all clients send, where it is not the whole of a load that has a steady state in question. One
     /// that changes on purpose is judged by the whole of it.
-    fn cut(&self) -> Option<AllSend> {
+    fn cut(&self, sending: &Sending) -> Option<AllSend> {
         let is_steady = matches!(self.kind, LoadKind::Open | LoadKind::Closed);
         let is_cut =
-            |all: &AllSend| all.from < all.until && (all.from > Picos::ZERO || all.until < Picos::MAX);
+            |all: &AllSend| all.is_stretch(sending) && (all.from > Picos::ZERO || all.until < Picos::MAX);
         self.all_send.filter(|all| is_steady && is_cut(all))
     }
 
     /// When sending began and ended, as far as a steady state goes.
     pub(super) fn sending(&self, sending: &Sending) -> (Picos, Picos) {
         let (first, last) = (sending.first, self.kind.last_arrival(sending));
-        match self.cut() {
+        match self.cut(sending) {
             Some(AllSend { from, until }) => (first.max(from), last.min(until)),
             None => (first, last),
         }
     }
 
     /// How many requests were sent then, of `sent` in all.
-    pub(super) fn sent(&self, sent: u64, series: &[SeriesPoint], (first, last): (Picos, Picos)) -> u64 {
-        if self.cut().is_none() {
+    pub(super) fn sent(&self, sent: u64, series: &[SeriesPoint], sending: &Sending) -> u64 {
+        let (first, last) = self.sending(sending);
+        if self.cut(sending).is_none() {
             return sent;
         }
         let inside = |point: &&SeriesPoint| point.t_s > first.seconds() && point.t_s <= last.seconds();
@@ -117,6 +118,13 @@ impl Load {
         let span_s = last.saturating_sub(first).seconds();
         let counted = (sum / f64::from(points.max(1)) * span_s) as u64;
         if points == 0 { sent } else { counted.min(sent) }
+    }
+}
+
+impl AllSend {
+    /// Whether it is more than an instant. Nothing was sent before the first request, though all may have begun.
+    pub(super) fn is_stretch(&self, sending: &Sending) -> bool {
+        self.from.max(sending.first) < self.until
     }
 }
 
@@ -171,8 +179,11 @@ mod tests {
         assert_eq!(of(LoadKind::Varying, ten, fifty).sending(&seen), whole);
         let apart = of(LoadKind::Open, fifty, ten);
         assert_eq!(
-            (apart.sending(&seen), apart.kind_seen()),
+            (apart.sending(&seen), apart.kind_seen(&seen)),
             (whole, LoadKind::Varying)
         );
+        // One request of somebody, the first of all, is no stretch.
+        let at_first = of(LoadKind::Open, Picos::ZERO, seconds(1.0));
+        assert_eq!(at_first.kind_seen(&seen), LoadKind::Varying);
     }
 }

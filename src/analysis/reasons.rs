@@ -10,7 +10,8 @@ use crate::workload::AllSend;
 
 /// What the stretch was over which several clients were judged, where they do not all send all the time.
 pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String> {
-    let AllSend { from, until } = load.all_send?;
+    let all = load.all_send?;
+    let AllSend { from, until } = all;
     if from >= until {
         return Some(format!(
             "there is no stretch in which all classes send: one has sent its last request at {:.1} s, another begins at {:.1} s",
@@ -18,10 +19,16 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
             from.seconds()
         ));
     }
+    if !all.is_stretch(&seen.sending) {
+        return Some(format!(
+            "there is no stretch in which all classes send: one sent nothing but the first request of all, at {:.1} s",
+            until.seconds()
+        ));
+    }
     let is_cut = from > seen.sending.first || until < seen.sending.last;
     let is_steady_asked = !matches!(load.kind, LoadKind::Varying | LoadKind::AllAtOnce);
     (is_cut && is_steady_asked).then(|| {
-        let until = until.min(seen.sending.last);
+        let (from, until) = (from.max(seen.sending.first), until.min(seen.sending.last));
         format!(
             "all classes send from {:.1} s to {:.1} s; only that stretch is judged for a steady state",
             from.seconds(),
@@ -30,9 +37,14 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
     })
 }
 
-/// Sentences behind a verdict, the most important first.
-pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
-    let mut reasons = vec![verdict_reason(seen, assessment, kind)];
+/// Sentences behind a verdict, the most important first; so many requests per second were offered while it was judged.
+pub(super) fn reasons(
+    seen: &Observation,
+    assessment: &Assessment,
+    kind: LoadKind,
+    offered_per_s: f64,
+) -> Vec<String> {
+    let mut reasons = vec![verdict_reason(seen, assessment, kind, offered_per_s)];
     let whole = &seen.whole;
     // Between prefill and decode a request is lost in more ways.
     let failed = match seen.relays {
@@ -81,7 +93,7 @@ fn is_wandering(assessment: &Assessment) -> bool {
     assessment.wanders && known.is_some_and(|width| width <= STABLE_WITHIN)
 }
 
-fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
+fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind, offered: f64) -> String {
     let ended = seen.whole.ended();
     let growth = &assessment.growth;
     let width = assessment
@@ -90,9 +102,6 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
         * 100.0;
     match assessment.verdict {
         Verdict::Unstable => {
-            let sending_s =
-                (seen.sending.last_wished.seconds() - seen.sending.first.seconds()).max(f64::MIN_POSITIVE);
-            let offered = seen.whole.sent as f64 / sending_s;
             if let Some(drain_s) = growth.drain_s {
                 return format!(
                     "what is served falls behind what arrives: {offered:.2} requests/s come, and the backlog at the end \

@@ -104,7 +104,8 @@ impl Sums {
     /// Whether it lasts several stays, which fill the area as the law has it. Nothing is known of the stays of those
     /// who were refused or gave up; then the length alone decides.
     fn is_whole(&self) -> bool {
-        let is_long = self.duration_s * self.completed >= STAYS_MIN * self.stays_s;
+        // Nothing is steady of an instant, in which a closed loop may be refused a thousand times.
+        let is_long = self.duration_s > 0.0 && self.duration_s * self.completed >= STAYS_MIN * self.stays_s;
         let is_known = self.ended == self.completed;
         is_long && (!is_known || (self.stays_s - self.area_s).abs() <= LITTLE_WITHIN * self.area_s)
     }

@@ -16,6 +16,7 @@ use crate::cost::uncertainty::Component;
 use crate::metrics::{Records, Summary};
 use crate::sim::{Frontend, Pool, Scenario};
 use crate::stats::Z_90;
+use crate::workload::Arrivals;
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,10 @@ impl FigureInterval {
 
 /// Requests of each of the runs: ratios of runs with the same traffic need far fewer than the figures themselves.
 const REQUESTS_MAX: u64 = 2000;
+
+/// The same of several clients of whom some have an end: their first requests tell how they begin together, and not how the run
+/// goes on and ends.
+const REQUESTS_MAX_TO_AN_END: u64 = 20_000;
 
 /// Names of the figures, in order.
 const FIGURES: [&str; 5] = [
@@ -240,13 +245,20 @@ fn recalibrate(pool: &mut Pool, server: &Server, calibration: &Calibration) {
 
 fn simulated(resolved: &Resolved, moved: Option<(Component, f64)>) -> [f64; FIGURES.len()] {
     let mut scenario = under(resolved, moved);
-    scenario.workload.num_prompts = Some(
-        scenario
-            .workload
-            .num_prompts
-            .map_or(REQUESTS_MAX, |count| count.min(REQUESTS_MAX)),
-    );
-    let experiment = Experiment::of_whole_run(Records::None);
+    let workload = &mut scenario.workload;
+    let mut experiment = Experiment::of_whole_run(Records::None);
+    if matches!(workload.arrivals, Arrivals::Superposed { .. }) {
+        // A number of requests would let those without an end go on when the others are through.
+        let has_end = workload.has_end() || workload.parts().iter().any(|part| part.has_end());
+        experiment.sent_max = Some(if has_end {
+            REQUESTS_MAX_TO_AN_END
+        } else {
+            REQUESTS_MAX
+        });
+    } else {
+        let own = workload.num_prompts.unwrap_or(REQUESTS_MAX);
+        workload.num_prompts = Some(own.min(REQUESTS_MAX));
+    }
     figures(&simulate(&scenario, &experiment, |_| true).result.whole)
 }
 
@@ -317,6 +329,35 @@ mod tests {
         assert!(part(tpot, Component::FrontEnd).abs() < 0.01);
         let ttft = figure(&interval, "mean_ttft_ms");
         assert!(part(ttft, Component::FrontEnd) > 0.2, "{ttft:?}");
+    }
+
+    #[test]
+    fn the_interval_of_several_clients_is_that_of_the_run_that_they_end_together() {
+        // Three hundred in five seconds beside a loop that goes on as long as they do: the same run by its number of requests.
+        let of = |count: &str| {
+            let text = format!(
+                "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+                 [engine]\nmax_model_len = 16384\n[workload]\n{count}\n\
+                 [workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+                 [[workload.classes]]\nname = \"burst\"\nnum_prompts = 300\narrivals.poisson.request_rate = 55.0\n\
+                 [[workload.classes]]\nname = \"loop\"\narrivals.closed.max_concurrency = 2\n"
+            );
+            resolve(Document::parse("test", &text).unwrap(), &NoFiles).unwrap()
+        };
+        let own = of("");
+        let experiment = Experiment::of_whole_run(Records::None);
+        let sent = simulate(&own.scenario, &experiment, |_| true).counts.sent;
+        assert!((301..400).contains(&sent), "{sent}");
+        let (own, counted) = (
+            model_interval(&own),
+            model_interval(&of(&format!("num_prompts = {sent}"))),
+        );
+        for name in ["mean_ttft_ms", "mean_tpot_ms"] {
+            let reach = |interval| figure(interval, name).reach_ln.1;
+            let (own, counted) = (reach(&own), reach(&counted));
+            // The loop sends one more or less where steps are slower.
+            assert!((own / counted - 1.0).abs() < 0.1, "{name}: {own} and {counted}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{mix, pools, remarks};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
-use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling};
+use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
 use crate::config::{Metric, Resolved, RunLength, Server, Slo};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
@@ -10,7 +10,7 @@ use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounte
 use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
 use crate::sim::{Counts, Pool};
 use crate::units::Seconds;
-use crate::workload::{Arrivals, Class, Promise as OfClass};
+use crate::workload::{Arrivals, Class, Promise as OfClass, mean_rate};
 
 /// How a run is observed and when it may stop.
 pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
@@ -29,6 +29,7 @@ pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
         },
         stops_when_precise,
         bad_max: None,
+        sent_max: None,
     }
 }
 
@@ -166,6 +167,8 @@ pub(super) fn subject(resolved: &Resolved) -> String {
 /// Everything that a result says about its own making.
 fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     let workload = &resolved.scenario.workload;
+    // The load is that of those who sent: nobody else has made it.
+    let heard = heard(result, workload);
     let (burstiness, ramp_up) = match workload.arrivals {
         Arrivals::Gamma { burstiness, .. } | Arrivals::Profile { burstiness, .. } => (burstiness, None),
         Arrivals::Ramp {
@@ -203,8 +206,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
-        request_rate: resolved.request_rate(),
-        load: mix::load(workload),
+        request_rate: mean_rate(&heard).unwrap_or(f64::INFINITY),
+        load: mix::load(&heard),
         burstiness,
         max_concurrency: workload.client.max_concurrency,
         ramp_up,

@@ -2,13 +2,13 @@
 //! modelled may decide.
 
 use super::failures;
-use crate::analysis::{IN_FLIGHT_MAX, Outcome};
+use crate::analysis::{IN_FLIGHT_MAX, Outcome, RefusedAgain};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
 use crate::engine::scheduled::SchedulerChoice;
 use crate::metrics::{ReplicaSummary, of_pools};
 use crate::report::{self, EngineWords, counted};
-use crate::sim::{Counts, Pool};
+use crate::sim::{Counts, Pool, Refusals};
 
 /// Everything, in the order in which it matters.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
@@ -140,7 +140,8 @@ fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
     if outcome.is_interrupted {
         remarks.push("interrupted: the result covers what was simulated until then".to_owned());
     }
-    if outcome.is_livelocked {
+    remarks.extend(outcome.refused_again.map(refused_again));
+    if outcome.is_livelocked && !outcome.refused_again.is_some_and(|again| again.ended_the_run) {
         remarks.push(
             "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
              each other; V0: no room in the host's memory to swap out to; Transformers: a full KV cache, which it never frees; SGLang: \
@@ -160,6 +161,28 @@ fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
         remarks.push("the clock of 213 days ended before the traffic did".to_owned());
     }
     remarks
+}
+
+/// A closed loop that was refused and sent again, at one instant.
+fn refused_again(again: RefusedAgain) -> String {
+    let Refusals { at, count } = again.refusals;
+    let refused = format!(
+        "{} at one instant, {}: a closed loop sends its next as soon as one is refused, as `vllm bench serve` does",
+        counted(count, "refused request"),
+        report::figures::time(at.seconds())
+    );
+    let instead =
+        "[cluster.retries] (with on_refusal and a backoff), a think_time, or fewer clients than are let in";
+    match again.ended_the_run {
+        true => format!(
+            "livelock: {refused}, and no time passes in which anybody could be let in; the run was ended there. What lets it go on: \
+             {instead}"
+        ),
+        false => format!(
+            "{refused}. They say how many it had left to send, and not which share of requests the server turns away; other clients \
+             wait: {instead}"
+        ),
+    }
 }
 
 /// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100

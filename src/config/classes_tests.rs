@@ -186,6 +186,48 @@ fn a_day_of_one_class_ends_the_run_unless_something_ends_it_for_all() {
 }
 
 #[test]
+fn a_day_of_classes_with_a_share_ends_those_and_nobody_else() {
+    let shared = "[workload.arrivals.profile]\npiece = \"1 min\"\nrates = [4.0, 8.0, 2.0]\n\
+                  [[workload.classes]]\nname = \"x\"\nshare = 1\n";
+    let day = format!("{CLASSES}{shared}");
+    let first = resolved(&day);
+    let of = |resolved: &Resolved| {
+        let spec = &resolved.scenario.workload;
+        let [.., last] = streams(spec) else {
+            panic!("there are streams")
+        };
+        (last.spec.duration, spec.duration, resolved.length)
+    };
+    let three = Some(Picos::from_seconds(180.0));
+    assert_eq!(of(&first), (three, None, RunLength::Classes));
+    assert!(
+        first.notes.iter().any(|note| note.contains("send for 180 s")),
+        "{:?}",
+        first.notes
+    );
+    let spelt = resolved_toml(&first);
+    let second = resolve_text(&spelt).unwrap_or_else(|problems| panic!("{problems}\n{spelt}"));
+    assert_eq!(first.scenario.workload, second.scenario.workload, "{spelt}");
+    // What is given is of all.
+    let spanned = day.replacen(
+        "[workload.lengths",
+        "[workload]\nduration = \"5 min\"\n[workload.lengths",
+        1,
+    );
+    let five = Picos::from_seconds(300.0);
+    assert_eq!(
+        of(&resolved(&spanned)),
+        (None, Some(five), RunLength::Duration(five))
+    );
+    let counted = day.replacen(
+        "[workload.lengths",
+        "[workload]\nnum_prompts = 90\n[workload.lengths",
+        1,
+    );
+    assert_eq!(of(&resolved(&counted)), (None, None, RunLength::Requests(90)));
+}
+
+#[test]
 fn a_rate_is_of_all_classes_together_and_keeps_their_mix() {
     let resolved =
         with_flags(CLASSES, &["--request-rate", "20"]).unwrap_or_else(|problems| panic!("{problems}"));
@@ -266,6 +308,11 @@ fn contradictions_are_told_with_a_place_and_a_remedy() {
         "[workload.lengths",
         "[workload.client]\nmax_concurrency = 8\n[workload.lengths",
         &["`max_concurrency` limits one client", "[workload.classes.client]"],
+    );
+    check(
+        "[workload.lengths.fixed]",
+        "[workload]\nduration = \"10 s\"\n[workload.lengths.fixed]",
+        &["`start` leaves no time to send", "an earlier start"],
     );
     check(
         "request_rate = 6.0",

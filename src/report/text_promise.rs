@@ -99,13 +99,23 @@ fn limits(meta: &ResultMeta) -> String {
     }
 }
 
-/// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`.
+/// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`. A class
+/// of which requests were sent and nobody has left is starved, and none of them is good; of others nothing may be known.
 fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
-    let classes = meta.classes.iter().zip(&result.class_attainment);
-    let promised = classes.filter(|(class, _)| !class.limits.is_empty());
-    let mut told: Vec<(f64, &str)> = promised
-        .filter_map(|(class, share)| Some((share.as_ref()?.value, class.name.as_str())))
-        .collect();
+    let classes = meta.classes.iter().zip(&result.class_attainment).enumerate();
+    let promised = classes.filter(|(_, (class, _))| !class.limits.is_empty());
+    let (mut told, mut unknown): (Vec<(f64, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
+    for (index, (class, share)) in promised {
+        let is_starved = || {
+            let part = result.by_class.get(index);
+            part.is_some_and(|part| part.sent > 0 && part.ended_requests() == 0)
+        };
+        match share {
+            Some(share) => told.push((share.value, &class.name)),
+            None if is_starved() => told.push((0.0, &class.name)),
+            None => unknown.push(&class.name),
+        }
+    }
     told.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (broken, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(share, _)| *share < meta.attainment);
     let named = |part: &[&(f64, &str)]| {
@@ -117,8 +127,12 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
     };
     let asked = percent(meta.attainment);
     let sentence = match (broken.is_empty(), kept.is_empty()) {
-        (true, true) => return None,
-        (true, false) => format!("kept to every class, {asked} good in each: {}", named(&kept)),
+        (true, true) if unknown.is_empty() => return None,
+        (true, true) => format!("{asked} good are asked of each class"),
+        (true, false) if unknown.is_empty() => {
+            format!("kept to every class, {asked} good in each: {}", named(&kept))
+        }
+        (true, false) => format!("kept to {}; {asked} are asked of each class", named(&kept)),
         (false, true) => format!("BROKEN to {}; {asked} are asked of each class", named(&broken)),
         (false, false) => format!(
             "BROKEN to {}; {asked} are asked of each class; kept to {}",
@@ -126,5 +140,62 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
             named(&kept)
         ),
     };
-    Some(sentence)
+    Some(match unknown.is_empty() {
+        true => sentence,
+        false => format!("{sentence}; not known of {}", unknown.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Estimate;
+    use crate::metrics::PartSummary;
+    use crate::report::ClassPromise;
+    use crate::report::fixtures;
+
+    #[test]
+    fn a_promise_is_kept_to_every_class_only_where_something_is_known_of_each() {
+        let class = |name: &str| ClassPromise {
+            name: name.to_owned(),
+            request_rate: None,
+            limits: vec![Limit {
+                metric: "ttft".to_owned(),
+                limit_s: 1.0,
+            }],
+        };
+        let meta = ResultMeta {
+            classes: vec![class("chat"), class("rare")],
+            attainment: 0.99,
+            ..fixtures::meta()
+        };
+        // Of the second class so many were sent, so many answered, and this is the share in the steady stretch.
+        let said = |sent, completed, share: Option<f64>| {
+            let part = |sent, completed| {
+                let mut part = PartSummary::default();
+                (part.sent, part.completed) = (sent, completed);
+                part
+            };
+            let exact = |value| Estimate {
+                value,
+                low: value,
+                high: value,
+            };
+            let run = RunResult {
+                by_class: vec![part(1000, 1000), part(sent, completed)],
+                class_attainment: vec![Some(exact(1.0)), share.map(exact)],
+                ..fixtures::stable_run()
+            };
+            class_promise(&run, &meta).unwrap_or_default()
+        };
+        assert_eq!(
+            said(9, 9, Some(1.0)),
+            "kept to every class, 99.0 % good in each: chat (100 % good), rare (100 % good)"
+        );
+        let unknown = "kept to chat (100 % good); 99.0 % are asked of each class; not known of rare";
+        assert_eq!(said(0, 0, None), unknown);
+        assert_eq!(said(3, 2, None), unknown);
+        let starved = said(3, 0, None);
+        assert!(starved.starts_with("BROKEN to rare (0 % good);"), "{starved}");
+    }
 }

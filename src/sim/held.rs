@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 
 use super::admission::{Admission, Entry, Gate};
-use super::simulation::{Counts, Event, Simulation, refused};
+use super::simulation::{Counts, Event, Refusals, Simulation, refused};
 use super::{Completion, Fact, Observer, Outcome};
 use crate::engine::Refusal;
 use crate::units::Picos;
@@ -139,6 +139,14 @@ impl<T: Traffic> Simulation<T> {
     fn tell_refused<O: Observer>(&mut self, request: &Request, completion: &Completion, observer: &mut O) {
         self.cluster.tell(self.now, observer);
         let now = self.now;
+        let [last, most] = &mut self.refusals;
+        if last.at != now {
+            *last = Refusals { at: now, count: 0 };
+        }
+        last.count += 1;
+        if last.count > most.count {
+            *most = *last;
+        }
         observer.observe(&Fact::Rejected { now, request });
         self.end(completion, observer);
     }

@@ -9,4 +9,4 @@ pub use crate::cluster::Frontend;
 pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 pub use admission::{Admission, Bucket, RateLimit, Retries};
 pub use scenario::{CostFactory, LockStepRanks, Pool, Role, Scenario, SharedFactory};
-pub use simulation::{Counts, Pause, Server, Simulation, Until};
+pub use simulation::{Counts, Pause, Refusals, Server, Simulation, Until};

@@ -36,6 +36,8 @@ pub struct Simulation<T: Traffic> {
     outbox: VecDeque<Completion>,
     buffer: Vec<Completion>,
     pub(super) counts: Counts,
+    /// At the last instant at which any were, and at the one at which most were.
+    pub(super) refusals: [Refusals; 2],
 }
 
 /// What one replica is made of.
@@ -71,6 +73,15 @@ pub struct Counts {
     pub gate_timeout: u64,
     /// How often a request was sent again.
     pub sent_again: u64,
+}
+
+/// Requests that were refused at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// When.
+    pub at: Picos,
+    /// How many.
+    pub count: u64,
 }
 
 /// Why [`Simulation::advance`] came back.
@@ -156,6 +167,13 @@ impl<T: Traffic> Simulation<T> {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// The requests refused at the last instant at which any were, and at the one at which most were. Where clients send again
+    /// as soon as they are refused, and everybody is, these grow and the clock stands still.
+    #[must_use]
+    pub fn refused_at_once(&self) -> [Refusals; 2] {
+        self.refusals
     }
 
     /// The traffic, as far as it has gone.

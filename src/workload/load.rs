@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::{Arrivals, Prefix, Stream, WorkloadSpec};
+use crate::units::Picos;
 
 /// What sort of experiment a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,6 +142,8 @@ fn scaled_by(streams: &[Stream], factor: f64) -> Arc<[Stream]> {
 }
 
 /// `spec` without an end: neither a number of requests nor an instant stops it or one of its streams. A trace still ends.
+/// Without a beginning either: all streams send from the first instant, for whoever asks of an endless load asks of the
+/// stretch in which all send.
 #[must_use]
 pub fn endless(spec: &WorkloadSpec) -> WorkloadSpec {
     let mut endless = WorkloadSpec {
@@ -150,6 +153,7 @@ pub fn endless(spec: &WorkloadSpec) -> WorkloadSpec {
     };
     if let Arrivals::Superposed { streams } = &mut endless.arrivals {
         let of_stream = |stream: &Stream| Stream {
+            start: Picos::ZERO,
             spec: self::endless(&stream.spec),
             ..stream.clone()
         };
@@ -182,7 +186,6 @@ fn ramp_mean(a: f64, b: f64, exponential: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Picos;
     use crate::workload::generator::tests::{arrivals_of, spec};
     use crate::workload::{MmppState, Request};
 

@@ -63,6 +63,11 @@ pub trait Source: Traffic {
     fn all_send(&self) -> Option<AllSend> {
         None
     }
+
+    /// The same once no more is sent: of the clients who sent anything, whoever was still to begin.
+    fn all_sent(&self) -> Option<AllSend> {
+        self.all_send()
+    }
 }
 
 /// Opens the traffic of `spec`, of whatever kind it is. Whoever asks it for many requests knows the kind.

@@ -27,7 +27,7 @@ use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
 
-/// The stretch in which all of several clients send.
+/// The stretch in which all of several clients send. One that never sent anything, and never will, is none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllSend {
     /// When the last of them began.
@@ -62,7 +62,8 @@ struct Client {
     start: Picos,
     /// Its next send, as far as it knows.
     next: Option<Picos>,
-    last_sent: Picos,
+    /// When it sent its last request so far; `None` before the first.
+    last_sent: Option<Picos>,
     /// Its classes by their number among all, with their priorities.
     classes: Box<[(u32, i64)]>,
     /// Names of its texts: of those that hash ids name, and of its own.
@@ -115,6 +116,14 @@ impl Superposition {
         this
     }
 
+    /// No more requests than these are sent, whoever would send them; what ends each client stays as it is.
+    #[must_use]
+    pub fn at_most(mut self, requests: u64) -> Superposition {
+        self.left = self.left.min(requests);
+        self.choose();
+        self
+    }
+
     /// Looks for who sends next.
     fn choose(&mut self) {
         self.first = None;
@@ -162,7 +171,7 @@ impl Traffic for Superposition {
             self.in_flight.insert(id, (index as u32, own));
             client.inside += 1;
         }
-        client.last_sent = at;
+        client.last_sent = Some(at);
         client.look();
         self.left -= 1;
         self.sent += 1;
@@ -191,9 +200,19 @@ impl Source for Superposition {
     }
 
     fn all_send(&self) -> Option<AllSend> {
-        let from = self.clients.iter().map(|client| client.start).max()?;
-        let finished = self.clients.iter().filter(|client| client.is_finished);
-        let until = finished.map(|client| client.last_sent).min();
+        AllSend::of(self.clients.iter().filter(|client| !client.is_silent()))
+    }
+
+    fn all_sent(&self) -> Option<AllSend> {
+        AllSend::of(self.clients.iter().filter(|client| client.last_sent.is_some()))
+    }
+}
+
+impl AllSend {
+    fn of<'a>(clients: impl Iterator<Item = &'a Client> + Clone) -> Option<AllSend> {
+        let from = clients.clone().map(|client| client.start).max()?;
+        let finished = clients.filter(|client| client.is_finished);
+        let until = finished.filter_map(|client| client.last_sent).min();
         Some(AllSend {
             from,
             until: until.unwrap_or(Picos::MAX),
@@ -217,7 +236,7 @@ impl Client {
             generator: Generator::new(spec, seed),
             start: own.start,
             next: None,
-            last_sent: Picos::ZERO,
+            last_sent: None,
             classes: own.classes.iter().map(with_priority).collect(),
             spaces: (u64::from(own.hash_space) + 1, number),
             has_end: spec.has_end(),
@@ -235,6 +254,11 @@ impl Client {
         self.next = own.and_then(|own| own.checked_add(self.start));
         self.clock_exhausted |= own.is_some() && self.next.is_none();
         self.is_finished = self.has_end && self.next.is_none() && self.inside == 0;
+    }
+
+    /// Whether it has come to its end without a request.
+    fn is_silent(&self) -> bool {
+        self.is_finished && self.last_sent.is_none()
     }
 
     /// Its next request, on the clock and in the names of all.

@@ -101,3 +101,91 @@ fn a_rate_scales_the_mix_and_the_knee_names_the_class_that_breaks_first() {
         "{told}"
     );
 }
+
+#[test]
+fn a_knee_is_that_of_all_classes_whenever_they_begin() {
+    let late = "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+        [[workload.classes]]\nname = \"chat\"\narrivals.poisson.request_rate = 5.0\n\
+        [[workload.classes]]\nname = \"late\"\nstart = \"1 h\"\narrivals.poisson.request_rate = 5.0\n";
+    let knee = |case: &str| {
+        let output = with_file(case).run("knee case.toml --goodput ttft:1000 --max-rate 12 --format json");
+        (
+            json(&text(&output.stdout))["points"].clone(),
+            unfolded(&text(&output.stderr)),
+        )
+    };
+    let (points, told) = knee(late);
+    assert!(points.as_array().unwrap().len() > 1, "{points}");
+    assert!(
+        told.contains("start = 1 h has no effect on knee, where all classes send from the first instant"),
+        "{told}"
+    );
+    assert_eq!(points, knee(&late.replace("start = \"1 h\"\n", "")).0);
+}
+
+#[test]
+fn no_knee_is_made_of_rates_at_which_a_class_never_begins() {
+    // Faster arrivals reach the number of requests before the second class begins.
+    let desk = with_file(
+        "[workload]\nnum_prompts = 400\n[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+         [[workload.classes]]\nname = \"chat\"\narrivals.profile = { piece = \"10 s\", rates = [4.0, 8.0] }\n\
+         [[workload.classes]]\nname = \"late\"\nstart = \"60 s\"\narrivals.poisson.request_rate = 2.0\n",
+    );
+    let output = desk.run("knee case.toml --goodput ttft:1000");
+    let told = unfolded(&text(&output.stderr));
+    assert!(
+        told.contains("no knee can be found")
+            && told.contains("class late never begins (it begins at 60.0 s"),
+        "{told}"
+    );
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn a_class_that_sends_nothing_is_named_and_leaves_the_others_to_be_judged() {
+    let beside = |chat: &str, other: &str| {
+        let desk = with_file(&format!(
+            "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+             [[workload.classes]]\nname = \"chat\"\n{chat}arrivals.poisson.request_rate = 5.0\n\
+             [[workload.classes]]\n{other}\narrivals.poisson.request_rate = 5.0\n"
+        ));
+        unfolded(&desk.expect(0, "run case.toml"))
+    };
+    let late = beside("num_prompts = 4000\n", "name = \"late\"\nstart = \"1000 h\"");
+    assert!(
+        late.contains("class late sent nothing: it begins at 3600000.0 s, and the run ends at"),
+        "{late}"
+    );
+    let brief = beside("num_prompts = 4000\n", "name = \"blip\"\nduration = \"1 ms\"");
+    assert!(
+        brief.contains("class blip sent nothing: none of its requests came in"),
+        "{brief}"
+    );
+    for told in [late, brief] {
+        assert!(told.contains(" at 5.00 req/s"), "{told}");
+        assert!(
+            !told.contains("only that stretch") && !told.contains("there is no stretch"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn no_promise_is_kept_to_a_class_of_which_nothing_is_known() {
+    let said = |rate: &str| {
+        let desk = with_file(&format!(
+            "[slo.goodput]\nttft = \"1 s\"\n[workload]\nnum_prompts = 3000\n\
+             [workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+             [[workload.classes]]\nname = \"chat\"\narrivals.poisson.request_rate = 10.0\n\
+             [[workload.classes]]\nname = \"rare\"\narrivals.poisson.request_rate = {rate}\n"
+        ));
+        unfolded(&text(&desk.run("run case.toml").stdout))
+    };
+    let rare = said("0.00001");
+    assert!(
+        rare.contains("kept to chat (100 % good)") && rare.contains("not known of rare"),
+        "{rare}"
+    );
+    assert!(!rare.contains("every class"), "{rare}");
+    assert!(said("2.0").contains("kept to every class"));
+}

@@ -161,3 +161,58 @@ fn the_working_set_of_a_scenario_and_of_a_trace_is_drawn() {
     );
     assert!(parsed["pool"]["tokens"].as_u64().unwrap() > 0);
 }
+
+/// The loop sends its next as soon as one is refused: while nobody is up no time passes, and without an end it never does.
+#[test]
+fn a_closed_loop_that_nobody_lets_in_ends_and_says_so() {
+    let desk = Desk::new();
+    let failing = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --replicas 2 --request-rate inf --max-concurrency 16 \
+                   --input-len 512 --output-len 64 --mean-time-between-failures 60s --mean-time-to-recovery 20s";
+    let endless = desk.run(&format!("{failing} --duration 600s"));
+    let said = unfolded(&endless.stderr);
+    assert_eq!(endless.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("livelock: 10,") && said.contains("[cluster.retries]"),
+        "{said}"
+    );
+    assert!(!said.contains("preempt each other"), "{said}");
+    // A number of requests is used up at once, which is no share of anything.
+    let counted = desk.run(&format!("{failing} --num-prompts 4000"));
+    let said = unfolded(&counted.stderr);
+    assert!(said.contains("They say how many it had left to send"), "{said}");
+    let printed = unfolded(&counted.stdout);
+    assert!(
+        printed.contains("TTFT") && !printed.contains("steady from"),
+        "{printed}"
+    );
+
+    let head = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n";
+    let lengths = "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n";
+    let gate = "[cluster.admission]\nmax_in_flight = 4\nmax_queue = 0\n";
+    let users = "[workload.arrivals.users]\nusers = 8\nthink_time = \"0 s\"\n";
+    let classes = "[[workload.classes]]\nname = \"loop\"\narrivals.closed.max_concurrency = 8\n\
+                   [[workload.classes]]\nname = \"chat\"\narrivals.poisson.request_rate = 1.0\n";
+    for traffic in [users, classes] {
+        let case = format!("{head}{gate}[workload]\nduration = \"60 s\"\n{lengths}{traffic}");
+        std::fs::write(desk.path().join("case.toml"), case).unwrap();
+        let output = desk.run("run case.toml");
+        let said = unfolded(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("livelock: 10,"), "{said}");
+    }
+    // With time between two tries it goes on.
+    let case = std::fs::read_to_string(desk.path().join("case.toml")).unwrap();
+    let patient = format!("{case}[cluster.retries]\nmax_retries = 3\nbackoff = \"1 s\"\n");
+    std::fs::write(desk.path().join("patient.toml"), patient).unwrap();
+    let output = desk.run("run patient.toml");
+    assert!(
+        !unfolded(&output.stderr).contains("livelock"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+/// Words without the line breaks of the page.
+fn unfolded(printed: &[u8]) -> String {
+    text(printed).split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -44,7 +44,7 @@ fn run(servers: Vec<Server>, cluster: &ClusterSpec, admission: &Admission, spec:
     simulation.advance(Until::DRAINED, &mut recorder);
     let seen = recorder.finish(simulation.now());
     let load = Load {
-        all_send: simulation.traffic().all_send(),
+        all_send: simulation.traffic().all_sent(),
         ..LoadKind::of(spec).into()
     };
     let result = judge(seen, load, &Precision::default());
@@ -280,6 +280,37 @@ fn classes_that_begin_and_end_at_unlike_times_are_judged_where_all_send() {
         told.contains("there is no stretch in which all classes send"),
         "{told}"
     );
+}
+
+/// Idle for long, overloaded then: what is offered and what is served are those of the stretch in which all send.
+#[test]
+fn an_overload_that_begins_later_is_told_in_its_own_figures() {
+    let mut spec = clients(&[("short", 0.1, 1.0), ("late", 1.4, 1.0)]);
+    spec.num_prompts = Some(20_000);
+    let Arrivals::Superposed { streams } = &mut spec.arrivals else {
+        unreachable!("it is superposed");
+    };
+    let mut unlike = streams.to_vec();
+    unlike[1].start = Picos::from_seconds(50_000.0);
+    *streams = unlike.into();
+    let alone = &ClusterSpec::of(1, Policy::RoundRobin);
+    let result = run(vec![server(1, 1.0)], alone, &Admission::default(), &spec);
+    assert_eq!(result.verdict, Verdict::Unstable, "{:?}", result.reasons);
+    let told = &result.reasons[0];
+    let offered = told
+        .split("while ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let offered: f64 = offered.and_then(|rate| rate.parse().ok()).expect("it is told");
+    near("offered", offered, 1.5, 0.03);
+    near("growth", result.growth_per_s, 0.5, 0.1);
+    let (_, served) = result
+        .intervals
+        .iter()
+        .find(|(name, _)| name == "throughput")
+        .expect("overload says what is served");
+    near("served", served.value, 1.0, 0.03);
+    assert!(served.high - served.low < 0.1, "{served:?}");
 }
 
 /// Three at once before a bucket of one that fills in a second, each sent again after one second and then after two: the

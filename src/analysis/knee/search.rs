@@ -2,6 +2,7 @@
 
 use super::outcome::{Knee, bracket, known};
 use super::point::Point;
+use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,12 +31,21 @@ impl Default for SearchOptions {
     }
 }
 
+impl SearchOptions {
+    /// The lowest rate that is tried: the given one, or that of one request until the clock ends.
+    fn floor(&self) -> f64 {
+        self.rate_min.max(1.0 / CLOCK_S)
+    }
+}
+
 /// Factor of the search for a first bracket.
 const EXPANSION: f64 = 2.0;
 /// Distance of the first rate below a lowest one that may or may not keep the promise, in tolerances; then it is squared.
 const SECURE: f64 = 5.0;
 /// Steps of that search: from the start rate a millionfold either way.
 const EXPANSIONS_MAX: usize = 20;
+/// Seconds that the clock can show. At a rate below its inverse not a single request is expected.
+const CLOCK_S: f64 = Picos::MAX.0 as f64 / PICOS_PER_SECOND as f64;
 
 /// Finds the knee and the saturation rate of `evaluate`, which must see the same random streams at every rate. Where it
 /// gives `None` it was stopped, and the search ends with the rates that it has.
@@ -95,11 +105,12 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
             rate = (rate * EXPANSION).min(options.rate_max);
         }
         let mut step = EXPANSION;
+        let floor = options.floor();
         for _ in 0..EXPANSIONS_MAX {
             let Some(lowest) = self.points.first().filter(|_| !self.is_spent()) else {
                 break;
             };
-            let is_lowest = lowest.rate <= options.rate_min;
+            let is_lowest = lowest.rate <= floor;
             if is_lowest || lowest.is_hopeless() || self.points.iter().any(Point::is_within) {
                 break;
             }
@@ -114,26 +125,33 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
                 }
                 _ => lowest.rate / EXPANSION,
             };
-            self.run(next.max(options.rate_min));
+            self.run(next.max(floor));
         }
     }
 
     /// Looks below the lowest rate for one that keeps the promise beyond the sampling error of its run: where there is none,
-    /// nothing bounds the knee from below. A rate there that does not keep it shows that none above is a knee either.
+    /// nothing bounds the knee from below. A rate there that does not keep it shows that none above is a knee either. There may
+    /// be none: where as many miss the promise by themselves as may, no run is ever sure. The search ends at a rate whose run
+    /// does not tell, below which runs are shorter still.
     fn secure(&mut self, options: &SearchOptions) {
         let mut step = 1.0 + SECURE * options.tolerance;
+        let floor = options.floor();
         for _ in 0..EXPANSIONS_MAX {
             let Some(lowest) = known(&self.points).first().filter(|_| !self.is_spent()) else {
                 break;
             };
             let is_sure = lowest.is_within() && lowest.slack.is_none_or(|slack| slack.low >= 0.0);
             let any = self.points.iter().any(Point::is_within);
-            if is_sure || !any || lowest.is_hopeless() || lowest.rate <= options.rate_min {
+            if is_sure || !any || lowest.is_hopeless() || lowest.rate <= floor {
                 break;
             }
-            let next = lowest.rate / step;
+            let next = (lowest.rate / step).max(floor);
+            let unknown = self.points.first().filter(|first| first.rate < lowest.rate);
+            if unknown.is_some_and(|unknown| next <= unknown.rate) {
+                break;
+            }
             step *= step;
-            self.run(next.max(options.rate_min));
+            self.run(next);
         }
     }
 

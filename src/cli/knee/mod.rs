@@ -19,12 +19,15 @@ use super::run::read;
 use super::terminal::Terminal;
 use super::{failures, files, interrupt, mix, present, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
-use crate::analysis::{FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, failures_span_s, simulate};
+use crate::analysis::{
+    FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, failures_span_s, silent_classes, simulate,
+};
 use crate::calibrate::interval::FigureInterval;
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::metrics::Records;
 use crate::report::figures::significant;
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
+use crate::units::Picos;
 use crate::workload::{Arrivals, Prefix, WorkloadSpec, endless, mean_rate, with_rate};
 
 /// What to search.
@@ -155,7 +158,13 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
         let of_class = key.strip_prefix("workload.classes.");
         let of_class = of_class.and_then(|rest| rest.split_once('.')).map(|(_, own)| own);
         let own = of_class.or(key.strip_prefix("workload."));
-        matches!(own, Some("num_prompts" | "duration"))
+        // Of a class that begins with the others there is nothing to say.
+        let begins_later = || {
+            let index = key.split('.').nth(2).and_then(|index| index.parse().ok());
+            let stream = index.and_then(|index| resolved.scenario.workload.stream_of(index));
+            stream.is_some_and(|stream| stream.start > Picos::ZERO)
+        };
+        matches!(own, Some("num_prompts" | "duration")) || (own == Some("start") && begins_later())
     };
     let given = resolved.provenance.iter();
     let given = given.filter(|value| is_length(&value.key) && !value.is_assumed());
@@ -175,10 +184,11 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
     given
         .map(|value| {
             let key = value.key.rsplit('.').next().unwrap_or(&value.key);
-            format!(
-                "{key} = {} has no effect on knee, which sends as many requests at each rate as its precision needs",
-                value.value
-            )
+            let why = match key {
+                "start" => "where all classes send from the first instant",
+                _ => "which sends as many requests at each rate as its precision needs",
+            };
+            format!("{key} = {} has no effect on knee, {why}", value.value)
         })
         .chain(are_exact.then_some(drawn))
         .collect()
@@ -278,7 +288,7 @@ fn execute(
     let objective = present::objective(resolved);
     let precision = precision(resolved);
     let options = options(asked.bracket, own_rate, &precision);
-    let (knee, is_interrupted) = find(resolved, &objective, precision, &options, terminal);
+    let (knee, is_interrupted) = find(resolved, &objective, precision, &options, terminal)?;
     let model = (!is_interrupted)
         .then(|| model::uncertainty(resolved, &objective, &knee))
         .flatten();
@@ -326,21 +336,31 @@ fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOpti
 }
 
 /// Simulates rate after rate; whether the user stopped it before its end.
+///
+/// # Errors
+/// At one of them a class never began, so that the rate is not that of all.
 fn find(
     resolved: &Resolved,
     objective: &Objective,
     precision: Precision,
     options: &SearchOptions,
     terminal: &Terminal,
-) -> (Knee, bool) {
+) -> anyhow::Result<(Knee, bool)> {
     let mut progress = Progress::new(terminal, None, "rates");
     let mut tried = 0;
     let mut is_interrupted = false;
+    let (mut never_began, mut never_began_at) = (None, 0.0);
     let mut evaluate = |rate: f64| {
         let outcome = run_at(resolved, rate, precision);
         tried += 1;
         is_interrupted |= !progress.at(tried);
         if is_interrupted {
+            return None;
+        }
+        let silent = silent_classes(&outcome.result, &resolved.scenario.workload);
+        never_began = silent.into_iter().find(|class| !class.has_begun());
+        if never_began.is_some() {
+            never_began_at = rate;
             return None;
         }
         let mut point = Point::of(rate, &outcome.result, objective);
@@ -354,7 +374,16 @@ fn find(
         Some(point)
     };
     let knee = search(&mut evaluate, options);
-    (knee, is_interrupted)
+    if let Some(class) = never_began {
+        anyhow::bail!(
+            "no knee can be found: at {} req/s class {} never begins ({}); give an earlier start, or `duration` of [workload] beyond it \
+             in place of a number of requests",
+            significant(never_began_at),
+            class.name,
+            class.why()
+        );
+    }
+    Ok((knee, is_interrupted))
 }
 
 /// At most this share of the requests met another, where they come at random: as Poisson arrivals see time averages, no more

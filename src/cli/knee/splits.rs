@@ -256,7 +256,7 @@ fn row(
         precision,
         &options(bracket, own_rate, &precision),
         terminal,
-    );
+    )?;
     let there = knee
         .within_slo
         .map(|rate| run_at(resolved, rate.value, precision));

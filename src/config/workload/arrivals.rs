@@ -75,16 +75,21 @@ pub(super) fn arrivals(
     }
 }
 
-/// A rate curve whose run has no length of its own is run once over its span: it has no steady state to wait for.
-pub(super) fn one_pass(judge: &mut Judge, raw: &RawWorkload, arrivals: &Arrivals) -> Option<Picos> {
+/// How long one pass over a rate curve takes, in seconds and on the clock; `None` of other arrivals.
+pub(super) fn span_of_pass(arrivals: &Arrivals) -> Option<(f64, Picos)> {
     let Arrivals::Profile { piece, rates, .. } = arrivals else {
         return None;
     };
+    let seconds = piece.seconds() * rates.len() as f64;
+    Some((seconds, Picos::try_from_seconds(seconds)?))
+}
+
+/// A rate curve whose run has no length of its own is run once over its span: it has no steady state to wait for.
+pub(super) fn one_pass(judge: &mut Judge, raw: &RawWorkload, arrivals: &Arrivals) -> Option<Picos> {
     if raw.num_prompts.is_some() || raw.duration.is_some() {
         return None;
     }
-    let seconds = piece.seconds() * rates.len() as f64;
-    let span = Picos::try_from_seconds(seconds)?;
+    let (seconds, span) = span_of_pass(arrivals)?;
     let why = "one pass over the rate curve".to_string();
     judge.assume(
         "workload.duration",

@@ -1,8 +1,9 @@
 //! Classes with arrivals of their own: each a client of its own, judged as a whole workload is.
 //!
 //! Classes with a share are together one client, who sends as `[workload.arrivals]` says. `num_prompts` and `duration` of
-//! `[workload]` are of all clients together.
+//! `[workload]` are of all clients together; one pass over a rate curve that nobody gave a length is its client's own.
 
+use super::arrivals::span_of_pass;
 use super::spaces::{Among, Spaces};
 use super::{UNREAD, checks, classes, one};
 use crate::config::files::Files;
@@ -19,7 +20,6 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
     let before = judge.problems.len();
     refuse(judge, raw);
     let num_prompts = raw.num_prompts.map(|count| super::given_prompts(judge, count));
-    let mut duration = None;
     let mut spaces = Spaces::default();
     let (mut all, mut streams, mut shared) = (Vec::new(), Vec::new(), Vec::new());
     for (index, class) in raw.classes.iter().enumerate() {
@@ -49,11 +49,11 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
             shared.iter().map(|&index| all[index as usize].clone()),
             files,
         )?;
-        duration = spec.duration;
-        streams.push((shared, Picos::ZERO, None, without_duration(spec)));
-    } else if let Some(text) = &raw.duration {
-        duration = judge.span("workload.duration", text, false);
+        streams.push((shared, Picos::ZERO, None, spec));
     }
+    let duration = raw.duration.as_ref();
+    let duration = duration.and_then(|text| judge.span("workload.duration", text, false));
+    refuse_late(judge, &streams, duration);
     if judge.problems.len() > before {
         return None;
     }
@@ -93,10 +93,19 @@ fn numbered(drafts: Vec<Draft>) -> impl Iterator<Item = Stream> {
     })
 }
 
-fn without_duration(spec: WorkloadSpec) -> WorkloadSpec {
-    WorkloadSpec {
-        duration: None,
-        ..spec
+/// Who begins when nothing is sent any more.
+fn refuse_late(judge: &mut Judge, drafts: &[Draft], duration: Option<Picos>) {
+    let Some(end) = duration else { return };
+    for (classes, start, ..) in drafts {
+        if *start > Picos::ZERO && *start >= end {
+            let end_s = end.seconds();
+            judge.wrong_help(
+                &format!("workload.classes.{}.start", classes[0]),
+                "leaves no time to send",
+                format!("`duration` of [workload] ends all sending at {end_s} s"),
+                "give an earlier start, a longer duration, or leave the class out",
+            );
+        }
     }
 }
 
@@ -211,13 +220,22 @@ fn together(
     let before = judge.problems.len();
     let own = RawWorkload {
         num_prompts: None,
+        duration: None,
         ..raw.clone()
     };
     let mut among = Among {
-        ends_with_all: raw.num_prompts.is_some(),
+        ends_with_all: true,
         ..Among::default()
     };
     let mut spec = one(judge, &own, &mut among, files)?;
+    let has_length = raw.num_prompts.is_some() || raw.duration.is_some();
+    if let Some((seconds, span)) = span_of_pass(&spec.arrivals).filter(|_| !has_length) {
+        // No key holds it: `duration` of [workload] is of all clients.
+        judge.notes.push(format!(
+            "the classes with a share send for {seconds} s: one pass over their rate curve, and nobody gave a length"
+        ));
+        spec.duration = Some(span);
+    }
     spec.classes = classes.collect();
     classes::check(judge, &own, &spec);
     let need =

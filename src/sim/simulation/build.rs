@@ -89,6 +89,7 @@ impl<T: Traffic> Simulation<T> {
             outbox: VecDeque::new(),
             buffer: Vec::new(),
             counts: Counts::default(),
+            refusals: Default::default(),
         }
     }
 

@@ -202,6 +202,33 @@ fn who_has_no_end_sends_until_the_last_of_those_who_have_one_has_left() {
 }
 
 #[test]
+fn who_sends_nothing_is_none_of_all_who_send() {
+    let mut brief = poisson(5.0);
+    brief.duration = Some(Picos(1));
+    let mut all = superposed(vec![
+        ("a", poisson(5.0)),
+        ("b", closed(1, Some(30))),
+        ("c", brief),
+    ]);
+    stream(&mut all, 1).start = seconds(60.0);
+    all.num_prompts = Some(100);
+    let mut traffic = Superposition::new(&all, 1);
+    let whole = |from| {
+        Some(AllSend {
+            from,
+            until: Picos::MAX,
+        })
+    };
+    // The brief one is over without a request; of the late one it is not known yet.
+    assert_eq!(traffic.all_send(), whole(seconds(60.0)));
+    while traffic.next_arrival().is_some() {
+        let request = traffic.take();
+        traffic.ended(request.id, request.arrival + seconds(0.1));
+    }
+    assert_eq!(traffic.all_sent(), whole(Picos::ZERO));
+}
+
+#[test]
 fn a_number_of_requests_and_a_duration_are_of_all_together() {
     let mut counted = superposed(vec![
         ("a", poisson(5.0)),
@@ -328,6 +355,19 @@ fn prefixes_conversations_and_answers_of_two_clients_are_never_one_text() {
             .collect()
     };
     assert!(talks(0).len() > 20 && talks(0).is_disjoint(&talks(1)));
+}
+
+#[test]
+fn an_endless_load_is_one_in_which_all_send_from_the_first() {
+    let mut all = superposed(vec![("a", poisson(6.0)), ("b", closed(4, Some(10)))]);
+    stream(&mut all, 1).start = seconds(3600.0);
+    let endless = endless(&all);
+    let Arrivals::Superposed { streams } = &endless.arrivals else {
+        panic!("it is superposed");
+    };
+    assert!(streams.iter().all(|stream| stream.start == Picos::ZERO));
+    assert!(endless.parts().iter().all(|part| !part.has_end()));
+    assert_eq!(mean_rate(&endless), mean_rate(&all));
 }
 
 #[test]

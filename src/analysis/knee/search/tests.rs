@@ -417,3 +417,70 @@ fn no_rate_outside_the_given_ones_is_tried() {
     assert!(tried.iter().all(|rate| (2.0..=5.0).contains(rate)), "{tried:?}");
     assert!(knee.points.len() <= options.points_max);
 }
+
+/// As many miss the promise by themselves as may, so that no run is sure that it is kept, at however low a rate.
+fn never_sure(rate: f64) -> Point {
+    Point {
+        slack: Some(Estimate {
+            value: 0.001,
+            low: -0.001,
+            high: 0.003,
+        }),
+        ..exact(rate)
+    }
+}
+
+#[test]
+fn a_promise_that_no_rate_surely_keeps_is_looked_for_down_to_the_clocks_end_and_no_further() {
+    let mut tried = Vec::new();
+    let knee = search(
+        |rate| {
+            tried.push(rate);
+            Some(Point {
+                slack: never_sure(rate).slack.filter(|_| rate < 8.0),
+                ..never_sure(rate)
+            })
+        },
+        &SearchOptions::default(),
+    );
+    assert!(tried.iter().all(|&rate| rate >= 1.0 / CLOCK_S), "{tried:?}");
+    assert!(knee.within_slo.is_some_and(|within| within.low == 0.0));
+}
+
+#[test]
+fn a_search_for_a_sure_rate_ends_at_the_first_that_is_too_low_to_tell() {
+    let mut unknown = 0;
+    let knee = search(
+        |rate| {
+            let is_unknown = rate < 0.5;
+            unknown += u32::from(is_unknown);
+            Some(Point {
+                slack: never_sure(rate).slack.filter(|_| rate < 8.0 && !is_unknown),
+                is_unknown,
+                ..never_sure(rate)
+            })
+        },
+        &SearchOptions::default(),
+    );
+    assert_eq!(unknown, 1);
+    assert!(knee.within_slo.is_some());
+}
+
+#[test]
+fn overload_of_which_nothing_is_seen_at_any_rate_ends_the_search_at_a_rate() {
+    let knee = search(
+        |rate| {
+            Some(Point {
+                rate,
+                throughput: None,
+                ..exact(9.0)
+            })
+        },
+        &SearchOptions {
+            points_max: 100,
+            ..SearchOptions::default()
+        },
+    );
+    assert!(knee.points.iter().all(|point| point.rate >= 1.0 / CLOCK_S));
+    assert_eq!(knee.within_slo, None);
+}
