@@ -6,15 +6,21 @@ use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawScenario};
 use super::server::Server;
+use super::sglang;
 use crate::cluster::LockStepSpec;
 use crate::cost::roofline::SharedExperts;
 use crate::model::{LayerGroup, Mlp, ModelShape};
 use crate::sim::LockStepRanks;
 
-/// Ranks that share the experts of a model: the data-parallel engines of one that has any.
-pub(super) fn ranks(raw: &RawCluster, model: &ModelShape) -> u32 {
-    let engines = raw.data_parallel_size.map_or(1, |count| count.0 as u32);
-    if has_experts(model) { engines.max(1) } else { 1 }
+/// Ranks that share the experts of a model: the data-parallel engines of one that has any. Those of SGLang each have a
+/// whole model of their own.
+pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
+    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    if has_experts(model) && !sglang::is_asked(&raw.engine) {
+        engines.max(1)
+    } else {
+        1
+    }
 }
 
 /// The part of a model that lies on one such rank: all of it, but of the experts a share.
@@ -36,12 +42,12 @@ pub(super) fn of_rank(model: &ModelShape, ranks: u32) -> ModelShape {
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft]) -> Option<LockStepSpec> {
     let cluster = &raw.cluster;
     let model = pools.first().and_then(|pool| pool.draft.model.as_ref());
-    let ranks = model.map_or(1, |model| ranks(cluster, model));
+    let ranks = model.map_or(1, |model| ranks(raw, model));
     let is_alone = cluster.pools.is_empty();
     if ranks < 2 || !is_alone {
         // Without a model nobody knows whether it has experts.
         if model.is_some() || !is_alone {
-            refuse_options(judge, cluster);
+            refuse_options(judge, cluster, sglang::is_asked(&raw.engine));
         }
         return None;
     }
@@ -100,8 +106,9 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
 }
 
 /// Options of ranks that step together, where none do.
-fn refuse_options(judge: &mut Judge, raw: &RawCluster) {
+fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool) {
     let help = match raw.data_parallel_size {
+        _ if is_sglang => "leave it out: each data-parallel rank of SGLang is a server of its own here",
         Some(_) => {
             "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own"
         }
@@ -115,6 +122,7 @@ fn refuse_options(judge: &mut Judge, raw: &RawCluster) {
                 None => "is not modelled without data-parallel engines",
             },
             match raw.data_parallel_size {
+                Some(_) if is_sglang => "each rank has a whole model",
                 Some(_) => "the model has no experts",
                 None => "the GPUs of one engine hold a slice of every expert each",
             },
@@ -182,6 +190,11 @@ mod tests {
         let rest = "profile = \"vllm@0.11\"";
         assert_eq!(spec(EXPERTS, "data_parallel_size = 4", rest), Some(old));
         assert_eq!(spec(DENSE, "data_parallel_size = 4", ""), None);
+        // Each of SGLang's has all experts.
+        assert_eq!(
+            spec(EXPERTS, "data_parallel_size = 4", "profile = \"sglang\""),
+            None
+        );
         assert_eq!(spec(EXPERTS, "replicas = 4", ""), None);
         assert_eq!(spec(EXPERTS, "data_parallel_size = 1", ""), None);
     }
@@ -198,9 +211,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_with_them_is_refused() {
-        let four = "data_parallel_size = 4";
         for (cluster, rest) in [
-            (four, "profile = \"sglang\""),
             ("data_parallel_size = 16", ""),
             ("enable_expert_parallel = true", ""),
             ("dp_sync_interval = 8", ""),

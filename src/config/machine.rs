@@ -259,7 +259,7 @@ pub(super) fn build(
     }
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
-    let data_parallel = lockstep::ranks(&raw.cluster, model);
+    let data_parallel = lockstep::ranks(raw, model);
     let own = lockstep::of_rank(model, data_parallel);
     let plan = plan(judge, &own, device, tensor_parallel, kv_dtype, &flags)?;
     let name = flags.engine();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Overlap, Policy};
+use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Overlap, Policy, TotalLoad};
 use plimsoll::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Outages, Signal};
 use plimsoll::cost::StepCost;
 use plimsoll::cost::linear::LinearCost;
@@ -286,6 +286,17 @@ fn policies() -> impl Strategy<Value = Policy> {
         })),
         Just(Policy::VllmDataParallel(DataParallelScore::InFlight)),
         Just(Policy::VllmDataParallel(DataParallelScore::FourfoldWaiting)),
+        Just(Policy::ShortestQueue {
+            watch_interval: Picos(100_000_000_000)
+        }),
+        Just(Policy::TotalLoad {
+            by: TotalLoad::Requests,
+            publish_interval: 15
+        }),
+        Just(Policy::TotalLoad {
+            by: TotalLoad::Tokens,
+            publish_interval: 3
+        }),
     ]
 }
 

@@ -128,10 +128,10 @@ impl LockStep {
 
     /// Every rank says how full it is. All of them have come as far as `now`.
     pub(crate) fn change(&mut self, now: Picos) {
-        for (engine, load) in self.engines.iter().zip(&mut self.lane.dispatch.loads) {
-            load.reported = engine.reported_state();
-            load.sent_since_report = 0;
+        for (index, engine) in self.engines.iter().enumerate() {
+            self.lane.dispatch.hear(index, engine, now);
         }
+        self.lane.dispatch.has_heard();
         let every = self.lane.dispatch.reports_every();
         self.lane.next_report = every.and_then(|every| now.checked_add(every));
     }

@@ -1,5 +1,6 @@
 //! SGLang's flags: given, by profile, or derived as the server derives them at start-up.
 
+mod data_parallel;
 mod foreign;
 mod memory;
 mod profile;
@@ -12,8 +13,9 @@ use profile::SglangProfile;
 
 use super::document::Source;
 use super::judge::Judge;
-use super::raw::{RawEngine, RawSglang};
+use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
+use crate::cluster::router::Policy;
 use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
@@ -30,6 +32,8 @@ pub(super) struct SglangFlags {
     mem_fraction_static: memory::Fraction,
     /// Largest captured decode batch; `None` captures nothing.
     pub(super) graph_max: Option<u32>,
+    /// Who of its data-parallel ranks gets a request.
+    pub(super) balancer: Policy,
 }
 
 /// Largest token counts that are taken seriously: 2³⁰.
@@ -44,13 +48,13 @@ pub(super) fn is_asked(raw: &RawEngine) -> bool {
 /// Resolves every flag of SGLang.
 pub(super) fn resolve(
     judge: &mut Judge,
-    engine: &RawEngine,
-    raw: &RawSglang,
+    (engine, raw, cluster): (&RawEngine, &RawSglang, &RawCluster),
     device: Option<&Device>,
     model: Option<&ModelShape>,
     tensor_parallel: u32,
 ) -> SglangFlags {
     let profile = find_profile(judge, engine);
+    let balancer = data_parallel::balancer(judge, raw, cluster, &profile);
     refuse_intervals(judge, engine, raw, &profile);
     let defaults = &profile.defaults;
     let count = |judge: &mut Judge, key: &str, given, limits, default| {
@@ -147,6 +151,7 @@ pub(super) fn resolve(
         profile,
         mem_fraction_static,
         graph_max,
+        balancer,
     }
 }
 

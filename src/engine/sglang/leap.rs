@@ -106,7 +106,7 @@ impl SglangReplica {
         steps_left.into()
     }
 
-    fn growth(&self) -> &Growth {
+    pub(super) fn growth(&self) -> &Growth {
         &self.plan.as_ref().expect("made before").growth
     }
 
@@ -152,6 +152,7 @@ impl SglangReplica {
         if self.log.is_some() {
             self.log_run(steps, increment);
         }
+        self.publish_run(steps, increment);
         for _ in 0..steps {
             if self.ratio <= self.config.min_new_token_ratio {
                 break;

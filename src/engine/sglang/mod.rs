@@ -16,6 +16,7 @@ mod memory;
 mod policy;
 mod priority;
 mod process;
+mod publish;
 mod replica;
 mod schedule;
 mod sequence;
@@ -24,5 +25,6 @@ mod wake;
 pub use batch::{BatchMode, SglangRecord};
 pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
 pub use disaggregated::DecodeOptions;
+pub use publish::{LoadSnapshot, PUBLISH_INTERVAL};
 
 pub(crate) use replica::SglangReplica;

@@ -14,6 +14,7 @@ use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
 use super::leap::Plan;
+use super::publish::Publisher;
 use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
@@ -66,6 +67,8 @@ pub(crate) struct SglangReplica {
     pub(super) plan: Option<Plan>,
     /// Steps by which the running members' counters are stale.
     pub(super) ahead: u32,
+    /// Where a balancer reads its load, if one does.
+    pub(super) publisher: Option<Publisher>,
     jitter: Option<Jitter>,
     /// No leaps.
     pub(super) stepwise: bool,
@@ -126,6 +129,7 @@ impl SglangReplica {
             uniform: 0,
             plan: None,
             ahead: 0,
+            publisher: None,
             jitter: None,
             stepwise,
             rows: 0,
@@ -362,6 +366,7 @@ impl SglangReplica {
         self.next_pass = None;
         self.settle();
         self.tree.set_clock(now);
+        self.publish_idle(now);
         loop {
             self.drain(now);
             let before = ended.len();

@@ -277,13 +277,13 @@ pub(super) const SGLANG: &[Family] = &[
     ),
     (
         Nothing,
-        NotModelled("false", "data-parallel attention is not modelled yet"),
+        NotModelled("false", "data-parallel attention of SGLang is not modelled yet"),
         &["enable-dp-attention", "enable-dp-lm-head"],
     ),
     (
         One,
         Ignored("it matters with --dp-size only"),
-        &["load-balance-method", "dp-attention-input-scattered"],
+        &["dp-attention-input-scattered"],
     ),
     (
         One,
