@@ -81,7 +81,8 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }
-    let model = lockstep::of_rank(&model, lockstep::ranks(&raw, &model));
+    let model = lockstep::of_rank(&model, lockstep::ranks(&raw, &model), flags.gathers_mlp());
+    let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
     let options = MemoryOptions {
         pipeline_parallel,
         ..flags.memory_options(tensor_parallel, kv_dtype)
@@ -142,7 +143,9 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
 
 /// Ranks and stages of one replica.
 fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (u32, u32) {
-    let (raw, is_sglang) = (&raw.cluster, sglang::is_asked(&raw.engine));
+    let is_sglang = sglang::is_asked(&raw.engine);
+    let attention_ranks = sglang::attention_ranks(&raw.sglang, &raw.cluster);
+    let raw = &raw.cluster;
     let mut count = |key: &str, given| {
         judge.count(
             key,
@@ -176,9 +179,10 @@ fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (
     if let Some(engines) = raw.data_parallel_size
         && judge.required(key, engines, (1, 1 << 16)) > 1
     {
-        let shares = match is_sglang {
-            true => "each has all weights",
-            false => "routed experts are shared among them, all else each holds",
+        let shares = match (is_sglang, attention_ranks) {
+            (true, 1) => "each has all weights",
+            (true, _) => "each has attention of its own and a slice of all else",
+            (false, _) => "routed experts are shared among them, all else each holds",
         };
         judge.notes.push(format!(
             "one of the {} data-parallel engines is counted; {shares}",

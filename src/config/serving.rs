@@ -101,6 +101,14 @@ impl Flags {
         }
     }
 
+    /// Whether ranks have attention of their own, and all else in common.
+    pub(super) fn gathers_mlp(&self) -> bool {
+        match self {
+            Flags::Sglang(flags) => flags.attention_ranks > 1,
+            Flags::Vllm(_) | Flags::Scheduled(_) => false,
+        }
+    }
+
     /// Whether data-parallel engines with experts agree on an end every 32 steps, not 16; `None` where their stepping
     /// together is not modelled.
     pub(super) fn agrees_rarely(&self) -> Option<bool> {

@@ -233,7 +233,7 @@ fn shortest_queue_levels_the_ranks_by_a_list() {
     };
     let mut router = policy.router(&[1; 3], 0, 0);
     let mut seen = loads(&[0; 3]);
-    let mut take = |router: &mut dyn Router, seen: &[Load], count: usize| -> Vec<usize> {
+    let take = |router: &mut dyn Router, seen: &[Load], count: usize| -> Vec<usize> {
         let next = |_| route(router, &request(0, &[(1, 1)]), seen).expect("all are up");
         (0..count).map(next).collect()
     };

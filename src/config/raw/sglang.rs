@@ -74,6 +74,12 @@ pub struct RawSglang {
     /// Largest decode batch that is captured; default by the GPU's memory.
     #[arg(long, value_name = "N")]
     pub cuda_graph_max_bs: Option<Count>,
+    /// Attention of each of --dp-size ranks by itself, all else over all --tp-size GPUs; ranks step together (0.5.4).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_dp_attention: Option<bool>,
+    /// With it: each rank computes the logits of its own requests.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_dp_lm_head: Option<bool>,
     /// Who of the data-parallel ranks gets a request (--dp-size).
     #[arg(long, value_name = "METHOD")]
     pub load_balance_method: Option<RawBalanceMethod>,

@@ -12,6 +12,7 @@ mod config;
 mod decode;
 mod disaggregated;
 mod leap;
+mod lockstep;
 mod memory;
 mod policy;
 mod priority;

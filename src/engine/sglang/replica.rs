@@ -80,6 +80,8 @@ pub(crate) struct SglangReplica {
     pub(super) sorts: u64,
     pub(super) rng: ChaCha8Rng,
     pub(super) in_flight: VecDeque<Box<Batch>>,
+    /// Of a rank in lock-step: what it has decided while others still do.
+    pub(super) decided: Option<Box<Batch>>,
     #[expect(clippy::vec_box, reason = "a batch moves between the queues as a pointer")]
     pub(super) spare: Vec<Box<Batch>>,
     /// End of the last processed batch.
@@ -137,6 +139,7 @@ impl SglangReplica {
             sorts: 0,
             rng: stream(config.seed, Purpose::Queue, u64::from(id.0)),
             in_flight: VecDeque::new(),
+            decided: None,
             spare: Vec::new(),
             last_end: Picos::ZERO,
             gpu_free: Picos::ZERO,
@@ -399,7 +402,7 @@ impl SglangReplica {
     }
 
     /// Batches in flight at most.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         if self.config.overlap_schedule { 2 } else { 1 }
     }
 
@@ -409,7 +412,7 @@ impl SglangReplica {
     }
 
     /// Nothing is in flight and nothing can be launched: the loop idles until an input comes (SG-32).
-    fn rest(&mut self, now: Picos) {
+    pub(super) fn rest(&mut self, now: Picos) {
         self.ratio = self.config.init_new_token_ratio;
         self.next_pass = self.next_input().filter(|&at| at > now);
         self.prefill_hold = 0;
@@ -430,7 +433,7 @@ impl SglangReplica {
     }
 
     /// Moves what has arrived into the waiting queue.
-    fn drain(&mut self, now: Picos) {
+    pub(super) fn drain(&mut self, now: Picos) {
         let before = self.waiting.len();
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
@@ -473,6 +476,11 @@ impl SglangReplica {
         }
         batch.begin = now.max(self.gpu_free);
         self.gpu_free = batch.end();
+        self.note_state(batch);
+    }
+
+    /// What is told of a batch beside what it computes.
+    pub(super) fn note_state(&self, batch: &mut Batch) {
         batch.running = self.running.len() as u32;
         batch.waiting = self.waiting.len() as u32;
         batch.free_pages = self.reported_free();

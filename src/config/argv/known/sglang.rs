@@ -276,11 +276,6 @@ pub(super) const SGLANG: &[Family] = &[
         &["ep-size", "ep", "expert-parallel-size", "moe-dense-tp-size"],
     ),
     (
-        Nothing,
-        NotModelled("false", "data-parallel attention of SGLang is not modelled yet"),
-        &["enable-dp-attention", "enable-dp-lm-head"],
-    ),
-    (
         One,
         Ignored("it matters with --dp-size only"),
         &["dp-attention-input-scattered"],
