@@ -51,6 +51,7 @@ fn cost() -> RooflineCost {
         tensor_parallel: 1,
         data_parallel: 1,
         expert_parallel: false,
+        gathers_mlp: false,
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),

@@ -73,6 +73,23 @@ impl Dispatch {
         self.sent.len() == 0 && self.router.remembered() == 0 && self.loads.iter().all(is_free)
     }
 
+    /// Replica `index` says how full it is.
+    pub(super) fn hear(&mut self, index: usize, engine: &Engine, now: Picos) {
+        let load = &mut self.loads[index];
+        (load.reported, load.sent_since_report) = (engine.reported_state(), 0);
+        load.snapshot = engine.load_snapshot(now);
+    }
+
+    /// All replicas have said so.
+    pub(super) fn has_heard(&mut self) {
+        self.router.heard(&self.loads);
+    }
+
+    /// Whether the router reads snapshots before it routes a request at `now`.
+    pub(super) fn reads_snapshots(&self, now: Picos) -> bool {
+        self.router.reads_snapshots(now)
+    }
+
     /// How often replicas report how full they are, if anybody asks.
     pub(super) fn reports_every(&self) -> Option<Picos> {
         self.router.reports_every()

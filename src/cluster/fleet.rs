@@ -77,6 +77,10 @@ impl Cluster {
                 let members = group.members.iter();
                 members.for_each(|&member| engines[member as usize].delay_events(latency));
             }
+            if let Some(interval) = group.policy.publish_interval() {
+                let members = group.members.iter();
+                members.for_each(|&member| engines[member as usize].publish_loads(interval));
+            }
         }
         let routing = (!is_simple).then(|| Routing::new(spec, block_sizes, seed));
         Cluster { engines, routing }

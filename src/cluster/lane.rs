@@ -63,14 +63,33 @@ impl Lane {
         }
     }
 
+    /// The router reads what members have written of their load, if it does so before it routes a request at `now`.
+    pub(super) fn read_snapshots<O: Observer>(
+        &mut self,
+        engines: &mut [Engine],
+        wakes: &Wakes,
+        now: Picos,
+        observer: &mut O,
+    ) {
+        if !self.dispatch.reads_snapshots(now) {
+            return;
+        }
+        for (&member, load) in self.members.iter().zip(&mut self.dispatch.loads) {
+            if wakes.of(member).is_some_and(|wake| wake > now) {
+                settle(&mut engines[member], now, observer);
+            }
+            load.snapshot = engines[member].load_snapshot(now);
+        }
+    }
+
     /// Every member says how full it is.
     pub(super) fn hear_reports<O: Observer>(&mut self, engines: &mut [Engine], now: Picos, observer: &mut O) {
-        for (&member, load) in self.members.iter().zip(&mut self.dispatch.loads) {
+        for (index, &member) in self.members.iter().enumerate() {
             let engine = &mut engines[member];
             settle(engine, now, observer);
-            load.reported = engine.reported_state();
-            load.sent_since_report = 0;
+            self.dispatch.hear(index, engine, now);
         }
+        self.dispatch.has_heard();
         self.next_report = self
             .dispatch
             .reports_every()

@@ -102,7 +102,7 @@ impl Serving {
         match self {
             Serving::Fleet(fleet) => fleet.pass_at(now, observer, ended),
             Serving::Disaggregated(pools) => pools.pass_at(now, observer, ended),
-            Serving::LockStep(ranks) => ranks.pass_at(now, observer),
+            Serving::LockStep(ranks) => ranks.pass_at(now, observer, ended),
         }
     }
 

@@ -6,8 +6,8 @@ use super::diagnostic::Diagnostics;
 use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
-use super::raw::RawCluster;
-use super::{formats, lmcache, lockstep, machine, ranks, serving};
+use super::raw::RawScenario;
+use super::{formats, lmcache, lockstep, machine, ranks, serving, sglang};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::memory::MemoryOptions;
 use crate::hardware::Device;
@@ -60,7 +60,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(&mut judge, &raw.model, model, device);
     }
-    let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw.cluster, model.as_ref());
+    let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw, model.as_ref());
     let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
     let (Some(model), Some(device), true) = (model, device, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
@@ -81,7 +81,8 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }
-    let model = lockstep::of_rank(&model, lockstep::ranks(&raw.cluster, &model));
+    let model = lockstep::of_rank(&model, lockstep::ranks(&raw, &model), flags.gathers_mlp());
+    let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
     let options = MemoryOptions {
         pipeline_parallel,
         ..flags.memory_options(tensor_parallel, kv_dtype)
@@ -141,7 +142,10 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
 }
 
 /// Ranks and stages of one replica.
-fn layout(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> (u32, u32) {
+fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (u32, u32) {
+    let is_sglang = sglang::is_asked(&raw.engine);
+    let attention_ranks = sglang::attention_ranks(&raw.sglang, &raw.cluster);
+    let raw = &raw.cluster;
     let mut count = |key: &str, given| {
         judge.count(
             key,
@@ -175,8 +179,13 @@ fn layout(judge: &mut Judge, raw: &RawCluster, model: Option<&ModelShape>) -> (u
     if let Some(engines) = raw.data_parallel_size
         && judge.required(key, engines, (1, 1 << 16)) > 1
     {
+        let shares = match (is_sglang, attention_ranks) {
+            (true, 1) => "each has all weights",
+            (true, _) => "each has attention of its own and a slice of all else",
+            (false, _) => "routed experts are shared among them, all else each holds",
+        };
         judge.notes.push(format!(
-            "one of the {} data-parallel engines is counted; routed experts are shared among them, all else each holds",
+            "one of the {} data-parallel engines is counted; {shares}",
             engines.0
         ));
     }

@@ -1,4 +1,4 @@
-//! Data-parallel engines of a model with experts, which step together (V1-85).
+//! Data-parallel engines of a model with experts, which step together (V1-85, SG-50).
 
 use super::document::Source;
 use super::formats::has_experts;
@@ -6,23 +6,46 @@ use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawScenario};
 use super::server::Server;
+use super::sglang;
 use crate::cluster::LockStepSpec;
 use crate::cost::roofline::SharedExperts;
 use crate::model::{LayerGroup, Mlp, ModelShape};
 use crate::sim::LockStepRanks;
 
-/// Ranks that share the experts of a model: the data-parallel engines of one that has any.
-pub(super) fn ranks(raw: &RawCluster, model: &ModelShape) -> u32 {
-    let engines = raw.data_parallel_size.map_or(1, |count| count.0 as u32);
+/// Ranks that share the experts of a model: the data-parallel engines of one that has any. Those of SGLang each have a
+/// whole model of their own unless their attention alone is data parallel.
+pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
+    if sglang::is_asked(&raw.engine) {
+        return sglang::attention_ranks(&raw.sglang, &raw.cluster);
+    }
+    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
     if has_experts(model) { engines.max(1) } else { 1 }
 }
 
-/// The part of a model that lies on one such rank: all of it, but of the experts a share.
-pub(super) fn of_rank(model: &ModelShape, ranks: u32) -> ModelShape {
+/// GPUs that share the attention of one rank, of so many that share a layer's rest.
+pub(super) fn attention_group(raw: &RawScenario, tensor_parallel: u32) -> u32 {
+    match sglang::is_asked(&raw.engine) {
+        true => (tensor_parallel / sglang::attention_ranks(&raw.sglang, &raw.cluster)).max(1),
+        false => tensor_parallel,
+    }
+}
+
+/// The part of a model that lies on one such rank: all of it, but of the experts a share; of dense layers and shared
+/// experts too, where ranks have those in common.
+pub(super) fn of_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> ModelShape {
+    let dense = if gathers_mlp { ranks } else { 1 };
     let share = |group: &LayerGroup| {
         let mut own = group.clone();
-        if let Mlp::Experts { experts, .. } = &mut own.mlp {
-            *experts = experts.div_ceil(ranks);
+        match &mut own.mlp {
+            Mlp::Dense { intermediate, .. } => *intermediate = intermediate.div_ceil(dense),
+            Mlp::Experts {
+                experts,
+                shared_intermediate,
+                ..
+            } => {
+                *experts = experts.div_ceil(ranks);
+                *shared_intermediate = shared_intermediate.div_ceil(dense);
+            }
         }
         own
     };
@@ -36,16 +59,25 @@ pub(super) fn of_rank(model: &ModelShape, ranks: u32) -> ModelShape {
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft]) -> Option<LockStepSpec> {
     let cluster = &raw.cluster;
     let model = pools.first().and_then(|pool| pool.draft.model.as_ref());
-    let ranks = model.map_or(1, |model| ranks(cluster, model));
+    let ranks = model.map_or(1, |model| ranks(raw, model));
     let is_alone = cluster.pools.is_empty();
     if ranks < 2 || !is_alone {
         // Without a model nobody knows whether it has experts.
         if model.is_some() || !is_alone {
-            refuse_options(judge, cluster);
+            refuse_options(judge, cluster, sglang::is_asked(&raw.engine));
         }
         return None;
     }
     let pool = &pools[0];
+    if pool.draft.flags.gathers_mlp() {
+        refuse_neighbours(judge, raw);
+        refuse_options(judge, cluster, true);
+        judge.notes.push(format!(
+            "the {ranks} ranks attend by themselves and step together: each step lasts as long as the slowest needs, and a \
+             rank without work runs an idle batch; chunked_prefill_size and max_running_requests are shared out among them"
+        ));
+        return Some(LockStepSpec::Gathered);
+    }
     let Some(waits_longer) = pool.draft.flags.agrees_rarely() else {
         judge.wrong_help(
             "cluster.data_parallel_size",
@@ -70,7 +102,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
         "the {ranks} engines share their experts and step together: each step lasts as long as the slowest needs, and an \
          engine without work computes a dummy batch"
     ));
-    Some(LockStepSpec {
+    Some(LockStepSpec::Agreed {
         sync_interval: sync_interval.into(),
     })
 }
@@ -100,8 +132,9 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
 }
 
 /// Options of ranks that step together, where none do.
-fn refuse_options(judge: &mut Judge, raw: &RawCluster) {
+fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool) {
     let help = match raw.data_parallel_size {
+        _ if is_sglang => "leave it out: it is a flag of vLLM",
         Some(_) => {
             "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own"
         }
@@ -115,6 +148,7 @@ fn refuse_options(judge: &mut Judge, raw: &RawCluster) {
                 None => "is not modelled without data-parallel engines",
             },
             match raw.data_parallel_size {
+                Some(_) if is_sglang => "SGLang says it otherwise",
                 Some(_) => "the model has no experts",
                 None => "the GPUs of one engine hold a slice of every expert each",
             },
@@ -176,12 +210,17 @@ mod tests {
 
     #[test]
     fn engines_with_experts_step_together_and_others_do_not() {
-        let new = LockStepSpec { sync_interval: 16 };
+        let new = LockStepSpec::Agreed { sync_interval: 16 };
         assert_eq!(spec(EXPERTS, "data_parallel_size = 4", ""), Some(new));
-        let old = LockStepSpec { sync_interval: 32 };
+        let old = LockStepSpec::Agreed { sync_interval: 32 };
         let rest = "profile = \"vllm@0.11\"";
         assert_eq!(spec(EXPERTS, "data_parallel_size = 4", rest), Some(old));
         assert_eq!(spec(DENSE, "data_parallel_size = 4", ""), None);
+        // Each of SGLang's has all experts.
+        assert_eq!(
+            spec(EXPERTS, "data_parallel_size = 4", "profile = \"sglang\""),
+            None
+        );
         assert_eq!(spec(EXPERTS, "replicas = 4", ""), None);
         assert_eq!(spec(EXPERTS, "data_parallel_size = 1", ""), None);
     }
@@ -198,9 +237,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_with_them_is_refused() {
-        let four = "data_parallel_size = 4";
         for (cluster, rest) in [
-            (four, "profile = \"sglang\""),
             ("data_parallel_size = 16", ""),
             ("enable_expert_parallel = true", ""),
             ("dp_sync_interval = 8", ""),

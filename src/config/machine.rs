@@ -259,8 +259,8 @@ pub(super) fn build(
     }
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
-    let data_parallel = lockstep::ranks(&raw.cluster, model);
-    let own = lockstep::of_rank(model, data_parallel);
+    let data_parallel = lockstep::ranks(raw, model);
+    let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
     let plan = plan(judge, &own, device, tensor_parallel, kv_dtype, &flags)?;
     let name = flags.engine();
     let calibration = calibration(judge, raw, device, name, files)?;
@@ -278,6 +278,7 @@ pub(super) fn build(
         tensor_parallel,
         data_parallel,
         expert_parallel: raw.cluster.enable_expert_parallel == Some(true),
+        gathers_mlp: flags.gathers_mlp(),
         kv_dtype,
         graphs: flags.graphs(raw.engine.enforce_eager == Some(true)),
         asynchronous: flags.asynchronous(),

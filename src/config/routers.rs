@@ -37,7 +37,7 @@ pub(super) fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, fla
         RawRouter::VllmDataParallel => {
             let balancer = flags.data_parallel_balancer();
             if !matches!(balancer, Policy::VllmDataParallel(_)) {
-                let help = "choose another router; SGLang's own servers take turns: round_robin";
+                let help = "choose another router; SGLang's ranks share requests by --dp-size and --load-balance-method";
                 judge.wrong_help(
                     "cluster.router",
                     "is vLLM's",

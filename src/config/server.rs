@@ -10,7 +10,7 @@ use super::judge::Judge;
 use super::raw::RawScenario;
 use super::serving::Flags;
 use super::workload;
-use super::{cluster, formats, machine, serving};
+use super::{cluster, formats, lockstep, machine, serving};
 use crate::cluster::Serves;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
@@ -68,7 +68,7 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
     Draft {
         model,
         device,
-        tensor_parallel,
+        tensor_parallel: lockstep::attention_group(raw, tensor_parallel),
         flags,
     }
 }

@@ -36,7 +36,13 @@ pub(super) fn flags(
     sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
     if serves_sglang {
         scheduled::note_batching(judge, &raw.batching, "SGLang");
-        let flags = sglang::resolve(judge, &raw.engine, &raw.sglang, device, model, tensor_parallel);
+        let flags = sglang::resolve(
+            judge,
+            (&raw.engine, &raw.sglang, &raw.cluster),
+            device,
+            model,
+            tensor_parallel,
+        );
         return Flags::Sglang(Box::new(flags));
     }
     let model_len = model.map(|model| model.max_position);
@@ -90,7 +96,16 @@ impl Flags {
                     false => DataParallelScore::InFlight,
                 })
             }
-            Flags::Sglang(_) | Flags::Scheduled(_) => Policy::RoundRobin,
+            Flags::Sglang(flags) => flags.balancer,
+            Flags::Scheduled(_) => Policy::RoundRobin,
+        }
+    }
+
+    /// Whether ranks have attention of their own, and all else in common.
+    pub(super) fn gathers_mlp(&self) -> bool {
+        match self {
+            Flags::Sglang(flags) => flags.attention_ranks > 1,
+            Flags::Vllm(_) | Flags::Scheduled(_) => false,
         }
     }
 

@@ -99,7 +99,7 @@ impl StepLoad {
 /// `max(base + max(per_kv_token·decode_kv_tokens + per_longest_token·decode_longest, kv_floor), floor)`.
 ///
 /// Integer coefficients, so that a leap over `n` steps and `n` single steps end at the same instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeCost {
     /// Everything that does not depend on the contexts.
     pub base: Picos,
@@ -157,6 +157,15 @@ pub trait StepCost: Send {
         None
     }
 
+    /// As [`StepCost::step_law`], of a step that replays no CUDA graph although it might, and of one of no tokens, which is
+    /// nothing but its launches. Ranks in lock-step replay none where one of them has prompts.
+    fn eager_law(&mut self, load: &StepLoad) -> DecodeCost {
+        match load.tokens() {
+            0 => DecodeCost::default(),
+            _ => self.step_law(load),
+        }
+    }
+
     /// Where the time of a step goes, for explanation; never called by the simulation.
     fn breakdown(&self, load: &StepLoad) -> Breakdown;
 }
@@ -166,7 +175,16 @@ pub trait StepCost: Send {
 /// Law: more tokens never take less.
 pub trait SharedCost: Send {
     /// The time for the tokens of all ranks together.
-    fn all_tokens(&mut self, tokens: u64) -> Picos;
+    fn all_tokens(&mut self, tokens: u64, moved: Moved) -> Picos;
+}
+
+/// How tokens come to the experts of other ranks and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// An all-gather and a reduce-scatter, which are one all-reduce together: all ranks have equally many rows.
+    Scattered,
+    /// Two all-reduces: rows are as many as each rank has.
+    Summed,
 }
 
 /// A step's time and work by operator.

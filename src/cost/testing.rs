@@ -82,6 +82,7 @@ pub(crate) fn placement() -> Placement {
         tensor_parallel: 1,
         data_parallel: 1,
         expert_parallel: false,
+        gathers_mlp: false,
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,

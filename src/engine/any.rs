@@ -4,7 +4,7 @@
 
 use super::external::Connector;
 use super::scheduled::{ScheduledConfig, ScheduledReplica, SchedulerChoice};
-use super::sglang::{DecodeOptions, QueuePolicy, SglangConfig, SglangRecord, SglangReplica};
+use super::sglang::{DecodeOptions, LoadSnapshot, QueuePolicy, SglangConfig, SglangRecord, SglangReplica};
 use super::{EngineConfig, Handle, Policy, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
@@ -419,6 +419,21 @@ impl Engine {
     /// How full it is.
     pub(crate) fn reported_state(&self) -> State {
         each!(self, replica => replica.reported_state())
+    }
+
+    /// An SGLang server writes what load it has, of decodes with each `interval`th result.
+    pub(crate) fn publish_loads(&mut self, interval: u32) {
+        if let Engine::Sglang(replica) = self {
+            replica.publish_loads(interval);
+        }
+    }
+
+    /// What an SGLang server tells somebody who asks for its load at `now`; others have nothing of the kind.
+    pub(crate) fn load_snapshot(&self, now: Picos) -> LoadSnapshot {
+        match self {
+            Engine::Sglang(replica) => replica.load_snapshot(now),
+            Engine::Vllm(_) | Engine::Scheduled(_) => LoadSnapshot::default(),
+        }
     }
 
     /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at

@@ -22,6 +22,7 @@ pub mod memory;
 mod pack;
 mod priced;
 mod process;
+mod rank;
 mod ranks;
 mod replica;
 mod roster;

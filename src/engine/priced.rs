@@ -56,6 +56,11 @@ impl Priced {
         self.cost.step_law(load)
     }
 
+    /// The duration of a step that replays no CUDA graph as a law of its contexts.
+    pub(crate) fn eager_law(&mut self, load: &StepLoad) -> DecodeCost {
+        self.cost.eager_law(load)
+    }
+
     /// The captured batch that a step of so many decodes replays, if any.
     pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
         self.cost.replayed(batch)

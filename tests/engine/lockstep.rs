@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll::cluster::router::{DataParallelScore, Policy};
 use plimsoll::cluster::{ClusterSpec, LockStepAccount, LockStepSpec};
-use plimsoll::cost::{Breakdown, DecodeCost, SharedCost, StepCost, StepLoad};
+use plimsoll::cost::{Breakdown, DecodeCost, Moved, SharedCost, StepCost, StepLoad};
 use plimsoll::sim::{Frontend, Pause, Simulation, Until};
 use plimsoll::units::Picos;
 
@@ -104,7 +104,7 @@ impl StepCost for Price {
 }
 
 impl SharedCost for Price {
-    fn all_tokens(&mut self, tokens: u64) -> Picos {
+    fn all_tokens(&mut self, tokens: u64, _: Moved) -> Picos {
         Picos(self.shared + self.per_shared_token * tokens)
     }
 }
@@ -142,7 +142,7 @@ impl Case {
     fn simulate(&self) -> (Seen, LockStepAccount) {
         let costs = (0..self.ranks).map(|_| Box::new(self.price) as Box<dyn StepCost>);
         let policy = Policy::VllmDataParallel(DataParallelScore::InFlight);
-        let spec = LockStepSpec {
+        let spec = LockStepSpec::Agreed {
             sync_interval: self.how.sync_interval,
         };
         let mut simulation = Simulation::of_cluster(

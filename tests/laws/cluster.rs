@@ -1,6 +1,6 @@
 //! Several replicas: each computes as if it were alone, and whatever fails, every request is accounted for.
 
-use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Overlap, Policy};
+use plimsoll::cluster::router::{CacheAware, DataParallelScore, KvEvents, Overlap, Policy, TotalLoad};
 use plimsoll::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Outages, Signal};
 use plimsoll::cost::StepCost;
 use plimsoll::cost::linear::LinearCost;
@@ -34,6 +34,17 @@ fn policies() -> impl Strategy<Value = Policy> {
         })),
         Just(Policy::VllmDataParallel(DataParallelScore::InFlight)),
         Just(Policy::VllmDataParallel(DataParallelScore::FourfoldWaiting)),
+        Just(Policy::ShortestQueue {
+            watch_interval: Picos(100_000_000_000)
+        }),
+        Just(Policy::TotalLoad {
+            by: TotalLoad::Requests,
+            publish_interval: 15
+        }),
+        Just(Policy::TotalLoad {
+            by: TotalLoad::Tokens,
+            publish_interval: 3
+        }),
     ]
 }
 

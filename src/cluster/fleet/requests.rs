@@ -25,6 +25,7 @@ impl Routing {
                 .expect("every request belongs to a group"),
         };
         lane.hear_evictions(engines, &self.wakes, now, observer);
+        lane.read_snapshots(engines, &self.wakes, now, observer);
         let members = &lane.members;
         let engine = |index: usize| &engines[members[index]];
         let index = lane.dispatch.route(request, now, &engine)?;

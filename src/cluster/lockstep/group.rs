@@ -8,10 +8,11 @@ use crate::cluster::dispatch::tokens_of;
 use crate::cluster::fleet::Ticket;
 use crate::cluster::lane::Lane;
 use crate::cluster::lives::{Lives, Payroll};
+use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
-use crate::cost::{DecodeCost, SharedCost};
 use crate::engine::leap::{progression, steps_before};
-use crate::engine::lockstep::{RankRun, is_of_decodes};
+use crate::engine::lockstep::RankRun;
+use crate::engine::sglang::SglangReplica;
 use crate::engine::{Engine, Refusal, Replica};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
@@ -19,40 +20,37 @@ use crate::workload::Request;
 
 /// Ranks that step together.
 pub(crate) struct LockStep {
-    spec: LockStepSpec,
-    engines: Vec<Engine>,
-    lane: Lane,
+    pub(super) spec: LockStepSpec,
+    pub(super) engines: Vec<Engine>,
+    pub(super) lane: Lane,
     /// All serve, from first to last.
-    lives: Lives,
+    pub(super) lives: Lives,
     /// What the experts take of the tokens of all ranks.
-    shared: Box<dyn SharedCost>,
+    pub(super) shared: Box<dyn SharedCost>,
     /// How the steps of all scatter; without it runs are leapt over.
-    jitter: Option<Jitter>,
+    pub(super) jitter: Option<Jitter>,
     /// Steps in flight on each rank, at most.
-    depth: usize,
-    next_pass: Option<Picos>,
+    pub(super) depth: usize,
+    pub(super) next_pass: Option<Picos>,
     /// Ranks go on stepping until they agree that nobody has work left.
-    is_running: bool,
+    pub(super) is_running: bool,
     /// Steps that have ended since they began.
-    steps_in_wave: u64,
+    pub(super) steps_in_wave: u64,
     /// Each rank's own share of the steps in flight, oldest first; `None` is a dummy.
-    shares: VecDeque<Vec<Option<Picos>>>,
-    account: LockStepAccount,
+    pub(super) shares: VecDeque<Vec<Option<Picos>>>,
+    pub(super) account: LockStepAccount,
 }
 
 impl LockStep {
     /// The ranks behind one balancer.
     pub(in crate::cluster) fn new(
         spec: LockStepSpec,
-        mut engines: Vec<Engine>,
+        engines: Vec<Engine>,
         lane: Lane,
         lives: Lives,
         shared: Box<dyn SharedCost>,
     ) -> LockStep {
-        let depths: Vec<usize> = engines
-            .iter_mut()
-            .map(|engine| rank(engine).queue_depth())
-            .collect();
+        let depths: Vec<usize> = engines.iter().map(Engine::steps_ahead).collect();
         assert!(
             depths.windows(2).all(|pair| pair[0] == pair[1]),
             "the ranks of a server are alike"
@@ -128,10 +126,10 @@ impl LockStep {
 
     /// Every rank says how full it is. All of them have come as far as `now`.
     pub(crate) fn change(&mut self, now: Picos) {
-        for (engine, load) in self.engines.iter().zip(&mut self.lane.dispatch.loads) {
-            load.reported = engine.reported_state();
-            load.sent_since_report = 0;
+        for (index, engine) in self.engines.iter().enumerate() {
+            self.lane.dispatch.hear(index, engine, now);
         }
+        self.lane.dispatch.has_heard();
         let every = self.lane.dispatch.reports_every();
         self.lane.next_report = every.and_then(|every| now.checked_add(every));
     }
@@ -205,15 +203,18 @@ impl LockStep {
     ) -> Picos {
         let mut now = Picos::ZERO;
         loop {
-            let step = rank(&mut self.engines[0]).oldest_step();
+            let step = self.engines[0].oldest_step();
             let end = step.map(|(begin, duration)| begin + duration);
             match (self.next_pass, end) {
                 (Some(pass), end) if end.is_none_or(|end| pass < end) => {
                     if pass >= horizon || self.is_livelocked() {
                         return now;
                     }
-                    if self.pass(pass, observer) {
+                    if self.pass(pass, observer, ended) {
                         now = pass;
+                    }
+                    if !ended.is_empty() {
+                        return now;
                     }
                 }
                 (_, Some(end)) if end <= horizon => match self.leap(horizon, observer) {
@@ -233,77 +234,68 @@ impl LockStep {
     }
 
     /// The pass that is due at `now`, the horizon of [`LockStep::run`], if one is.
-    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O) {
+    pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         if self.next_pass == Some(now) {
-            self.pass(now, observer);
+            self.pass(now, observer, ended);
         }
     }
 
     /// Every rank launches steps at `now` until it has as many in flight as it may; whether any is more than dummies.
-    fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) -> bool {
+    fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) -> bool {
         self.next_pass = None;
         if !self.is_running {
             (self.is_running, self.steps_in_wave) = (true, 0);
         }
         while self.shares.len() < self.depth {
-            for engine in &mut self.engines {
-                rank(engine).launch(now, observer);
+            match self.spec {
+                LockStepSpec::Agreed { .. } => {
+                    for engine in &mut self.engines {
+                        vllm(engine).launch(now, observer);
+                    }
+                }
+                LockStepSpec::Gathered => {
+                    if !self.launch_gathered(now, observer, ended) {
+                        break;
+                    }
+                }
             }
             self.price();
         }
         self.shares.iter().flatten().any(Option::is_some)
     }
 
-    /// Sets the common duration of the step that was just launched.
-    fn price(&mut self) {
-        let mut loads = Vec::with_capacity(self.engines.len());
+    /// Every rank decides at `now`; if any has a batch, all launch. If none has, and none is in flight, all wait for input.
+    fn launch_gathered<O: Observer>(
+        &mut self,
+        now: Picos,
+        observer: &mut O,
+        ended: &mut Vec<Completion>,
+    ) -> bool {
+        let mut has_batch = false;
         for engine in &mut self.engines {
-            let load = rank(engine).newest_load();
-            loads.push((
-                load.tokens(),
-                is_of_decodes(load),
-                load.decode_kv_tokens,
-                load.decode_longest,
-            ));
+            has_batch |= sglang(engine).decide(now, observer, ended);
         }
-        let largest = loads.iter().map(|load| load.0).max().unwrap_or(0).max(1);
-        let captured = match loads.iter().all(|load| load.1) {
-            true => rank(&mut self.engines[0]).replayed(largest as u32),
-            false => None,
-        };
-        let tokens = match captured {
-            Some(batch) => u64::from(batch) * loads.len() as u64,
-            None => loads.iter().map(|load| load.0.max(1)).sum(),
-        };
-        let experts = self.shared.all_tokens(tokens);
-        let padded = captured.map(|_| largest as u32);
-        let mut shares = Vec::with_capacity(self.engines.len());
-        let mut duration = Picos::ZERO;
-        for (engine, &(tokens, _, kv_tokens, longest)) in self.engines.iter_mut().zip(&loads) {
-            let law = beside(rank(engine).newest_law(padded), experts);
-            let own = match tokens {
-                0 => law.at(1, 1),
-                _ => law.at(kv_tokens, longest),
-            };
-            duration = duration.max(own);
-            shares.push((tokens > 0).then_some(own));
+        if self.is_livelocked() {
+            return false;
         }
-        if let Some(jitter) = &mut self.jitter {
-            duration = jitter.disturb(duration);
+        if has_batch {
+            self.engines
+                .iter_mut()
+                .for_each(|engine| sglang(engine).launch_decided(now));
+        } else if self.shares.is_empty() {
+            self.is_running = false;
+            let inputs = self.engines.iter_mut();
+            let inputs = inputs.filter_map(|engine| sglang(engine).rest_in_step(now));
+            self.next_pass = inputs.min();
         }
-        for engine in &mut self.engines {
-            rank(engine).retime_newest(duration);
-        }
-        self.shares.push_back(shares);
+        has_batch
     }
 
     /// The oldest step ends at `now`, on all ranks; whether anybody worked in it.
     fn end_step<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) -> bool {
-        let (_, duration) = rank(&mut self.engines[0])
-            .oldest_step()
-            .expect("a step in flight ends");
+        let (_, duration) = self.engines[0].oldest_step().expect("a step in flight ends");
         for engine in &mut self.engines {
-            rank(engine).end_in_step(observer, ended);
+            engine.end_in_step(observer, ended);
         }
         let shares = self.shares.pop_front().expect("a step in flight has shares");
         let is_work = shares.iter().any(Option::is_some);
@@ -323,19 +315,19 @@ impl LockStep {
             return is_work;
         }
         self.steps_in_wave += 1;
-        let agrees = self.steps_in_wave.is_multiple_of(self.spec.sync_interval);
+        let agrees = match self.spec {
+            LockStepSpec::Agreed { sync_interval } => self.steps_in_wave.is_multiple_of(sync_interval),
+            LockStepSpec::Gathered => false,
+        };
         if agrees
             && !self
                 .engines
                 .iter_mut()
-                .any(|engine| rank(engine).knows_requests())
+                .any(|engine| vllm(engine).knows_requests())
         {
             // What reaches a loop later, or is in its inbox, wakes all ranks again.
             self.is_running = false;
-            let inputs = self
-                .engines
-                .iter_mut()
-                .filter_map(|engine| rank(engine).next_request());
+            let inputs = self.engines.iter().filter_map(Engine::next_request);
             self.next_pass = inputs.min().map(|at| at.max(now));
         } else {
             self.next_pass = Some(now);
@@ -350,19 +342,14 @@ impl LockStep {
             return None;
         }
         let mut horizon = horizon;
-        for engine in &mut self.engines {
-            if let Some(input) = rank(engine).next_request() {
-                horizon = horizon.min(input);
-            }
+        for input in self.engines.iter().filter_map(Engine::next_request) {
+            horizon = horizon.min(input);
         }
-        let (begin, duration) = rank(&mut self.engines[0]).oldest_step()?;
+        let (begin, duration) = self.engines[0].oldest_step()?;
         if begin + duration >= horizon {
             return None;
         }
-        let mut runs = Vec::with_capacity(self.engines.len());
-        for engine in &mut self.engines {
-            runs.push(rank(engine).run_in_step(horizon)?);
-        }
+        let runs = Engine::runs_in_step(&mut self.engines, horizon)?;
         let (shares, limit) = self.shares_of(&runs)?;
         let top = top(&shares);
         debug_assert_eq!(top.at_first, duration, "a run goes on as its oldest step is");
@@ -375,49 +362,6 @@ impl LockStep {
         Some(end)
     }
 
-    /// What each rank needs by itself in the steps of a run, and how many steps its batch and blocks allow; `None` if
-    /// nobody works.
-    fn shares_of(&mut self, runs: &[RankRun]) -> Option<(Vec<Share>, u64)> {
-        let mut limit = u64::MAX;
-        let (mut largest, mut tokens) = (0, 0);
-        for run in runs {
-            match run {
-                RankRun::Idle => tokens += 1,
-                RankRun::Plain {
-                    limit: own, members, ..
-                } => {
-                    limit = limit.min(*own);
-                    largest = largest.max(*members);
-                    tokens += u64::from(*members);
-                }
-            }
-        }
-        if largest == 0 {
-            return None;
-        }
-        let captured = rank(&mut self.engines[0]).replayed(largest);
-        if let Some(batch) = captured {
-            tokens = u64::from(batch) * runs.len() as u64;
-        }
-        let experts = self.shared.all_tokens(tokens);
-        let mut shares = Vec::with_capacity(runs.len());
-        for (engine, run) in self.engines.iter_mut().zip(runs) {
-            let (members, kv_tokens, longest) = match *run {
-                RankRun::Idle => (0, 1, 1),
-                RankRun::Plain {
-                    members,
-                    kv_tokens,
-                    longest,
-                    ..
-                } => (members, kv_tokens, longest),
-            };
-            let batch = captured.map_or(members.max(1), |_| largest);
-            let law = beside(rank(engine).plain_law(batch), experts);
-            shares.push(Share::new(&law, kv_tokens, longest, members));
-        }
-        Some((shares, limit))
-    }
-
     /// Moves all ranks on by `steps` steps, the last of which ends at `end`.
     fn jump<O: Observer>(
         &mut self,
@@ -426,9 +370,7 @@ impl LockStep {
         (steps, growth, end): (u64, Picos, Picos),
         observer: &mut O,
     ) {
-        let begin = rank(&mut self.engines[0])
-            .oldest_step()
-            .map_or(end, |(begin, _)| begin);
+        let begin = self.engines[0].oldest_step().map_or(end, |(begin, _)| begin);
         let (mut times, mut at) = (Vec::with_capacity(self.depth), end);
         self.shares.clear();
         for ahead in (steps..).take(self.depth) {
@@ -446,9 +388,8 @@ impl LockStep {
         self.account.stepping += stepping;
         self.steps_in_wave += steps;
         for ((engine, run), share) in self.engines.iter_mut().zip(runs).zip(shares) {
-            let replica = rank(engine);
-            replica.leap_in_step(steps, growth, end, observer);
-            replica.retime(&times);
+            engine.leap_in_step(steps, growth, end, observer);
+            engine.retime(&times);
             match run {
                 RankRun::Idle => {
                     self.account.dummies += steps;
@@ -460,17 +401,19 @@ impl LockStep {
     }
 }
 
-/// A rank's own share beside the experts, which are on the GPU, too.
-fn beside(law: DecodeCost, experts: Picos) -> DecodeCost {
-    DecodeCost {
-        base: law.base + experts,
-        ..law
-    }
-}
-
-/// Only vLLM's ranks are driven from outside.
-fn rank(engine: &mut Engine) -> &mut Replica {
+/// Ranks that agree on an end are vLLM's.
+fn vllm(engine: &mut Engine) -> &mut Replica {
     engine
         .vllm_mut()
-        .expect("config lets vLLM's ranks alone step together")
+        .expect("config lets vLLM's ranks alone agree on an end")
+}
+
+/// Ranks that exchange sizes are SGLang's.
+fn sglang(engine: &mut Engine) -> &mut SglangReplica {
+    match engine {
+        Engine::Sglang(rank) => rank,
+        Engine::Vllm(_) | Engine::Scheduled(_) => {
+            unreachable!("config lets SGLang's ranks alone exchange sizes")
+        }
+    }
 }

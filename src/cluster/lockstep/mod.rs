@@ -4,10 +4,22 @@
 //! * A step of all begins when every rank has launched its own, and lasts as long as the slowest rank needs: `max over
 //!   ranks of (own share) + experts of all ranks' tokens`. Real ranks meet in every layer with experts, where the slowest
 //!   may be another each time; the sum of maxima over layers is not modelled, but the layers of a rank are alike.
+//!
+//! Ranks of vLLM and of SGLang's data-parallel attention differ ([`LockStepSpec`]). Of vLLM:
+//!
 //! * Where all ranks decode under CUDA graphs each replays the graph of the largest batch (DP-2), so the experts see that
 //!   captured batch of every rank. A step with prompts in it is padded rank by rank, as if each were alone.
 //! * A rank without work computes a dummy batch of one token. Ranks agree every `dp_sync_interval` steps whether anybody has
 //!   work left; until then they go on, and a request that reaches an idle rank waits for the step to end.
+//!
+//! Of SGLang (0.5.4, `prepare_mlp_sync_batch`, `DpPaddingMode`, `CudaGraphRunner.can_run`):
+//!
+//! * Sizes are exchanged in every pass. If any rank has a batch all launch, those without one an idle batch; if none has,
+//!   nothing is launched, and a request that comes then is seen at once.
+//! * A graph is replayed where all ranks decode or idle and a captured batch holds the largest; each computes that one, also
+//!   who idles. Prompts on one rank take the graphs from all: each launches its own batch kernel by kernel.
+//! * Without a graph, decodes are padded to the largest rank if that moves less than two all-reduces of what there is;
+//!   prompts never are. Who idles unpadded has its launches and its part in the experts.
 //!
 //! Cost: a run of alike decode steps on all ranks is one leap to the first change on any rank, or to the step in which
 //! another rank becomes the slowest: shares are affine in the steps, so that is solved for, in O(ranks). An event on one
@@ -16,13 +28,19 @@
 mod account;
 mod group;
 mod leap;
+mod price;
 
 pub use account::LockStepAccount;
 pub(crate) use group::LockStep;
 
 /// How ranks step together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockStepSpec {
-    /// Steps between two agreements on whether anybody has work left (`dp_sync_interval`).
-    pub sync_interval: u64,
+pub enum LockStepSpec {
+    /// vLLM's: they step on until they agree that nobody has work left.
+    Agreed {
+        /// Steps between two agreements (`dp_sync_interval`).
+        sync_interval: u64,
+    },
+    /// SGLang's (0.5.4): they exchange the sizes of their batches in every pass, and stop where all are empty.
+    Gathered,
 }

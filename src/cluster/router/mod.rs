@@ -8,12 +8,15 @@ mod cache_aware;
 mod expiring;
 mod hashing;
 mod reports;
+mod sglang;
 mod text_tree;
 
 pub use cache_aware::CacheAware;
 pub use reports::{DataParallelScore, KvEvents, Overlap};
+pub use sglang::TotalLoad;
 
 use crate::engine::State;
+use crate::engine::sglang::LoadSnapshot;
 use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
@@ -43,6 +46,18 @@ pub enum Policy {
     KvEvents(KvEvents),
     /// vLLM's balancer between the engines of one data-parallel server (`DPLBAsyncMPClient`).
     VllmDataParallel(DataParallelScore),
+    /// SGLang 0.5.4 between the ranks of one data-parallel server, `load_balance_method = shortest_queue` (SG-49).
+    ShortestQueue {
+        /// From one question to all ranks to the next (`load_watch_interval`).
+        watch_interval: Picos,
+    },
+    /// SGLang 0.5.23 between them, `total_requests` or `total_tokens` (SG-49).
+    TotalLoad {
+        /// Which load.
+        by: TotalLoad,
+        /// Results of decodes from one snapshot of a rank to the next (`load_snapshot_publish_interval`).
+        publish_interval: u32,
+    },
 }
 
 /// What a router knows of a replica.
@@ -58,6 +73,8 @@ pub struct Load {
     pub reported: State,
     /// Requests sent to it since then.
     pub sent_since_report: u32,
+    /// What it told of its load when that was last read, where SGLang's controller asks for it.
+    pub snapshot: LoadSnapshot,
 }
 
 /// All replicas, as a router sees them.
@@ -118,6 +135,14 @@ pub trait Router: Send {
     fn reports_every(&self) -> Option<Picos> {
         None
     }
+
+    /// All of them have reported.
+    fn heard(&mut self, _loads: &[Load]) {}
+
+    /// Whether it reads what engines have written of their load before it routes a request at `now`.
+    fn reads_snapshots(&self, _now: Picos) -> bool {
+        false
+    }
 }
 
 impl Policy {
@@ -129,6 +154,15 @@ impl Policy {
                 overlap: Overlap::Events { latency },
                 ..
             }) => (latency > Picos::ZERO).then_some(latency),
+            _ => None,
+        }
+    }
+
+    /// How often engines behind a router of this policy write what load they have, if they do.
+    #[must_use]
+    pub fn publish_interval(self) -> Option<u32> {
+        match self {
+            Policy::TotalLoad { publish_interval, .. } => Some(publish_interval),
             _ => None,
         }
     }
@@ -147,6 +181,8 @@ impl Policy {
             Policy::CacheAware(_) => "cache_aware",
             Policy::KvEvents(_) => "kv_events",
             Policy::VllmDataParallel(_) => "vllm_data_parallel",
+            Policy::ShortestQueue { .. } => "shortest_queue",
+            Policy::TotalLoad { by, .. } => by.name(),
         }
     }
 
@@ -167,6 +203,8 @@ impl Policy {
             Policy::CacheAware(options) => Box::new(cache_aware::CacheAwareRouter::new(options, replicas)),
             Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, block_sizes, rng())),
             Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score)),
+            Policy::ShortestQueue { watch_interval } => Box::new(sglang::ShortestQueue::new(watch_interval)),
+            Policy::TotalLoad { by, .. } => Box::new(sglang::LeastTotal::new(by, replicas)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rules that closed forms do not reach: thresholds, trees, reports.
 
 use super::*;
+use crate::engine::sglang::LoadSnapshot;
 use crate::ids::SegmentId;
 use crate::workload::{Piece, Prompt};
 
@@ -212,4 +213,77 @@ fn prefix_hash_keeps_equal_heads_together() {
     homes.sort_unstable();
     homes.dedup();
     assert_eq!(homes.len(), 8, "64 texts find every replica");
+}
+
+fn snapshots(loads: &mut [Load], at: u64, told: &[(u32, u64)]) {
+    for (load, &(requests, tokens)) in loads.iter_mut().zip(told) {
+        load.snapshot = LoadSnapshot {
+            at: Picos(at),
+            requests,
+            tokens,
+        };
+    }
+}
+
+/// SG-49, 0.5.4: the least loaded are levelled with the next, in turn; then it goes round, where it had been.
+#[test]
+fn shortest_queue_levels_the_ranks_by_a_list() {
+    let policy = Policy::ShortestQueue {
+        watch_interval: Picos(1),
+    };
+    let mut router = policy.router(&[1; 3], 0, 0);
+    let mut seen = loads(&[0; 3]);
+    let take = |router: &mut dyn Router, seen: &[Load], count: usize| -> Vec<usize> {
+        let next = |_| route(router, &request(0, &[(1, 1)]), seen).expect("all are up");
+        (0..count).map(next).collect()
+    };
+    assert_eq!(take(&mut *router, &seen, 4), [0, 1, 2, 0]);
+    snapshots(&mut seen, 1, &[(3, 0), (1, 0), (2, 0)]);
+    router.heard(&seen);
+    // 1 alone is levelled with 2, then both with 0; then in turn from where that was left.
+    assert_eq!(take(&mut *router, &seen, 5), [1, 1, 2, 1, 2]);
+    router.heard(&seen);
+    assert_eq!(take(&mut *router, &seen, 1), [1]);
+    // New answers replace what is left of the list, also by nothing.
+    snapshots(&mut seen, 2, &[(4, 0), (4, 0), (4, 0)]);
+    router.heard(&seen);
+    assert_eq!(take(&mut *router, &seen, 2), [0, 1]);
+}
+
+/// SG-49, 0.5.23: what was sent counts until a newer snapshot comes; snapshots are read every 20 ms at most.
+#[test]
+fn totals_are_those_of_the_last_snapshot_and_what_was_sent_since() {
+    let policy = |by| Policy::TotalLoad {
+        by,
+        publish_interval: 15,
+    };
+    let at = |router: &mut dyn Router, tokens: u32, ms: u64, loads: &[Load]| {
+        let view = View {
+            loads,
+            cached_tokens: &|_| 0,
+            index_tokens: &|_| 0,
+        };
+        router.route(&request(0, &[(1, tokens)]), Picos(ms * 1_000_000_000), &view)
+    };
+    let mut seen = loads(&[0; 2]);
+    snapshots(&mut seen, 7, &[(2, 10), (0, 50)]);
+    let mut router = policy(TotalLoad::Requests).router(&[1; 2], 0, 0);
+    let turns: Vec<_> = (0..4).map(|_| at(&mut *router, 9, 0, &seen)).collect();
+    assert_eq!(turns, [Some(1), Some(1), Some(0), Some(1)]);
+    // Looked at too early; then both newer, then not newer.
+    snapshots(&mut seen, 8, &[(9, 0), (0, 0)]);
+    assert_eq!(at(&mut *router, 9, 19, &seen), Some(0));
+    assert_eq!(at(&mut *router, 9, 20, &seen), Some(1));
+    assert!(
+        (0..8).all(|_| at(&mut *router, 9, 60, &seen) == Some(1)),
+        "1 had 1 of 9"
+    );
+    assert_eq!(at(&mut *router, 9, 61, &seen), Some(0), "of equals the first");
+
+    snapshots(&mut seen, 7, &[(2, 10), (0, 50)]);
+    let mut router = policy(TotalLoad::Tokens).router(&[1; 2], 0, 0);
+    assert_eq!(at(&mut *router, 40, 0, &seen), Some(0));
+    // 50 tokens each: the one with fewer requests.
+    assert_eq!(at(&mut *router, 1, 1, &seen), Some(1));
+    assert_eq!(at(&mut *router, 1, 2, &seen), Some(0));
 }

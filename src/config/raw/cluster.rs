@@ -38,7 +38,7 @@ pub struct RawCluster {
     /// Stages that a replica's layers are split into (-pp).
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub pipeline_parallel_size: Option<Count>,
-    /// Data-parallel engines inside one vLLM server, balanced as it does (-dp); with experts they step together.
+    /// Data-parallel engines inside one server, balanced as it does (-dp); with experts those of vLLM step together.
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub data_parallel_size: Option<Count>,
     /// Data-parallel engines hold experts whole, each some of them, not a slice of all (-ep).

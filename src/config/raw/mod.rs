@@ -37,7 +37,7 @@ pub use lengths::{
 };
 pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
-pub use sglang::{RawQueuePolicy, RawSglang};
+pub use sglang::{RawBalanceMethod, RawQueuePolicy, RawSglang};
 pub use workload::{RawClass, RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.

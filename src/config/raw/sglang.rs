@@ -74,6 +74,44 @@ pub struct RawSglang {
     /// Largest decode batch that is captured; default by the GPU's memory.
     #[arg(long, value_name = "N")]
     pub cuda_graph_max_bs: Option<Count>,
+    /// Attention of each of --dp-size ranks by itself, all else over all --tp-size GPUs; ranks step together (0.5.4).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_dp_attention: Option<bool>,
+    /// With it: each rank computes the logits of its own requests.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_dp_lm_head: Option<bool>,
+    /// Who of the data-parallel ranks gets a request (--dp-size).
+    #[arg(long, value_name = "METHOD")]
+    pub load_balance_method: Option<RawBalanceMethod>,
+    /// shortest_queue (0.5.4): seconds from one look at the ranks' loads to the next.
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub load_watch_interval: Option<f64>,
+    /// total_requests, total_tokens (0.5.23): decode steps from one snapshot of a rank's load to the next.
+    #[arg(long, value_name = "N")]
+    pub load_snapshot_publish_interval: Option<Count>,
+}
+
+/// SGLang's `--load-balance-method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake")]
+pub enum RawBalanceMethod {
+    /// 0.5.23: in turn.
+    Auto,
+    /// In turn.
+    RoundRobin,
+    /// 0.5.4: the ranks with the fewest requests are levelled, by answers every load_watch_interval.
+    ShortestQueue,
+    /// 0.5.4: deprecated there, and in turn.
+    MinimumTokens,
+    /// 0.5.23: fewest requests, by snapshots.
+    TotalRequests,
+    /// 0.5.23: fewest tokens, by snapshots.
+    TotalTokens,
+    /// Not modelled: where prefill and decode are apart.
+    #[schemars(skip)]
+    #[value(hide = true)]
+    FollowBootstrapRoom,
 }
 
 /// SGLang's `--schedule-policy`.

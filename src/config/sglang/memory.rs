@@ -152,6 +152,8 @@ impl SglangFlags {
     /// What decides the KV pool, of the memory that was free when the process had started.
     pub(in crate::config) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
         let Fraction { value, usual } = self.mem_fraction_static;
-        options(tensor_parallel, kv_dtype, value, usual, self.config.page_size)
+        let mut options = options(tensor_parallel, kv_dtype, value, usual, self.config.page_size);
+        options.budget.excluded = runtime(tensor_parallel * self.attention_ranks);
+        options
     }
 }

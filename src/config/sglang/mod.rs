@@ -1,19 +1,23 @@
 //! SGLang's flags: given, by profile, or derived as the server derives them at start-up.
 
+mod attention;
+mod data_parallel;
 mod foreign;
 mod memory;
 mod profile;
 mod queue;
 mod sizes;
 
+pub(super) use attention::asked as attention_ranks;
 pub(super) use foreign::refuse_foreign;
 
 use profile::SglangProfile;
 
 use super::document::Source;
 use super::judge::Judge;
-use super::raw::{RawEngine, RawSglang};
+use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
+use crate::cluster::router::Policy;
 use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
@@ -30,6 +34,10 @@ pub(super) struct SglangFlags {
     mem_fraction_static: memory::Fraction,
     /// Largest captured decode batch; `None` captures nothing.
     pub(super) graph_max: Option<u32>,
+    /// Who of its data-parallel ranks gets a request.
+    pub(super) balancer: Policy,
+    /// Ranks with attention of their own, which step together; 1 as a rule.
+    pub(super) attention_ranks: u32,
 }
 
 /// Largest token counts that are taken seriously: 2³⁰.
@@ -44,13 +52,14 @@ pub(super) fn is_asked(raw: &RawEngine) -> bool {
 /// Resolves every flag of SGLang.
 pub(super) fn resolve(
     judge: &mut Judge,
-    engine: &RawEngine,
-    raw: &RawSglang,
+    (engine, raw, cluster): (&RawEngine, &RawSglang, &RawCluster),
     device: Option<&Device>,
     model: Option<&ModelShape>,
     tensor_parallel: u32,
 ) -> SglangFlags {
     let profile = find_profile(judge, engine);
+    let balancer = data_parallel::balancer(judge, raw, cluster, &profile);
+    let attention_ranks = attention::ranks(judge, raw, cluster, &profile, model);
     refuse_intervals(judge, engine, raw, &profile);
     let defaults = &profile.defaults;
     let count = |judge: &mut Judge, key: &str, given, limits, default| {
@@ -78,12 +87,15 @@ pub(super) fn resolve(
         chunk: u64::from(chunk.unwrap_or(max_prefill_tokens)),
         graph_max: u64::from(graph_max.unwrap_or(0)),
         tensor_parallel,
+        attention_ranks,
         captures_prefill: profile.startup.captures_prefill,
         is_mla: model.is_some_and(compresses_kv),
     };
     let mem_fraction_static = memory::fraction(judge, raw, by_memory(&profile, device), reserve);
     memory::check_rest(judge, &mem_fraction_static, device, model, reserve);
-    let conservativeness = conservativeness(judge, raw, &profile);
+    let chunk = attention::chunk(judge, chunk, attention_ranks, page_size);
+    let conservativeness =
+        attention::conservativeness(conservativeness(judge, raw, &profile), attention_ranks);
     let [enable_mixed_chunk, disable_radix_cache, disable_overlap] = switches(judge, raw, &profile);
     if enable_mixed_chunk && chunk.is_none() {
         judge.ignore("enable_mixed_chunk has no effect where prompts are never split".to_string());
@@ -136,8 +148,9 @@ pub(super) fn resolve(
             judge,
             "max_running_requests",
             raw.max_running_requests,
-            (1, 1 << 20),
-        ),
+            (u64::from(attention_ranks), 1 << 20),
+        )
+        .map(|most| most / attention_ranks),
         max_total_tokens: limit(
             judge,
             "max_total_tokens",
@@ -147,6 +160,8 @@ pub(super) fn resolve(
         profile,
         mem_fraction_static,
         graph_max,
+        balancer,
+        attention_ranks,
     }
 }
 

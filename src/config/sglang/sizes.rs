@@ -40,6 +40,8 @@ pub(super) struct Reserve {
     pub(super) graph_max: u64,
     /// Ranks.
     pub(super) tensor_parallel: u32,
+    /// Ranks with attention of their own; 1 as a rule.
+    pub(super) attention_ranks: u32,
     /// Prefill batches are captured, too.
     pub(super) captures_prefill: bool,
     /// The model compresses its KV.
@@ -60,6 +62,10 @@ pub(super) fn mem_fraction_static(given: Reserve) -> f64 {
         if given.is_mla {
             reserved += 1536.0;
         }
+    }
+    if given.attention_ranks > 1 {
+        let for_each = if given.graph_max > 300 { 4.5 } else { 3.0 };
+        reserved += for_each * given.graph_max as f64 * f64::from(given.attention_ranks);
     }
     if memory > 60.0 * 1024.0 {
         reserved = reserved.max(10_240.0);
@@ -86,6 +92,7 @@ mod tests {
                 chunk,
                 graph_max,
                 tensor_parallel,
+                attention_ranks: 1,
                 captures_prefill,
                 is_mla: false,
             };

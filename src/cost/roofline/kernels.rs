@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 
 use super::Placement;
-use crate::cost::Part;
-use crate::cost::Trust;
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
 use crate::cost::experts::{MoeShape, moe_seconds};
 use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
+use crate::cost::{Moved, Part, Trust};
 use crate::hardware::{Device, Peaks};
 use crate::model::ModelShape;
 
@@ -51,12 +50,18 @@ impl Operators {
             let moe = moe_for(calibration, experts.format.kernel)?;
             Ok::<_, String>((experts, moe))
         };
+        let is_own = |linear: &Linear| !(placement.gathers_mlp && is_of_mlp(linear));
         let linears = linears(shape, &device.peaks, tp)
             .into_iter()
+            .filter(is_own)
             .map(with_gemm)
             .collect::<Result<_, _>>()?;
         let own_experts = experts(shape, &device.peaks, tp);
         let shared_layers: u32 = own_experts.iter().map(|experts| experts.layers).sum();
+        let shared_layers = match placement.gathers_mlp {
+            true => shape.layer_count(),
+            false => shared_layers,
+        };
         let is_shared = placement.data_parallel > 1;
         let own_experts = if is_shared { Vec::new() } else { own_experts };
         Ok(Operators {
@@ -90,7 +95,20 @@ impl Operators {
             let moe = moe_for(calibration, experts.format.kernel)?;
             Ok::<_, String>((experts, moe))
         };
+        let gathered = match placement.gathers_mlp {
+            true => linears(shape, &device.peaks, all),
+            false => Vec::new(),
+        };
+        let with_gemm = |linear: Linear| {
+            let gemm = gemm_for(calibration, linear.format.kernel)?;
+            Ok::<_, String>((linear, gemm))
+        };
         Ok(Operators {
+            linears: gathered
+                .into_iter()
+                .filter(is_of_mlp)
+                .map(with_gemm)
+                .collect::<Result<_, _>>()?,
             experts: experts(shape, &device.peaks, slices)
                 .into_iter()
                 .map(with_moe)
@@ -102,7 +120,7 @@ impl Operators {
     }
 
     /// What the tokens of all ranks take in the experts.
-    pub(super) fn expert_parts(&self, tokens: u64) -> Vec<Part> {
+    pub(super) fn expert_parts(&self, tokens: u64, moved: Moved) -> Vec<Part> {
         if tokens == 0 {
             return Vec::new();
         }
@@ -117,9 +135,15 @@ impl Operators {
                 self.experts_part(experts, moe, &shape)
             })
             .collect();
+        let gathered = self.linears.iter();
+        parts.extend(gathered.map(|linear| self.linear_part(linear, tokens)));
         if let Some(link) = &self.link {
             let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
-            parts.push(self.link_part("all_reduce", link, self.shared_layers * one));
+            let times = match moved {
+                Moved::Scattered => 1.0,
+                Moved::Summed => 2.0,
+            };
+            parts.push(self.link_part("all_reduce", link, times * self.shared_layers * one));
         }
         self.scaled(parts)
     }
@@ -231,6 +255,19 @@ impl Operators {
 
 /// Times that sampling moves the 16-bit logits, in 32 bits: one conversion, a maximum, a sum.
 const SAMPLING_PASSES: f64 = 7.0;
+
+/// Whether a linear layer is behind the attention: of a dense layer, of shared experts, or the choice of experts.
+fn is_of_mlp(linear: &Linear) -> bool {
+    const NAMES: [&str; 6] = [
+        "gate_up_proj",
+        "up_proj",
+        "down_proj",
+        "router",
+        "shared_gate_up_proj",
+        "shared_down_proj",
+    ];
+    NAMES.contains(&linear.operator)
+}
 
 /// A format's own block, or the 16-bit one's efficiencies at the format's peak.
 fn gemm_for(calibration: &Calibration, format: KernelFormat) -> Result<Gemm, String> {

@@ -36,6 +36,9 @@ pub struct Placement {
     pub data_parallel: u32,
     /// Those hold experts whole, each some, and not a slice of all.
     pub expert_parallel: bool,
+    /// All of a layer behind its attention is theirs in common, dense layers, shared experts and the choice of experts too:
+    /// each has a slice, and computes it for the tokens of all (SGLang's data-parallel attention).
+    pub gathers_mlp: bool,
     /// Format of the KV cache.
     pub kv_dtype: Dtype,
     /// CUDA graphs.
@@ -269,6 +272,28 @@ impl StepCost for RooflineCost {
             rows: load.sampled_rows,
         };
         let launch = self.launch(counts.tokens, load.chunks.is_empty());
+        let mut cost = self.affine(&counts, launch);
+        cost.base += self.attention.chunks_picos(&load.chunks);
+        cost
+    }
+
+    fn eager_law(&mut self, load: &StepLoad) -> DecodeCost {
+        let counts = Counts {
+            decode_seqs: load.decode_seqs,
+            chunks: load.chunks.len() as u32,
+            tokens: load.tokens(),
+            rows: load.sampled_rows,
+        };
+        let launch = match self.graphs.enforce_eager {
+            true => Launch::Eager,
+            false => Launch::Compiled,
+        };
+        if counts.tokens == 0 {
+            return DecodeCost {
+                floor: Picos(self.host.floor(0, launch)),
+                ..DecodeCost::default()
+            };
+        }
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
         cost

@@ -1,4 +1,5 @@
-//! What the ranks of a data-parallel server share: routed experts, and moving every token to them and back.
+//! What the ranks of a data-parallel server share: routed experts, and moving every token to them and back; where a
+//! placement gathers all of a layer behind its attention, dense layers, shared experts and the choice of experts, too.
 //!
 //! Without expert parallelism each GPU holds a slice of every expert, with it some experts whole (EP-5); either way each
 //! layer with experts sees the tokens of all ranks. vLLM's default moves them by an all-gather and a reduce-scatter over all
@@ -10,7 +11,7 @@
 use super::kernels::Operators;
 use super::{Placement, RooflineError, look_up};
 use crate::cost::calibration::Calibration;
-use crate::cost::{Part, SharedCost};
+use crate::cost::{Moved, Part, SharedCost};
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::units::Picos;
@@ -23,6 +24,7 @@ pub type SharedMaker = std::sync::Arc<dyn Fn() -> Box<dyn SharedCost> + Send + S
 pub struct SharedExperts {
     operators: Operators,
     picos: Vec<u64>,
+    summed_picos: Vec<u64>,
 }
 
 impl SharedExperts {
@@ -45,6 +47,7 @@ impl SharedExperts {
         Ok(SharedExperts {
             operators,
             picos: Vec::new(),
+            summed_picos: Vec::new(),
         })
     }
 
@@ -66,16 +69,18 @@ impl SharedExperts {
 
     /// One entry an operator for the tokens of all ranks.
     pub(super) fn parts(&self, tokens: u64) -> Vec<Part> {
-        self.operators.expert_parts(tokens)
+        self.operators.expert_parts(tokens, Moved::Scattered)
     }
 }
 
 impl SharedCost for SharedExperts {
-    fn all_tokens(&mut self, tokens: u64) -> Picos {
+    fn all_tokens(&mut self, tokens: u64, moved: Moved) -> Picos {
         let operators = &self.operators;
-        Picos(look_up(&mut self.picos, tokens, || {
-            operators.expert_parts(tokens)
-        }))
+        let table = match moved {
+            Moved::Scattered => &mut self.picos,
+            Moved::Summed => &mut self.summed_picos,
+        };
+        Picos(look_up(table, tokens, || operators.expert_parts(tokens, moved)))
     }
 }
 
@@ -88,16 +93,21 @@ mod tests {
     use crate::cost::{DecodeCost, StepCost, StepLoad};
 
     fn with(ranks: u32, whole: bool) -> (RooflineCost, Option<SharedExperts>) {
-        let device = device("h100");
-        let calibration = for_device(&device, "vllm").calibration;
-        let (shape, _) = crate::model::find("Qwen/Qwen3-30B-A3B").expect("it is bundled");
         let placement = Placement {
             data_parallel: ranks,
             expert_parallel: whole,
             ..placement()
         };
-        let own = RooflineCost::new(&device, &shape, &calibration, &placement);
-        let shared = (ranks > 1).then(|| SharedExperts::new(&device, &shape, &calibration, &placement));
+        of("Qwen/Qwen3-30B-A3B", &placement)
+    }
+
+    fn of(model: &str, placement: &Placement) -> (RooflineCost, Option<SharedExperts>) {
+        let device = device("h100");
+        let calibration = for_device(&device, "vllm").calibration;
+        let (shape, _) = crate::model::find(model).expect("it is bundled");
+        let ranks = placement.data_parallel;
+        let own = RooflineCost::new(&device, &shape, &calibration, placement);
+        let shared = (ranks > 1).then(|| SharedExperts::new(&device, &shape, &calibration, placement));
         let shared = shared.map(|shared| shared.expect("the calibration is whole"));
         (own.expect("the calibration is whole"), shared)
     }
@@ -109,7 +119,7 @@ mod tests {
             let mut shared = shared.expect("ranks share");
             let times: Vec<Picos> = (1..3000)
                 .step_by(7)
-                .map(|tokens| shared.all_tokens(tokens))
+                .map(|tokens| shared.all_tokens(tokens, Moved::Scattered))
                 .collect();
             assert!(times.is_sorted(), "whole experts: {whole}");
         }
@@ -131,7 +141,7 @@ mod tests {
             let computed = own.replayed(batch).unwrap_or(batch);
             let law = own.decode(batch);
             let law = DecodeCost {
-                base: law.base + shared.all_tokens(4 * u64::from(computed)),
+                base: law.base + shared.all_tokens(4 * u64::from(computed), Moved::Scattered),
                 ..law
             };
             let step = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
@@ -143,12 +153,87 @@ mod tests {
         }
     }
 
+    /// Three dense layers and a shared expert: where ranks have them in common, each has an eighth of them, for the tokens of
+    /// all; with one rank's tokens for all of them, that is an eighth of the work, but for the choice of experts.
+    #[test]
+    fn layers_in_common_are_computed_for_all() {
+        let names = [
+            "gate_up_proj",
+            "down_proj",
+            "shared_gate_up_proj",
+            "shared_down_proj",
+            "router",
+        ];
+        let flops = |parts: &[Part]| -> f64 {
+            let of_mlp = parts
+                .iter()
+                .filter(|part| names.contains(&part.operator.as_str()));
+            of_mlp.map(|part| part.flops).sum()
+        };
+        let at = |gathers_mlp: bool| {
+            let placement = Placement {
+                data_parallel: 8,
+                gathers_mlp,
+                ..placement()
+            };
+            let (own, shared) = of("deepseek-ai/DeepSeek-V3", &placement);
+            (own, shared.expect("ranks share"))
+        };
+        let load = StepLoad {
+            decode_seqs: 64,
+            decode_kv_tokens: 64 * 500,
+            decode_longest: 500,
+            sampled_rows: 64,
+            ..StepLoad::default()
+        };
+        let ((apart, nothing), (mut own, mut shared)) = (at(false), at(true));
+        assert!(flops(&nothing.parts(512)).abs() < 1.0);
+        let router = |parts: &[Part]| -> f64 {
+            let of_router = parts.iter().filter(|part| part.operator == "router");
+            of_router.map(|part| part.flops).sum()
+        };
+        let (before, after) = (apart.breakdown(&load).parts, shared.parts(512));
+        assert!(((flops(&before) - router(&before)) / (flops(&after) - router(&after)) - 1.0).abs() < 1e-9);
+        assert!((8.0 * router(&before) / router(&after) - 1.0).abs() < 1e-9);
+        // Twice over the links where rows are not alike, and every step of a breakdown is whole.
+        let twice = shared.all_tokens(512, Moved::Summed);
+        assert!(twice > shared.all_tokens(512, Moved::Scattered));
+        let law = own.decode(64);
+        let law = DecodeCost {
+            base: law.base + shared.all_tokens(512, Moved::Scattered),
+            ..law
+        };
+        let step = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
+        let parts: f64 = own.breakdown(&load).parts.iter().map(|part| part.seconds).sum();
+        assert!((parts / step - 1.0).abs() < 1e-6, "{parts} and {step}");
+    }
+
+    /// Without a graph a step of decodes takes at least as long, and one of nobody as long as its launches.
+    #[test]
+    fn launching_kernel_by_kernel_takes_no_less() {
+        let (mut own, _) = with(4, false);
+        let load = StepLoad {
+            decode_seqs: 8,
+            decode_kv_tokens: 800,
+            decode_longest: 100,
+            sampled_rows: 8,
+            ..StepLoad::default()
+        };
+        let eager = own.eager_law(&load).at(800, 100);
+        assert!(eager > own.decode(8).at(800, 100));
+        let nobody = own.eager_law(&StepLoad::default());
+        assert_eq!(nobody.base, Picos::ZERO);
+        assert!(nobody.at(1, 1) > Picos::ZERO && nobody.at(1, 1) <= eager);
+    }
+
     #[test]
     fn sharing_experts_pays_where_they_decide() {
         // A decode step of one engine reads almost all experts; of four engines each reads a quarter of them.
         let step = |ranks: u32, whole: bool| {
             let (mut own, shared) = with(ranks, whole);
-            let beside = shared.map_or(Picos::ZERO, |mut shared| shared.all_tokens(64 * u64::from(ranks)));
+            let beside = shared.map_or(Picos::ZERO, |mut shared| {
+                shared.all_tokens(64 * u64::from(ranks), Moved::Scattered)
+            });
             (own.decode(64).at(64 * 1000, 1000) + beside).seconds()
         };
         let alone = step(1, false);

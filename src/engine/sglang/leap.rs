@@ -106,13 +106,13 @@ impl SglangReplica {
         steps_left.into()
     }
 
-    fn growth(&self) -> &Growth {
+    pub(super) fn growth(&self) -> &Growth {
         &self.plan.as_ref().expect("made before").growth
     }
 
     /// The most steps, `limit` at most, before which nothing is evicted but before the first. Each asks for a page for
     /// every member, whatever it takes, so only the last may leave fewer free.
-    fn steps_that_fit(&mut self, limit: u64) -> u64 {
+    pub(super) fn steps_that_fit(&mut self, limit: u64) -> u64 {
         let members = self.running.len() as u32;
         if self.free_pages < members {
             // What the decision for the next batch would do.
@@ -128,7 +128,7 @@ impl SglangReplica {
         1 + self.growth().steps_that_fit(self.free_pages, members, limit - 1)
     }
 
-    fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
+    pub(super) fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
@@ -148,10 +148,11 @@ impl SglangReplica {
     }
 
     /// Moves the whole state `steps` steps on.
-    fn jump(&mut self, steps: u64, increment: Picos) {
+    pub(super) fn jump(&mut self, steps: u64, increment: Picos) {
         if self.log.is_some() {
             self.log_run(steps, increment);
         }
+        self.publish_run(steps, increment);
         for _ in 0..steps {
             if self.ratio <= self.config.min_new_token_ratio {
                 break;

@@ -21,6 +21,7 @@ impl SglangReplica {
         self.plan = None;
         let batch = self.in_flight.pop_front().expect("a batch in flight ends");
         let now = batch.end();
+        self.publish_result(batch.mode, now);
         self.tree.set_clock(now);
         let since = self.report(&batch, observer);
         let before = ended.len();

@@ -14,6 +14,7 @@ use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
 use super::leap::Plan;
+use super::publish::Publisher;
 use super::sequence::{Phase, Sequence, clipped_max_new, longest_request};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
@@ -68,6 +69,8 @@ pub(crate) struct SglangReplica {
     pub(super) plan: Option<Plan>,
     /// Steps by which the running members' counters are stale.
     pub(super) ahead: u32,
+    /// Where a balancer reads its load, if one does.
+    pub(super) publisher: Option<Publisher>,
     jitter: Option<Jitter>,
     /// No leaps.
     pub(super) stepwise: bool,
@@ -79,6 +82,8 @@ pub(crate) struct SglangReplica {
     pub(super) sorts: u64,
     pub(super) rng: ChaCha8Rng,
     pub(super) in_flight: VecDeque<Box<Batch>>,
+    /// Of a rank in lock-step: what it has decided while others still do.
+    pub(super) decided: Option<Box<Batch>>,
     #[expect(clippy::vec_box, reason = "a batch moves between the queues as a pointer")]
     pub(super) spare: Vec<Box<Batch>>,
     /// End of the last processed batch.
@@ -129,6 +134,7 @@ impl SglangReplica {
             uniform: 0,
             plan: None,
             ahead: 0,
+            publisher: None,
             jitter: None,
             stepwise,
             rows: 0,
@@ -136,6 +142,7 @@ impl SglangReplica {
             sorts: 0,
             rng: stream(config.seed, Purpose::Queue, u64::from(id.0)),
             in_flight: VecDeque::new(),
+            decided: None,
             spare: Vec::new(),
             last_end: Picos::ZERO,
             gpu_free: Picos::ZERO,
@@ -365,6 +372,7 @@ impl SglangReplica {
         self.next_pass = None;
         self.settle();
         self.tree.set_clock(now);
+        self.publish_idle(now);
         loop {
             self.drain(now);
             let before = ended.len();
@@ -397,7 +405,7 @@ impl SglangReplica {
     }
 
     /// Batches in flight at most.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         if self.config.overlap_schedule { 2 } else { 1 }
     }
 
@@ -407,7 +415,7 @@ impl SglangReplica {
     }
 
     /// Nothing is in flight and nothing can be launched: the loop idles until an input comes (SG-32).
-    fn rest(&mut self, now: Picos) {
+    pub(super) fn rest(&mut self, now: Picos) {
         self.ratio = self.config.init_new_token_ratio;
         self.next_pass = self.next_input().filter(|&at| at > now);
         self.prefill_hold = 0;
@@ -428,7 +436,7 @@ impl SglangReplica {
     }
 
     /// Moves what has arrived into the waiting queue.
-    fn drain(&mut self, now: Picos) {
+    pub(super) fn drain(&mut self, now: Picos) {
         let before = self.waiting.len();
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
@@ -471,6 +479,11 @@ impl SglangReplica {
         }
         batch.begin = now.max(self.gpu_free);
         self.gpu_free = batch.end();
+        self.note_state(batch);
+    }
+
+    /// What is told of a batch beside what it computes.
+    pub(super) fn note_state(&self, batch: &mut Batch) {
         batch.running = self.running.len() as u32;
         batch.waiting = self.waiting.len() as u32;
         batch.free_pages = self.reported_free();

@@ -6,6 +6,7 @@
 
 mod order;
 mod prefill;
+mod ranks;
 mod tree;
 
 use std::collections::VecDeque;

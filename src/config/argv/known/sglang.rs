@@ -283,14 +283,9 @@ pub(super) const SGLANG: &[Family] = &[
         &["ep-size", "ep", "expert-parallel-size", "moe-dense-tp-size"],
     ),
     (
-        Nothing,
-        NotModelled("false", "data-parallel attention is not modelled yet"),
-        &["enable-dp-attention", "enable-dp-lm-head"],
-    ),
-    (
         One,
         Ignored("it matters with --dp-size only"),
-        &["load-balance-method", "dp-attention-input-scattered"],
+        &["dp-attention-input-scattered"],
     ),
     (
         One,

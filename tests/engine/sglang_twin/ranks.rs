@@ -1,0 +1,441 @@
+//! Several servers whose attention is data parallel and whose steps are common (SG-50): the naive twin, and the engine
+//! against it to the picosecond in random scenarios.
+//!
+//! Every rank decides by itself in each pass. If any has a batch all launch, those without an idle one; the step lasts as long
+//! as the slowest needs. If none has, whatever is in flight is waited for, and else the next request.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use plimsoll::cluster::router::Policy;
+use plimsoll::cluster::{ClusterSpec, LockStepAccount, LockStepSpec};
+use plimsoll::cost::{Breakdown, DecodeCost, Moved, SharedCost, StepCost, StepLoad};
+use plimsoll::engine::sglang::{BatchMode, QueuePolicy, SglangConfig, SglangSwitches};
+use plimsoll::ids::ReplicaId;
+use plimsoll::sim::{Frontend, Pause, Simulation, Until};
+use plimsoll::units::Picos;
+use plimsoll::workload::Request;
+use proptest::prelude::*;
+
+use super::{Batch, Entry, Req, Tree, Twin, blank};
+use crate::equality::Seen;
+use crate::sglang::Given;
+use crate::sglang_leaps::{configs, requests, wishes};
+
+/// A step's price, by coefficient, in picoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Price {
+    per_step: u64,
+    per_token: u64,
+    per_pair: u64,
+    floor: u64,
+    /// What launching kernel by kernel adds, and the least that launches of nothing take.
+    eager: u64,
+    idle_floor: u64,
+    shared: u64,
+    per_shared_token: u64,
+    per_summed_token: u64,
+    /// Batches whose graphs were captured, ascending.
+    captured: &'static [u32],
+}
+
+impl StepCost for Price {
+    fn decode(&mut self, batch: u32) -> DecodeCost {
+        DecodeCost {
+            base: Picos(self.per_step + self.per_token * u64::from(batch)),
+            per_kv_token: Picos(self.per_pair),
+            per_longest_token: Picos::ZERO,
+            kv_floor: Picos::ZERO,
+            floor: Picos(self.floor),
+        }
+    }
+
+    fn step(&mut self, load: &StepLoad) -> Picos {
+        self.step_law(load).at(load.decode_kv_tokens, load.decode_longest)
+    }
+
+    fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
+        let mut law = self.decode(load.tokens() as u32);
+        for chunk in &load.chunks {
+            law.base += Picos(self.per_pair * u64::from(chunk.new) * u64::from(chunk.computed + chunk.new));
+        }
+        law
+    }
+
+    fn eager_law(&mut self, load: &StepLoad) -> DecodeCost {
+        if load.tokens() == 0 {
+            return DecodeCost {
+                floor: Picos(self.idle_floor),
+                ..DecodeCost::default()
+            };
+        }
+        let law = self.step_law(load);
+        DecodeCost {
+            base: law.base + Picos(self.eager),
+            ..law
+        }
+    }
+
+    fn replayed(&self, batch: u32) -> Option<u32> {
+        self.captured.iter().copied().find(|&captured| captured >= batch)
+    }
+
+    fn breakdown(&self, _: &StepLoad) -> Breakdown {
+        Breakdown::default()
+    }
+}
+
+impl SharedCost for Price {
+    fn all_tokens(&mut self, tokens: u64, moved: Moved) -> Picos {
+        let summed = match moved {
+            Moved::Scattered => 0,
+            Moved::Summed => self.per_summed_token,
+        };
+        Picos(self.shared + (self.per_shared_token + summed) * tokens)
+    }
+}
+
+/// What a rank computes in a step, as its price goes: tokens, (query, key) pairs, whether any are prompts.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    tokens: u64,
+    pairs: u64,
+    has_prompts: bool,
+}
+
+impl Price {
+    /// What each rank needs by itself, the experts included.
+    fn shares(&self, works: &[Work]) -> Vec<u64> {
+        let ranks = works.len() as u64;
+        let largest = works.iter().map(|work| work.tokens).max().unwrap();
+        let sum: u64 = works.iter().map(|work| work.tokens).sum();
+        let has_prompts = works.iter().any(|work| work.has_prompts);
+        let graph = self
+            .captured
+            .iter()
+            .find(|&&captured| u64::from(captured) >= largest);
+        let (padded, experts) = match graph {
+            Some(&graph) if !has_prompts => (true, self.per_shared_token * u64::from(graph) * ranks),
+            _ if !has_prompts && sum * 2 > largest * ranks => (true, self.per_shared_token * largest * ranks),
+            _ => (false, (self.per_shared_token + self.per_summed_token) * sum),
+        };
+        let experts = experts + self.shared;
+        let own = |work: &Work| match (padded, work.tokens) {
+            (true, tokens) => {
+                let pairs = if tokens == 0 { 1 } else { work.pairs };
+                (self.per_step + self.per_token * largest + self.per_pair * pairs + experts).max(self.floor)
+            }
+            (false, 0) => experts.max(self.idle_floor),
+            (false, tokens) => {
+                let gpu = self.per_step + self.eager + self.per_token * tokens + self.per_pair * work.pairs;
+                (gpu + experts).max(self.floor)
+            }
+        };
+        works.iter().map(own).collect()
+    }
+}
+
+/// A step in flight: of each rank its batch, and what it needs by itself.
+struct Step {
+    batches: Vec<Option<Batch>>,
+    own: Vec<u64>,
+    duration: u64,
+    end: Picos,
+}
+
+#[derive(Default)]
+struct Served {
+    /// Times of the tokens of each request.
+    tokens: BTreeMap<u64, Vec<Picos>>,
+    account: LockStepAccount,
+}
+
+fn twin<'a>(config: &'a SglangConfig, requests: &[Request]) -> Twin<'a> {
+    let reqs = requests.iter().filter_map(|request| Req::new(config, request));
+    Twin {
+        config,
+        tree: Tree::new(config.page_size),
+        free: u64::from(config.max_total_tokens / config.page_size),
+        waiting: Vec::new(),
+        running: Vec::new(),
+        last: None,
+        chunked: None,
+        full: false,
+        ratio: config.init_new_token_ratio,
+        hold: 0,
+        held: false,
+        rows: 0,
+        touches: 0,
+        record: blank(),
+        load: StepLoad::default(),
+        died: false,
+        reqs: reqs.collect(),
+    }
+}
+
+fn work(twin: &Twin<'_>, entries: Option<&Vec<Entry>>) -> Work {
+    if entries.is_none() {
+        return Work::default();
+    }
+    let load = &twin.load;
+    let chunk = |chunk: &plimsoll::cost::Chunk| u64::from(chunk.new) * u64::from(chunk.computed + chunk.new);
+    Work {
+        tokens: load.tokens(),
+        pairs: load.decode_kv_tokens + load.chunks.iter().map(chunk).sum::<u64>(),
+        has_prompts: twin.record.mode != BatchMode::Decode,
+    }
+}
+
+/// Serves each rank's requests to the end; `None` if a server dies.
+fn serve(config: &SglangConfig, ranks: &[Vec<Request>], price: &Price) -> Option<Served> {
+    let mut twins: Vec<Twin<'_>> = ranks.iter().map(|requests| twin(config, requests)).collect();
+    let mut arrived = vec![0; twins.len()];
+    let mut served = Served::default();
+    served.account.ranks = ranks.len() as u32;
+    let (mut now, mut gpu_free) = (Picos::ZERO, Picos::ZERO);
+    let mut flying: VecDeque<Step> = VecDeque::new();
+    loop {
+        let mut decided = Vec::new();
+        for (twin, arrived) in twins.iter_mut().zip(&mut arrived) {
+            while *arrived < twin.reqs.len() && twin.reqs[*arrived].arrival <= now {
+                twin.waiting.push(*arrived);
+                *arrived += 1;
+            }
+            (twin.record, twin.load) = (blank(), StepLoad::default());
+            decided.push(twin.next_batch());
+        }
+        if twins.iter().any(|twin| twin.died) {
+            return None;
+        }
+        let launched = decided.iter().any(Option::is_some);
+        if launched {
+            let both = twins.iter().zip(&decided);
+            let works: Vec<Work> = both.map(|(twin, entries)| work(twin, entries.as_ref())).collect();
+            let own = price.shares(&works);
+            let duration = *own.iter().max().unwrap();
+            gpu_free = now.max(gpu_free) + Picos(duration);
+            let end = gpu_free;
+            let batch = |entries| Batch { entries, end };
+            flying.push_back(Step {
+                batches: decided.into_iter().map(|entries| entries.map(batch)).collect(),
+                own,
+                duration,
+                end,
+            });
+        }
+        if flying.len() > usize::from(config.overlap_schedule && launched) {
+            let step = flying.pop_front().unwrap();
+            now = step.end;
+            end(&mut twins, &step, &mut served);
+        } else if !launched {
+            for twin in &mut twins {
+                (twin.ratio, twin.hold) = (config.init_new_token_ratio, 0);
+            }
+            let next = twins.iter().zip(&arrived);
+            let Some(next) = next
+                .filter_map(|(twin, &at)| twin.reqs.get(at).map(|req| req.arrival))
+                .min()
+            else {
+                let is_empty = |twin: &Twin<'_>| twin.waiting.is_empty() && twin.running.is_empty();
+                assert!(twins.iter().all(is_empty), "nobody is left behind");
+                return Some(served);
+            };
+            now = now.max(next);
+        }
+    }
+}
+
+fn end(twins: &mut [Twin<'_>], step: &Step, served: &mut Served) {
+    let account = &mut served.account;
+    account.steps += 1;
+    account.stepping += Picos(step.duration);
+    for ((twin, batch), own) in twins.iter_mut().zip(&step.batches).zip(&step.own) {
+        let Some(batch) = batch else {
+            account.dummies += 1;
+            account.idle += u128::from(step.duration);
+            continue;
+        };
+        account.waited += u128::from(step.duration - own);
+        let before: Vec<u32> = twin.reqs.iter().map(|req| req.out).collect();
+        twin.process(batch);
+        for (req, before) in twin.reqs.iter().zip(before) {
+            if req.out > before {
+                served.tokens.entry(req.id.0).or_default().push(step.end);
+            }
+        }
+    }
+}
+
+fn simulate(
+    config: &SglangConfig,
+    requests: &[Request],
+    ranks: u32,
+    policy: Policy,
+    (price, logs): (Price, bool),
+) -> (Seen, LockStepAccount, bool) {
+    let costs = (0..ranks).map(|_| Box::new(price) as Box<dyn StepCost>);
+    let mut simulation = Simulation::of_cluster(
+        &config.clone().into(),
+        costs.collect(),
+        &ClusterSpec::of(ranks, policy),
+        0,
+        Frontend::default(),
+        Given(Vec::from(requests).into_iter()),
+    )
+    .in_lock_step(LockStepSpec::Gathered, Box::new(price));
+    if logs {
+        simulation = simulation.logging();
+    }
+    let mut seen = Seen::default();
+    let is_drained = simulation.advance(Until::DRAINED, &mut seen) == Pause::Drained;
+    let account = simulation.lock_step().expect("ranks step together").clone();
+    (seen, account, is_drained)
+}
+
+/// No graphs, a fine grid that ends early, a coarse one, and one that holds every batch.
+const GRIDS: [&[u32]; 4] = [&[], &[1, 2, 3, 4], &[4, 16], &[1, 2, 4, 8, 16, 32, 64]];
+
+prop_compose! {
+    fn prices()(
+        (per_step, per_token, per_pair) in (1u64..9, 0u64..3, 0u64..4),
+        (floor, eager, idle_floor) in (0u64..14, 0u64..3, 0u64..12),
+        (shared, per_shared_token, per_summed_token) in (0u64..3, 0u64..3, 0u64..3),
+        grid in 0usize..4,
+    ) -> Price {
+        let ms = 1_000_000_000;
+        Price {
+            per_step: per_step * ms,
+            per_token: per_token * 20_000_000,
+            per_pair: per_pair * 13_000_001,
+            floor: floor * ms,
+            eager: eager * ms,
+            idle_floor: idle_floor * ms,
+            shared: shared * ms,
+            per_shared_token: per_shared_token * 90_000_007,
+            per_summed_token: per_summed_token * 50_000_003,
+            captured: GRIDS[grid],
+        }
+    }
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        Just(Policy::RoundRobin),
+        (5u64..400).prop_map(|ms| Policy::ShortestQueue {
+            watch_interval: Picos(ms * 1_000_000_000)
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn ranks_in_lock_step_are_their_twin(
+        config in configs(), wishes in prop::collection::vec(wishes(), 1..60), ranks in 2u32..5,
+        policy in policies(), price in prices(),
+    ) {
+        let random = config.policy == QueuePolicy::Random;
+        let config = SglangConfig {
+            priority: None,
+            policy: if random { QueuePolicy::Fcfs } else { config.policy },
+            prefill_decode_interval: 0,
+            switches: SglangSwitches::V0_5_23,
+            ..config
+        };
+        let mut requests = requests(wishes);
+        requests.iter_mut().for_each(|request| request.deadline = None);
+        let (seen, account, is_drained) = simulate(&config, &requests, ranks, policy, (price, false));
+        if !is_drained {
+            // A server that dies of a chunk, which the twin of one server tells.
+            return Ok(());
+        }
+        let of_rank = |rank: u32| -> Vec<Request> {
+            let is_mine = |request: &&Request| seen.completions[&request.id.0].replica == ReplicaId(rank);
+            requests.iter().filter(is_mine).cloned().collect()
+        };
+        let by_rank: Vec<Vec<Request>> = (0..ranks).map(of_rank).collect();
+        let Some(expected) = serve(&config, &by_rank, &price) else {
+            return Ok(());
+        };
+        let mut gaps: BTreeMap<u64, u64> = BTreeMap::new();
+        for request in &requests {
+            let got = &seen.completions[&request.id.0];
+            let times = expected.tokens.get(&request.id.0).cloned().unwrap_or_default();
+            prop_assert_eq!(got.output_tokens as usize, times.len(), "{:?}", request.id);
+            if let (Some(&first), Some(&last)) = (times.first(), times.last()) {
+                prop_assert_eq!((got.first_token, got.end), (Some(first), last), "{:?}", request.id);
+            }
+            for pair in times.windows(2) {
+                *gaps.entry((pair[1] - pair[0]).0).or_default() += 1;
+            }
+        }
+        let mut seen_gaps = seen.gaps.clone();
+        seen_gaps.retain(|_, count| *count > 0);
+        prop_assert_eq!(seen_gaps, gaps);
+        prop_assert_eq!(account, expected.account);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    /// A log keeps the first rank from leaping, and with it all: nothing else changes, whoever gives up and whatever version.
+    #[test]
+    fn leaping_in_lock_step_is_stepping(
+        config in configs(), wishes in prop::collection::vec(wishes(), 1..60), ranks in 2u32..5,
+        policy in policies(), price in prices(),
+    ) {
+        let config = SglangConfig { prefill_decode_interval: 0, ..config };
+        let requests = requests(wishes);
+        let (seen, account, is_drained) = simulate(&config, &requests, ranks, policy, (price, false));
+        let (stepped, expected, was_drained) = simulate(&config, &requests, ranks, policy, (price, true));
+        prop_assert_eq!(is_drained, was_drained);
+        if is_drained {
+            prop_assert_eq!(seen.completions.len(), requests.len());
+            prop_assert_eq!(&seen.completions, &stepped.completions);
+            let told = |seen: &Seen| -> BTreeMap<u64, u64> {
+                seen.gaps.iter().filter(|gap| *gap.1 > 0).map(|(&gap, &count)| (gap, count)).collect()
+            };
+            prop_assert_eq!(told(&seen), told(&stepped));
+            prop_assert_eq!(account, expected);
+        }
+    }
+}
+
+/// One rank prefills while the other decodes: its step is as long as the prefill and replays no graph, and the experts see
+/// no padding.
+#[test]
+fn a_prompt_on_one_rank_holds_up_the_tokens_of_all() {
+    let ms = 1_000_000_000;
+    let price = Price {
+        per_step: 10 * ms,
+        per_token: ms / 10,
+        per_pair: 0,
+        floor: 0,
+        eager: 5 * ms,
+        idle_floor: 0,
+        shared: 0,
+        per_shared_token: ms / 100,
+        per_summed_token: ms / 100,
+        captured: GRIDS[3],
+    };
+    let config = SglangConfig {
+        chunked_prefill_size: None,
+        max_total_tokens: 8000,
+        ..crate::sglang::server(8000, 1)
+    };
+    let wishes = vec![
+        (0, 0, 0, 8, 40, 0, true, 0, None),
+        (100_000, 0, 0, 4000, 1, 0, true, 0, None),
+    ];
+    let (seen, account, is_drained) =
+        simulate(&config, &requests(wishes), 2, Policy::RoundRobin, (price, false));
+    assert!(is_drained);
+    // 10 ms and 5 without graphs, 0.1 ms for each of 4,000 tokens, 0.02 ms in the experts for these and one more.
+    let held_up = 15 * ms + 400 * ms + 4001 * (ms / 50);
+    assert!(seen.gaps.contains_key(&held_up), "{:?}", seen.gaps);
+    // Otherwise a graph of one on both ranks: 10.1 ms, and 0.01 for each of the two.
+    let alone = 10 * ms + ms / 10 + 2 * (ms / 100);
+    assert_eq!(seen.gaps.get(&alone), Some(&38), "{:?}", seen.gaps);
+    assert!(seen.steps_told < account.steps, "runs of steps are leapt over");
+    // The other rank idled in all steps but one, and nobody stepped on after the last token.
+    assert_eq!((account.steps, account.dummies), (40, 39), "{account:?}");
+}
