@@ -112,12 +112,21 @@ impl Load {
         if self.cut(sending).is_none() {
             return sent;
         }
-        let inside = |point: &&SeriesPoint| point.t_s > first.seconds() && point.t_s <= last.seconds();
-        let rates = series.iter().filter(inside).map(|point| point.arrivals_per_s);
-        let (sum, points) = rates.fold((0.0, 0u32), |(sum, points), rate| (sum + rate, points + 1));
-        let span_s = last.saturating_sub(first).seconds();
-        let counted = (sum / f64::from(points.max(1)) * span_s) as u64;
-        if points == 0 { sent } else { counted.min(sent) }
+        let (first_s, last_s) = (first.seconds(), last.seconds());
+        // A point stands in the middle of its interval, and one that lies across an end holds some of another load.
+        let width_s = series
+            .windows(2)
+            .next()
+            .map_or(0.0, |pair| pair[1].t_s - pair[0].t_s);
+        let rate = |margin_s: f64| {
+            let inside =
+                |point: &&SeriesPoint| point.t_s - margin_s >= first_s && point.t_s + margin_s <= last_s;
+            let rates = series.iter().filter(inside).map(|point| point.arrivals_per_s);
+            let (sum, points) = rates.fold((0.0, 0u32), |(sum, points), rate| (sum + rate, points + 1));
+            (points > 0).then(|| sum / f64::from(points))
+        };
+        let per_s = rate(width_s / 2.0).or_else(|| rate(0.0));
+        per_s.map_or(sent, |per_s| ((per_s * (last_s - first_s)) as u64).min(sent))
     }
 }
 
@@ -154,6 +163,34 @@ impl LoadKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_sent_while_all_send_is_not_thinned_by_what_came_before_and_after() {
+        let seconds = Picos::from_seconds;
+        let seen = Sending {
+            first: seconds(0.0),
+            last: seconds(95.0),
+            last_wished: seconds(95.0),
+        };
+        let load = Load {
+            all_send: Some(AllSend {
+                from: seconds(24.0),
+                until: Picos::MAX,
+            }),
+            ..Load::from(LoadKind::Open)
+        };
+        // One a second, from 24 s on ten, until 95 s: intervals of ten seconds.
+        let rates = [1.0, 1.0, 6.4, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0, 5.0];
+        let point = |(at, arrivals_per_s): (u32, f64)| SeriesPoint {
+            t_s: 5.0 + 10.0 * f64::from(at),
+            arrivals_per_s,
+            ..SeriesPoint::default()
+        };
+        let series: Vec<SeriesPoint> = (0..).zip(rates).map(point).collect();
+        assert_eq!(load.sent(734, &series, &seen), 710);
+        // Of too short a stretch the points are taken that there are.
+        assert_eq!(load.sent(734, &series[..3], &seen), 454);
+    }
 
     #[test]
     fn only_a_load_with_a_steady_state_is_cut_to_where_all_send() {

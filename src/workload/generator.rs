@@ -12,7 +12,8 @@
 //!   ahead are sent by nobody.
 //! * Submissions pass `max_concurrency` in order. In a closed loop ([`Arrivals::AllAtOnce`] with a limit) a turn that
 //!   is due goes before a new conversation: the backlog of starts is endless and would never let it pass.
-//! * A closed loop without an end sends again whenever one fails: where a server refuses at once, no time passes.
+//! * A closed loop without an end sends again whenever one fails: where a server refuses at once, no time passes, and
+//!   whoever simulates it must see that it never will.
 //! * A source whose next instant lies past the end of the clock ends; [`Generator::clock_exhausted`] says so.
 
 use std::sync::Arc;
