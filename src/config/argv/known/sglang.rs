@@ -7,7 +7,7 @@ use crate::config::lmcache::HICACHE;
 use super::{LOADING, LOGS, LORA, OFFLOAD, SAMPLING, SERVER, SPECULATION, TEXT};
 
 const KERNELS: &str = "the calibration says how fast kernels are";
-const DISAGGREGATION: &str = "prefill and decode on separate servers are not modelled yet";
+const DISAGGREGATION: &str = "one command starts one of the servers: give both pools to this tool, by --prefill and --decode or [[pools]]";
 const EXPERTS: &str = "expert parallelism is not modelled yet";
 const TUNING: &str = "it matters for state-space and hybrid models only";
 const NODES: &str = "where processes run is not modelled";
