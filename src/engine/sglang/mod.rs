@@ -3,14 +3,15 @@
 //! Rules are cited by their numbers in the behavioural specification (`SG-18`), with the SGLang function they were read
 //! from. The engine decides which tokens are computed; [`crate::cost`] says how long that takes.
 //!
-//! Read [`replica`](self) first: the loop; then `schedule` (which batch is next), `adder` (who is admitted), `decode`
-//! (memory, retraction), `process` (what a finished batch brings about).
+//! Read [`replica`](self) first: the loop; then `intake` (who is taken in), `schedule` (which batch is next), `adder` (who
+//! is admitted), `decode` (memory, retraction), `process` (what a finished batch brings about).
 
 mod adder;
 mod batch;
 mod config;
 mod decode;
 mod disaggregated;
+mod intake;
 mod leap;
 mod lockstep;
 mod memory;
