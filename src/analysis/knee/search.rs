@@ -100,7 +100,9 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
                 break;
             };
             let is_lowest = lowest.rate <= options.rate_min;
-            if is_lowest || lowest.is_hopeless() || self.points.iter().any(Point::is_within) {
+            let is_broken = |point: &Point| point.slack.is_some_and(|slack| slack.value < 0.0);
+            let is_blind = lowest.is_blind() && self.points.iter().any(is_broken);
+            if is_lowest || is_blind || lowest.is_hopeless() || self.points.iter().any(Point::is_within) {
                 break;
             }
             // What an overloaded system serves is about what it can take. Where overload is so deep that not even that is
