@@ -3,6 +3,7 @@
 use super::figures::{count, percent, significant, time};
 use super::page::Page;
 use super::tables::Column;
+use super::text::per_second;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::metrics::{Distribution, PartSummary, ReplicaSummary, of_pools};
@@ -15,7 +16,8 @@ pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
             .zip(&result.by_class)
             .map(|(name, part)| {
                 let mut row = row(name, part, result);
-                row.insert(2, part.sent_per_s().map_or("–".into(), significant));
+                // Over the same time as its tokens, whenever it sent.
+                row.insert(2, significant(per_second(part.sent, result.whole.duration_s)));
                 row
             })
             .collect();
