@@ -321,7 +321,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         }
         None => Vec::new(),
     };
-    let mut reasons = reasons(&seen, &assessment, kind);
+    let mut reasons = reasons(&seen, &assessment, kind, load.servers_change);
     reasons.extend(several_clients(&seen, &load));
     RunResult {
         steady: summary,

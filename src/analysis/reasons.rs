@@ -31,8 +31,13 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
 }
 
 /// Sentences behind a verdict, the most important first.
-pub(super) fn reasons(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> Vec<String> {
-    let mut reasons = vec![verdict_reason(seen, assessment, kind)];
+pub(super) fn reasons(
+    seen: &Observation,
+    assessment: &Assessment,
+    kind: LoadKind,
+    servers_change: bool,
+) -> Vec<String> {
+    let mut reasons = vec![verdict_reason(seen, assessment, kind, servers_change)];
     let whole = &seen.whole;
     // Between prefill and decode a request is lost in more ways.
     let failed = match seen.relays {
@@ -81,7 +86,12 @@ fn is_wandering(assessment: &Assessment) -> bool {
     assessment.wanders && known.is_some_and(|width| width <= STABLE_WITHIN)
 }
 
-fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -> String {
+fn verdict_reason(
+    seen: &Observation,
+    assessment: &Assessment,
+    kind: LoadKind,
+    servers_change: bool,
+) -> String {
     let ended = seen.whole.ended();
     let growth = &assessment.growth;
     let width = assessment
@@ -161,6 +171,9 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind) -
             }
             LoadKind::AllAtOnce => {
                 "everything was sent at once: a finite experiment without a steady state".into()
+            }
+            LoadKind::Varying if servers_change => {
+                "the servers change over the run, and not the load: its figures describe these changes, not a steady state".into()
             }
             LoadKind::Open | LoadKind::Varying => {
                 "the load changes over the run: its figures describe this traffic, not a steady state".into()

@@ -158,7 +158,37 @@ mod tests {
     use super::*;
     use crate::cost::StepLoad;
     use crate::facts::Steps;
-    use crate::ids::ReplicaId;
+    use crate::ids::RequestId;
+
+    #[test]
+    fn who_waits_for_the_end_of_a_step_only_waits() {
+        let room = Room {
+            kv_blocks: 10,
+            block_size: 16,
+        };
+        let mut seen = LoadOverTime::new(vec![room], vec![0]);
+        let at = |thousandths: u64| Picos(thousandths * PICOS_PER_SECOND / 1000);
+        // Half a second in the queue, 300 ms of which are its KV's way.
+        seen.observe(&Fact::Crossed {
+            now: at(500),
+            to: ReplicaId(0),
+            id: RequestId(1),
+            since: at(200),
+        });
+        seen.observe(&Fact::Admitted {
+            now: at(700),
+            replica: ReplicaId(0),
+            id: RequestId(1),
+            waiting_since: at(100),
+            queued_since: at(200),
+            cached_tokens: 0,
+            known_tokens: 16,
+            resumed: false,
+        });
+        let points = seen.finish(at(1000)).remove(0);
+        let waiting = points.iter().map(|point| point.waiting).sum::<f64>() / points.len() as f64;
+        assert!((waiting - 0.2).abs() < 0.01, "{waiting}");
+    }
 
     #[test]
     fn merging_intervals_keeps_what_they_hold() {

@@ -333,6 +333,56 @@ mod tests {
     }
 
     #[test]
+    fn the_way_of_the_kv_is_a_share_of_ttft_and_the_links_may_be_pressed_hardest() {
+        let mut stages = [0.0; 7];
+        (stages[Stage::Prefill as usize], stages[Stage::Transfer as usize]) = (0.2, 0.8);
+        let binding = Binding {
+            metric: Metric::Ttft,
+            statistic: Statistic::Quantile(0.99),
+            value_s: 0.99,
+            limit_s: 1.0,
+            class: None,
+            queue: Some(0.0128),
+            stages: Some(stages),
+        };
+        let mut point = tried(10.0, Verdict::Stable);
+        let pressure = Pressure {
+            links: Some(0.47),
+            ..Pressure::default()
+        };
+        point.pressure = Some(pressure);
+        let knee = Knee {
+            within_slo: Some(Estimate {
+                value: 10.0,
+                low: 9.9,
+                high: 10.1,
+            }),
+            saturation: None,
+            limiter: Some(pressure.limiter()),
+            binding: Some(binding),
+            loss: None,
+            points: vec![point, tried(20.0, Verdict::Unstable)],
+            converged: true,
+        };
+        assert_eq!(
+            KneeView::new(&knee, KneeContext::default()).limited_by.unwrap(),
+            "TTFT p99, which reaches its limit first (990 ms of 1.00 s): of the mean TTFT 80.0 % is the KV's transfer and the \
+             wait for it, 20.0 % is the prompt's own steps. Hardest pressed are the KV links (47.0 % of their bandwidth used)"
+        );
+        // Where a pool is pressed, what its steps do is told beside it.
+        let late = why_late(
+            &binding,
+            Limiter::PrefillCompute,
+            &Pressure::default(),
+            EngineWords::default(),
+        );
+        assert!(
+            late.starts_with("of the mean TTFT 80.0 %") && late.contains("a step decodes"),
+            "{late}"
+        );
+    }
+
+    #[test]
     fn an_engine_s_limits_have_its_own_names() {
         let document = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nprofile = \"sglang\"\n\
                         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";

@@ -58,7 +58,9 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
     tried.secure(options);
     let knee = tried.bisect(options.tolerance, Point::is_within);
     let saturation = tried.bisect(options.tolerance, Point::keeps_up);
-    Knee::of(tried.points, knee && saturation)
+    // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
+    let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
+    Knee::of(tried.points, (knee || is_none) && saturation)
 }
 
 struct Tried<F> {

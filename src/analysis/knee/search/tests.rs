@@ -417,3 +417,35 @@ fn no_rate_outside_the_given_ones_is_tried() {
     assert!(tried.iter().all(|rate| (2.0..=5.0).contains(rate)), "{tried:?}");
     assert!(knee.points.len() <= options.points_max);
 }
+
+#[test]
+fn rates_with_too_few_requests_of_a_class_are_no_knee_and_end_the_search() {
+    let objective = Objective {
+        attainment: Some(0.99),
+        ..Objective::default()
+    };
+    let mut tried = 0;
+    // A promise that no rate keeps, and of which the lowest rates show too little: they seem to keep it.
+    let evaluate = |rate: f64| {
+        tried += 1;
+        let mut point = mm1(rate, 1.0, &objective);
+        if rate < 0.02 {
+            point.slack = Some(Estimate {
+                value: 0.01,
+                low: -0.2,
+                high: 0.01,
+            });
+            point.cut_short();
+        }
+        Some(point)
+    };
+    let options = SearchOptions {
+        start_rate: 0.2,
+        ..SearchOptions::default()
+    };
+    let knee = search(evaluate, &options);
+    assert_eq!(knee.within_slo, None);
+    let blind: Vec<bool> = knee.points.iter().map(Point::is_blind).collect();
+    assert_eq!(blind.iter().filter(|blind| **blind).count(), 1, "{blind:?}");
+    assert!(tried < 20, "{tried}");
+}
