@@ -39,18 +39,9 @@ pub(super) fn clients(workload: &WorkloadSpec) -> u32 {
     }
 }
 
-/// What several clients sent a second over the time in which any of them did, where they do not all send at a rate and all
-/// the time, so that no sum of rates says it.
-pub(super) fn sent_per_s(workload: &WorkloadSpec, result: &RunResult) -> Option<f64> {
-    let has_loops = mean_rate(workload).is_some() && !without_rate(workload).is_empty();
-    match has_loops {
-        true => sent_on_average(result),
-        false => uneven(workload, result),
-    }
-}
-
-/// The same, where some of those that have a rate send for less than nearly all of that time.
-fn uneven(workload: &WorkloadSpec, result: &RunResult) -> Option<f64> {
+/// What several clients sent a second over the time in which any of them did, where some of those that have a rate send for less
+/// than nearly all of that time, so that no sum of rates says it.
+pub(super) fn uneven(workload: &WorkloadSpec, result: &RunResult) -> Option<f64> {
     const NEARLY: f64 = 0.9;
     let Arrivals::Superposed { streams } = &workload.arrivals else {
         return None;

@@ -203,7 +203,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
-        request_rate: mix::sent_per_s(workload, result).unwrap_or(resolved.request_rate()),
+        request_rate: mix::uneven(workload, result).unwrap_or(resolved.request_rate()),
         clients: mix::clients(workload),
         load: mix::load_of(workload, result),
         burstiness,

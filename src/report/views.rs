@@ -63,8 +63,8 @@ pub struct ResultMeta {
     pub calibration: Option<String>,
     /// Requests asked for; `None` where the length was chosen automatically.
     pub num_prompts: Option<u64>,
-    /// Requests per second; infinite when all are sent at once, and where no rate is given. Of several clients that do not all
-    /// send at given rates and all the time it is what they sent, over the time in which any did.
+    /// Requests per second; infinite when all are sent at once, and where no rate is given. Of several clients it is
+    /// the sum of their rates or, where one of these is not sent nearly all the time, what all sent over the time in which any did.
     pub request_rate: f64,
     /// Clients that send side by side, each in its own way: 1 where there is one workload.
     pub clients: u32,

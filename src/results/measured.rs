@@ -275,7 +275,7 @@ pub enum Load {
     Trace,
     /// By several clients, each in its own way and time.
     Mixed {
-        /// Requests per second that they sent together, on average while any did.
+        /// Requests per second of those that have a rate, or of all on average.
         rate: f64,
     },
     /// The file does not say.
@@ -287,7 +287,7 @@ impl std::fmt::Display for Load {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Load::Open { rate } => write!(f, "{} req/s", figures(*rate)),
-            Load::Mixed { rate } => write!(f, "several clients at {} req/s on average", figures(*rate)),
+            Load::Mixed { rate } => write!(f, "several clients at {} req/s", figures(*rate)),
             Load::Closed { clients } => write!(f, "{clients} in flight"),
             Load::Burst => write!(f, "all at once"),
             Load::StaticBatch { batch } => write!(f, "one batch of {batch}"),

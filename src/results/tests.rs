@@ -334,5 +334,5 @@ fn several_clients_side_by_side_are_no_open_loop() {
     assert_eq!(of(""), Load::Open { rate: 11.2487 });
     let mixed = of("\"clients\": 4, ");
     assert_eq!(mixed, Load::Mixed { rate: 11.2487 });
-    assert_eq!(mixed.to_string(), "several clients at 11.25 req/s on average");
+    assert_eq!(mixed.to_string(), "several clients at 11.25 req/s");
 }
