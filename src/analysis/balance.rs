@@ -1,6 +1,6 @@
 //! What each part of a cluster with prefill and decode pools could serve at most: the balance check of PD-6.
 //!
-//! A steady state needs `λ·E[prefill time] < x`, and for decode `λ·E[O]·t(B) / B < y` at the largest batch `B` that the KV
+//! A steady state needs `λ·E[prefill time] < x`, priced in steps that fill the token budget, and for decode `λ·E[O]·t(B) / B < y` at the largest batch `B` that the KV
 //! memory of a replica holds, and `λ·E[bytes]` below what the links carry. The least of the three is what all can serve;
 //! no promise is kept up to there, because queues grow before it. Several pools of one role serve what they could serve each,
 //! which supposes a router that gives each as much as it takes. Means only: how requests differ is left out, and so is
@@ -11,7 +11,7 @@
 pub struct Prefilling {
     /// Replicas, `x`.
     pub replicas: u32,
-    /// Time of steps on them for one request, in seconds.
+    /// Time of steps that are full of prompts for one request, in seconds: the least that it can take of a replica.
     pub request_s: f64,
 }
 

@@ -395,6 +395,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
         all_send: simulation.traffic().all_send(),
         span_s,
         is_disturbed: span_s > 0.0 && failures(scenario, simulation) != Some(0),
+        servers_change: LoadKind::of(&scenario.workload) == LoadKind::Open,
     }
 }
 

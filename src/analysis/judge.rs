@@ -15,7 +15,7 @@
 
 use super::growth::{Growth, T_RETURNING};
 use super::load::{Load, LoadKind};
-use super::reasons::{reasons, several_clients};
+use super::reasons::{Asked, reasons, several_clients};
 use super::saturation::offered_load;
 use super::steady;
 use super::{RunResult, Verdict};
@@ -327,7 +327,12 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         }
         None => Vec::new(),
     };
-    let mut reasons = reasons(&seen, &assessment, kind, evidence.offered_per_s());
+    let asked = Asked {
+        kind,
+        offered_per_s: evidence.offered_per_s(),
+        servers_change: load.servers_change,
+    };
+    let mut reasons = reasons(&seen, &assessment, asked);
     reasons.extend(several_clients(&seen, &load));
     RunResult {
         steady: summary,

@@ -77,6 +77,8 @@ pub struct Load {
     pub span_s: f64,
     /// A replica has failed, or may have: a queue that grows may be that of an outage, until the span is over.
     pub is_disturbed: bool,
+    /// What varies is what serves and not what is sent: replicas come and go at set times, or with the load.
+    pub servers_change: bool,
 }
 
 impl Load {
@@ -145,6 +147,7 @@ impl From<LoadKind> for Load {
             all_send: None,
             span_s: 0.0,
             is_disturbed: false,
+            servers_change: false,
         }
     }
 }

@@ -37,14 +37,18 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
     })
 }
 
-/// Sentences behind a verdict, the most important first; so many requests per second were offered while it was judged.
-pub(super) fn reasons(
-    seen: &Observation,
-    assessment: &Assessment,
-    kind: LoadKind,
-    offered_per_s: f64,
-) -> Vec<String> {
-    let mut reasons = vec![verdict_reason(seen, assessment, kind, offered_per_s)];
+/// What was asked of the system while it was judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) kind: LoadKind,
+    pub(super) offered_per_s: f64,
+    /// Replicas come and go.
+    pub(super) servers_change: bool,
+}
+
+/// Sentences behind a verdict, the most important first.
+pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked) -> Vec<String> {
+    let mut reasons = vec![verdict_reason(seen, assessment, asked)];
     let whole = &seen.whole;
     // Between prefill and decode a request is lost in more ways.
     let failed = match seen.relays {
@@ -93,7 +97,12 @@ fn is_wandering(assessment: &Assessment) -> bool {
     assessment.wanders && known.is_some_and(|width| width <= STABLE_WITHIN)
 }
 
-fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind, offered: f64) -> String {
+fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> String {
+    let Asked {
+        kind,
+        offered_per_s: offered,
+        servers_change,
+    } = asked;
     let ended = seen.whole.ended();
     let growth = &assessment.growth;
     let width = assessment
@@ -170,6 +179,9 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, kind: LoadKind, o
             }
             LoadKind::AllAtOnce => {
                 "everything was sent at once: a finite experiment without a steady state".into()
+            }
+            LoadKind::Varying if servers_change => {
+                "the servers change over the run, and not the load: its figures describe these changes, not a steady state".into()
             }
             LoadKind::Open | LoadKind::Varying => {
                 "the load changes over the run: its figures describe this traffic, not a steady state".into()

@@ -189,5 +189,5 @@ pub(super) fn read(name: &str) -> anyhow::Result<ResultFile> {
             name,
         )
     };
-    Ok(results::read(&bytes, shown)?)
+    Ok(results::read(&super::files::without_mark(bytes), shown)?)
 }

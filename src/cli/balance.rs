@@ -1,16 +1,14 @@
 //! `--why` of prefill and decode pools: what each pool and the links could serve, as arithmetic, and which of them limits.
 
-use super::pools;
+use super::{pools, why};
 use crate::analysis::RunResult;
 use crate::analysis::balance::{Balance, Decoding, Demand, Part, Prefilling};
 use crate::cluster::Flow;
 use crate::config::Resolved;
 use crate::cost::StepLoad;
 use crate::metrics::ReplicaSummary;
-use crate::quantity::format_bytes;
-use crate::report::figures::{bytes_per_s, percent, significant, time};
+use crate::report::figures::{bytes_per_s, memory, percent, significant, time};
 use crate::sim::{Pool, Role};
-use crate::units::Bytes;
 
 /// What a request of a run asked of each part; `None` without roles, or where nobody was served.
 pub(super) fn demand(resolved: &Resolved, result: &RunResult) -> Option<Demand> {
@@ -24,16 +22,20 @@ pub(super) fn demand(resolved: &Resolved, result: &RunResult) -> Option<Demand> 
     let admitted = |done: &Option<ReplicaSummary>| done.as_ref().filter(|done| done.admitted > 0).cloned();
     let prefill: Vec<Prefilling> = of_role(resolved, &done, Role::Prefill)
         .filter_map(|(pool, done)| {
-            let done = admitted(done)?;
             Some(Prefilling {
                 replicas: pool.replicas,
-                request_s: done.busy_s / done.admitted as f64,
+                request_s: prefill_s(pool, &admitted(done)?),
             })
         })
         .collect();
-    if prefill.is_empty() || answers == 0 || relays.requests == 0 {
+    if prefill.is_empty() || answers == 0 || relays.requests == 0 || relays.messages == 0 {
         return None;
     }
+    // One message a request, whatever becomes of it then; SGLang sends chunks (PD-25).
+    let crossed = match spec.flow {
+        Flow::Sglang => relays.requests,
+        Flow::Nixl | Flow::P2pNccl => relays.messages,
+    };
     let output = whole.output_tokens as f64 / answers as f64;
     // SGLang's first token came with the KV (PD-5).
     let steps = match spec.flow {
@@ -55,7 +57,7 @@ pub(super) fn demand(resolved: &Resolved, result: &RunResult) -> Option<Demand> 
         prefill,
         decode: decode.collect(),
         steps,
-        bytes: relays.bytes as f64 / relays.requests as f64,
+        bytes: relays.bytes as f64 / crossed as f64,
         links_bytes_per_s: [
             senders.iter().map(|rate| rate.send as f64).sum(),
             receivers.iter().map(|rate| rate.receive as f64).sum(),
@@ -71,6 +73,22 @@ fn of_role<'a>(
 ) -> impl Iterator<Item = (&'a Pool, &'a Option<ReplicaSummary>)> {
     let pools = resolved.scenario.pools.iter().zip(done);
     pools.filter(move |(pool, _)| pool.role == role)
+}
+
+/// Seconds that a request of a prefill pool's mean length takes of steps that are full of such requests: the least, whatever
+/// the load of the run was, because at a low load a step is for one prompt.
+fn prefill_s(pool: &Pool, done: &ReplicaSummary) -> f64 {
+    let (cached, new) = why::prompt_of(done);
+    let mut cost = (pool.cost)();
+    let mut request_s = 0.0;
+    let mut computed = 0;
+    while computed < new {
+        let step = pools::full_prefill_step(pool, cached + computed, new - computed);
+        let piece = (new - computed).min(pool.engine.prompt_tokens_per_step());
+        request_s += cost.step(&step).seconds() * f64::from(piece) / step.tokens() as f64;
+        computed += piece;
+    }
+    request_s
 }
 
 /// The largest batch that a decode replica holds of sequences with `context` tokens each on average, and how long its step
@@ -94,29 +112,54 @@ fn largest_decode_step(pool: &Pool, context: f64) -> (f64, f64) {
     (batch, (pool.cost)().step(&load).seconds())
 }
 
-/// The share of what it could serve that the busier of two pools is asked for; `None` of a pool that has no role.
-pub(super) fn asked(role: Role, balance: &Balance, per_s: f64) -> Option<f64> {
-    match role {
-        Role::Both => None,
-        Role::Prefill => Some(per_s / balance.prefill),
-        Role::Decode => Some(per_s / balance.decode),
-    }
+/// Requests a second that each part did the work of over the run. They differ where some are refused, lost or sent again
+/// between them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Taken {
+    prefill: f64,
+    decode: f64,
+    links: f64,
 }
 
-/// Requests a second that came over the time in which they were sent: those that the pools with the role of prefill took.
-pub(super) fn offered_per_s(
-    resolved: &Resolved,
-    replicas: &[Option<ReplicaSummary>],
-    result: &RunResult,
-) -> f64 {
-    let taken: Option<Vec<u64>> = of_role(resolved, replicas, Role::Prefill)
-        .map(|(_, done)| Some(done.as_ref()?.admitted))
-        .collect();
-    let requests = match taken {
-        Some(taken) if !taken.is_empty() => taken.iter().sum(),
-        _ => result.whole.sent,
-    };
-    requests as f64 / result.whole.duration_s.max(f64::MIN_POSITIVE)
+impl Taken {
+    /// By what the prefill pools took, the tokens that the decode pools computed and the bytes that crossed.
+    pub(super) fn of(
+        resolved: &Resolved,
+        replicas: &[Option<ReplicaSummary>],
+        result: &RunResult,
+        demand: &Demand,
+    ) -> Taken {
+        let over = result.whole.duration_s.max(f64::MIN_POSITIVE);
+        let sum = |role, of: fn(&ReplicaSummary) -> u64| -> f64 {
+            let known = of_role(resolved, replicas, role).filter_map(|(_, done)| done.as_ref());
+            known.map(of).sum::<u64>() as f64 / over
+        };
+        let bytes = result.relays.as_ref().map_or(0, |relays| relays.bytes);
+        let per = |sum: f64, each: f64| if each > 0.0 { sum / each } else { 0.0 };
+        Taken {
+            prefill: sum(Role::Prefill, |done| done.admitted),
+            decode: per(sum(Role::Decode, |done| done.work.decode_tokens), demand.steps),
+            links: per(bytes as f64 / over, demand.bytes),
+        }
+    }
+
+    fn by(&self, part: Part) -> f64 {
+        match part {
+            Part::Prefill => self.prefill,
+            Part::Decode => self.decode,
+            Part::Links => self.links,
+        }
+    }
+
+    /// The share of what it could serve that a part is asked for.
+    pub(super) fn share(&self, part: Part, balance: &Balance) -> f64 {
+        let most = match part {
+            Part::Prefill => balance.prefill,
+            Part::Decode => balance.decode,
+            Part::Links => balance.links,
+        };
+        self.by(part) / most
+    }
 }
 
 /// The arithmetic, a line for each pool and one for the links; empty without roles.
@@ -124,7 +167,7 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     let Some(demand) = demand(resolved, result) else {
         return String::new();
     };
-    let served = offered_per_s(resolved, &pools::by_pool(resolved, result), result);
+    let taken = Taken::of(resolved, &pools::by_pool(resolved, result), result, &demand);
     let balance = demand.balance();
     let (part, most) = balance.limit();
     let name = match part {
@@ -134,17 +177,27 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
         Part::Decode => "the decode pool",
         Part::Links => "the links",
     };
+    let is_even = (taken.prefill - taken.decode).abs() <= 0.05 * taken.prefill;
+    let decoded = match is_even {
+        true => String::new(),
+        false => format!(", {} decoded", significant(taken.decode)),
+    };
     let mut text = format!(
-        "\nwhat limits prefill and decode: {name}, at {} requests/s; {} were prefilled\n",
+        "\nwhat limits prefill and decode: {name}, at {} requests/s; {} were prefilled{decoded}\n",
         significant(most),
-        significant(served)
+        significant(taken.prefill)
     );
-    for (name, arithmetic, per_s, is_whole) in arithmetic(&demand, &balance) {
+    for (part, arithmetic, per_s, is_whole) in arithmetic(&demand, &balance) {
+        let name = match part {
+            Part::Prefill => "prefill",
+            Part::Decode => "decode",
+            Part::Links => "KV links",
+        };
         let most = match (per_s.is_finite(), is_whole) {
             (true, true) => format!(
                 "{} requests/s, {} used",
                 significant(per_s),
-                percent(served / per_s)
+                percent(taken.by(part) / per_s)
             ),
             (true, false) => format!("{} requests/s", significant(per_s)),
             (false, _) => "any number".to_owned(),
@@ -154,8 +207,8 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     text
 }
 
-/// A line of the arithmetic: name, terms, requests a second, and whether that is all of the part.
-type Line = (&'static str, String, f64, bool);
+/// A line of the arithmetic: whose, terms, requests a second, and whether that is all of the part.
+type Line = (Part, String, f64, bool);
 
 fn arithmetic(demand: &Demand, balance: &Balance) -> Vec<Line> {
     let [out, inwards] = demand.links_bytes_per_s;
@@ -166,7 +219,10 @@ fn arithmetic(demand: &Demand, balance: &Balance) -> Vec<Line> {
     };
     let prefill = demand.prefill.iter().map(|pool| {
         let (replicas, each) = (counted(pool.replicas), time(pool.request_s));
-        (format!("{replicas} ÷ {each} of steps a request"), pool.per_s())
+        (
+            format!("{replicas} ÷ {each} of full steps a request"),
+            pool.per_s(),
+        )
     });
     let decode = demand.decode.iter().map(|pool| {
         let (replicas, batch) = (counted(pool.replicas), significant(pool.batch));
@@ -174,23 +230,23 @@ fn arithmetic(demand: &Demand, balance: &Balance) -> Vec<Line> {
         let arithmetic = format!("{replicas} × {batch} sequences ÷ ({steps} steps × {each})");
         (arithmetic, pool.per_s(demand.steps))
     });
-    let request = format_bytes(Bytes(demand.bytes as u64));
+    let request = memory(demand.bytes);
     let links = format!("{} {side} ÷ {request} a request", bytes_per_s(rate));
-    let mut rows = lines_of("prefill", prefill.collect(), balance.prefill);
-    rows.extend(lines_of("decode", decode.collect(), balance.decode));
-    rows.extend(lines_of("KV links", vec![(links, balance.links)], balance.links));
+    let mut rows = lines_of(Part::Prefill, prefill.collect(), balance.prefill);
+    rows.extend(lines_of(Part::Decode, decode.collect(), balance.decode));
+    rows.extend(lines_of(Part::Links, vec![(links, balance.links)], balance.links));
     rows
 }
 
 /// A line for each pool of a part, and one for their sum where there are several.
-fn lines_of(name: &'static str, pools: Vec<(String, f64)>, sum: f64) -> Vec<Line> {
+fn lines_of(part: Part, pools: Vec<(String, f64)>, sum: f64) -> Vec<Line> {
     let is_alone = pools.len() == 1;
     let each = pools.iter().map(|(_, per_s)| significant(*per_s));
     let added = each.collect::<Vec<_>>().join(" + ");
     let lines = pools.into_iter();
-    let mut lines: Vec<_> = lines.map(|(told, per_s)| (name, told, per_s, is_alone)).collect();
+    let mut lines: Vec<_> = lines.map(|(told, per_s)| (part, told, per_s, is_alone)).collect();
     if !is_alone {
-        lines.push((name, added, sum, true));
+        lines.push((part, added, sum, true));
     }
     lines
 }

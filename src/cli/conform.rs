@@ -66,7 +66,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
 
 /// Replays one file.
 fn one(file: &str) -> Replayed {
-    let recording = std::fs::read(file).map_err(|error| error.to_string());
+    let recording = std::fs::read(file)
+        .map(super::files::without_mark)
+        .map_err(|error| error.to_string());
     let recording = recording.and_then(|bytes| AnyRecording::read(&bytes).map_err(|error| error.to_string()));
     match recording.map(|recording| replay(&recording)) {
         Ok(Ok(agreement)) => Replayed::Equal(agreement),

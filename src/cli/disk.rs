@@ -7,9 +7,11 @@ pub struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        std::fs::read(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => format!("there is no file `{path}`"),
-            _ => format!("{path}: {error}"),
-        })
+        std::fs::read(path)
+            .map(super::files::without_mark)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => format!("there is no file `{path}`"),
+                _ => format!("{path}: {error}"),
+            })
     }
 }

@@ -8,6 +8,14 @@ use anyhow::Context;
 use super::terminal::Terminal;
 use crate::report::chart::Picture;
 
+/// A file's bytes without the mark that some editors put before a text in UTF-8: it is no part of what is written.
+pub(super) fn without_mark(bytes: Vec<u8>) -> Vec<u8> {
+    match bytes.strip_prefix("\u{feff}".as_bytes()) {
+        Some(rest) => rest.to_vec(),
+        None => bytes,
+    }
+}
+
 /// Puts a result on the screen, or into a file where one was asked for; `-` is the screen, too.
 pub(super) fn put(text: &str, file: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
     match file {
@@ -101,6 +109,12 @@ pub(super) fn save_pictures(
 mod tests {
     #[cfg(unix)]
     use super::*;
+
+    #[test]
+    fn the_mark_before_a_text_is_no_part_of_it() {
+        assert_eq!(without_mark("\u{feff}{}".into()), b"{}");
+        assert_eq!(without_mark(b"{}".to_vec()), b"{}");
+    }
 
     #[cfg(unix)]
     #[test]

@@ -89,8 +89,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     // All is said at the end.
     let _nothing_yet = interrupt::at_once();
     let input = assemble(&args.flags(), &Disk)?;
+    let has_pools = ["cluster.pools", "cluster.prefill", "cluster.decode"]
+        .iter()
+        .any(|key| input.document.get(key).is_some());
     let mut question = capacity(input.document, &Disk)?;
     question.notes.splice(0..0, input.notes);
+    if has_pools {
+        let note = "the scenario has several pools: this is one server by what they have in common, [model], [cluster] and [engine]; what \
+                    a pool has of its own is left out";
+        question.notes.push(note.to_owned());
+    }
     let mut answer = plan(&question.device, &question.model, &question.options);
     if let Ok(plan) = answer {
         let (plan, note) = plan.capped(question.blocks_max, &question.profile);

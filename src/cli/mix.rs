@@ -1,5 +1,6 @@
 //! The load in words, and what of it a search for a rate scales.
 
+use crate::analysis::{RunResult, Verdict};
 use crate::config::Resolved;
 use crate::report::counted;
 use crate::report::figures::significant;
@@ -19,24 +20,77 @@ pub(super) fn load(workload: &WorkloadSpec) -> Option<String> {
     }
 }
 
+/// The load of a run. Rates of classes add up only while all of them send: where that is not the stretch that a run's figures
+/// are of, it is what they sent on average.
+pub(super) fn load_of(workload: &WorkloadSpec, result: &RunResult) -> Option<String> {
+    let is_judged = !matches!(result.verdict, Verdict::Finite | Verdict::TooShort);
+    match uneven(workload, result) {
+        Some(sent) if !is_judged => Some(format!("at {} req/s on average", significant(sent))),
+        Some(_) => load(workload).or_else(|| Some(format!("at {} req/s", significant(mean_rate(workload)?)))),
+        None => load(workload),
+    }
+}
+
+/// Clients that send side by side.
+pub(super) fn clients(workload: &WorkloadSpec) -> u32 {
+    match &workload.arrivals {
+        Arrivals::Superposed { streams } => streams.len() as u32,
+        _ => 1,
+    }
+}
+
+/// What several clients sent a second over the time in which any of them did, where some of those that have a rate send for less
+/// than nearly all of that time, so that no sum of rates says it.
+pub(super) fn uneven(workload: &WorkloadSpec, result: &RunResult) -> Option<f64> {
+    const NEARLY: f64 = 0.9;
+    let Arrivals::Superposed { streams } = &workload.arrivals else {
+        return None;
+    };
+    let all = span_s(result)?;
+    let timed = streams.iter().filter(|stream| mean_rate(&stream.spec).is_some());
+    let parts = timed.flat_map(|stream| stream.classes.iter());
+    let spans = parts.filter_map(|&class| result.by_class.get(class as usize)?.sending);
+    let is_short = spans
+        .map(|(first, last)| last.saturating_sub(first).seconds())
+        .any(|own| own < NEARLY * all);
+    is_short.then(|| sent_on_average(result)).flatten()
+}
+
+/// Seconds from the first request of all classes to the last.
+fn span_s(result: &RunResult) -> Option<f64> {
+    let sending = || result.by_class.iter().filter_map(|part| part.sending);
+    let first = sending().map(|(first, _)| first).min()?;
+    let last = sending().map(|(_, last)| last).max()?;
+    let span_s = last.saturating_sub(first).seconds();
+    (span_s > 0.0).then_some(span_s)
+}
+
+fn sent_on_average(result: &RunResult) -> Option<f64> {
+    Some(result.whole.sent as f64 / span_s(result)?)
+}
+
 /// `at 12.0 req/s and 64 of batch in flight`; `None` where all have a rate, which then says it.
 fn several(workload: &WorkloadSpec) -> Option<String> {
     let rate = mean_rate(workload).map(|rate| format!("at {} req/s", significant(rate)));
     let mut words: Vec<String> = rate.into_iter().collect();
-    for (class, spec) in without_rate(workload) {
-        words.push(match (&spec.arrivals, spec.client.max_concurrency) {
-            (Arrivals::Users { users, .. }, _) => {
-                format!("{} of {class}", counted(u64::from(*users), "user"))
-            }
-            (_, Some(limit)) => format!("{limit} of {class} in flight"),
-            (_, None) => match spec.num_prompts {
-                Some(count) => format!("{count} of {class} at once"),
-                None => format!("{class} at once"),
-            },
-        });
-    }
+    words.extend(beside(workload));
     let is_plain = words.len() == 1 && mean_rate(workload).is_some();
     (!is_plain).then(|| words.join(" and "))
+}
+
+/// What each class is that has no rate, `64 of batch in flight`.
+pub(super) fn beside(workload: &WorkloadSpec) -> Vec<String> {
+    let word = |(class, spec): (&str, &WorkloadSpec)| match (&spec.arrivals, spec.client.max_concurrency) {
+        (Arrivals::Users { users, .. }, _) => {
+            format!("{} of {class}", counted(u64::from(*users), "user"))
+        }
+        (_, Some(limit)) => format!("{limit} of {class} in flight"),
+        (_, None) => match spec.num_prompts {
+            Some(count) => format!("{count} of {class} at once"),
+            None => format!("{class} at once"),
+        },
+    };
+    without_rate(workload).into_iter().map(word).collect()
 }
 
 /// Classes that have no rate, with what sends them.

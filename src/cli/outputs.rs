@@ -117,7 +117,7 @@ impl OutputFlags {
                 .to_possible_value()
                 .map_or(String::new(), |value| value.get_name().to_owned());
             notes.push(format!(
-                "{file} is written as {name}, by its name; --format says otherwise"
+                "{file} is written as {name} because of its name; --format would choose another kind"
             ));
         }
         let folder = self.output.as_deref().and_then(|file| Path::new(file).parent());

@@ -2,6 +2,7 @@
 
 use super::{balance, present};
 use crate::analysis::RunResult;
+use crate::analysis::balance::Part;
 use crate::analysis::knee::{EngineLimits, Objective, Pressure, Statistic};
 use crate::config::Resolved;
 use crate::cost::StepLoad;
@@ -9,7 +10,7 @@ use crate::metrics::{
     Distribution, Metric, Occupancy, PartSummary, RelaySummary, ReplicaSummary, Stage, Summary, WorkCounters,
     of_pools,
 };
-use crate::sim::Role;
+use crate::sim::{Pool, Role};
 
 /// What the replicas of each pool did together over the whole run, where that is known.
 pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<ReplicaSummary>> {
@@ -20,39 +21,60 @@ pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<Rep
 
 /// The pressure on the pool that is pressed the hardest: the one whose own requests come nearest to the limits or exceed
 /// them furthest. A request that is served by two pools strains each by the part of its latency that it spends there.
-/// Where nothing is promised, of pools with roles the one that is asked for the larger share of what it could serve (PD-6);
-/// where that does not tell either, the one that is busy the largest part of the time.
+/// Between pools with roles the links are such a part, too. Where nothing is promised, of these parts the one that is asked for
+/// the largest share of what it could serve (PD-6); where that does not tell either, the one that is busy the largest part of
+/// the time.
 pub(super) fn pressure(resolved: &Resolved, result: &RunResult, summary: &Summary) -> Option<Pressure> {
     let objective = present::objective(resolved);
     let done = by_pool(resolved, result);
-    let balance = balance::demand(resolved, result).map(|demand| demand.balance());
-    let per_s = balance::offered_per_s(resolved, &done, result);
-    let strain = |pool: usize| match &result.relays {
-        Some(relays) => {
-            let role = resolved.scenario.pools[pool].role;
-            let promised = strain_by(
-                &objective,
-                |metric| match metric {
-                    Metric::Ttft => Some(&summary.ttft),
-                    Metric::Tpot => Some(&summary.tpot),
-                    Metric::Itl => Some(&summary.itl),
-                    Metric::E2el => Some(&summary.e2el),
-                    _ => None,
-                },
-                |metric| share_of(role, metric, relays, summary),
-            );
-            promised.or_else(|| balance::asked(role, balance.as_ref()?, per_s))
-        }
-        None => strain(result.by_pool.get(pool)?, &objective),
+    let pools = done.iter().cloned().enumerate();
+    let of_pools =
+        pools.filter_map(|(index, done)| Some((index, of_pool(resolved, result, summary, index, &done?)?)));
+    let Some(relays) = &result.relays else {
+        let strain = |pool| strain(result.by_pool.get(pool)?, &objective);
+        return hardest(of_pools.map(|(index, pressure)| (strain(index).unwrap_or(0.0), pressure)));
     };
-    let pools = done.into_iter().enumerate();
-    let of_pools = pools.filter_map(|(index, done)| {
-        let pressure = of_pool(resolved, result, summary, index, &done?)?;
-        Some((strain(index).unwrap_or(0.0), pressure))
+    let demand = balance::demand(resolved, result);
+    let asked = |part| {
+        let demand = demand.as_ref()?;
+        Some(balance::Taken::of(resolved, &done, result, demand).share(part, &demand.balance()))
+    };
+    let strain = |part: Part| {
+        let of = |metric: Metric| match metric {
+            Metric::Ttft => Some(&summary.ttft),
+            Metric::Tpot => Some(&summary.tpot),
+            Metric::Itl => Some(&summary.itl),
+            Metric::E2el => Some(&summary.e2el),
+            _ => None,
+        };
+        let promised = strain_by(&objective, of, |metric| share_of(part, metric, relays, summary));
+        promised.or_else(|| asked(part)).unwrap_or(0.0)
+    };
+    let strained = of_pools.map(|(index, pressure)| {
+        let part = match resolved.scenario.pools[index].role {
+            Role::Prefill => Part::Prefill,
+            Role::Decode | Role::Both => Part::Decode,
+        };
+        (strain(part), pressure)
     });
-    let hardest =
-        of_pools.max_by(|(a, one), (b, other)| a.total_cmp(b).then(one.busy.total_cmp(&other.busy)));
-    hardest.map(|(_, pressure)| pressure)
+    // The links have no steps of their own: what else is known of them is how much of their bandwidth is used.
+    let links = Pressure {
+        links: asked(Part::Links),
+        ..Pressure::default()
+    };
+    hardest(
+        strained.chain(
+            [(strain(Part::Links), links)]
+                .into_iter()
+                .filter(|_| demand.is_some()),
+        ),
+    )
+}
+
+/// Of what is strained so much, the part that is strained the most, or that is busier.
+fn hardest(strained: impl Iterator<Item = (f64, Pressure)>) -> Option<Pressure> {
+    let most = strained.max_by(|(a, one), (b, other)| a.total_cmp(b).then(one.busy.total_cmp(&other.busy)));
+    most.map(|(_, pressure)| pressure)
 }
 
 /// The largest latency over its limit of those that are promised; `None` where no promise can be held against a pool.
@@ -90,23 +112,23 @@ fn strain_by<'a>(
     of_all.chain(of_some).flatten().reduce(f64::max)
 }
 
-/// Share of a latency that requests spend for the sake of a pool, on average: up to the end of the prefill with the one,
-/// from there on with the other. What SGLang waits for the decode server's memory before that is the latter's.
-fn share_of(role: Role, metric: Metric, relays: &RelaySummary, summary: &Summary) -> f64 {
+/// Share of a latency that requests spend for the sake of a part, on average: up to the end of the prefill with the one
+/// pool, from the first byte to the last with the links, from there on with the other pool. What SGLang waits for the decode
+/// server's memory before that is the latter's.
+fn share_of(part: Part, metric: Metric, relays: &RelaySummary, summary: &Summary) -> f64 {
     let ttft_s = relays.ttft_s().max(f64::MIN_POSITIVE);
-    let queue_s = relays.stage_s(Stage::PrefillQueue) - relays.reservation_s;
-    let at_prefill = (queue_s.max(0.0) + relays.stage_s(Stage::Prefill)) / ttft_s;
-    let own = match metric {
-        Metric::Ttft => at_prefill,
-        Metric::E2el => {
-            let ttft_share = ttft_s / summary.e2el.mean_s().unwrap_or(ttft_s).max(ttft_s);
-            at_prefill * ttft_share
-        }
+    let ttft_share = match metric {
+        Metric::Ttft => 1.0,
+        Metric::E2el => ttft_s / summary.e2el.mean_s().unwrap_or(ttft_s).max(ttft_s),
         _ => 0.0,
     };
-    match role {
-        Role::Prefill => own,
-        Role::Decode | Role::Both => 1.0 - own,
+    let queue_s = relays.stage_s(Stage::PrefillQueue) - relays.reservation_s;
+    let at_prefill = (queue_s.max(0.0) + relays.stage_s(Stage::Prefill)) / ttft_s * ttft_share;
+    let crossing = relays.stage_s(Stage::Transfer) / ttft_s * ttft_share;
+    match part {
+        Part::Prefill => at_prefill,
+        Part::Links => crossing,
+        Part::Decode => 1.0 - at_prefill - crossing,
     }
 }
 
@@ -147,6 +169,24 @@ fn of_pool(
         pool: Some(index),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })
+}
+
+/// A step that fills the token budget with prompts of which `computed` tokens are there already and `new` are not, or with a
+/// piece of one, and with the beginning of one more where some room is left.
+pub(super) fn full_prefill_step(pool: &Pool, computed: u32, new: u32) -> StepLoad {
+    let budget = pool.engine.prompt_tokens_per_step().max(1);
+    let each = new.clamp(1, budget);
+    let prompts = (budget / each).clamp(1, pool.engine.max_num_seqs().max(1));
+    let mut load = StepLoad {
+        sampled_rows: prompts,
+        ..StepLoad::default()
+    };
+    (0..prompts).for_each(|_| load.add(computed, each));
+    let rest = budget - prompts * each;
+    if rest > 0 && each < budget && prompts < pool.engine.max_num_seqs() {
+        load.add(computed, rest);
+    }
+    load
 }
 
 /// A decode step of as many sequences and of such contexts as these steps had on average, of one at least.

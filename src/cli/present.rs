@@ -206,8 +206,11 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
-        request_rate: mean_rate(&heard).unwrap_or(f64::INFINITY),
-        load: mix::load(&heard),
+        request_rate: mix::uneven(&heard, result)
+            .or_else(|| mean_rate(&heard))
+            .unwrap_or(f64::INFINITY),
+        clients: mix::clients(&heard),
+        load: mix::load_of(&heard, result),
         burstiness,
         max_concurrency: workload.client.max_concurrency,
         ramp_up,

@@ -9,7 +9,7 @@ use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, interrupt, memory, present, remarks, why};
+use super::{files, interrupt, memory, pools, present, remarks, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
@@ -186,7 +186,7 @@ fn execute(
     }
     if let Some(folder) = &outputs.charts {
         let mut pictures = charts(resolved, result);
-        pictures.extend(loads.map(|loads| ("pools".to_owned(), pools(resolved, &outcome, loads))));
+        pictures.extend(loads.map(|loads| ("pools".to_owned(), pools_chart(resolved, &outcome, loads))));
         files::save_pictures(folder, &pictures, terminal)?;
     }
     Ok(exit(resolved, &outcome).into())
@@ -247,9 +247,21 @@ fn over_time(resolved: &Resolved) -> Option<LoadOverTime> {
 }
 
 /// Batch, queue and KV of each pool, or of each replica of one pool.
-fn pools(resolved: &Resolved, outcome: &Outcome, loads: Vec<Vec<LoadPoint>>) -> Picture {
+fn pools_chart(resolved: &Resolved, outcome: &Outcome, loads: Vec<Vec<LoadPoint>>) -> Picture {
     let pools = &resolved.scenario.pools;
+    let result = &outcome.result;
+    let running: Vec<f64> = match pools.len() {
+        1 => result
+            .by_replica
+            .iter()
+            .map(|replica| replica.running.l)
+            .collect(),
+        _ => (pools::by_pool(resolved, result).into_iter())
+            .map(|done| done.map_or(0.0, |done| done.running.l))
+            .collect(),
+    };
     let named = |(index, points): (usize, Vec<LoadPoint>)| PoolOverTime {
+        running: running.get(index).copied().unwrap_or_default(),
         name: match pools.len() {
             1 => format!("replica {index}"),
             _ => pools[index].name.clone(),

@@ -310,6 +310,7 @@ fn read_file(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
         );
     }
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = files::without_mark(bytes);
     let name = path.file_name().map_or_else(
         || path.display().to_string(),
         |name| name.to_string_lossy().into_owned(),

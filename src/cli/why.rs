@@ -3,8 +3,8 @@
 use super::{balance, pools};
 use crate::analysis::RunResult;
 use crate::config::Resolved;
-use crate::cost::{Chunk, StepLoad};
-use crate::metrics::{LittleCheck, WorkCounters};
+use crate::cost::StepLoad;
+use crate::metrics::{LittleCheck, ReplicaSummary, Summary, WorkCounters};
 use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, time};
 use crate::report::{counted, trust_mark};
 use crate::sim::{Pool, Role};
@@ -14,7 +14,7 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     let all = resolved.scenario.pools.as_slice();
     if let [pool] = all {
         let summary = result.steady.as_ref().unwrap_or(&result.whole);
-        return sections(pool, &summary.work);
+        return sections(pool, &summary.work, mean_prompt(summary));
     }
     let mut text = balance::explain(resolved, result);
     for (pool, done) in all.iter().zip(pools::by_pool(resolved, result)) {
@@ -40,22 +40,40 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
                 done.busy_s / (result.whole.duration_s * f64::from(pool.replicas)).max(f64::MIN_POSITIVE)
             ),
         );
-        text += &sections(pool, &done.work);
+        text += &sections(pool, &done.work, prompt_of(&done));
     }
     text
 }
 
-fn sections(pool: &Pool, work: &WorkCounters) -> String {
+/// Tokens of a prompt that are found in the prefix cache, and those that are not, on average.
+type Prompt = (u32, u32);
+
+/// Of those that were answered in a stretch; all of a prompt is new where nobody was.
+fn mean_prompt(summary: &Summary) -> Prompt {
+    let length = summary.input_tokens as f64 / summary.completed.max(1) as f64;
+    let queried = summary.cache_queries_tokens.max(1) as f64;
+    let cached = length * summary.cache_hit_tokens as f64 / queried;
+    (cached.round() as u32, (length - cached).round() as u32)
+}
+
+/// Of those that a pool took.
+pub(super) fn prompt_of(done: &ReplicaSummary) -> Prompt {
+    let each = |tokens: u64| (tokens as f64 / done.admitted.max(1) as f64).round() as u32;
+    let new = done
+        .work
+        .prefill_tokens
+        .saturating_sub(done.work.recomputed_tokens);
+    (each(done.cache_hit_tokens), each(new))
+}
+
+fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
     let decode = pools::mean_decode_step(work);
-    let budget = pool.engine.prompt_tokens_per_step();
-    let prefill = StepLoad {
-        chunks: vec![Chunk {
-            computed: 0,
-            new: budget.min(pool.engine.max_model_len()),
-        }],
-        sampled_rows: 1,
-        ..StepLoad::default()
+    // Of prompts as long as those of the run; a step of one that fills it costs more attention than many short ones.
+    let new = match new {
+        0 => pool.engine.max_model_len(),
+        new => new,
     };
+    let prefill = pools::full_prefill_step(pool, cached, new);
     let mut text = String::new();
     // A replica that only prefills has no decode step to explain.
     if pool.role != Role::Prefill {
@@ -67,7 +85,11 @@ fn sections(pool: &Pool, work: &WorkCounters) -> String {
         text += &section(pool, &title, &decode);
     }
     if pool.role != Role::Decode {
-        let title = format!("a prefill step of {}", counted(prefill.tokens(), "token"));
+        let of = match prefill.chunks.as_slice() {
+            [first, _, ..] => format!(", of prompts of {}", first.new),
+            _ => String::new(),
+        };
+        let title = format!("a prefill step of {}{of}", counted(prefill.tokens(), "token"));
         text += &section(pool, &title, &prefill);
     }
     text

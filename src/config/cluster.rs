@@ -245,6 +245,13 @@ fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[(usize, Change)
             ChangeKind::Up if !first && before == Some(ChangeKind::Up) => "it is up already",
             ChangeKind::Drain if before == Some(ChangeKind::Drain) => "it drains already",
             ChangeKind::Drain | ChangeKind::Fail if is_down => "it has failed before",
+            ChangeKind::Up if first => {
+                let (replica, at) = (change.replica, change.at.seconds());
+                judge.notes.push(format!(
+                    "replica {replica} is down until {at} s: the first of its events is `up`, and it never failed before"
+                ));
+                continue;
+            }
             _ => continue,
         };
         let key = format!("cluster.events.{index}.kind");

@@ -284,7 +284,12 @@ impl Judge {
     pub(super) fn rate(&mut self, key: &str, rate: Rate) -> Option<f64> {
         if rate.0 == f64::INFINITY {
             self.given(key, rate.0);
-            let help = "use [workload.arrivals.all_at_once], or --request-rate inf";
+            let help = match self.document.set_by_flag(key) {
+                Some(_) => {
+                    "give a finite rate; a class that sends all at once has [workload.classes.arrivals.all_at_once]"
+                }
+                None => "use [workload.arrivals.all_at_once], or --request-rate inf",
+            };
             self.wrong_help(key, "must be finite here", "this sends everything at once", help);
             return None;
         }

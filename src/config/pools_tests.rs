@@ -334,4 +334,18 @@ fn an_event_that_changes_nothing_is_refused() {
     assert_eq!(told(&["up", "drain", "fail"]), "");
     assert!(told(&["fail", "up", "up"]).contains("it is up already"));
     assert!(told(&["fail", "drain"]).contains("it has failed before"));
+    // A replica that is to come later is no mistake, but it is said.
+    let notes = |kinds: &[&str]| {
+        let events: String = (1..).zip(kinds).map(|(at, kind)| event(at, kind)).collect();
+        resolve_text(&format!("{POOLS}{events}"))
+            .unwrap()
+            .notes
+            .join("\n")
+    };
+    assert!(
+        notes(&["up"]).contains("replica 0 is down until 1 s"),
+        "{}",
+        notes(&["up"])
+    );
+    assert!(!notes(&["fail", "up"]).contains("is down until"));
 }

@@ -243,6 +243,16 @@ mod tests {
     }
 
     #[test]
+    fn a_router_may_be_spelt_with_hyphens_on_the_command_line() {
+        use clap::ValueEnum;
+        for router in RawRouter::value_variants() {
+            let name = router.to_possible_value().unwrap();
+            let hyphens = name.get_name().replace('_', "-");
+            assert_eq!(RawRouter::from_str(&hyphens, false), Ok(*router));
+        }
+    }
+
+    #[test]
     fn the_latency_of_kv_events_is_told_where_it_is_assumed() {
         let (events, assumed) = overlap("router = \"kv_events\"", "");
         let latency = Picos(5_000_000_000);

@@ -1,11 +1,14 @@
 //! How full each group of replicas is over time: what charts of pools and replicas are drawn from.
 //!
 //! An observer beside the recorder, for whoever asks for pictures: every step counts with its duration, as it found the
-//! queue and the blocks; between steps a group is empty. The blocks of a leap are those of its middle. At most
+//! queue and the blocks; between steps a group is empty. Whoever waits for the end of a step only is not in the queue that a step
+//! finds: the wait of each request that is let in counts, too, and of the two the larger holds, because those who never are let
+//! in are in the queue that steps find. The blocks of a leap are those of its middle. At most
 //! [`BINS_MAX`] equal intervals are kept; neighbours merge as the run grows. A fact costs O(bins that it lies in).
 
 use super::Room;
 use crate::facts::{Fact, Observer};
+use crate::ids::ReplicaId;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Intervals kept at most.
@@ -13,8 +16,9 @@ const BINS_MAX: usize = 256;
 /// Width of an interval at first.
 const WIDTH_FIRST: u64 = PICOS_PER_SECOND / 100;
 
-/// What is added up, times its time: running and waiting sequences, and used KV blocks.
-type Sums = [u128; 3];
+/// What is added up, times its time: running and waiting sequences and used KV blocks as steps find them, the waits of those who
+/// were let in, and of these what they waited for their KV to cross.
+type Sums = [u128; 5];
 
 /// The observer.
 #[derive(Clone, Debug)]
@@ -53,8 +57,12 @@ impl LoadOverTime {
         }
     }
 
+    fn group(&self, replica: ReplicaId) -> usize {
+        self.groups[replica.0 as usize] as usize
+    }
+
     /// `levels` hold from `begin` to `end`.
-    fn hold(&mut self, group: usize, begin: u64, end: u64, levels: [u64; 3]) {
+    fn hold(&mut self, group: usize, begin: u64, end: u64, levels: [u64; 5]) {
         while end / self.width >= BINS_MAX as u64 {
             self.merge();
         }
@@ -100,7 +108,8 @@ impl LoadOverTime {
                 let begin = index * self.width;
                 let span = (self.width.min(end.0.saturating_sub(begin)).max(1)) as f64;
                 let sums = bins.get(index as usize).copied().unwrap_or_default();
-                let [running, waiting, used] = sums.map(|sum| sum as f64 / span);
+                let [running, found, used, waited, crossed] = sums.map(|sum| sum as f64 / span);
+                let waiting = found.max(waited - crossed);
                 LoadPoint {
                     t_s: Picos(begin).seconds() + span / 2.0 / PICOS_PER_SECOND as f64,
                     running,
@@ -116,8 +125,18 @@ impl LoadOverTime {
 
 impl Observer for LoadOverTime {
     fn observe(&mut self, fact: &Fact<'_>) {
-        let Fact::Steps(steps) = fact else {
-            return;
+        let steps = match *fact {
+            Fact::Steps(steps) => steps,
+            Fact::Admitted {
+                now,
+                replica,
+                queued_since,
+                ..
+            } => return self.hold(self.group(replica), queued_since.0, now.0, [0, 0, 0, 1, 0]),
+            Fact::Crossed { now, to, since, .. } => {
+                return self.hold(self.group(to), since.0, now.0, [0, 0, 0, 0, 1]);
+            }
+            _ => return,
         };
         let replica = steps.replica.0 as usize;
         let room = self.rooms[replica];
@@ -127,8 +146,10 @@ impl Observer for LoadOverTime {
             u64::from(steps.running),
             u64::from(steps.waiting),
             used.min(room.kv_blocks.into()),
+            0,
+            0,
         ];
-        self.hold(self.groups[replica] as usize, steps.begin.0, steps.end.0, levels);
+        self.hold(self.group(steps.replica), steps.begin.0, steps.end.0, levels);
     }
 }
 
@@ -137,7 +158,37 @@ mod tests {
     use super::*;
     use crate::cost::StepLoad;
     use crate::facts::Steps;
-    use crate::ids::ReplicaId;
+    use crate::ids::RequestId;
+
+    #[test]
+    fn who_waits_for_the_end_of_a_step_only_waits() {
+        let room = Room {
+            kv_blocks: 10,
+            block_size: 16,
+        };
+        let mut seen = LoadOverTime::new(vec![room], vec![0]);
+        let at = |thousandths: u64| Picos(thousandths * PICOS_PER_SECOND / 1000);
+        // Half a second in the queue, 300 ms of which are its KV's way.
+        seen.observe(&Fact::Crossed {
+            now: at(500),
+            to: ReplicaId(0),
+            id: RequestId(1),
+            since: at(200),
+        });
+        seen.observe(&Fact::Admitted {
+            now: at(700),
+            replica: ReplicaId(0),
+            id: RequestId(1),
+            waiting_since: at(100),
+            queued_since: at(200),
+            cached_tokens: 0,
+            known_tokens: 16,
+            resumed: false,
+        });
+        let points = seen.finish(at(1000)).remove(0);
+        let waiting = points.iter().map(|point| point.waiting).sum::<f64>() / points.len() as f64;
+        assert!((waiting - 0.2).abs() < 0.01, "{waiting}");
+    }
 
     #[test]
     fn merging_intervals_keeps_what_they_hold() {

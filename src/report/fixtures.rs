@@ -82,6 +82,7 @@ pub(super) fn meta() -> ResultMeta {
         num_prompts: None,
         load: None,
         request_rate: 10.0,
+        clients: 1,
         burstiness: 1.0,
         max_concurrency: None,
         ramp_up: None,

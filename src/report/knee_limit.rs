@@ -4,7 +4,7 @@ use super::figures::{percent, significant, time};
 use super::views::ClassPromise;
 use super::words::EngineWords;
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic};
-use crate::metrics::Metric;
+use crate::metrics::{Metric, Stage};
 
 /// The pressure at the highest rate not above the knee.
 fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
@@ -37,6 +37,13 @@ pub(super) fn limited_by(
     let Some((limiter, pressure)) = pressed else {
         return Some(first);
     };
+    if let Some(used) = pressure.links {
+        let links = resource(limiter, words);
+        return Some(format!(
+            "{first}. Hardest pressed are {links} ({} of their bandwidth used)",
+            percent(used)
+        ));
+    }
     Some(format!(
         "{first}. Hardest pressed is {}{of_pool} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
         resource(limiter, words),
@@ -84,7 +91,8 @@ fn first_to_break(
 
 /// Why no rate keeps the promise, as the lowest rate has it.
 fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
-    let lowest = knee.points.first()?;
+    let known = knee.points.iter().find(|point| !point.is_blind());
+    let lowest = known.or(knee.points.first())?;
     if let Some((_, what)) = knee
         .loss
         .filter(|&(rate, what)| rate == lowest.rate && what.unanswered() > 0.0)
@@ -111,8 +119,13 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
         )
     } else {
         format!(
-            "{figure} at {} req/s, the lowest rate tried",
-            significant(lowest.rate)
+            "{figure} at {} req/s, the lowest rate {}",
+            significant(lowest.rate),
+            if lowest.rate > knee.points[0].rate {
+                "that tells"
+            } else {
+                "tried"
+            }
         )
     })
 }
@@ -178,17 +191,43 @@ fn why_late(binding: &Binding, limiter: Limiter, pressure: &Pressure, words: Eng
         percent(pressure.mixed),
         percent(pressure.busy)
     );
+    let spent = binding.stages.map(spent);
     match (limiter, binding.queue) {
+        (Limiter::KvLinks, _) => {
+            spent.unwrap_or_else(|| "KV takes its time from prefill to decode".to_owned())
+        }
         (Limiter::KvBlocks, _) if pressure.preemptions > 0.001 => words.preempted.to_owned(),
         (Limiter::KvBlocks, _) => format!("requests wait for room in {}", words.pool),
         (Limiter::MaxNumSeqs, _) => format!("requests wait for a place among {}", words.running),
         (Limiter::TokenBudget, _) => format!("prompts wait for room in {}", words.prompt_tokens),
+        _ if spent.is_some() => format!("{}; {steps}", spent.unwrap_or_default()),
         (_, Some(queue)) if binding.metric == Metric::Ttft => format!(
             "{} of it is the wait for a first step, the rest the prompt's own steps; {steps}",
             percent(queue)
         ),
         _ => steps,
     }
+}
+
+/// What the first token waits for between prefill and decode, the largest share first.
+fn spent(stages: [f64; 7]) -> String {
+    let share = |of: &[Stage]| of.iter().map(|stage| stages[*stage as usize]).sum::<f64>();
+    let mut parts = [
+        (share(&[Stage::PrefillQueue]), "the wait for a prefill"),
+        (share(&[Stage::Prefill]), "the prompt's own steps"),
+        (share(&[Stage::Transfer]), "the KV's transfer and the wait for it"),
+        (
+            share(&[Stage::DecodeMemory, Stage::DecodePlace, Stage::DecodeStep]),
+            "the decode replica's memory, place and first step",
+        ),
+        (share(&[Stage::Forward]), "the way between the two"),
+    ];
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let named = parts.iter().filter(|(share, _)| *share >= 5e-3);
+    let named: Vec<String> = named
+        .map(|(share, what)| format!("{} is {what}", percent(*share)))
+        .collect();
+    format!("of the mean TTFT {}", named.join(", "))
 }
 
 fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
@@ -199,6 +238,7 @@ fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
         Limiter::MaxNumSeqs => words.running,
         Limiter::TokenBudget => words.prompt_tokens,
         Limiter::Host => "the host",
+        Limiter::KvLinks => "the KV links",
     }
 }
 
@@ -268,6 +308,7 @@ mod tests {
                 limit_s: 0.5,
                 class: None,
                 queue: Some(0.8),
+                stages: None,
             }),
             loss: None,
             points: vec![
@@ -292,6 +333,56 @@ mod tests {
     }
 
     #[test]
+    fn the_way_of_the_kv_is_a_share_of_ttft_and_the_links_may_be_pressed_hardest() {
+        let mut stages = [0.0; 7];
+        (stages[Stage::Prefill as usize], stages[Stage::Transfer as usize]) = (0.2, 0.8);
+        let binding = Binding {
+            metric: Metric::Ttft,
+            statistic: Statistic::Quantile(0.99),
+            value_s: 0.99,
+            limit_s: 1.0,
+            class: None,
+            queue: Some(0.0128),
+            stages: Some(stages),
+        };
+        let mut point = tried(10.0, Verdict::Stable);
+        let pressure = Pressure {
+            links: Some(0.47),
+            ..Pressure::default()
+        };
+        point.pressure = Some(pressure);
+        let knee = Knee {
+            within_slo: Some(Estimate {
+                value: 10.0,
+                low: 9.9,
+                high: 10.1,
+            }),
+            saturation: None,
+            limiter: Some(pressure.limiter()),
+            binding: Some(binding),
+            loss: None,
+            points: vec![point, tried(20.0, Verdict::Unstable)],
+            converged: true,
+        };
+        assert_eq!(
+            KneeView::new(&knee, KneeContext::default()).limited_by.unwrap(),
+            "TTFT p99, which reaches its limit first (990 ms of 1.00 s): of the mean TTFT 80.0 % is the KV's transfer and the \
+             wait for it, 20.0 % is the prompt's own steps. Hardest pressed are the KV links (47.0 % of their bandwidth used)"
+        );
+        // Where a pool is pressed, what its steps do is told beside it.
+        let late = why_late(
+            &binding,
+            Limiter::PrefillCompute,
+            &Pressure::default(),
+            EngineWords::default(),
+        );
+        assert!(
+            late.starts_with("of the mean TTFT 80.0 %") && late.contains("a step decodes"),
+            "{late}"
+        );
+    }
+
+    #[test]
     fn an_engine_s_limits_have_its_own_names() {
         let document = "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nprofile = \"sglang\"\n\
                         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n";
@@ -304,6 +395,7 @@ mod tests {
             limit_s: 0.5,
             class: None,
             queue: Some(0.8),
+            stages: None,
         };
         let check = |limiter, ours: &str, theirs: &str| {
             let said = |words| {
@@ -346,6 +438,7 @@ mod tests {
             limit_s: 0.03,
             class: None,
             queue: None,
+            stages: None,
         });
         let knee = Knee {
             within_slo: None,
@@ -380,6 +473,7 @@ mod tests {
             limit_s: 60.0,
             class: Some(1),
             queue: None,
+            stages: None,
         });
         let mut over = tried(4.0, Verdict::Stable);
         let slack = |value| {

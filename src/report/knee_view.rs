@@ -46,6 +46,8 @@ pub struct KneeContext {
     pub notes: Vec<String>,
     /// What was given and has no effect.
     pub ignored: Vec<String>,
+    /// What has no rate and is sent beside every rate, in words.
+    pub beside: Vec<String>,
     /// The pools by name, and what their engines call their limits; empty for one.
     pub pools: Vec<(String, EngineWords)>,
 }
@@ -74,6 +76,7 @@ impl KneeView {
             mut notes,
             ignored,
             pools,
+            beside,
         } = context;
         assumptions.extend(meaning_of_saturation(knee, load_varies));
         if !knee.converged && !is_interrupted {
@@ -98,6 +101,7 @@ impl KneeView {
             min_rate,
             notes,
             ignored,
+            beside,
             label,
             metadata,
         }
@@ -142,7 +146,13 @@ fn sized(asked: Sizing, knee: &Knee, is_interrupted: bool, model: Option<&Figure
             .iter()
             .rev()
             .filter(|point| point.rate <= at_most * (1.0 + 1e-9));
-        below.find_map(|point| point.tokens_each)
+        below.find_map(|point| {
+            let (input, output) = point.tokens_each?;
+            // What is answered beside the rate has tokens, too, and is paid with it.
+            let answered = point.throughput.filter(|_| !asked.beside.is_empty());
+            let each = answered.map_or(1.0, |answered| answered.value / point.rate);
+            Some((input * each, output * each))
+        })
     };
     let factors = model.map(FigureInterval::factors_90);
     let fleet = found.map(|found| fleet(found, &asked.demand, tokens_each(found.value), factors));

@@ -2,13 +2,13 @@
 
 use super::figures::{significant, time};
 use super::tables::{Column, markdown};
-use super::text_answer;
 use super::views::ResultMeta;
+use super::{text_answer, text_caveats, text_parts, text_promise};
 use crate::analysis::RunResult;
 
 pub use super::text_knee::knee_markdown as knee;
 
-/// Writes one run: the first line of the text report and a table of latencies and throughput.
+/// Writes one run: the first line of the text report, what it rests on, and tables of latencies and of classes.
 #[must_use]
 pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
@@ -72,8 +72,20 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     } else {
         format!("\n{}", markdown(&columns, &rows))
     };
+    let promises = text_promise::promises(result, shown, meta);
+    let told = [
+        ("promise", promises),
+        ("trust", text_caveats::trust_lines(&meta.trust)),
+        ("model ±", text_caveats::model_lines(result, meta)),
+    ];
+    let told: String = (told.into_iter())
+        .flat_map(|(name, lines)| lines.into_iter().map(move |line| format!("- {name}: {line}\n")))
+        .collect();
+    let classes = text_parts::classes(result, meta).map_or(String::new(), |(columns, rows)| {
+        format!("\nwhole run:\n\n{}", markdown(&columns, &rows))
+    });
     format!(
-        "**{}**\n\n{reasons}- {throughput}\n{table}",
+        "**{}**\n\n{reasons}- {throughput}\n{told}{table}{classes}",
         text_answer::answer(result, meta)
     )
 }
@@ -90,6 +102,7 @@ mod tests {
 
         - the number in the system returned to its median 412 times
         - 10.0 req/s, 10,200 prompt tok/s, 1,280 output tok/s
+        - trust: ●●○ decode calibrated   ●○○ prefill roofline only
 
         | steady state | mean | std | p50 | p90 | p95 | p99 |
         | :-- | --: | --: | --: | --: | --: | --: |
@@ -99,5 +112,18 @@ mod tests {
         | E2EL | 1.02 s | 133 ms | 960 ms | 1.25 s | 1.32 s | 1.38 s |
         ");
         assert!(!run(&fixtures::failed_run(), &fixtures::meta()).contains('|'));
+        let (mut of_classes, mut meta) = (fixtures::stable_run(), fixtures::meta());
+        of_classes.by_class = vec![Default::default()];
+        meta.classes = vec![crate::report::ClassPromise {
+            name: "chat".to_owned(),
+            request_rate: None,
+            limits: Vec::new(),
+        }];
+        meta.slo_kept = Some(true);
+        let printed = run(&of_classes, &meta);
+        assert!(
+            printed.contains("\nwhole run:\n\n| class | sent | req/s |") && printed.contains("| chat | 0 |"),
+            "{printed}"
+        );
     }
 }

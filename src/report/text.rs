@@ -146,6 +146,8 @@ mod tests {
         let mut alone = fixtures::failed_run();
         (alone.whole.timed_out, alone.whole.rejected, alone.whole.failed) = (0, 1, 7);
         assert_snapshot!(first(&alone, &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 0 given up, 1 refused and 7 failed");
+        (alone.whole.inside, alone.whole.failed) = (2, 5);
+        assert_snapshot!(first(&alone, &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 0 given up, 1 refused and 5 failed, 2 still inside");
         let mut crowded = fixtures::stable_run();
         crowded.whole.rejected = 9_000;
         let cut = ResultMeta {

@@ -97,6 +97,11 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
                 count(failed)
             ),
         };
+        // Those who left and those inside are all that were sent.
+        let ways = match whole.inside {
+            0 => ways,
+            inside => format!("{ways}, {} still inside", count(inside)),
+        };
         return Answer {
             line: format!("NO ANSWERS {load}: of {} {ways}", counted(whole.sent, "request")),
             alarm: Alarm::Alert,

@@ -14,15 +14,15 @@ pub(super) fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     page.listed("ignored", &meta.ignored);
     page.listed("note", &meta.notes);
     page.listed("trust", &trust_lines(&meta.trust));
-    // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
-    if let Some(model) = meta
-        .model_interval
-        .as_ref()
-        .filter(|_| result.whole.completed > 0)
-    {
-        page.listed("model ±", &[model_interval(model)]);
-    }
+    page.listed("model ±", &model_lines(result, meta));
     assumed(page, &meta.assumptions);
+}
+
+/// What the parameters' uncertainty makes of the figures, where that is known.
+pub(super) fn model_lines(result: &RunResult, meta: &ResultMeta) -> Vec<String> {
+    // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
+    let known = meta.model_interval.iter().filter(|_| result.whole.completed > 0);
+    known.map(model_interval).collect()
 }
 
 /// The parts of a step with their marks: one line, or one for the pools that each is told of, `chat: …`.

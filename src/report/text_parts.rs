@@ -3,24 +3,14 @@
 use super::figures::{count, percent, significant, time};
 use super::page::Page;
 use super::tables::Column;
+use super::text::per_second;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::metrics::{Distribution, PartSummary, ReplicaSummary, of_pools};
 
 /// The tables, and an empty line below them; nothing where a scenario has neither classes nor several pools.
 pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
-    if !result.by_class.is_empty() {
-        let names = meta.classes.iter().map(|class| class.name.as_str());
-        let rows: Vec<_> = names
-            .zip(&result.by_class)
-            .map(|(name, part)| {
-                let mut row = row(name, part, result);
-                row.insert(2, part.sent_per_s().map_or("–".into(), significant));
-                row
-            })
-            .collect();
-        let mut columns = columns("class", "sent");
-        columns.insert(2, Column::right("req/s"));
+    if let Some((columns, rows)) = classes(result, meta) {
         page.table(&columns, &rows, 1);
     }
     if !result.by_pool.is_empty() {
@@ -39,6 +29,23 @@ pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     if !(result.by_class.is_empty() && result.by_pool.is_empty()) {
         page.line("");
     }
+}
+
+/// A row for each class; `None` without any.
+pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Option<(Vec<Column>, Vec<Vec<String>>)> {
+    if result.by_class.is_empty() {
+        return None;
+    }
+    let names = meta.classes.iter().map(|class| class.name.as_str());
+    let rows = names.zip(&result.by_class).map(|(name, part)| {
+        let mut row = row(name, part, result);
+        // Over the same time as its tokens, whenever it sent.
+        row.insert(2, significant(per_second(part.sent, result.whole.duration_s)));
+        row
+    });
+    let mut columns = columns("class", "sent");
+    columns.insert(2, Column::right("req/s"));
+    Some((columns, rows.collect()))
 }
 
 fn columns(of: &str, requests: &str) -> Vec<Column> {

@@ -11,6 +11,13 @@ use crate::metrics::Summary;
 /// percentile that is limited.
 pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     goodput(page, shown, meta);
+    for promise in promises(result, shown, meta) {
+        page.fact("promise", &promise);
+    }
+}
+
+/// Each promise, and whether it is kept.
+pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> Vec<String> {
     let of_classes = class_promise(result, meta);
     let mut promises: Vec<String> = of_classes.into_iter().collect();
     if result.verdict == Verdict::Unstable && meta.slo_kept == Some(false) {
@@ -25,9 +32,7 @@ pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta
                 .filter_map(|promise| statistic(promise, shown)),
         );
     }
-    for promise in promises {
-        page.fact("promise", &promise);
-    }
+    promises
 }
 
 /// Share of good requests among those that left, one without an answer being none.

@@ -21,7 +21,8 @@ pub(super) fn headline(sizing: &Sizing) -> Option<String> {
         text += &format!(", {} $/h", dollars(usd));
     }
     if let Some(usd) = fleet.usd_per_million_output_tokens {
-        text += &format!(", {} $/M output tokens", dollars(usd));
+        let of = whose(sizing);
+        text += &format!(", {} $/M output tokens{of}", dollars(usd));
     }
     Some(text)
 }
@@ -52,18 +53,29 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool) -> Vec<(&'static str,
         lines.push((
             "cost",
             format!(
-                "{} $ per million tokens, prompts and outputs, at {} $ per GPU-hour{source}",
+                "{} $ per million tokens, prompts and outputs{}, at {} $ per GPU-hour{source}",
                 dollars(usd),
+                whose(sizing),
                 dollars(price)
             ),
         ));
     } else if sizing.demand.usd_per_gpu_hour.is_none() {
         lines.push(("cost", "the GPU's profile has no price: give --price".to_owned()));
     }
+    let beside = match sizing.beside.as_slice() {
+        [] => String::new(),
+        beside => format!(
+            "; and beside that share on each of the {} what has no rate, as one replica had it: {}",
+            counted(fleet.replicas, "replica"),
+            beside.join(", ")
+        ),
+    };
     lines.push((
         "supposes",
-        "a router that gives every replica an equal share (perfect round robin), replicas that share nothing, and none that fails"
-            .to_owned(),
+        format!(
+            "a router that gives every replica an equal share (perfect round robin), replicas that share nothing, and none that \
+             fails{beside}"
+        ),
     ));
     if sizing.slows_a_trace {
         let why = "the trace is slowed down to a replica's share, which stretches its bursts; a router would thin it. \
@@ -71,6 +83,15 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool) -> Vec<(&'static str,
         lines.push(("but", why.to_owned()));
     }
     lines
+}
+
+/// Whose tokens the dollars are divided by, where not all of them come with the rate.
+fn whose(sizing: &Sizing) -> &'static str {
+    if sizing.beside.is_empty() {
+        ""
+    } else {
+        " of all that is sent"
+    }
 }
 
 /// How hard each replica is loaded, and what the loss of one makes of it.
@@ -130,6 +151,17 @@ mod tests {
         assert_eq!(
             [0.0721, 0.65, 71.76, 372_537.2].map(super::dollars),
             ["0.0721", "0.65", "71.76", "372,537"]
+        );
+        // A loop has no rate that could be shared out, so each replica has it whole, and its tokens are paid, too.
+        view.sizing.as_mut().unwrap().beside = vec!["8 of loop in flight".to_owned()];
+        let printed = super::super::knee_text(&view, super::super::Style::default());
+        let joined = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            joined.contains("0.65 $/M output tokens of all that is sent")
+                && joined.contains(
+                    "on each of the 2 replicas what has no rate, as one replica had it: 8 of loop in flight"
+                ),
+            "{printed}"
         );
         view.sizing.as_mut().unwrap().fleet = None;
         view.knee = None;

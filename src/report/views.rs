@@ -63,8 +63,11 @@ pub struct ResultMeta {
     pub calibration: Option<String>,
     /// Requests asked for; `None` where the length was chosen automatically.
     pub num_prompts: Option<u64>,
-    /// Requests per second; infinite when all are sent at once, and where no rate is given.
+    /// Requests per second; infinite when all are sent at once, and where no rate is given. Of several clients it is
+    /// the sum of their rates or, where one of these is not sent nearly all the time, what all sent over the time in which any did.
     pub request_rate: f64,
+    /// Clients that send side by side, each in its own way: 1 where there is one workload.
+    pub clients: u32,
     /// The load in words where it is no rate: `with 200 users`.
     pub load: Option<String>,
     /// Shape of the gamma law of gaps; 1 is Poisson.
@@ -239,6 +242,8 @@ pub struct KneeView {
     pub label: Option<String>,
     /// Pairs kept in the JSON.
     pub metadata: Vec<(String, String)>,
+    /// What has no rate and is sent beside every rate: `8 of loop in flight`. Empty where all have one.
+    pub beside: Vec<String>,
     /// How many replicas a rate needs, where that was asked.
     pub sizing: Option<Sizing>,
 }
@@ -254,6 +259,8 @@ pub struct Sizing {
     pub price_source: Option<String>,
     /// The rate is that of a replayed trace, which is slowed to a replica's share and not thinned.
     pub slows_a_trace: bool,
+    /// What has no rate and is therefore beside every replica as a whole: `8 of loop in flight`. Empty where all have one.
+    pub beside: Vec<String>,
     /// The answer; `None` where no rate keeps the promise, and no number of replicas would help, or the search was stopped.
     pub fleet: Option<Fleet>,
 }

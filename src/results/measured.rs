@@ -273,6 +273,11 @@ pub enum Load {
     Offline,
     /// At recorded instants.
     Trace,
+    /// By several clients, each in its own way and time.
+    Mixed {
+        /// Requests per second of those that have a rate, or of all on average.
+        rate: f64,
+    },
     /// The file does not say.
     #[default]
     Unknown,
@@ -281,7 +286,8 @@ pub enum Load {
 impl std::fmt::Display for Load {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Load::Open { rate } => write!(f, "{rate} req/s"),
+            Load::Open { rate } => write!(f, "{} req/s", figures(*rate)),
+            Load::Mixed { rate } => write!(f, "several clients at {} req/s", figures(*rate)),
             Load::Closed { clients } => write!(f, "{clients} in flight"),
             Load::Burst => write!(f, "all at once"),
             Load::StaticBatch { batch } => write!(f, "one batch of {batch}"),
@@ -290,6 +296,16 @@ impl std::fmt::Display for Load {
             Load::Unknown => write!(f, "unknown load"),
         }
     }
+}
+
+/// Four figures of a rate, and all of one that is a whole number of hundredths.
+fn figures(rate: f64) -> f64 {
+    if (rate * 100.0).fract() == 0.0 || !(rate.is_finite() && rate > 0.0) {
+        return rate;
+    }
+    let digits = (3 - rate.log10().floor() as i32).clamp(0, 12);
+    let scale = 10f64.powi(digits);
+    (rate * scale).round() / scale
 }
 
 /// What came out, but for latencies.

@@ -315,3 +315,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn several_clients_side_by_side_are_no_open_loop() {
+    let of = |clients: &str| {
+        let text = format!(
+            r#"{{"backend": "vllm", "request_rate": 11.2487, "duration": 10.0, "completed": 100, "total_input_tokens": 1000,
+                "total_output_tokens": 1000, "request_throughput": 10.0, "output_throughput": 100.0,
+                "plimsoll": {{"scenario": {{"gpu": "H100", {clients}"replicas": 1}}}}}}"#
+        );
+        read(text.as_bytes(), "mix.json")
+            .unwrap()
+            .rows
+            .remove(0)
+            .setup
+            .load
+    };
+    assert_eq!(of(""), Load::Open { rate: 11.2487 });
+    let mixed = of("\"clients\": 4, ");
+    assert_eq!(mixed, Load::Mixed { rate: 11.2487 });
+    assert_eq!(mixed.to_string(), "several clients at 11.25 req/s");
+}

@@ -41,6 +41,9 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
             .and_then(|gpus| gpus.checked_mul(row.setup.data_parallel.unwrap_or(1))));
         row.setup.engine = scenario.text("engine");
         row.setup.pools = count("pools");
+        if let (Some(2..), Load::Open { rate }) = (count("clients"), row.setup.load) {
+            row.setup.load = Load::Mixed { rate };
+        }
         row.setup.router = scenario
             .text("router")
             .filter(|router| router != "vllm_data_parallel");

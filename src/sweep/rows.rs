@@ -39,13 +39,12 @@ pub struct Finished<T> {
 
 /// A line of a sweep's file that is none.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "line {line} is not a row of this sweep: {source}; delete the line or the file to run its cell again"
-)]
+#[error("line {line} is not a row of this sweep: {why}; delete the line or the file to run its cell again")]
 pub struct RowError {
     /// Which, from 1.
     pub line: usize,
-    source: serde_json::Error,
+    // Not its `source`: whoever prints the chain of causes would say it twice.
+    why: serde_json::Error,
 }
 
 impl<T> Default for Finished<T> {
@@ -71,10 +70,7 @@ impl<T: DeserializeOwned> Finished<T> {
             .filter(|(_, line)| !line.trim().is_empty());
         let mut results = BTreeMap::new();
         for (index, line) in lines {
-            let row: Row<T> = serde_json::from_str(line).map_err(|source| RowError {
-                line: index + 1,
-                source,
-            })?;
+            let row: Row<T> = serde_json::from_str(line).map_err(|why| RowError { line: index + 1, why })?;
             results.insert(row.cell, row.result);
         }
         Ok(Finished {

@@ -165,9 +165,12 @@ mod tests {
 
     #[test]
     fn a_foreign_line_is_an_error_that_names_it() {
-        let message = Finished::<f64>::read("{\"cell\":\"x=0\",\"result\":0.5}\nnonsense\n")
-            .unwrap_err()
-            .to_string();
+        let message = Finished::<f64>::read("{\"cell\":\"x=0\",\"result\":0.5}\nnonsense\n").unwrap_err();
+        assert!(
+            std::error::Error::source(&message).is_none(),
+            "the reason is told once"
+        );
+        let message = message.to_string();
         assert!(
             message.starts_with("line 2 is not a row of this sweep"),
             "{message}"

@@ -80,6 +80,31 @@ const MIX: &str = "[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
     [[workload.classes]]\nname = \"batch\"\narrivals.closed.max_concurrency = 2\n";
 
 #[test]
+fn rates_that_are_not_sent_all_the_time_do_not_add_up() {
+    let desk = with_file(
+        "[workload]\nduration = \"60 s\"\n[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+         [[workload.classes]]\nname = \"chat\"\narrivals.poisson.request_rate = 6.0\n\
+         [[workload.classes]]\nname = \"late\"\nstart = \"20 s\"\nduration = \"10 s\"\narrivals.poisson.request_rate = 3.0\n\
+         [[workload.classes]]\nname = \"batch\"\nnum_prompts = 10\n[workload.classes.arrivals.all_at_once]\n",
+    );
+    let printed = desk.expect(
+        0,
+        "run case.toml --save-result --save-detailed --result-filename mix.json",
+    );
+    let result = json(&std::fs::read_to_string(desk.path().join("mix.json")).unwrap());
+    let rate = result["request_rate"].as_f64().unwrap();
+    let sent = result["num_prompts"].as_f64().unwrap();
+    assert!(
+        rate < 7.5 && (rate * 60.0 / sent - 1.0).abs() < 0.05,
+        "{rate} {sent}"
+    );
+    assert!(unfolded(&printed).contains("req/s on average)"), "{printed}");
+    assert_eq!(result["plimsoll"]["scenario"]["clients"], 3);
+    let audited = desk.expect(0, "audit mix.json");
+    assert!(audited.contains("nothing speaks against"), "{audited}");
+}
+
+#[test]
 fn a_rate_scales_the_mix_and_the_knee_names_the_class_that_breaks_first() {
     let desk = with_file(MIX);
     let run = unfolded(&desk.expect(0, "run case.toml --request-rate 2"));

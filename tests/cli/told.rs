@@ -127,6 +127,26 @@ fn prefill_and_decode_say_where_requests_are_and_what_limits() {
     ] {
         assert!(printed.contains(told), "{told}: {printed}");
     }
+    // What a pool could serve does not depend on how much it was asked for.
+    let most = |rate: &str| {
+        let printed = desk.expect(
+            0,
+            &format!("{line} --why --request-rate {rate} --input-len 32 --output-len 16"),
+        );
+        let line = printed
+            .lines()
+            .find(|line| line.starts_with("  prefill   1 replica"))
+            .unwrap()
+            .to_owned();
+        line.split(" = ")
+            .nth(1)
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(most("5"), most("400"));
     let long = desk.expect(
         0,
         &format!("{line} --input-len 64 --output-len 4000 --request-rate 2 --why"),

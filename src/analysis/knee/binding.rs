@@ -2,7 +2,7 @@
 
 use super::objective::{Objective, Statistic};
 use crate::analysis::RunResult;
-use crate::metrics::{Metric, PartSummary, Summary};
+use crate::metrics::{Metric, PartSummary, RelaySummary, Summary};
 
 /// The limit that a run is nearest to, or furthest beyond.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Binding {
     pub class: Option<usize>,
     /// Share of the figure that requests wait before their first step, where the metric has such a wait.
     pub queue: Option<f64>,
+    /// Of a TTFT over prefill and decode replicas: the mean share of it that each stage takes, in the order of `Stage::ALL`.
+    pub stages: Option<[f64; 7]>,
 }
 
 impl Binding {
@@ -44,9 +46,14 @@ impl Binding {
         let percentiles = percentiles.map(|limit| (limit.metric, limit.statistic, limit.limit_s));
         let percentiles = percentiles
             .filter_map(|(metric, statistic, limit_s)| Binding::to(steady, metric, statistic, limit_s));
-        per_request
+        let tightest = per_request
             .chain(percentiles)
-            .max_by(|a, b| a.used().total_cmp(&b.used()))
+            .max_by(|a, b| a.used().total_cmp(&b.used()));
+        let stages = run.relays.as_ref().and_then(stages);
+        tightest.map(|binding| Binding {
+            stages: stages.filter(|_| binding.metric == Metric::Ttft),
+            ..binding
+        })
     }
 
     /// The limit of a class. Its latencies are those of the whole run: of the steady stretch only its share of good
@@ -93,6 +100,7 @@ impl Binding {
             queue: figure(Metric::QueueTime)
                 .filter(|_| waits)
                 .map(|queue_s| (queue_s / value_s).min(1.0)),
+            stages: None,
         })
     }
 
@@ -101,4 +109,10 @@ impl Binding {
     pub fn used(&self) -> f64 {
         self.value_s / self.limit_s
     }
+}
+
+/// What the stages to the first token are of it, on average over the run; `None` where nobody got one that way.
+fn stages(relays: &RelaySummary) -> Option<[f64; 7]> {
+    let whole = relays.ttft_s();
+    (relays.requests > 0 && whole > 0.0).then(|| relays.stages_s.map(|stage| stage / whole))
 }

@@ -18,6 +18,8 @@ pub struct EngineLimits {
 pub struct Pressure {
     /// Which of several pools it is on.
     pub pool: Option<usize>,
+    /// Set where the links between prefill and decode are what is pressed, to the share of their bandwidth that is used.
+    pub links: Option<f64>,
     /// FLOP/s against the compute roof.
     pub compute: f64,
     /// Bytes/s against memory bandwidth.
@@ -57,6 +59,8 @@ pub enum Limiter {
     TokenBudget,
     /// The host is slower than the device.
     Host,
+    /// KV takes its time between prefill and decode.
+    KvLinks,
 }
 
 impl Pressure {
@@ -72,6 +76,7 @@ impl Pressure {
         let seqs = f64::from(limits.max_num_seqs) * f64::from(limits.replicas);
         Pressure {
             pool: None,
+            links: None,
             compute,
             bandwidth,
             host,
@@ -93,6 +98,9 @@ impl Pressure {
         const FULL: f64 = 0.98;
         const QUEUEING: f64 = 0.02;
         const IDLE_DEVICE: f64 = 0.5;
+        if self.links.is_some() {
+            return Limiter::KvLinks;
+        }
         let queueing = self.waiting >= QUEUEING;
         if self.preemptions > 0.001 || (queueing && self.kv_blocks >= FULL) {
             return Limiter::KvBlocks;
@@ -127,6 +135,11 @@ mod tests {
             ..Pressure::default()
         };
         check(base, Limiter::HbmBandwidth);
+        let crossing = Pressure {
+            links: Some(0.5),
+            ..base
+        };
+        check(crossing, Limiter::KvLinks);
         check(Pressure { compute: 0.9, ..base }, Limiter::PrefillCompute);
         check(Pressure { host: 0.7, ..base }, Limiter::Host);
         check(

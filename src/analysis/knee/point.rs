@@ -181,12 +181,13 @@ impl Point {
         self.is_out_of_reach = is_out.is_some_and(|(asked, reached)| reached < asked);
     }
 
-    /// Told that there was no time for more requests, which are fewer than a run must have before anything is decided: that
-    /// hardly any missed the promise is no sign then, only that many did.
+    /// Told that there was no time for more requests, of all or of a class, which are fewer than a run must have before anything
+    /// is decided: that hardly any missed the promise is no sign then, only that many did.
     pub fn cut_short(&mut self) {
         if self.slack.is_some_and(|slack| slack.high >= 0.0) {
             self.slack = None;
             self.is_unknown = true;
+            self.verdict = Verdict::TooShort;
         }
     }
 
@@ -194,6 +195,13 @@ impl Point {
     #[must_use]
     pub fn is_within(&self) -> bool {
         self.keeps_up() && self.slack.map_or(!self.is_unknown, |slack| slack.value >= 0.0)
+    }
+
+    /// Whether there are too few requests to tell whether the promise is kept, at a rate that is kept up with: at lower ones
+    /// there are fewer.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.is_unknown && self.verdict == Verdict::TooShort && self.keeps_up()
     }
 
     /// Whether what is offered is served: the queue keeps within bounds, and not by turning requests away.

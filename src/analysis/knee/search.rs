@@ -68,7 +68,9 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
     tried.secure(options);
     let knee = tried.bisect(options.tolerance, Point::is_within);
     let saturation = tried.bisect(options.tolerance, Point::keeps_up);
-    Knee::of(tried.points, knee && saturation)
+    // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
+    let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
+    Knee::of(tried.points, (knee || is_none) && saturation)
 }
 
 struct Tried<F> {
@@ -111,7 +113,9 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
                 break;
             };
             let is_lowest = lowest.rate <= floor;
-            if is_lowest || lowest.is_hopeless() || self.points.iter().any(Point::is_within) {
+            let is_broken = |point: &Point| point.slack.is_some_and(|slack| slack.value < 0.0);
+            let is_blind = lowest.is_blind() && self.points.iter().any(is_broken);
+            if is_lowest || is_blind || lowest.is_hopeless() || self.points.iter().any(Point::is_within) {
                 break;
             }
             // What an overloaded system serves is about what it can take. Where overload is so deep that not even that is

@@ -68,7 +68,7 @@ impl Draft<'_> {
                 self.assume("a static batch is sent all at once to an engine that batches continuously");
                 self.line("\n[workload.arrivals.all_at_once]");
             }
-            Load::Trace | Load::Unknown => {
+            Load::Trace | Load::Mixed { .. } | Load::Unknown => {
                 return Err("the row does not say how requests were sent".to_owned());
             }
         }

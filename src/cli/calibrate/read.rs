@@ -67,6 +67,7 @@ impl<'a> Read<'a> {
         } else {
             std::fs::read(path).with_context(|| format!("cannot read {path}"))?
         };
+        let bytes = crate::cli::files::without_mark(bytes);
         let text = String::from_utf8_lossy(&bytes);
         let (name, index) = (file_name(path), self.inputs.len());
         let crc32 = tables::crc32(&text);

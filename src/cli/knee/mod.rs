@@ -1,5 +1,6 @@
 //! `plimsoll knee`: the highest rate that keeps the promise.
 
+mod classes;
 mod model;
 mod sizing;
 mod splits;
@@ -351,7 +352,11 @@ fn find(
     let mut is_interrupted = false;
     let (mut never_began, mut never_began_at) = (None, 0.0);
     let mut evaluate = |rate: f64| {
-        let outcome = run_at(resolved, rate, precision);
+        let mut outcome = run_at(resolved, rate, precision);
+        // A class that sends seldom beside others needs a longer run.
+        if let Some(longer) = classes::longer(resolved, objective, &outcome.result, precision) {
+            outcome = run_at(resolved, rate, longer);
+        }
         tried += 1;
         is_interrupted |= !progress.at(tried);
         if is_interrupted {
@@ -368,7 +373,8 @@ fn find(
         if let Some(met) = met(resolved, rate, &outcome.result) {
             point.with_met(met, objective);
         }
-        if outcome.clock_ended && point.requests < POINT.min_requests {
+        let is_short = outcome.clock_ended && point.requests < POINT.min_requests;
+        if is_short || classes::too_few(resolved, objective, &outcome.result).is_some() {
             point.cut_short();
         }
         Some(point)
@@ -424,7 +430,9 @@ fn view(
         model,
         model_unknown,
         min_rate: asked.bracket.min_rate,
-        notes: failures::of_search(resolved, knee).into_iter().collect(),
+        notes: (failures::of_search(resolved, knee).into_iter())
+            .chain(classes::note(knee))
+            .collect(),
         ignored: asked.ignored.clone(),
         label: resolved.report.label.clone(),
         metadata: resolved.report.metadata.clone(),
@@ -432,6 +440,7 @@ fn view(
         load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
         words: EngineWords::of(&resolved.scenario.first_pool().engine),
         pools: pools(resolved),
+        beside: mix::beside(&resolved.scenario.workload),
     };
     KneeView::new(knee, context)
 }

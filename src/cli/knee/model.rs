@@ -7,7 +7,7 @@ use crate::analysis::{LoadKind, Verdict, simulate};
 use crate::calibrate::interval::{FigureInterval, knee_interval};
 use crate::config::Resolved;
 use crate::metrics::Records;
-use crate::report::figures::significant;
+use crate::report::figures::{count, significant};
 use crate::sim::Scenario;
 use crate::workload::{Arrivals, endless, with_rate};
 
@@ -28,10 +28,14 @@ pub(super) fn uncertainty(
         )));
     }
     if let Some(requests) = too_long_a_span(resolved, found.value) {
+        let takes = match requests.is_finite() {
+            true => format!("takes {} requests at this rate", count(requests.ceil() as u64)),
+            // Classes end each in its own way, and a loop has no rate.
+            false => "takes the whole run".to_owned(),
+        };
         return Some(Err(format!(
-            "what happens at given times takes {requests:.0} requests at this rate, and the runs that it is looked for in have {} at \
-             most",
-            POINT.min_requests
+            "what happens at given times {takes}, and the runs that it is looked for in have {} requests at most",
+            count(POINT.min_requests)
         )));
     }
     let workload = &resolved.scenario.workload;
@@ -62,7 +66,7 @@ pub(super) fn uncertainty(
         let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
         is_kept && outcome.result.verdict != Verdict::Unstable
     };
-    let requests = POINT.min_requests;
+    let requests = count(POINT.min_requests);
     Some(knee_interval(resolved, found.value, &meets).map_err(|here| match here {
         Some(here) => format!(
             "it is looked for in runs of at most {requests} requests, their start included, and in those the promise breaks at \

@@ -1,5 +1,6 @@
 //! `--for-rate`: the fleet that a rate needs, by the knee of one replica.
 
+use super::super::mix;
 use crate::analysis::knee::Demand;
 use crate::config::{Diagnostic, Diagnostics, Document, Resolved};
 use crate::report::Sizing;
@@ -61,6 +62,7 @@ impl SizingFlags {
             price_source,
             slows_a_trace: (resolved.scenario.workload.parts().iter())
                 .any(|part| matches!(part.arrivals, Arrivals::Replay { .. })),
+            beside: mix::beside(&resolved.scenario.workload),
             fleet: None,
         }))
     }

@@ -267,24 +267,33 @@ pub enum RawRole {
 #[value(rename_all = "snake")]
 pub enum RawRouter {
     /// In turn.
+    #[value(alias = "round-robin")]
     RoundRobin,
     /// Uniformly at random.
     Random,
     /// Fewest requests in flight.
+    #[value(alias = "least-requests")]
     LeastRequests,
     /// Fewest tokens in flight, prompt plus max_tokens.
+    #[value(alias = "least-tokens")]
     LeastTokens,
     /// The less loaded of two random replicas.
+    #[value(alias = "power-of-two")]
     PowerOfTwo,
     /// A conversation or user stays where it began.
+    #[value(alias = "session-affinity")]
     SessionAffinity,
     /// By a hash of the first 256 prompt tokens, unless that replica is overloaded.
+    #[value(alias = "prefix-hash")]
     PrefixHash,
     /// SGLang's router: longest match in its own tree of texts, unless loads are out of balance.
+    #[value(alias = "cache-aware")]
     CacheAware,
     /// Dynamo's router: tokens to compute and blocks in use, by the engines' KV events.
+    #[value(alias = "kv-events")]
     KvEvents,
     /// vLLM's balancer between data-parallel engines, on reports every 100 ms.
+    #[value(alias = "vllm-data-parallel")]
     VllmDataParallel,
 }
 

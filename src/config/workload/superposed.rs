@@ -112,7 +112,11 @@ fn refuse_late(judge: &mut Judge, drafts: &[Draft], duration: Option<Picos>) {
 /// What contradicts clients of several classes.
 fn refuse(judge: &mut Judge, raw: &RawWorkload) {
     let has_shares = raw.classes.iter().any(|class| class.arrivals.is_none());
-    if raw.arrivals.is_some() && !has_shares {
+    let limit = "workload.client.max_concurrency";
+    // That flag alone means a closed loop. What is wrong with it is said below.
+    let is_by_limit = judge.document.set_by_flag(limit).is_some()
+        && judge.document.set_by_flag("workload.arrivals").is_none();
+    if raw.arrivals.is_some() && !has_shares && !is_by_limit {
         let key = "workload.arrivals";
         let by_flag = judge.document.set_by_flag(key);
         judge.wrong_help(
@@ -132,7 +136,7 @@ fn refuse(judge: &mut Judge, raw: &RawWorkload) {
     }
     if raw.client.max_concurrency.is_some() {
         judge.wrong_help(
-            "workload.client.max_concurrency",
+            limit,
             "limits one client",
             "classes with arrivals of their own are several",
             "write max_concurrency in [workload.classes.client] of the class that it limits",
@@ -274,6 +278,7 @@ fn at_rate(judge: &mut Judge, raw: &RawWorkload, spec: WorkloadSpec) -> Option<W
     };
     let kept = match names(false) {
         none if none.is_empty() => String::new(),
+        kept if kept.contains(", ") => format!("; {kept} have no rate and stay as they are"),
         kept => format!("; {kept} has no rate and stays as it is"),
     };
     judge.notes.push(format!(

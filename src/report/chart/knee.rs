@@ -13,7 +13,9 @@ const WIDTH: f64 = 820.0;
 const PANEL_HEIGHT: f64 = 150.0;
 const PANEL_GAP: f64 = 44.0;
 /// Room above the first panel for the names of the knee and of saturation.
-const FLAGS: f64 = 62.0;
+const FLAGS: f64 = 76.0;
+
+const FIRST_HEADING: &str = "Time to first token";
 
 /// Draws a knee search: three panels over one axis of offered load.
 ///
@@ -39,14 +41,7 @@ pub fn knee(view: &KneeView) -> Picture {
         panel(top + 2.0 * (PANEL_HEIGHT + PANEL_GAP), throughput_axis(view)),
     ];
     bands(&mut picture, view, &panels);
-    latencies(
-        &mut picture,
-        view,
-        &panels[0],
-        "Time to first token",
-        &TTFT,
-        "ttft",
-    );
+    latencies(&mut picture, view, &panels[0], FIRST_HEADING, &TTFT, "ttft");
     latencies(
         &mut picture,
         view,
@@ -210,14 +205,21 @@ fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         };
         for (index, (text, font)) in lines.iter().enumerate() {
             picture.text(
-                (x, panel.top - 40.0 + 16.0 * index as f64),
+                (x, panel.top - 54.0 + 16.0 * index as f64),
                 text,
                 *font,
                 anchor,
                 colour,
             );
         }
-        picture.line(vec![(line, panel.top - 50.0), (line, panel.top)], colour, 1.5);
+        // The heading of the panel stands between the flag and the panel.
+        let heading = panel.left + Font::HEADING.width(FIRST_HEADING) + 6.0;
+        let foot = if line < heading { 26.0 } else { 0.0 };
+        picture.line(
+            vec![(line, panel.top - 64.0), (line, panel.top - foot)],
+            colour,
+            1.5,
+        );
     };
     if let Some(knee) = view.knee {
         write(knee, "knee", Colour::BLUE, Anchor::End);
@@ -345,7 +347,14 @@ fn band_around(picture: &mut Picture, panel: &Panel, known: &[(f64, Estimate)], 
 
 /// Completed against offered load: the curve leaves the diagonal where the system saturates.
 fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
-    panel.rules(picture, "Throughput, requests completed per second", 4);
+    let heading = match view.beside.as_slice() {
+        [] => "Throughput, requests completed per second".to_owned(),
+        beside => format!(
+            "Throughput, requests completed per second, {} included",
+            beside.join(" and ")
+        ),
+    };
+    panel.rules(picture, &heading, 4);
     let known: Vec<(f64, Estimate)> = view
         .points
         .iter()
@@ -383,7 +392,10 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         last.value,
         Colour::GREEN,
     )];
-    if last_rate > last.high {
+    // What has no rate is completed, too, and not offered at the rates of this axis.
+    if !view.beside.is_empty() {
+        labels.push(label("offered beside it".into(), last_rate, Colour::GREY));
+    } else if last_rate > last.high {
         labels.push(label("offered".into(), last_rate, Colour::GREY));
     }
     panel.end_labels(picture, labels);

@@ -112,6 +112,8 @@ mod tests {
         };
         let pool = |pool: u32| PoolOverTime {
             name: format!("replica {pool}"),
+            running: run.series.iter().map(|at| point(at, pool).running).sum::<f64>()
+                / run.series.len().max(1) as f64,
             points: run.series.iter().map(|at| point(at, pool)).collect(),
         };
         (0..pools).map(pool).collect()

@@ -24,6 +24,8 @@ const POINTS: usize = 110;
 pub struct PoolOverTime {
     /// `chat`, `replica 3`.
     pub name: String,
+    /// Sequences that ran on it on average over the run, as the report says it.
+    pub running: f64,
     /// Its points, equally far apart and the same number for all.
     pub points: Vec<LoadPoint>,
 }
@@ -133,12 +135,11 @@ fn busiest(pools: &[PoolOverTime]) -> Vec<&PoolOverTime> {
 
 /// Who had most to do and who least.
 fn title(pools: &[PoolOverTime]) -> String {
-    let running = |pool: &&PoolOverTime| pool.mean(|point| point.running);
-    let by = |a: &&PoolOverTime, b: &&PoolOverTime| running(a).total_cmp(&running(b));
+    let by = |a: &&PoolOverTime, b: &&PoolOverTime| a.running.total_cmp(&b.running);
     let (Some(most), Some(least)) = (pools.iter().max_by(by), pools.iter().min_by(by)) else {
         return "No replica computed anything".to_owned();
     };
-    let said = |pool: &PoolOverTime| figures::significant(running(&pool));
+    let said = |pool: &PoolOverTime| figures::significant(pool.running);
     if pools.len() == 1 {
         return format!("On average {} sequences run", said(most));
     }

@@ -109,6 +109,9 @@ fn sizing(asked: &Sizing) -> Object {
     let all = fleet.and_then(|fleet| fleet.usd_per_million_tokens);
     object.put("usd_per_million_tokens", optional(all));
     object.put("routing", "perfect round robin");
+    if !asked.beside.is_empty() {
+        object.put("beside_each_replica", asked.beside.clone());
+    }
     object
 }
 

@@ -254,6 +254,9 @@ fn scenario(meta: &ResultMeta) -> Object {
     }
     object.put("gpus", gpus(meta));
     object.put("replicas", meta.replicas);
+    if meta.clients > 1 {
+        object.put("clients", meta.clients);
+    }
     if let Some(router) = &meta.router {
         object.put("router", router.as_str());
     }

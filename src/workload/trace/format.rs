@@ -243,6 +243,11 @@ fn sniff_header(first: &[u8]) -> Result<Format, Problem> {
     } else if has(&["arrival_timestamp", "prompt_size", "token_size"]) {
         Ok(Format::SplitwiseSim)
     } else {
+        // What is no text would only disturb the terminal.
+        let is_text = !line.contains(['\u{fffd}', '\0']);
+        if !is_text {
+            return Err(unknown("the file begins with bytes that are no text"));
+        }
         let shown: String = line.chars().filter(|c| !c.is_control()).take(80).collect();
         Err(unknown(&format!(
             "the first line is no header of a known trace: `{shown}`"
@@ -268,6 +273,13 @@ mod tests {
 
     fn check(text: &str, expected: Format) {
         assert_eq!(sniff(text.as_bytes()), Ok(expected), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_text_is_not_printed() {
+        let told = sniff(b"\x9d\xe5\x00\x1b[31m junk").unwrap_err();
+        let told = format!("{told:?}");
+        assert!(told.contains("no text") && !told.contains("junk"), "{told}");
     }
 
     #[test]

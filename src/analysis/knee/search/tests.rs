@@ -484,3 +484,35 @@ fn overload_of_which_nothing_is_seen_at_any_rate_ends_the_search_at_a_rate() {
     assert!(knee.points.iter().all(|point| point.rate >= 1.0 / CLOCK_S));
     assert_eq!(knee.within_slo, None);
 }
+
+#[test]
+fn rates_with_too_few_requests_of_a_class_are_no_knee_and_end_the_search() {
+    let objective = Objective {
+        attainment: Some(0.99),
+        ..Objective::default()
+    };
+    let mut tried = 0;
+    // A promise that no rate keeps, and of which the lowest rates show too little: they seem to keep it.
+    let evaluate = |rate: f64| {
+        tried += 1;
+        let mut point = mm1(rate, 1.0, &objective);
+        if rate < 0.02 {
+            point.slack = Some(Estimate {
+                value: 0.01,
+                low: -0.2,
+                high: 0.01,
+            });
+            point.cut_short();
+        }
+        Some(point)
+    };
+    let options = SearchOptions {
+        start_rate: 0.2,
+        ..SearchOptions::default()
+    };
+    let knee = search(evaluate, &options);
+    assert_eq!(knee.within_slo, None);
+    let blind: Vec<bool> = knee.points.iter().map(Point::is_blind).collect();
+    assert_eq!(blind.iter().filter(|blind| **blind).count(), 1, "{blind:?}");
+    assert!(tried < 20, "{tried}");
+}
