@@ -128,7 +128,9 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         LoadKind::Closed | LoadKind::Varying | LoadKind::AllAtOnce => Verdict::Finite,
         LoadKind::Open if steady.is_none() => Verdict::TooShort,
         LoadKind::Open if width <= STABLE_WITHIN && !wanders => Verdict::Stable,
-        LoadKind::Open if requests_needed > max_requests as f64 => Verdict::Critical,
+        LoadKind::Open if requests_needed.is_finite() && requests_needed > max_requests as f64 => {
+            Verdict::Critical
+        }
         LoadKind::Open => Verdict::TooShort,
     };
     Assessment {
@@ -174,7 +176,8 @@ fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
         .fold(f64::INFINITY, f64::min);
     let sending_s = last_arrival_s - first_arrival_s;
     let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
-    let is_behind = drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
+    // What comes at one instant has no rate to fall behind.
+    let is_behind = sending_s > 0.0 && drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
     let drained_per_s = sent / (sending_s + drain_s).max(f64::MIN_POSITIVE);
     Some(if is_behind {
         Growth {
@@ -189,6 +192,9 @@ fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     })
 }
 
+/// Share of the growth of the number in the system from which the queue's part is a sign of overload while the batch grows,
+/// too: the more run the slower are steps, and the longer is the wait for the next one.
+const QUEUE_SHARE: f64 = 0.1;
 /// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
 const OVERLOAD: f64 = 1.02;
 
@@ -210,6 +216,12 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
     let waiting = Growth::of(series, |point| point.waiting, from_s, last_arrival_s);
     let offered_per_s = evidence.offered_per_s();
     let client = Growth::of_levels(&steady::client_backlog(batches, offered_per_s, last_arrival_s));
+    let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
+    let fills = inside.significant && running.significant;
+    let waiting = match fills && waiting.requests < QUEUE_SHARE * inside.requests {
+        true => Growth::default(),
+        false => waiting,
+    };
     let piled = match waiting.significant || client.significant {
         true => Growth::default(),
         false => piled_up(evidence),
@@ -219,20 +231,21 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
         .filter(|queue| queue.significant);
     let queue_t = queues.clone().map(|queue| queue.t).fold(0.0, f64::max);
     let is_queue = queues.count() > 0;
-    let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
     let load = evidence
         .output_tokens
-        .filter(|_| inside.significant && running.significant && !is_queue)
+        .filter(|_| fills && !is_queue)
         .and_then(|tokens| offered_load(series, first_arrival_s, last_arrival_s, offered_per_s, tokens));
     let is_overloaded = load.map_or(evidence.sent >= max_requests, |load| load > OVERLOAD);
+    let per_s = if piled.significant {
+        piled.per_s
+    } else {
+        inside.per_s + client.per_s
+    };
     Growth {
-        significant: is_queue || (inside.significant && is_overloaded),
+        // A queue may grow while as many more leave the batch.
+        significant: (is_queue || (inside.significant && is_overloaded)) && per_s > 0.0,
         ambiguous: inside.significant && !is_queue && !is_overloaded,
-        per_s: if piled.significant {
-            piled.per_s
-        } else {
-            inside.per_s + client.per_s
-        },
+        per_s,
         t: inside.t.max(queue_t),
         requests: inside.requests + client.requests,
         is_queue,

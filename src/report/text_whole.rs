@@ -139,6 +139,10 @@ fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
 /// Whether both sides of Little's law are the same.
 pub(super) fn agrees(check: &LittleCheck) -> bool {
     let product = check.lambda * check.w;
+    if !product.is_finite() {
+        // A run that ended at its first instant has no rate.
+        return check.l == 0.0;
+    }
     (check.l - product).abs() <= LITTLE_TOLERANCE * check.l.max(product)
 }
 

@@ -197,6 +197,9 @@ fn flags_that_a_search_of_splits_would_drop_are_refused() {
             &format!("knee pd-input-length --disaggregated --gpus 4 {flags}"),
         );
     }
+    // What pools with roles alone have may be said of a search for them, whatever the input's own pools do.
+    let words = "knee pd-together --disaggregated --gpus 4 --kv-link eth-100 --dry-run";
+    assert!(desk.expect(0, words).contains("eth-100"));
 }
 
 #[test]

@@ -216,3 +216,13 @@ fn a_closed_loop_that_nobody_lets_in_ends_and_says_so() {
 fn unfolded(printed: &[u8]) -> String {
     text(printed).split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+#[test]
+fn a_prompt_that_both_sides_are_ready_for_at_one_instant_is_prefilled_once() {
+    // The tenth of a burst is known to the prefill server just when it hears of the memory reserved for it.
+    let words = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --engine sglang@0.5.4 --prefill 1 --decode 2 \
+                 --max-running-requests 2 --input-len 4 --output-len 1 --max-concurrency 10 --num-prompts 100 \
+                 --request-rate inf --format json";
+    let json: serde_json::Value = serde_json::from_str(&Desk::new().expect(0, words)).unwrap();
+    assert_eq!(json["completed"], 100);
+}

@@ -90,7 +90,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
         input = read(&flags, &args.output, true)?;
     }
-    let mut resolved = resolve(input.document.clone(), &Disk)?;
+    let splits = args.splits.check()?;
+    let mut resolved = match splits {
+        Some(_) => splits::one_of_each(&input.document)?,
+        None => resolve(input.document.clone(), &Disk)?,
+    };
     drop(nothing_yet);
     if resolved.slo.is_empty() {
         return Err(Diagnostics::from(no_promise()).into());
@@ -107,7 +111,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
     }
-    let splits = args.splits.check()?;
     let sizing = args.sizing.check()?.of(&resolved, &input.document)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);

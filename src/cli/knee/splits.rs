@@ -59,10 +59,6 @@ pub(super) fn execute(
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let problems: Vec<Diagnostic> = REPLICAS.iter().filter_map(|key| given(document, key)).collect();
-    if !problems.is_empty() {
-        return Err(Diagnostics(problems).into());
-    }
     let together = all_do_both(document, 1)?;
     let each = together.placement.tensor_parallel;
     let pair = split(document, 1, 1)?;
@@ -210,6 +206,18 @@ fn search(
 fn in_order(mut rows: Vec<(usize, SplitRow)>) -> Vec<SplitRow> {
     rows.sort_by_key(|(at, _)| *at);
     rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The scenario with one replica of each role: what is asked of pools with roles, whether the input has any or not.
+///
+/// # Errors
+/// A flag that sets what is looked for, and what is wrong once pools have roles.
+pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
+    let problems: Vec<Diagnostic> = REPLICAS.iter().filter_map(|key| given(document, key)).collect();
+    if !problems.is_empty() {
+        return Err(Diagnostics(problems).into());
+    }
+    split(document, 1, 1)
 }
 
 /// The scenario with so many replicas of each role.

@@ -144,6 +144,8 @@ pub(super) struct Cargo {
     pub(super) is_whole: bool,
     /// The prefill server's loop knows the request (SGLang).
     pub(super) is_known_to_prefill: bool,
+    /// And it was let out of the bootstrap queue.
+    pub(super) is_let_in: bool,
 }
 
 impl Flight {

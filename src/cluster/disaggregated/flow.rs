@@ -148,9 +148,9 @@ impl Disaggregated {
         }
     }
 
-    /// Lets a request out of the bootstrap queue once both sides are ready (PD-23).
+    /// Lets a request out of the bootstrap queue, once, when both sides are ready (PD-23). Both may come to be at one instant.
     pub(super) fn let_prefill(&mut self, id: RequestId, now: Picos) {
-        let flight = &self.flights[&id];
+        let flight = self.flights.get_mut(&id).expect("a transfer keeps its request");
         let heard = flight
             .times
             .reserved
@@ -158,6 +158,9 @@ impl Disaggregated {
         let (Some(handle), true, true) = (flight.at_prefill, flight.cargo.is_known_to_prefill, heard) else {
             return;
         };
+        if std::mem::replace(&mut flight.cargo.is_let_in, true) {
+            return;
+        }
         let replica = flight.prefill;
         self.engines[replica].let_in(handle, now);
         self.wake(replica);
