@@ -192,9 +192,6 @@ fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     })
 }
 
-/// Share of the growth of the number in the system from which the queue's part is a sign of overload while the batch grows,
-/// too: the more run the slower are steps, and the longer is the wait for the next one.
-const QUEUE_SHARE: f64 = 0.1;
 /// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
 const OVERLOAD: f64 = 1.02;
 
@@ -217,11 +214,6 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
     let offered_per_s = evidence.offered_per_s();
     let client = Growth::of_levels(&steady::client_backlog(batches, offered_per_s, last_arrival_s));
     let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
-    let fills = inside.significant && running.significant;
-    let waiting = match fills && waiting.requests < QUEUE_SHARE * inside.requests {
-        true => Growth::default(),
-        false => waiting,
-    };
     let piled = match waiting.significant || client.significant {
         true => Growth::default(),
         false => piled_up(evidence),
@@ -233,7 +225,7 @@ fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
     let is_queue = queues.count() > 0;
     let load = evidence
         .output_tokens
-        .filter(|_| fills && !is_queue)
+        .filter(|_| inside.significant && running.significant && !is_queue)
         .and_then(|tokens| offered_load(series, first_arrival_s, last_arrival_s, offered_per_s, tokens));
     let is_overloaded = load.map_or(evidence.sent >= max_requests, |load| load > OVERLOAD);
     let per_s = if piled.significant {

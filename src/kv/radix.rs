@@ -186,8 +186,12 @@ impl RadixTree {
     /// The longest cached prefix of the first `limit` tokens. What is met becomes the most recently used, the deepest
     /// last; a node in which the look-up ends is split, and both halves are touched (SG-35).
     pub(crate) fn find(&mut self, pieces: &[Piece], limit: u32) -> Found {
-        let (found, _) = self.descend(EMPTY, pieces, self.floor(limit));
-        found
+        self.find_below(EMPTY, pieces, limit)
+    }
+
+    /// The same for somebody who protects the prefix `known` of it.
+    pub(crate) fn find_below(&mut self, known: Found, pieces: &[Piece], limit: u32) -> Found {
+        self.descend(known, pieces, self.floor(limit)).0
     }
 
     /// How long [`RadixTree::find`] would find, for somebody who only asks: nothing is touched or split.
@@ -238,11 +242,10 @@ impl RadixTree {
         self.insert_below(EMPTY, pieces, tokens)
     }
 
-    /// The same for somebody who knows where an earlier look-up for these pieces ended, and has protected that since or
-    /// found nothing that anybody but it could have put there: what lies above is not looked up again.
+    /// The same for somebody who knows where an earlier look-up for these pieces ended, and has protected that since: what
+    /// lies above is touched, but not looked up again.
     pub(crate) fn insert_below(&mut self, known: Found, pieces: &[Piece], tokens: u32) -> u32 {
         let want = self.floor(tokens);
-        let known = if known.tokens <= want { known } else { EMPTY };
         let (found, at) = self.descend(known, pieces, want);
         self.join_path();
         if found.tokens < want {
@@ -251,19 +254,9 @@ impl RadixTree {
                 content::copy(pieces, Cursor::START, want, &mut text);
                 journal.stored(text, found.tokens, want);
             }
-            let leaf = self.add_leaf(found, pieces, at, want - found.tokens);
-            self.path.push(leaf);
+            self.add_leaf(found, pieces, at, want - found.tokens);
         }
         found.tokens
-    }
-
-    /// [`RadixTree::insert`] and then [`RadixTree::find`] of the same, which need not look for what was just put there.
-    pub(crate) fn insert_and_find(&mut self, known: Found, pieces: &[Piece], tokens: u32) -> (u32, Found) {
-        let before = self.insert_below(known, pieces, tokens);
-        self.touch_path();
-        let node = self.path.last().copied().unwrap_or(ROOT);
-        let tokens = self.floor(tokens);
-        (before, Found { node, tokens })
     }
 
     /// Protects a node and all above it.
@@ -296,9 +289,9 @@ impl RadixTree {
     }
 
     /// Walks down along equal contents, splitting the last node if need be, and touches what it met, what is known above
-    /// included. Leaves the chains that were met in `path`.
+    /// included. Leaves the chains that were met in `path`. Where more is known than is wanted it walks from the root.
     fn descend(&mut self, known: Found, pieces: &[Piece], want: u32) -> (Found, Cursor) {
-        let Found { mut node, mut tokens } = known;
+        let Found { mut node, mut tokens } = if known.tokens <= want { known } else { EMPTY };
         let mut at = content::advance(pieces, Cursor::START, tokens);
         self.path.clear();
         let mut above = node;
@@ -318,15 +311,10 @@ impl RadixTree {
             node = child;
             self.path.push(node);
         }
-        self.touch_path();
-        (Found { node, tokens }, at)
-    }
-
-    /// Touches the chains that were met, the deepest last.
-    fn touch_path(&mut self) {
         for met in 0..self.path.len() {
             self.touch(self.path[met]);
         }
+        (Found { node, tokens }, at)
     }
 
     /// The child of `node` that shares at least a page with what follows, and how much of it.
@@ -350,7 +338,7 @@ impl RadixTree {
         self.clock += 1 + chain.inner_ends.len() as u64;
     }
 
-    fn add_leaf(&mut self, below: Found, pieces: &[Piece], at: Cursor, tokens: u32) -> NodeId {
+    fn add_leaf(&mut self, below: Found, pieces: &[Piece], at: Cursor, tokens: u32) {
         let key = content::key(pieces, at, self.page).expect("an insertion is at least a page longer");
         let mut run = self.spare.pop().unwrap_or_default();
         content::copy(pieces, at, tokens, &mut run);
@@ -372,7 +360,6 @@ impl RadixTree {
         self.add_child(below.node, key, leaf);
         self.evictable += u64::from(tokens);
         self.list(leaf);
-        leaf
     }
 
     fn recycle(&mut self, mut pieces: Vec<Piece>) {

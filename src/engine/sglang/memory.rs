@@ -54,15 +54,11 @@ impl SglangReplica {
         if !self.config.radix_cache {
             return;
         }
-        let (before, found) = if self.reinserts_prompt(slot, tokens) {
-            let before = self.insert(slot, tokens);
-            (before, self.tree.find(&self.sequences[slot].pieces, tokens))
-        } else {
-            let sequence = &self.sequences[slot];
-            self.tree
-                .insert_and_find(sequence.protected(), &sequence.pieces, tokens)
-        };
+        let before = self.insert(slot, tokens);
         let sequence = &mut self.sequences[slot];
+        let found = self
+            .tree
+            .find_below(sequence.protected(), &sequence.pieces, tokens);
         let duplicates = before.saturating_sub(sequence.shared) / self.config.page_size;
         self.free_pages += duplicates;
         self.tree.lock(found.node);
@@ -94,17 +90,11 @@ impl SglangReplica {
         let sequence = &self.sequences[slot];
         let protected = sequence.protected();
         let before = self.tree.insert_below(protected, &sequence.pieces, tokens);
-        if self.reinserts_prompt(slot, tokens) {
-            let prompt = sequence.request.prompt_tokens;
+        let prompt = sequence.request.prompt_tokens;
+        if self.config.switches.reinserts_prompt && self.tree.floor(tokens) > self.tree.floor(prompt) {
             self.tree.insert_below(protected, &sequence.pieces, prompt);
         }
         before
-    }
-
-    /// Whether the prompt is inserted once more after the first `tokens` tokens.
-    fn reinserts_prompt(&self, slot: usize, tokens: u32) -> bool {
-        let prompt = self.sequences[slot].request.prompt_tokens;
-        self.config.switches.reinserts_prompt && self.tree.floor(tokens) > self.tree.floor(prompt)
     }
 
     /// A sequence loses its KV without caching it: its own pages are freed, its prefix is no longer protected.

@@ -64,20 +64,15 @@ impl RadixTree {
 
     /// Makes one of chains that were just touched one after the other and need not be told apart.
     pub(super) fn join_path(&mut self) {
-        let mut kept = 0;
         for at in 1..self.path.len() {
-            let (upper, deep) = (self.path[kept], self.path[at]);
+            let (upper, deep) = (self.path[at - 1], self.path[at]);
             let [above, below] = [upper, deep].map(|node| &self.chains[node.place()]);
             let is_one =
                 above.children == 1 && above.locks == below.locks && above.end_touched() + 1 == below.touched;
             if is_one {
                 self.join(upper, deep);
-            } else {
-                kept += 1;
             }
-            self.path[kept] = deep;
         }
-        self.path.truncate(kept + 1);
     }
 
     /// Puts a chain in front of its only child, which stays.
