@@ -16,7 +16,8 @@
 //! for a step that it leaps over.
 //!
 //! Without `scheduler_reserve_full_isl` nothing is reserved for a sequence whose load is under way, so two that hold
-//! blocks and lack more can wait for each other for ever: the run then ends as livelocked.
+//! blocks and lack more can wait for each other for ever; under the priority policy they also wait, in either version, for
+//! somebody more urgent who lacks the blocks that they hold. The run then ends as livelocked.
 //!
 //! Of vLLM 0.33's second waiting queue (V1-3) only those who wait for KV are in one here. 0.11 has one queue for
 //! all, so there a preempted sequence goes before one whose KV has come; here it goes after it in both versions.

@@ -93,7 +93,7 @@ pub enum Pause {
     EnoughEnded,
     /// The asked time has come.
     TimeUp,
-    /// Sequences preempt each other for ever: nobody will get another token.
+    /// Sequences preempt each other for ever, or wait for blocks that each other hold: nobody will get another token.
     Livelock,
     /// So much came from outside as the caller wanted to wait for; nothing was told for the sake of this pause.
     Breath,

@@ -75,7 +75,7 @@ impl Engine {
     ///
     /// With depth 1 this is the synchronous loop (V1-4), with more the batch queue (V1-5).
     pub(super) fn run(mut self, cost: &mut dyn FnMut(&[Scheduled]) -> u64) -> TwinRun {
-        loop {
+        let is_stuck = loop {
             self.drain_inputs();
             if self.scheduler.has_requests() {
                 let decision = self.scheduler.schedule(self.now_ps);
@@ -93,26 +93,29 @@ impl Engine {
             } else if let Some(next_ps) = self.next_input_ps() {
                 self.now_ps = next_ps;
             } else {
+                let is_stuck = self.scheduler.has_requests();
                 assert!(
-                    !self.scheduler.has_requests(),
+                    !is_stuck || self.scheduler.count_loading() > 0,
                     "the head of `waiting` can never be admitted"
                 );
-                break;
+                break is_stuck;
             }
+        };
+        if !is_stuck {
+            self.scheduler.schedule(u64::MAX); // Loads for those who gave up end some time.
+            assert_eq!(
+                self.scheduler.pool.free_blocks(),
+                self.scheduler.config.num_gpu_blocks - 1,
+                "all blocks came back"
+            );
         }
-        self.scheduler.schedule(u64::MAX); // Loads for those who gave up end some time.
-        let pool = &self.scheduler.pool;
-        assert_eq!(
-            pool.free_blocks(),
-            self.scheduler.config.num_gpu_blocks - 1,
-            "all blocks came back"
-        );
         let outcomes = self.scheduler.sequences.iter().map(outcome).collect();
         let moved = self.scheduler.lmcache.as_ref().map(|lmcache| lmcache.moved());
         TwinRun {
             steps: self.steps,
             moved: moved.unwrap_or_default(),
             outcomes,
+            is_stuck,
         }
     }
 

@@ -166,14 +166,15 @@ pub(crate) struct TwinRun {
     pub(crate) outcomes: Vec<TwinOutcome>,
     /// What LMCache moved.
     pub(crate) moved: TwinMoved,
+    /// Nobody will ever be served again: the head of the queue lacks blocks that those hold who wait behind it.
+    pub(crate) is_stuck: bool,
 }
 
 /// Serves `requests` to the end; `cost` prices each step in picoseconds.
 ///
 /// # Panics
 ///
-/// Panics when a request can never be served: its tokens exceed the pool, or nothing can be scheduled and
-/// nothing more will arrive.
+/// Panics when nothing can be scheduled and nothing more will arrive, though nobody waits who holds blocks.
 pub(crate) fn simulate(
     config: &TwinConfig,
     requests: &[TwinRequest],
