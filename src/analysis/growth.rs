@@ -29,8 +29,10 @@ const MEAN_INCREMENT_CORRELATION: f64 = 1.5;
 /// What became of the number in the system while requests were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Growth {
-    /// Slope in requests per second.
+    /// Requests per second that the number grew by.
     pub per_s: f64,
+    /// Requests per second that came meanwhile, where that was asked.
+    pub offered_per_s: f64,
     /// Growth over its standard error.
     pub t: f64,
     /// Requests it grew by.
@@ -90,7 +92,8 @@ impl Growth {
         let late = (last.1 - middle.1) / requests;
         let significant = requests >= GROWTH_MIN && t >= T_SIGNIFICANT && late >= SECOND_HALF_MIN;
         Growth {
-            per_s: slope(levels),
+            per_s: requests / (last.0 - first.0),
+            offered_per_s: 0.0,
             t,
             requests,
             significant,
@@ -100,17 +103,6 @@ impl Growth {
             drain_s: None,
         }
     }
-}
-
-/// Least-squares slope of y over x.
-fn slope(points: &[(f64, f64)]) -> f64 {
-    let n = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| {
-        (sum.0 + point.0 / n, sum.1 + point.1 / n)
-    });
-    let cross: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
-    let squares: f64 = points.iter().map(|point| (point.0 - x) * (point.0 - x)).sum();
-    if squares > 0.0 { cross / squares } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@
 //! `tests/queueing/alarms.rs` holds 14 %. The price is a run that is long enough and called too short: 3 of 40 runs of 10,000
 //! requests to a batch at 0.8 of its capacity, none of 40,000.
 
+use super::generations::{Generations, STEADY_MIN};
 use super::growth::{Growth, T_RETURNING};
 use super::load::{Load, LoadKind};
+use super::overload::{growth, left_over};
 use super::reasons::{Asked, reasons, several_clients};
-use super::saturation::offered_load;
 use super::steady;
 use super::{RunResult, Verdict};
 use crate::metrics::{Metric, Observation, PartSummary, SeriesPoint, Stretch};
@@ -63,6 +64,10 @@ pub(super) struct Assessment {
     pub(super) wanders: bool,
     /// Requests that a run would need for the mean number in the system to be known well enough.
     pub(super) requests_needed: f64,
+    /// How often everybody inside was replaced while requests were sent.
+    pub(super) generations: usize,
+    /// Seconds that requests must be sent for, to have a stretch that may be steady; where that is known.
+    pub(super) needed_s: Option<f64>,
 }
 
 /// What an assessment looks at.
@@ -99,16 +104,17 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     } = *evidence;
     // Several clients who begin one after the other may not all have begun.
     let has_begun = last_arrival_s >= first_arrival_s;
+    let generations = Generations::of(evidence.series, first_arrival_s, last_arrival_s);
     let growth = match kind {
         _ if !has_begun => Growth::default(),
-        LoadKind::Open => growth(evidence, max_requests),
-        LoadKind::Varying => left_over(evidence).unwrap_or_else(|| growth(evidence, max_requests)),
+        LoadKind::Open => growth(evidence, &generations),
+        LoadKind::Varying => left_over(evidence).unwrap_or_else(|| growth(evidence, &generations)),
         LoadKind::Closed | LoadKind::AllAtOnce => Growth::default(),
     };
     let steady = match kind {
         _ if growth.significant || growth.ambiguous => None,
         LoadKind::Varying | LoadKind::AllAtOnce => None,
-        LoadKind::Open => steady::steady_batches(batches, first_arrival_s, last_arrival_s),
+        LoadKind::Open => steady::open_batches(batches, &generations, first_arrival_s, last_arrival_s),
         LoadKind::Closed => steady::closed_batches(batches, first_arrival_s, last_arrival_s),
     };
     let in_system = steady
@@ -122,7 +128,12 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     });
     // How long it would take is not seen from a run that shows no end of it: twice as long at least.
     let times = if wanders { WANDERING } else { 0.0 };
-    let requests_needed = ended as f64 * (width / STABLE_WITHIN).powi(2).max(times);
+    let needed_s = generations.needed_s().filter(|_| kind == LoadKind::Open);
+    let requests_needed = match needed_s.filter(|_| steady.is_none()) {
+        Some(needed_s) if generations.count() <= STEADY_MIN => needed_s * evidence.offered_per_s(),
+        Some(_) => evidence.sent as f64 * WANDERING,
+        None => ended as f64 * (width / STABLE_WITHIN).powi(2).max(times),
+    };
     let verdict = match kind {
         _ if growth.significant => Verdict::Unstable,
         LoadKind::Closed | LoadKind::Varying | LoadKind::AllAtOnce => Verdict::Finite,
@@ -140,156 +151,8 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         in_system,
         wanders,
         requests_needed,
-    }
-}
-
-/// Share of the span of a load that varies in which what is left over at its end may be worked off. With more,
-/// fewer requests were completed in the span than were offered by about this share.
-const DRAIN_MAX: f64 = 0.05;
-/// Or so many stays of a request when the system was at its emptiest: the last to come must be served too.
-const DRAIN_STAYS: f64 = 3.0;
-/// Share of the requests that may still be inside when the rest counts as worked off: one long answer is no backlog.
-const STRAGGLERS: f64 = 0.01;
-
-/// Whether a load that changes on purpose is more than can be served. A queue that grows in its busy hours and is
-/// worked off in the idle ones says nothing; a backlog at the end that takes long to work off does. `None` where the
-/// end was not seen.
-fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
-    let Evidence {
-        batches,
-        series,
-        first_arrival_s,
-        last_arrival_s,
-        ..
-    } = *evidence;
-    let sent = evidence.sent as f64;
-    let is_left = |point: &&SeriesPoint| point.arrivals_per_s > 0.0 || point.in_system > STRAGGLERS * sent;
-    let after = series.iter().filter(|point| point.t_s > last_arrival_s);
-    let over_s = after.clone().filter(is_left).map(|point| point.t_s).next_back();
-    // Requests still inside at the end: the run was cut before its drain.
-    after.clone().next_back().filter(|point| !is_left(point))?;
-    let stay_s = batches
-        .iter()
-        .map(|batch| batch.sum_and_count(Metric::E2el))
-        .filter(|stays| stays.1 > 0)
-        .map(|(sum_s, count)| sum_s / count as f64)
-        .fold(f64::INFINITY, f64::min);
-    let sending_s = last_arrival_s - first_arrival_s;
-    let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
-    // What comes at one instant has no rate to fall behind.
-    let is_behind = sending_s > 0.0 && drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
-    let drained_per_s = sent / (sending_s + drain_s).max(f64::MIN_POSITIVE);
-    Some(if is_behind {
-        Growth {
-            significant: true,
-            per_s: evidence.offered_per_s() - drained_per_s,
-            requests: drain_s * drained_per_s,
-            drain_s: Some(drain_s),
-            ..Growth::default()
-        }
-    } else {
-        Growth::default()
-    })
-}
-
-/// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
-const OVERLOAD: f64 = 1.02;
-
-/// Whether the system is overloaded. A queue that grows, in the server or before it in the client, says so at once.
-/// Where it is the batch that grows, as in an engine that takes everyone in, filling up and overload look alike; there
-/// the load decides (see [`super::saturation`]), or, where it cannot be told, that one will not look any longer.
-fn growth(evidence: &Evidence<'_>, max_requests: u64) -> Growth {
-    let Evidence {
-        batches,
-        series,
-        first_arrival_s,
-        last_arrival_s,
-        ..
-    } = *evidence;
-    let sending_s = last_arrival_s - first_arrival_s;
-    let stay_s = steady::stay_s(batches, last_arrival_s).unwrap_or(sending_s);
-    let from_s = first_arrival_s + stay_s.min(sending_s / 2.0);
-    let inside = Growth::of(series, |point| point.in_system, from_s, last_arrival_s);
-    let waiting = Growth::of(series, |point| point.waiting, from_s, last_arrival_s);
-    let offered_per_s = evidence.offered_per_s();
-    let client = Growth::of_levels(&steady::client_backlog(batches, offered_per_s, last_arrival_s));
-    let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
-    let piled = match waiting.significant || client.significant {
-        true => Growth::default(),
-        false => piled_up(evidence),
-    };
-    let queues = [waiting, client, piled]
-        .into_iter()
-        .filter(|queue| queue.significant);
-    let queue_t = queues.clone().map(|queue| queue.t).fold(0.0, f64::max);
-    let is_queue = queues.count() > 0;
-    let load = evidence
-        .output_tokens
-        .filter(|_| inside.significant && running.significant && !is_queue)
-        .and_then(|tokens| offered_load(series, first_arrival_s, last_arrival_s, offered_per_s, tokens));
-    let is_overloaded = load.map_or(evidence.sent >= max_requests, |load| load > OVERLOAD);
-    let per_s = if piled.significant {
-        piled.per_s
-    } else {
-        inside.per_s + client.per_s
-    };
-    Growth {
-        // A queue may grow while as many more leave the batch.
-        significant: (is_queue || (inside.significant && is_overloaded)) && per_s > 0.0,
-        ambiguous: inside.significant && !is_queue && !is_overloaded,
-        per_s,
-        t: inside.t.max(queue_t),
-        requests: inside.requests + client.requests,
-        is_queue,
-        load,
-        drain_s: None,
-    }
-}
-
-/// Points of the series while requests were sent below which growth cannot be tested: what was sent took so much longer
-/// to be served than to be sent.
-const POINTS_MIN: usize = 24;
-/// Share of all that was sent which still waits at the last arrival.
-const PILED_SHARE: f64 = 0.5;
-/// And how far beyond chance it is: arrivals and departures of so many requests differ by a few times the root of their
-/// number, even where both are bursty. That the run lasted some twenty times as long as requests were sent says more: of 16
-/// gaps whose squared coefficient of variation is 4, the sum is below a twentieth of its mean with probability 10⁻⁴. Fewer
-/// than 16 requests are never enough (`tests/queueing/alarms.rs`).
-const PILED_SIGMAS: f64 = 4.0;
-
-/// Overload so deep that hardly anything happens while requests are sent. Then most of them wait at the last arrival, far more
-/// than chance or the filling up of the batch explains: nobody waits for long in a system that is merely filling up.
-fn piled_up(evidence: &Evidence<'_>) -> Growth {
-    let Evidence {
-        series,
-        first_arrival_s,
-        last_arrival_s,
-        ..
-    } = *evidence;
-    let sent = evidence.sent as f64;
-    let sending_s = last_arrival_s - first_arrival_s;
-    let seen = series.iter().filter(|point| point.t_s <= last_arrival_s).count();
-    // The point after the last arrival holds what was left then, and a little less.
-    let last = series.iter().find(|point| point.t_s > last_arrival_s);
-    let Some(last) = last.filter(|_| seen < POINTS_MIN && sending_s > 0.0) else {
-        return Growth::default();
-    };
-    let waiting = series[..=seen.min(series.len() - 1)]
-        .iter()
-        .map(|point| point.waiting)
-        .fold(last.waiting, f64::max);
-    let significant = waiting >= PILED_SHARE * sent
-        && waiting >= PILED_SIGMAS * sent.sqrt()
-        && waiting >= 2.0 * last.running;
-    if !significant {
-        return Growth::default();
-    }
-    Growth {
-        per_s: waiting / sending_s,
-        t: waiting / sent.sqrt(),
-        requests: waiting,
-        significant,
-        ..Growth::default()
+        generations: generations.count(),
+        needed_s,
     }
 }
 
@@ -328,7 +191,8 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
     let class_attainment = match &steady {
         Some(range) => steady::class_attainment(&batches[range.clone()], seen.by_class.len()),
         None if assessment.verdict == Verdict::Finite => {
-            seen.by_class.iter().map(PartSummary::counted_share).collect()
+            let counted = seen.by_class.iter().map(PartSummary::counted_share);
+            counted.map(|share| share.map(steady::estimate)).collect()
         }
         None => Vec::new(),
     };
@@ -351,10 +215,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         by_replica: seen.by_replica,
         tiers: seen.tiers,
         by_class: seen.by_class,
-        class_attainment: class_attainment
-            .into_iter()
-            .map(|share| share.map(steady::share))
-            .collect(),
+        class_attainment,
         by_pool: seen.by_pool,
         relays: seen.relays,
         violations: seen.violations,

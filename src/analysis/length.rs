@@ -1,8 +1,8 @@
 //! How long a run must be: decided while it runs, from what it has shown so far.
 //!
 //! Looking often at a random figure and stopping when it pleases would bias it. Here one looks only when the run
-//! has grown by half, and overload must be more significant than in a final judgement. Where replicas fail at random a run
-//! goes on until it has seen some of it.
+//! has grown by half, and overload must be more significant than in a final judgement. A run goes on until everybody inside was
+//! replaced often enough for a steady stretch, and where replicas fail at random until it has seen some of it.
 
 use super::failures::{FAILURES_ENOUGH, FAILURES_MIN};
 use super::judge::{Evidence, Precision, assess, mean_output_tokens, widest_mean};
@@ -28,7 +28,7 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
     let load = load.into();
     let sending = recorder.sending();
     let (kind, output_tokens) = (load.kind_seen(&sending), load.output_tokens);
-    let (span_s, is_disturbed) = (load.span_s, load.is_disturbed);
+    let is_disturbed = load.is_disturbed;
     let batches = recorder.batches();
     let sent = recorder.sent();
     if sent < precision.min_requests {
@@ -47,8 +47,11 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
     };
     let seen = assess(&evidence, kind, precision.max_requests);
     let spanned_s = last_arrival_s - first_arrival_s;
+    let span_s = seen
+        .needed_s
+        .map_or(load.span_s, |needed_s| needed_s.max(load.span_s));
     let is_short = spanned_s < span_s;
-    let is_outage = is_disturbed && spanned_s < span_s * FAILURES_MIN / FAILURES_ENOUGH;
+    let is_outage = is_disturbed && spanned_s < load.span_s * FAILURES_MIN / FAILURES_ENOUGH;
     if seen.growth.significant && seen.growth.t >= T_STOP && !is_outage {
         return Decision::Stop(Verdict::Unstable);
     }

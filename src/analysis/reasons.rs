@@ -125,9 +125,9 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 ),
             };
             format!(
-                "{what} by {:.3} requests/s while {offered:.2} requests/s arrive: any latency here is a \
+                "{what} by {:.3} requests/s while {:.2} requests/s arrive: any latency here is a \
                  function of the run's length",
-                growth.per_s
+                growth.per_s, growth.offered_per_s
             )
         }
         Verdict::Stable => {
@@ -169,6 +169,11 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 assessment.requests_needed
             )
         }
+        Verdict::TooShort if assessment.requests_needed.is_finite() => format!(
+            "after {ended} requests everybody inside was replaced {} times: too seldom, or with too few leaving for those who came, to \
+             tell a steady state from the filling up; about {:.0} requests would tell",
+            assessment.generations, assessment.requests_needed
+        ),
         Verdict::TooShort => {
             let are = if ended == 1 { "request is" } else { "requests are" };
             format!("{ended} {are} too few to tell a steady state from the filling up")

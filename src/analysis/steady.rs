@@ -10,8 +10,9 @@
 use std::ops::Range;
 
 use super::Estimate;
+use super::generations::{Generations, STEADY_MIN};
 use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
-use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup};
+use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup, student_t};
 use crate::units::Picos;
 
 /// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
@@ -42,6 +43,34 @@ pub(super) fn steady_batches(
     }
     let cut = warm_up(batches, first_arrival_s);
     Some(begin + cut..sent)
+}
+
+/// The steady stretch of an open load: it begins when hardly anything of the filling up is left, lasts several generations, and
+/// over it as many leave as come and Little's law holds, up to what its own scatter explains.
+pub(super) fn open_batches(
+    batches: &[Stretch],
+    generations: &Generations,
+    first_arrival_s: f64,
+    last_arrival_s: f64,
+) -> Option<Range<usize>> {
+    let warm_s = generations.warm_s()?;
+    let range = steady_batches(batches, first_arrival_s, last_arrival_s)?;
+    let cold = batches[range.clone()]
+        .iter()
+        .take_while(|batch| batch.begin_s() < warm_s)
+        .count();
+    let range = range.start + cold..range.end;
+    let stretch = &batches[range.clone()];
+    if stretch.len() < BATCHES_MIN {
+        return None;
+    }
+    let (begin_s, end_s) = (stretch[0].begin_s(), stretch[stretch.len() - 1].end_s());
+    let within = |known: Option<Interval>| known.map_or(0.0, |known| known.relative()).max(LITTLE_WITHIN);
+    let sums = stretch.iter().fold(Sums::default(), Sums::with);
+    let is_long = generations.count_within(begin_s, end_s) >= STEADY_MIN;
+    let is_balanced = generations.imbalance(begin_s, end_s) <= within(throughput(stretch));
+    let holds = sums.ended > sums.completed || sums.little() <= within(mean_in_system(stretch));
+    (is_long && is_balanced && holds).then_some(range)
 }
 
 /// The longest steady stretch of a closed loop over which Little's law holds. Requests that are sent at once keep
@@ -107,7 +136,16 @@ impl Sums {
         // Nothing is steady of an instant, in which a closed loop may be refused a thousand times.
         let is_long = self.duration_s > 0.0 && self.duration_s * self.completed >= STAYS_MIN * self.stays_s;
         let is_known = self.ended == self.completed;
-        is_long && (!is_known || (self.stays_s - self.area_s).abs() <= LITTLE_WITHIN * self.area_s)
+        is_long && (!is_known || self.little() <= LITTLE_WITHIN)
+    }
+
+    /// How far stays and the area of the number in the system are from each other, relative.
+    fn little(&self) -> f64 {
+        if self.area_s > 0.0 {
+            (self.stays_s - self.area_s).abs() / self.area_s
+        } else {
+            0.0
+        }
     }
 }
 
@@ -124,6 +162,14 @@ fn warm_up(batches: &[Stretch], first_arrival_s: f64) -> usize {
         .max(mser(&latency(Metric::Ttft)))
         .max(mser(&latency(Metric::Tpot)));
     filling.max(settled).min(batches.len() / 2)
+}
+
+/// How long a request is in the batch, among those that left while requests were still sent: the longest mean of a batch of
+/// leavers, since the first to leave are the short ones.
+pub(super) fn in_batch_s(batches: &[Stretch], last_arrival_s: f64) -> Option<f64> {
+    let sent = batches.iter().take_while(|batch| batch.end_s() <= last_arrival_s);
+    let served = sent.map(|batch| batch_mean(batch, Metric::E2el) - batch_mean(batch, Metric::QueueTime));
+    served.max_by(f64::total_cmp)
 }
 
 /// How long a typical request stays, among those that left while requests were still sent: the median over batches.
@@ -221,19 +267,57 @@ pub(super) fn throughput(batches: &[Stretch]) -> Option<Interval> {
 }
 
 /// Share of the requests that left which met every limit.
-pub(super) fn attainment(batches: &[Stretch]) -> Option<Interval> {
-    interval(batches, |batch| (batch.good() as f64, batch.ended() as f64))
+pub(super) fn attainment(batches: &[Stretch]) -> Option<Estimate> {
+    good_share(batches, |batch| (batch.ended(), batch.good()))
 }
 
 /// The same of each class of requests, its own limits in place of those of all; `None` of one that nobody left of.
-pub(super) fn class_attainment(batches: &[Stretch], classes: usize) -> Vec<Option<Interval>> {
-    let of = |class: usize| {
-        interval(batches, |batch| {
-            let (ended, good) = batch.ended_and_good(class);
-            (good as f64, ended as f64)
-        })
-    };
+pub(super) fn class_attainment(batches: &[Stretch], classes: usize) -> Vec<Option<Estimate>> {
+    let of = |class: usize| good_share(batches, |batch| batch.ended_and_good(class));
     (0..classes).map(of).collect()
+}
+
+/// The share of good requests among those that ended, with Wilson's interval: that of as many independent requests as vary like
+/// the batches do. Where less than half of the groups of batches hold a miss, or nobody missed, the batches show little of how
+/// misses come together. They come in fluctuations of the number inside, of which requests about as many as its root are part of
+/// one: more of them count as one than that.
+fn good_share(batches: &[Stretch], of: impl Fn(&Stretch) -> (u64, u64)) -> Option<Estimate> {
+    let pairs: Vec<(f64, f64)> = batches
+        .iter()
+        .map(&of)
+        .map(|(ended, good)| ((ended - good) as f64, ended as f64))
+        .collect();
+    let groups = regroup(&pairs, GROUPS);
+    let misses = ratio_interval(&groups, CONFIDENCE)?;
+    let ended: f64 = pairs.iter().map(|pair| pair.1).sum();
+    let with_misses = groups.iter().filter(|group| group.0 > 0.0).count();
+    let inside = mean_in_system(batches).map_or(0.0, |inside| inside.value);
+    let together = match 2 * with_misses >= groups.len() {
+        true => 1.0,
+        false => 1.0 + inside.max(0.0).sqrt(),
+    };
+    let (low, high) = wilson(&misses, groups.len(), ended / together);
+    Some(Estimate {
+        value: 1.0 - misses.value,
+        low: 1.0 - high,
+        high: 1.0 - low,
+    })
+}
+
+/// Wilson's interval (1927) of a share that is known from so many groups of batches with this half-width, and from at most so many
+/// independent requests.
+fn wilson(share: &Interval, groups: usize, most: f64) -> (f64, f64) {
+    let z = student_t(CONFIDENCE, (groups as f64 - 1.0).max(1.0));
+    let p = share.value.clamp(0.0, 1.0);
+    let as_many = p * (1.0 - p) / (share.half_width / z).powi(2);
+    let n = if as_many.is_nan() { most } else { as_many.min(most) };
+    if n <= 0.0 {
+        return (0.0, 1.0);
+    }
+    let square = z * z / n;
+    let middle = (p + square / 2.0) / (1.0 + square);
+    let half = z * (p * (1.0 - p) / n + square / (4.0 * n)).sqrt() / (1.0 + square);
+    ((middle - half).clamp(0.0, p), (middle + half).clamp(p, 1.0))
 }
 
 /// The `p`-quantile of a latency in seconds, `whole` being its quantiles over the same batches.
@@ -299,22 +383,13 @@ pub(super) fn intervals(
     });
     add("output_throughput", tokens.map(estimate));
     if seen.slo.any() {
-        add("attainment", attainment(batches).map(share));
+        add("attainment", attainment(batches));
         add(
             "goodput",
             interval(batches, |batch| (batch.good() as f64, batch.duration_s())).map(estimate),
         );
     }
     named
-}
-
-/// An interval of a share.
-pub(super) fn share(interval: Interval) -> Estimate {
-    let share = estimate(interval);
-    Estimate {
-        high: share.high.min(1.0),
-        ..share
-    }
 }
 
 /// An interval of something that cannot be negative.

@@ -7,6 +7,7 @@
 
 use plimsoll::analysis::{RunResult, Verdict};
 use plimsoll::cost::StepCost;
+use plimsoll::engine::EngineConfig;
 use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Endings, Lengths};
 
@@ -27,6 +28,9 @@ enum System {
     Bursty,
     /// An engine without a cap, prompts of so many tokens, outputs of 200 tokens or of a geometric number around it.
     Engine { prompt: u32, is_geometric: bool },
+    /// An engine whose KV blocks are what is scarce: some hundred sequences of up to 2,200 tokens, which preempt each other in waves
+    /// when there are more. The load is one of 5 requests a second, of which it serves about 4.7.
+    LittleMemory,
 }
 
 const SYSTEMS: [System; 5] = [
@@ -88,6 +92,18 @@ fn judged(system: System, load: f64, requests: u64, seed: u64) -> RunResult {
             });
             let cost: Box<dyn StepCost> = Box::new(COST);
             run(engine(1 << 20), cost, &spec, seed)
+        }
+        System::LittleMemory => {
+            let mut spec = traffic(poisson(5.0 * load), Services::Constant, requests);
+            spec.lengths = Lengths::Fixed {
+                input_len: 200,
+                output_len: 2_000,
+            };
+            let engine = EngineConfig {
+                num_gpu_blocks: 60 * 138,
+                ..engine(1 << 20)
+            };
+            run(engine, Box::new(COST), &spec, seed)
         }
     }
 }
@@ -155,6 +171,24 @@ fn stable_systems_are_not_called_unstable_and_overload_is() {
         let seen = alarms(system, 1.15, 2_000, 50);
         assert!(seen >= 47, "{system:?}: {seen} of 50");
     }
+}
+
+/// Stays are as long as a tenth of the run, and waves of preemptions as large as what the queue grows by.
+#[test]
+fn overload_is_seen_through_waves_of_preemptions_and_filling_up_is_not_called_overload() {
+    for requests in [300, 1_000, 3_000] {
+        let alarms = alarms(System::LittleMemory, 0.6, requests, 25);
+        assert!(alarms <= 1, "{requests} requests: {alarms} of 25");
+    }
+    let stable = called(Verdict::Stable, System::LittleMemory, 0.6, 6_000, 25);
+    assert!(stable >= 22, "{stable} of 25");
+    for (load, requests) in [(1.5, 5_000), (2.0, 2_000)] {
+        let seen = alarms(System::LittleMemory, load, requests, 25);
+        assert!(seen >= 23, "load {load}, {requests} requests: {seen} of 25");
+    }
+    // A quarter more than is served, and a run of a few stays.
+    let stable = called(Verdict::Stable, System::LittleMemory, 1.2, 500, 25);
+    assert!(stable <= 2, "{stable} of 25");
 }
 
 const QUEUES: [System; 4] = [

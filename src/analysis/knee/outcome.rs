@@ -31,8 +31,8 @@ pub struct Knee {
 impl Knee {
     /// What these points say, ascending by rate; `converged` is whether their brackets are as narrow as asked.
     pub(super) fn of(mut points: Vec<Point>, converged: bool) -> Knee {
-        let within_slo = knee_rate(&points);
-        let saturation = saturation_rate(&points, within_slo.as_ref());
+        let saturation = saturation_rate(&points);
+        let within_slo = knee_rate(&points, saturation.as_ref());
         call_critical(&mut points, saturation.as_ref());
         Knee {
             within_slo,
@@ -77,8 +77,10 @@ pub(super) fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Optio
 }
 
 /// The knee from the points' slack: the rate at which it crosses zero, and the rates at which the ends of its
-/// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate.
-fn knee_rate(points: &[Point]) -> Option<Estimate> {
+/// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate. A run that does not
+/// tell bounds nothing from above, and where no promise is broken before the backlog grows the knee is known no better than the
+/// rate at which it does.
+fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate> {
     let points = known(points);
     if !points.first()?.is_within() {
         return None;
@@ -88,10 +90,16 @@ fn knee_rate(points: &[Point]) -> Option<Estimate> {
         (last, f64::INFINITY)
     });
     let value = crossing(points, |slack| slack.value).clamp(low, high);
+    let is_out = |point: &&Point| point.rate >= high && !point.is_within();
+    let tells = |point: &&Point| !(point.is_unknown && point.keeps_up());
+    let out = points.iter().filter(is_out).find(tells);
+    let saturated = saturation.filter(|_| out.is_some_and(|out| !out.keeps_up()));
     Some(Estimate {
         value: if value.is_finite() { value } else { low },
-        low: crossing(points, |slack| slack.low).min(low),
-        high: crossing(points, |slack| slack.high).max(high),
+        low: crossing(points, |slack| slack.low)
+            .min(low)
+            .min(saturated.map_or(f64::INFINITY, |rate| rate.low)),
+        high: crossing(points, |slack| slack.high).max(out.map_or(f64::INFINITY, |out| out.rate)),
     })
 }
 
@@ -121,17 +129,22 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
 }
 
 /// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
-/// interval of what the latter served. It lies above the knee; a run of which nothing grew yet is not proof enough.
-fn saturation_rate(points: &[Point], knee: Option<&Estimate>) -> Option<Estimate> {
+/// interval of what the latter served. It lies above every rate at which the number in the system was seen to return; a run of
+/// which nothing grew yet is not proof enough.
+fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     let first_over = points.iter().position(|point| !point.keeps_up())?;
     let high = points[first_over].rate;
     let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
-    let kept = knee.map_or(0.0, |knee| knee.value).min(low);
+    let below = points[..first_over].iter();
+    let stable = below
+        .filter(|point| point.verdict == Verdict::Stable)
+        .map(|point| point.rate);
+    let kept = stable.fold(0.0, f64::max);
     let served = points[first_over].throughput;
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
     Some(Estimate {
         value,
-        low: served.map_or(low, |served| low.min(served.low).max(kept)),
+        low: served.map_or(kept, |served| low.min(served.low).max(kept)),
         high: served.map_or(high, |served| high.max(served.high)),
     })
 }

@@ -1,0 +1,237 @@
+//! Whether what is asked of a system is more than it can do.
+//!
+//! An open load is judged by what grows while requests are sent, once filling up is over ([`super::generations`]): a queue, in
+//! the server or before it in the client, says so by itself; where the batch grows and nobody waits the load on the engine
+//! decides ([`super::saturation`]). A load that changes on purpose is judged by what is left over at its end.
+
+use super::generations::Generations;
+use super::growth::{Growth, T_RETURNING};
+use super::judge::Evidence;
+use super::saturation::offered_load;
+use super::steady;
+use crate::metrics::{Metric, SeriesPoint};
+
+/// Share of the span of a load that varies in which what is left over at its end may be worked off. With more,
+/// fewer requests were completed in the span than were offered by about this share.
+const DRAIN_MAX: f64 = 0.05;
+/// Or so many stays of a request when the system was at its emptiest: the last to come must be served too.
+const DRAIN_STAYS: f64 = 3.0;
+/// Share of the requests that may still be inside when the rest counts as worked off: one long answer is no backlog.
+const STRAGGLERS: f64 = 0.01;
+
+/// Whether a load that changes on purpose is more than can be served. A queue that grows in its busy hours and is
+/// worked off in the idle ones says nothing; a backlog at the end that takes long to work off does. `None` where the
+/// end was not seen.
+pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
+    let Evidence {
+        batches,
+        series,
+        first_arrival_s,
+        last_arrival_s,
+        ..
+    } = *evidence;
+    let sent = evidence.sent as f64;
+    let is_left = |point: &&SeriesPoint| point.arrivals_per_s > 0.0 || point.in_system > STRAGGLERS * sent;
+    let after = series.iter().filter(|point| point.t_s > last_arrival_s);
+    let over_s = after.clone().filter(is_left).map(|point| point.t_s).next_back();
+    // Requests still inside at the end: the run was cut before its drain.
+    after.clone().next_back().filter(|point| !is_left(point))?;
+    let stay_s = batches
+        .iter()
+        .map(|batch| batch.sum_and_count(Metric::E2el))
+        .filter(|stays| stays.1 > 0)
+        .map(|(sum_s, count)| sum_s / count as f64)
+        .fold(f64::INFINITY, f64::min);
+    let sending_s = last_arrival_s - first_arrival_s;
+    let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
+    // What comes at one instant has no rate to fall behind.
+    let is_behind = sending_s > 0.0 && drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
+    let drained_per_s = sent / (sending_s + drain_s).max(f64::MIN_POSITIVE);
+    Some(if is_behind {
+        Growth {
+            significant: true,
+            per_s: evidence.offered_per_s() - drained_per_s,
+            requests: drain_s * drained_per_s,
+            drain_s: Some(drain_s),
+            ..Growth::default()
+        }
+    } else {
+        Growth::default()
+    })
+}
+
+/// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
+const OVERLOAD: f64 = 1.02;
+/// How many times all that were ever served together must wait, for a queue to be more than the filling up of a batch.
+const CROWD: f64 = 2.0;
+/// Share of what grows that must be waiting, for its generations to be those of a queue.
+const QUEUE_SHARE: f64 = 0.5;
+
+/// Whether the system is overloaded. A queue that grows says so once filling up is over, or as soon as the batch is full.
+/// Where it is the batch that grows, as in an engine that takes everyone in, filling up and overload look alike for longer;
+/// there the load decides, where it can be told.
+pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Growth {
+    let Evidence {
+        batches,
+        series,
+        first_arrival_s,
+        last_arrival_s,
+        ..
+    } = *evidence;
+    let full = Full::of(evidence, generations);
+    let filled_s = generations.filled_s();
+    let from_s = filled_s.unwrap_or(full.from_s);
+    let of = |level: fn(&SeriesPoint) -> f64| Growth::of(series, level, from_s, last_arrival_s);
+    let (inside, waiting, running) = (
+        of(|point| point.in_system),
+        of(|point| point.waiting),
+        of(|point| point.running),
+    );
+    let client = Growth::of_levels(&steady::client_backlog(
+        batches,
+        evidence.offered_per_s(),
+        last_arrival_s,
+    ));
+    // Waves of preempted sequences hide a drift from the increments, and not from the generations.
+    let is_queue_mostly = waiting.requests >= QUEUE_SHARE * inside.requests && inside.requests > 0.0;
+    let waits = Growth {
+        significant: is_queue_mostly && generations.grow(full.is_full),
+        t: T_BY_GENERATIONS,
+        ..waiting
+    };
+    let is_settled = filled_s.is_some() || full.is_full || full.is_crowd;
+    let piled = match is_settled && (waiting.significant || client.significant) {
+        true => Growth::default(),
+        false => piled_up(evidence),
+    };
+    let queues = [
+        (waiting, is_settled),
+        (client, is_settled),
+        (waits, true),
+        (piled, true),
+    ];
+    let queues = queues
+        .into_iter()
+        .filter(|(queue, counts)| queue.significant && *counts);
+    let queue_t = queues.clone().map(|(queue, _)| queue.t).fold(0.0, f64::max);
+    let is_queue = queues.count() > 0;
+    let is_batch = filled_s.is_some() && inside.significant && running.significant && !is_queue;
+    let offered_per_s = match piled.significant {
+        true => evidence.offered_per_s(),
+        false => generations.arrivals_per_s(from_s, last_arrival_s),
+    };
+    let load = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
+        offered_load(
+            series,
+            first_arrival_s,
+            last_arrival_s,
+            evidence.offered_per_s(),
+            tokens,
+        )
+    });
+    let is_overloaded = is_queue || load.is_some_and(|load| load > OVERLOAD && inside.significant);
+    let per_s = match piled.significant {
+        true => piled.per_s,
+        false => inside.per_s + client.per_s,
+    };
+    Growth {
+        // A queue may grow while as many more leave the batch.
+        significant: is_overloaded && per_s > 0.0,
+        ambiguous: inside.significant && !is_overloaded,
+        per_s,
+        offered_per_s,
+        t: inside.t.max(queue_t),
+        requests: inside.requests + client.requests,
+        is_queue,
+        load,
+        drain_s: None,
+    }
+}
+
+/// What the t statistic of a queue counts as that is seen by its generations: enough to end a run.
+const T_BY_GENERATIONS: f64 = 5.0;
+
+/// Whether the batch is full, so that whoever comes waits: before filling up is over a queue may be that of a batch which
+/// grows, and whose steps grow with it.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    /// The later half of the sending, or one time in the batch if that is longer; not before the first have left.
+    from_s: f64,
+    /// The number running did not grow since then, for as long as a request is in the batch.
+    is_full: bool,
+    /// More wait than a batch that is still filling up could ever take.
+    is_crowd: bool,
+}
+
+impl Full {
+    fn of(evidence: &Evidence<'_>, generations: &Generations) -> Full {
+        let Evidence {
+            batches,
+            series,
+            first_arrival_s,
+            last_arrival_s,
+            ..
+        } = *evidence;
+        let half_s = (last_arrival_s - first_arrival_s) / 2.0;
+        let in_batch_s = steady::in_batch_s(batches, last_arrival_s);
+        let begun_s = generations.begun_s().unwrap_or(first_arrival_s);
+        let from_s = (last_arrival_s - half_s.max(in_batch_s.unwrap_or(half_s))).max(begun_s);
+        let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
+        let is_long = in_batch_s.is_some_and(|stay_s| last_arrival_s - from_s >= stay_s);
+        let sending = || series.iter().filter(|point| point.t_s <= last_arrival_s);
+        let most_running = sending().map(|point| point.running).fold(0.0, f64::max);
+        let waiting = sending().next_back().map_or(0.0, |point| point.waiting);
+        Full {
+            from_s,
+            is_full: is_long && running.t < T_RETURNING,
+            is_crowd: waiting > CROWD * most_running,
+        }
+    }
+}
+
+/// Points of the series while requests were sent below which growth cannot be tested: what was sent took so much longer
+/// to be served than to be sent.
+const POINTS_MIN: usize = 24;
+/// Share of all that was sent which still waits at the last arrival.
+const PILED_SHARE: f64 = 0.5;
+/// And how far beyond chance it is: arrivals and departures of so many requests differ by a few times the root of their
+/// number, even where both are bursty. That the run lasted some twenty times as long as requests were sent says more: of 16
+/// gaps whose squared coefficient of variation is 4, the sum is below a twentieth of its mean with probability 10⁻⁴. Fewer
+/// than 16 requests are never enough (`tests/queueing/alarms.rs`).
+const PILED_SIGMAS: f64 = 4.0;
+
+/// Overload so deep that hardly anything happens while requests are sent. Then most of them wait at the last arrival, far more
+/// than chance or the filling up of the batch explains: nobody waits for long in a system that is merely filling up.
+fn piled_up(evidence: &Evidence<'_>) -> Growth {
+    let Evidence {
+        series,
+        first_arrival_s,
+        last_arrival_s,
+        ..
+    } = *evidence;
+    let sent = evidence.sent as f64;
+    let sending_s = last_arrival_s - first_arrival_s;
+    let seen = series.iter().filter(|point| point.t_s <= last_arrival_s).count();
+    // The point after the last arrival holds what was left then, and a little less.
+    let last = series.iter().find(|point| point.t_s > last_arrival_s);
+    let Some(last) = last.filter(|_| seen < POINTS_MIN && sending_s > 0.0) else {
+        return Growth::default();
+    };
+    let waiting = series[..=seen.min(series.len() - 1)]
+        .iter()
+        .map(|point| point.waiting)
+        .fold(last.waiting, f64::max);
+    let significant = waiting >= PILED_SHARE * sent
+        && waiting >= PILED_SIGMAS * sent.sqrt()
+        && waiting >= 2.0 * last.running;
+    if !significant {
+        return Growth::default();
+    }
+    Growth {
+        per_s: waiting / sending_s,
+        t: waiting / sent.sqrt(),
+        requests: waiting,
+        significant,
+        ..Growth::default()
+    }
+}
