@@ -96,11 +96,17 @@ fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate
     let saturated = saturation.filter(|_| out.is_some_and(|out| !out.keeps_up()));
     Some(Estimate {
         value: if value.is_finite() { value } else { low },
-        low: crossing(points, |slack| slack.low)
+        low: crossing(from_surest(points), |slack| slack.low)
             .min(low)
             .min(saturated.map_or(f64::INFINITY, |rate| rate.low)),
         high: crossing(points, |slack| slack.high).max(out.map_or(f64::INFINITY, |out| out.rate)),
     })
+}
+
+/// The points from the highest rate on that keeps the promise beyond its sampling error: lower ones keep it, too, however short
+/// their runs.
+fn from_surest(points: &[Point]) -> &[Point] {
+    &points[points.iter().rposition(Point::is_sure).unwrap_or(0)..]
 }
 
 /// The rate at which an end of the slack first falls below zero, by linear interpolation. An overloaded point has

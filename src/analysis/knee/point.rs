@@ -197,6 +197,12 @@ impl Point {
         self.keeps_up() && self.slack.map_or(!self.is_unknown, |slack| slack.value >= 0.0)
     }
 
+    /// Whether it does so beyond the sampling error.
+    #[must_use]
+    pub fn is_sure(&self) -> bool {
+        self.is_within() && self.slack.is_none_or(|slack| slack.low >= 0.0)
+    }
+
     /// Whether there are too few requests to tell whether the promise is kept, at a rate that is kept up with: at lower ones
     /// there are fewer.
     #[must_use]

@@ -133,8 +133,8 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
         }
     }
 
-    /// Looks below the lowest rate for one that keeps the promise beyond the sampling error of its run: where there is none,
-    /// nothing bounds the knee from below. A rate there that does not keep it shows that none above is a knee either. There may
+    /// Looks below the lowest rate for one that keeps the promise beyond the sampling error of its run: where there is none at any
+    /// rate, nothing bounds the knee from below. A rate there that does not keep it shows that none above is a knee either. There may
     /// be none: where as many miss the promise by themselves as may, no run is ever sure. The search ends at a rate whose run
     /// does not tell, below which runs are shorter still.
     fn secure(&mut self, options: &SearchOptions) {
@@ -144,9 +144,9 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
             let Some(lowest) = known(&self.points).first().filter(|_| !self.is_spent()) else {
                 break;
             };
-            let is_sure = lowest.is_within() && lowest.slack.is_none_or(|slack| slack.low >= 0.0);
+            let is_any_sure = self.points.iter().any(Point::is_sure);
             let any = self.points.iter().any(Point::is_within);
-            if is_sure || !any || lowest.is_hopeless() || lowest.rate <= floor {
+            if is_any_sure || !any || lowest.is_hopeless() || lowest.rate <= floor {
                 break;
             }
             let next = (lowest.rate / step).max(floor);
