@@ -107,6 +107,7 @@ prop_compose! {
             Just(QueuePolicy::Random),
         ],
         (radix_cache, mixed, overlap, priorities, new) in any::<(bool, bool, bool, bool, bool)>(),
+        (low_values_first, preemption_threshold) in (any::<bool>(), 0i64..8),
         conservativeness in 0.0f64..1.5,
         (interval, most) in (prop_oneof![2 => Just(0u32), 1 => 1u32..6], prop_oneof![3 => Just(None), 1 => (1u32..4).prop_map(Some)]),
     ) -> SglangConfig {
@@ -119,9 +120,9 @@ prop_compose! {
             prefill_decode_interval: interval,
             prefill_max_requests: most,
             policy,
-            priority: (priorities && policy == QueuePolicy::Fcfs).then_some(PriorityRule {
-                low_values_first: false,
-                preemption_threshold: 3,
+            priority: (priorities && matches!(policy, QueuePolicy::Fcfs | QueuePolicy::Lof)).then_some(PriorityRule {
+                low_values_first,
+                preemption_threshold,
             }),
             radix_cache,
             enable_mixed_chunk: mixed && chunk.is_some(),
