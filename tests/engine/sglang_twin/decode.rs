@@ -112,6 +112,7 @@ impl Twin<'_> {
     /// Not even one can grow: 0.5.23 ends it, 0.5.4 dies.
     fn give_up_lone(&mut self) {
         self.died |= !self.versions.aborts_lone_request;
+        self.count("lone");
         let at = self.running.pop().unwrap();
         self.release(at);
         self.reqs[at].state = State::Gone;

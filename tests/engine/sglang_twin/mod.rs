@@ -16,7 +16,7 @@ mod random;
 mod ranks;
 mod tree;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use plimsoll::cost::linear::LinearCost;
 use plimsoll::cost::{StepCost, StepLoad};
@@ -151,6 +151,8 @@ struct Twin<'a> {
     dice: ChaCha8Rng,
     record: SglangRecord,
     load: StepLoad,
+    /// What befell somebody, how often.
+    befell: BTreeMap<&'static str, u32>,
     /// Somebody was ended in this pass.
     left: bool,
     died: bool,
@@ -200,6 +202,7 @@ impl<'a> Twin<'a> {
             dice: stream(config.seed, Purpose::Queue, replica),
             record: blank(),
             load: StepLoad::default(),
+            befell: BTreeMap::new(),
             left: false,
             died: false,
             reqs: reqs.collect(),
@@ -275,7 +278,20 @@ impl<'a> Twin<'a> {
         all.filter_map(|(at, req)| Some((waits(req)?, at))).min()
     }
 
+    fn count(&mut self, what: &'static str) {
+        *self.befell.entry(what).or_default() += 1;
+    }
+
     fn give_up(&mut self, at: usize, now: Picos) {
+        let req = &self.reqs[at];
+        self.count(match req.state {
+            _ if at >= self.arrived => "unseen",
+            State::Queued if req.epoch > 0 => "retracted",
+            State::Queued => "waiting",
+            _ if self.chunked == Some(at) => "chunked",
+            _ if req.out == 0 => "prefilling",
+            _ => "running",
+        });
         let req = &mut self.reqs[at];
         req.end = Some((Outcome::TimedOut, now));
         if req.state == State::Queued {
@@ -308,6 +324,7 @@ impl<'a> Twin<'a> {
 struct Served {
     log: Vec<SglangRecord>,
     reqs: Vec<Req>,
+    befell: BTreeMap<&'static str, u32>,
     /// It died, or goes round for ever.
     died: bool,
 }
@@ -373,8 +390,12 @@ fn serve(config: &SglangConfig, requests: &[Request]) -> Served {
         }
         idle = 0;
     }
+    if twin.died {
+        twin.count("died");
+    }
     Served {
         log,
+        befell: twin.befell,
         reqs: twin.reqs,
         died: twin.died,
     }

@@ -290,6 +290,7 @@ impl Twin<'_> {
             return false;
         }
         for &victim in &victims {
+            self.count("pushed out");
             pass.offset -= self.expected(&self.reqs[victim]);
             self.send_back(victim);
         }

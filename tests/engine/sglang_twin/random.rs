@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::engine::sglang::{QueuePolicy, SglangConfig};
+use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::{Served, serve};
+use crate::draws::draws;
 use crate::sglang_leaps::{Told, Wish, configs, requests, run, wishes};
 
 /// Equal passes, and of each request equal times and counts.
@@ -60,7 +62,7 @@ fn stories_agree(expected: &Served, told: &Told) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(draws(500))]
 
     #[test]
     fn the_engine_equals_its_twin(config in configs(), wishes in prop::collection::vec(wishes(), 1..40)) {
@@ -83,7 +85,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30))]
+    #![proptest_config(draws(30))]
 
     /// Above 128 waiting requests `lpm` serves in order of arrival, and no more than 128 prefixes are kept recent.
     #[test]
@@ -98,4 +100,71 @@ proptest! {
         };
         agree(&config, &requests(wishes))?;
     }
+}
+
+/// A change between the two versions.
+type Change = fn(&mut SglangSwitches) -> &mut bool;
+
+/// All but two that nothing can show on one server without pipeline stages. Whoever is refused memory has company
+/// (`full_needs_company`), for private memory is a running request's or a chunked one's. And whose row is taken
+/// (`counts_table_rows`) is running or chunked in every pass that admits: results in flight are processed between two of them.
+const CHANGES: [Change; 14] = [
+    |new| &mut new.predicts_length_endings,
+    |new| &mut new.drops_finished_each_pass,
+    |new| &mut new.ignore_eos_is_certain,
+    |new| &mut new.reserves_a_page,
+    |new| &mut new.input_cap_only_unchunked,
+    |new| &mut new.asks_budget_first,
+    |new| &mut new.evicts_shortfall,
+    |new| &mut new.reinserts_prompt,
+    |new| &mut new.caches_wasted_token,
+    |new| &mut new.retouches_waiting,
+    |new| &mut new.clips_to_pool,
+    |new| &mut new.aborts_lone_request,
+    |new| &mut new.mixes_only_with_memory,
+    |new| &mut new.preempts_sparingly,
+];
+
+/// What the twin is held against shows every change and reaches every place: else an engine that errs there would pass.
+#[test]
+fn the_draws_show_every_change_between_the_versions_and_every_way_to_leave() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = (configs(), prop::collection::vec(wishes(), 1..40));
+    let mut hidden: Vec<usize> = (0..CHANGES.len()).collect();
+    let mut reached: BTreeMap<&str, u32> = BTreeMap::new();
+    for draw in 0.. {
+        let tree = strategy.new_tree(&mut runner).expect("nothing is filtered");
+        let (config, wishes) = tree.current();
+        let requests = requests(wishes);
+        let served = serve(&config, &requests);
+        for (place, times) in &served.befell {
+            *reached.entry(place).or_default() += times;
+        }
+        hidden.retain(|&change| {
+            let mut other = config.clone();
+            let switch = CHANGES[change](&mut other.switches);
+            *switch = !*switch;
+            serve(&other, &requests).log == served.log
+        });
+        if draw >= 500 && hidden.is_empty() {
+            break;
+        }
+        assert!(draw < 3000, "changes that no draw shows: {hidden:?}");
+    }
+    let places = [
+        "unseen",
+        "waiting",
+        "retracted",
+        "chunked",
+        "prefilling",
+        "running",
+        "pushed out",
+        "lone",
+        "died",
+    ];
+    let missing: Vec<&str> = places
+        .into_iter()
+        .filter(|&place| !reached.contains_key(place))
+        .collect();
+    assert!(missing.is_empty(), "never reached: {missing:?} of {reached:?}");
 }

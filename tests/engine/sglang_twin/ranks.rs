@@ -15,8 +15,10 @@ use plimsoll::sim::{Frontend, Outcome, Pause, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 
 use super::{Batch, Entry, Twin};
+use crate::draws::{Verdict, draws, judge};
 use crate::equality::Seen;
 use crate::sglang::Given;
 use crate::sglang_leaps::{configs, requests, wishes};
@@ -304,53 +306,75 @@ fn policies() -> impl Strategy<Value = Policy> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-    #[test]
-    fn ranks_in_lock_step_are_their_twin(
-        config in configs(), wishes in prop::collection::vec(wishes(), 1..60), ranks in 2u32..5,
-        policy in policies(), price in prices(),
-    ) {
-        let config = SglangConfig { prefill_decode_interval: 0, ..config };
-        let requests = requests(wishes);
-        let (seen, account, is_drained) = simulate(&config, &requests, ranks, policy, (price, false));
-        if !is_drained {
-            // A server that dies of a chunk, which the twin of one server tells.
-            return Ok(());
-        }
-        let of_rank = |rank: u32| -> Vec<Request> {
-            let is_mine = |request: &&Request| seen.completions[&request.id.0].replica == ReplicaId(rank);
-            requests.iter().filter(is_mine).cloned().collect()
-        };
-        let by_rank: Vec<Vec<Request>> = (0..ranks).map(of_rank).collect();
-        let Some(expected) = serve(&config, &by_rank, &price) else {
-            return Ok(());
-        };
-        let mut gaps: BTreeMap<u64, u64> = BTreeMap::new();
-        for request in &requests {
-            let got = &seen.completions[&request.id.0];
-            let times = expected.tokens.get(&request.id.0).cloned().unwrap_or_default();
-            prop_assert_eq!(got.output_tokens as usize, times.len(), "{:?}", request.id);
-            prop_assert_eq!(got.first_token, times.first().copied(), "{:?}", request.id);
-            let end = match got.outcome {
-                Outcome::Completed => times.last().copied(),
-                Outcome::TimedOut => request.deadline,
-                _ => Some(got.end),
+#[test]
+fn ranks_in_lock_step_are_their_twin() {
+    let strategy = (
+        configs(),
+        prop::collection::vec(wishes(), 1..60),
+        2u32..5,
+        policies(),
+        prices(),
+    );
+    // Which rank a request was sent to is told when it ends, which it does not where a server dies.
+    judge(
+        draws(300),
+        &strategy,
+        0.1,
+        |(config, wishes, ranks, policy, price)| {
+            let config = SglangConfig {
+                prefill_decode_interval: 0,
+                ..config
             };
-            prop_assert_eq!(Some(got.end), end, "{:?}", request.id);
-            for pair in times.windows(2) {
-                *gaps.entry((pair[1] - pair[0]).0).or_default() += 1;
-            }
-        }
-        let mut seen_gaps = seen.gaps.clone();
-        seen_gaps.retain(|_, count| *count > 0);
-        prop_assert_eq!(seen_gaps, gaps);
-        prop_assert_eq!(account, expected.account);
+            agree(&config, &requests(wishes), ranks, policy, price)
+        },
+    );
+}
+
+fn agree(
+    config: &SglangConfig,
+    requests: &[Request],
+    ranks: u32,
+    policy: Policy,
+    price: Price,
+) -> Result<Verdict, TestCaseError> {
+    let (seen, account, is_drained) = simulate(config, requests, ranks, policy, (price, false));
+    if !is_drained {
+        return Ok(Verdict::Excused);
     }
+    prop_assert_eq!(seen.completions.len(), requests.len());
+    let of_rank = |rank: u32| -> Vec<Request> {
+        let is_mine = |request: &&Request| seen.completions[&request.id.0].replica == ReplicaId(rank);
+        requests.iter().filter(is_mine).cloned().collect()
+    };
+    let by_rank: Vec<Vec<Request>> = (0..ranks).map(of_rank).collect();
+    let Some(expected) = serve(config, &by_rank, &price) else {
+        return Err(TestCaseError::fail("the twin dies, the engine does not"));
+    };
+    let mut gaps: BTreeMap<u64, u64> = BTreeMap::new();
+    for request in requests {
+        let got = &seen.completions[&request.id.0];
+        let times = expected.tokens.get(&request.id.0).cloned().unwrap_or_default();
+        prop_assert_eq!(got.output_tokens as usize, times.len(), "{:?}", request.id);
+        prop_assert_eq!(got.first_token, times.first().copied(), "{:?}", request.id);
+        let end = match got.outcome {
+            Outcome::Completed => times.last().copied(),
+            Outcome::TimedOut => request.deadline,
+            _ => Some(got.end),
+        };
+        prop_assert_eq!(Some(got.end), end, "{:?}", request.id);
+        for pair in times.windows(2) {
+            *gaps.entry((pair[1] - pair[0]).0).or_default() += 1;
+        }
+    }
+    let mut seen_gaps = seen.gaps.clone();
+    seen_gaps.retain(|_, count| *count > 0);
+    prop_assert_eq!(seen_gaps, gaps);
+    prop_assert_eq!(account, expected.account);
+    Ok(Verdict::Agree)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(draws(150))]
     /// A log keeps the first rank from leaping, and with it all: nothing else changes, whoever gives up and whatever version.
     #[test]
     fn leaping_in_lock_step_is_stepping(
