@@ -4,12 +4,14 @@ use plimsoll::cost::linear::LinearCost;
 use plimsoll::engine::Policy;
 use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
 use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
+use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::{Piece, Prompt, Request};
 use proptest::prelude::*;
 
 use super::{Seen, hf, serve, static_batch, v0};
+use crate::draws::draws;
 use crate::scheduled::{request, run};
 use crate::sglang_leaps::Told;
 
@@ -105,32 +107,41 @@ prop_compose! {
 
 fn requests(wishes: Vec<(u64, [u32; 4], i64, Option<u64>)>) -> Vec<Request> {
     let mut now = 0;
-    let make = |(id, (gap, [shared, own, outputs, headroom], priority, patience)): (
-        u64,
-        (u64, [u32; 4], i64, Option<u64>),
-    )| {
+    let mut made: Vec<Request> = Vec::new();
+    for (id, (gap, [shared, own, outputs, headroom], priority, patience)) in (0..).zip(wishes) {
         now += gap;
-        let piece = |segment, tokens| Piece {
-            segment: plimsoll::ids::SegmentId(segment),
-            start: 0,
+        let piece = |segment, start, tokens| Piece {
+            segment: SegmentId(segment),
+            start,
             tokens,
         };
-        let mut pieces = vec![piece(5000 + id, own)];
-        if shared > 0 {
-            pieces.insert(0, piece(id % 3, shared));
+        // Some go on with what somebody before them said and was answered.
+        let earlier = made.get((shared * 7) as usize % made.len().max(1));
+        let earlier = earlier.filter(|earlier| own % 5 == 0 && earlier.prompt_tokens < 40);
+        let mut pieces = Vec::new();
+        if let Some(earlier) = earlier
+            && let Prompt::Pieces(prompt) = &earlier.prompt
+        {
+            pieces.extend(prompt.iter().copied());
+            let (segment, start) = (earlier.output_segment.0, earlier.prompt_tokens);
+            pieces.push(piece(segment, start, earlier.output_tokens));
+        } else if shared > 0 {
+            pieces.push(piece(id % 3, 0, shared));
         }
-        Request {
-            id: plimsoll::ids::RequestId(id),
+        pieces.push(piece(5000 + id, 0, own));
+        let prompt_tokens = pieces.iter().map(|piece| piece.tokens).sum();
+        made.push(Request {
+            id: RequestId(id),
             arrival: micros(now),
             max_tokens: outputs + headroom,
             priority,
             prompt: Prompt::Pieces(pieces.into()),
-            output_segment: plimsoll::ids::SegmentId(10_000 + id),
+            output_segment: SegmentId(10_000 + id),
             deadline: patience.map(|patience| micros(now + patience)),
-            ..request('A', 0, shared + own, outputs)
-        }
-    };
-    (0..).zip(wishes).map(make).collect()
+            ..request('A', 0, prompt_tokens, outputs)
+        });
+    }
+    made
 }
 
 /// The twin of whoever schedules.
@@ -164,10 +175,6 @@ fn twin(config: &ScheduledConfig, requests: &[Request]) -> Seen {
 
 /// Engine and twin agree, step by step and token by token.
 fn agree(config: &ScheduledConfig, requests: &[Request]) -> Result<(), TestCaseError> {
-    let config = &ScheduledConfig {
-        enable_prefix_caching: false,
-        ..config.clone()
-    };
     let expected = twin(config, requests);
     let (log, told) = run(config, requests, cost(), false, true);
     for (at, (got, expected)) in log.iter().zip(&expected.log).enumerate() {
@@ -188,6 +195,7 @@ fn agree(config: &ScheduledConfig, requests: &[Request]) -> Result<(), TestCaseE
         prop_assert_eq!(end.first_token, seq.had.first().copied());
         prop_assert_eq!(end.output_tokens as usize, seq.had.len());
         prop_assert_eq!(end.preemptions, seq.preemptions);
+        prop_assert_eq!(end.cached_tokens as usize, seq.found.unwrap_or(0));
     }
     Ok(())
 }
@@ -229,7 +237,7 @@ fn conserves(told: &Told, requests: &[Request]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(draws(300))]
 
     #[test]
     fn v0_default_equals_its_twin(config in v0s(false), wishes in prop::collection::vec(wishes(), 1..30)) {
