@@ -319,7 +319,7 @@ fn ranks_in_lock_step_are_their_twin() {
     judge(
         draws(300),
         &strategy,
-        0.1,
+        0.03,
         |(config, wishes, ranks, policy, price)| {
             let config = SglangConfig {
                 prefill_decode_interval: 0,
