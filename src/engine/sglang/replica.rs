@@ -362,8 +362,10 @@ impl SglangReplica {
             Role::Decode(role) => (role.expects_requests(), role.wants_memory()),
         };
         let someone_waits = wants || !(self.waiting.is_empty() && self.running.is_empty());
-        if someone_waits && self.membership != self.found {
-            // Whoever left the running batch in this pass made room, and the loop goes round at once (C-18).
+        let is_whole = matches!(self.role, Role::Whole);
+        if is_whole && someone_waits && self.membership != self.found {
+            // Whoever left the running batch in this pass made room, and the loop goes round at once (C-18). Servers with a
+            // role are woken by what they wait for.
             self.next_pass = Some(now);
         }
         if self.next_pass.is_none() && someone_waits && !expects {
