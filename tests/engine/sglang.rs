@@ -357,8 +357,9 @@ fn a_lower_priority_makes_room_for_a_much_higher_one() {
     );
 }
 
+/// `ReqTimeStats.set_wait_queue_entry_time` is called again where a request goes back to the queue, and the sort is by it.
 #[test]
-fn sg43_whoever_was_pushed_out_has_its_place_by_arrival_again() {
+fn sg43_whoever_was_pushed_out_goes_behind_those_of_its_priority() {
     let config = SglangConfig {
         priority: Some(PriorityRule {
             low_values_first: false,
@@ -381,10 +382,10 @@ fn sg43_whoever_was_pushed_out_has_its_place_by_arrival_again() {
         "DECODE A",
         "retract A EXTEND C4",
         "DECODE C",
-        "EXTEND A2",
-        "DECODE A x3",
         "EXTEND B4",
         "DECODE B",
+        "EXTEND A2",
+        "DECODE A x3",
     ];
     assert_eq!(trace(&log), expected);
 }

@@ -48,7 +48,7 @@ impl SglangReplica {
             self.waiting.make_contiguous().sort_by_key(|&slot| {
                 let sequence = &sequences[slot];
                 let sign = if rule.low_values_first { 1 } else { -1 };
-                (sign * sequence.request.priority, sequence.request.arrival)
+                (sign * sequence.request.priority, sequence.story.waiting_since())
             });
         }
         self.retouch();

@@ -34,7 +34,7 @@ impl Twin<'_> {
         if let Some(rule) = self.config.priority {
             let sign = if rule.low_values_first { 1 } else { -1 };
             self.waiting
-                .sort_by_key(|&at| (sign * reqs[at].priority, reqs[at].arrival));
+                .sort_by_key(|&at| (sign * reqs[at].priority, reqs[at].since));
         }
         if self.config.radix_cache && self.versions.retouches_waiting {
             if self.touches.is_multiple_of(32) {
