@@ -12,7 +12,7 @@ mod sglang_replay;
 
 pub use difference::{Agreement, Difference};
 pub use recording::{AnyRecording, Recording, RecordingError};
-pub use sglang::{SglangRecording, SglangStep};
+pub use sglang::{SglangRecording, SglangResult, SglangStep};
 
 /// Replays a recording.
 ///

@@ -129,6 +129,12 @@ pub struct RecordedResult {
     pub last_token_s: f64,
     /// How often.
     pub preemptions: u32,
+    /// `length` or `stop`: which of them ended it.
+    #[serde(default)]
+    pub finish: Option<String>,
+    /// What the engine itself tells of its prefix-cache hits.
+    #[serde(default)]
+    pub total_cached_tokens: Option<u32>,
 }
 
 /// Why a file is not a recording that can be replayed.

@@ -12,7 +12,7 @@ use super::recording::RecordedStep;
 use crate::cost::linear::LinearCost;
 use crate::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
 use crate::ids::{RequestId, SegmentId};
-use crate::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};
+use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::{Piece, Prompt, Request, Traffic};
 
@@ -183,10 +183,19 @@ fn compare(
         let count = StepDifference::new("number of steps", recording.steps.len(), log.len());
         return Err(Box::new(count.of(step, at_s)));
     }
+    let longest = recording.params.max_model_len;
+    let limits = recording.requests.iter().map(|sent| {
+        let prompt: u32 = sent.prompt.iter().map(|(_, tokens)| tokens).sum();
+        (sent.id, sent.output_tokens.min(longest - prompt))
+    });
+    let limits: BTreeMap<u64, u32> = limits.collect();
     let expected = recording.results.iter().map(|result| Expected {
         id: result.id,
         cached_tokens: result.cached_tokens,
+        total_cached_tokens: result.total_cached_tokens,
         preemptions: result.preemptions,
+        finish: result.finish.as_deref(),
+        limit: limits.get(&result.id).copied(),
         first_token_s: result.first_token_s,
         last_token_s: result.last_token_s,
     });
@@ -300,19 +309,25 @@ fn share_text(share: Option<&(u64, u32, u32)>) -> String {
 }
 
 /// What became of a request there.
-pub(super) struct Expected {
+pub(super) struct Expected<'a> {
     pub(super) id: u64,
     pub(super) cached_tokens: u32,
+    /// As the engine itself tells of them, if it was recorded: those of its first admission, too (SG-41).
+    pub(super) total_cached_tokens: Option<u32>,
     pub(super) preemptions: u32,
+    /// `length` or `stop`, if it was recorded.
+    pub(super) finish: Option<&'a str>,
+    /// An answer of so many tokens ends by its length; `None` if nobody sent it.
+    pub(super) limit: Option<u32>,
     pub(super) first_token_s: f64,
     pub(super) last_token_s: f64,
 }
 
 impl Results {
     /// Demands the recorded results.
-    pub(super) fn compare(
+    pub(super) fn compare<'a>(
         &self,
-        expected: impl Iterator<Item = Expected>,
+        expected: impl Iterator<Item = Expected<'a>>,
         largest: &mut f64,
     ) -> Result<(), Box<Difference>> {
         for expected in expected {
@@ -327,13 +342,20 @@ impl Results {
             let Some(got) = self.completions.get(&expected.id) else {
                 return Err(differs("outcome", "finished".into(), "never ended".into()));
             };
+            let total_cached = expected.total_cached_tokens.unwrap_or(got.cached_tokens);
             for (what, expected, got) in [
                 ("prefix-cached tokens", expected.cached_tokens, got.cached_tokens),
+                ("total prefix-cached tokens", total_cached, got.cached_tokens),
                 ("preemptions", expected.preemptions, got.preemptions),
             ] {
                 if expected != got {
                     return Err(differs(what, expected.to_string(), got.to_string()));
                 }
+            }
+            let finish = finish_reason(got, expected.limit);
+            if expected.finish.is_some_and(|expected| expected != finish) {
+                let expected = expected.finish.unwrap_or_default().to_owned();
+                return Err(differs("finish reason", expected, finish.to_owned()));
             }
             let first = got.first_token.map_or(f64::NAN, Picos::seconds);
             for (what, expected, got) in [
@@ -348,5 +370,14 @@ impl Results {
             }
         }
         Ok(())
+    }
+}
+
+/// Why an answer ended, as the engines name it: with the last token that was allowed, or before it.
+fn finish_reason(got: &Completion, limit: Option<u32>) -> &'static str {
+    match got.outcome {
+        Outcome::Completed if Some(got.output_tokens) == limit => "length",
+        Outcome::Completed => "stop",
+        _ => "abort",
     }
 }

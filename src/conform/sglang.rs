@@ -131,6 +131,12 @@ pub struct SglangResult {
     pub last_token_s: f64,
     /// Retractions.
     pub preemptions: u32,
+    /// `length` or `stop`: which of them ended it.
+    #[serde(default)]
+    pub finish: Option<String>,
+    /// What the engine itself tells of its prefix-cache hits; 0.5.23 leaves those of re-admissions out (SG-41).
+    #[serde(default)]
+    pub total_cached_tokens: Option<u32>,
 }
 
 impl SglangRecording {

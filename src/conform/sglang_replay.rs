@@ -1,14 +1,19 @@
 //! Runs a recording of SGLang's scheduler and compares pass by pass.
 
+use std::collections::BTreeMap;
+
 use super::RecordingError;
 use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
 use super::replay::{Fixed, Results, named_request};
-use super::sglang::{SglangRecording, SglangStep};
+use super::sglang::{SglangRecording, SglangRequest, SglangStep};
 use crate::cost::linear::LinearCost;
-use crate::engine::sglang::{BatchMode, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches};
+use crate::engine::sglang::{
+    BatchMode, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches, clipped_max_new,
+};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Frontend, Simulation, Until};
 use crate::units::Picos;
+use crate::workload::Request;
 
 /// The text of end-of-sequence tokens: no recorded prompt contains one.
 const EOS: SegmentId = SegmentId((u64::MAX >> 1) - 1);
@@ -22,16 +27,11 @@ const RATIO_TOLERANCE: f64 = 1e-6;
 pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agreement, Box<Difference>> {
     let law = recording.cost;
     let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
-    let traffic = Fixed::new(recording.requests.iter().map(|sent| {
-        let request = named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens);
-        crate::workload::Request {
-            max_tokens: sent.max_new_tokens,
-            priority: sent.priority,
-            ignore_eos: sent.ignore_eos,
-            ..request
-        }
-    }));
     let config = config(recording).expect("a recording is checked when it is read");
+    let requests: Vec<Request> = recording.requests.iter().map(request).collect();
+    let limit = |request: &Request| (request.id.0, clipped_max_new(request, &config));
+    let limits: BTreeMap<u64, u32> = requests.iter().map(limit).collect();
+    let traffic = Fixed::new(requests.into_iter());
     let make = if stepwise {
         Simulation::stepwise
     } else {
@@ -43,7 +43,16 @@ pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agre
     }
     let mut results = Results::default();
     simulation.advance(Until::DRAINED, &mut results);
-    compare(recording, &simulation.take_sglang_log(), &results)
+    compare(recording, &simulation.take_sglang_log(), &results, &limits)
+}
+
+fn request(sent: &SglangRequest) -> Request {
+    Request {
+        max_tokens: sent.max_new_tokens,
+        priority: sent.priority,
+        ignore_eos: sent.ignore_eos,
+        ..named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens)
+    }
 }
 
 /// The order of the queue before each pass: who was admitted, then who still waits.
@@ -103,6 +112,7 @@ fn compare(
     recording: &SglangRecording,
     log: &[SglangRecord],
     results: &Results,
+    limits: &BTreeMap<u64, u32>,
 ) -> Result<Agreement, Box<Difference>> {
     let mut largest: f64 = 0.0;
     for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
@@ -122,7 +132,10 @@ fn compare(
     let expected = recording.results.iter().map(|result| super::replay::Expected {
         id: result.id,
         cached_tokens: result.cached_tokens,
+        total_cached_tokens: result.total_cached_tokens,
         preemptions: result.preemptions,
+        finish: result.finish.as_deref(),
+        limit: limits.get(&result.id).copied(),
         first_token_s: result.first_token_s,
         last_token_s: result.last_token_s,
     });

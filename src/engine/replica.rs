@@ -329,8 +329,15 @@ impl Replica {
                         break;
                     }
                 }
-                // Preempting changed the state, and nothing is in flight to wait for: try again at once.
-                None if self.in_flight.is_empty() && !self.preempted.is_empty() => {}
+                // Preempting changed the state, and nothing is in flight to wait for: try again, after the nap that follows
+                // every pass without tokens (V1-9).
+                None if self.in_flight.is_empty() && !self.preempted.is_empty() => {
+                    if self.config.idle_pass_sleep > Picos::ZERO {
+                        self.awake = now + self.config.idle_pass_sleep;
+                        self.next_pass = Some(self.awake);
+                        return;
+                    }
+                }
                 None => {
                     assert!(
                         !self.in_flight.is_empty() || self.external.is_some(),

@@ -8,6 +8,7 @@ use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
 
+use crate::draws::draws;
 use crate::setup::{PlainCost, run, sglang};
 use crate::twin_parts::{Wire, costs, specs, traffic};
 
@@ -549,7 +550,7 @@ fn settings() -> impl Strategy<Value = Setting> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(draws(400))]
     #[test]
     fn requests_fare_as_in_the_twin(
         set in settings(), requests in traffic(2..400, |_, draw| 1 + draw), pauses in any::<bool>(),

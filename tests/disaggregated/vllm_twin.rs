@@ -1,18 +1,17 @@
 //! A naive twin of vLLM's flows, NIXL and P2P NCCL: loops that go round every millisecond when they have nothing to run,
-//! states in place of queues, every event looked for among all, and layers of KV pushed one by one. Blocks run short on
-//! both sides; answers end within their prompt's last block, so nobody is preempted.
+//! every event looked for among all, and layers of KV pushed one by one. Blocks run short on both sides: those that prefill
+//! wait for the others to take KV over, and on those that decode the newest lose their blocks and compute anew what they know
+//! (PD-17). Prompts are computed in pieces of the budget.
 
 use plimsoll::cluster::{Disaggregation, Flow};
-use plimsoll::engine::EngineConfig;
 use plimsoll::facts::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
-use proptest::prelude::*;
 
-use crate::setup::{PlainCost, run, vllm};
-use crate::twin_parts::{Wire, costs, specs, traffic};
+use crate::setup::PlainCost;
+use crate::twin_parts::Wire;
 
-const BLOCK: u32 = 16;
+pub(crate) const BLOCK: u32 = 16;
 const SLEEP: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,9 +34,11 @@ struct Req {
     at: At,
     p: usize,
     d: usize,
-    /// P keeps its blocks; D has blocks for it.
-    held_p: bool,
-    held_d: bool,
+    /// Blocks that it has on P and on D.
+    blocks: [i64; 2],
+    /// Tokens computed where it is.
+    computed: u32,
+    preemptions: u32,
     hop_end: u64,
     read_order: u64,
     /// Bytes of its KV that D has received and not taken over, and whether they lie in host memory.
@@ -50,22 +51,29 @@ struct Req {
     story: Option<Story>,
 }
 
-/// Outcome, first token, end, outputs, time waited.
-type Story = (Outcome, Option<u64>, u64, u32, u64);
+/// Outcome, first token, end, outputs, time waited, preemptions.
+pub(crate) type Story = (Outcome, Option<u64>, u64, u32, u64, u32);
+
+/// Who computes how many tokens.
+type Batch = Vec<(usize, u32)>;
 
 /// A loop: when its step ends, or when it looks next; asleep if neither.
 #[derive(Clone, Default, Debug)]
 struct Loop {
-    step: Option<(u64, Vec<usize>)>,
+    step: Option<(u64, Batch)>,
     look: Option<u64>,
     awake: u64,
+    queue: Vec<usize>,
+    running: Vec<usize>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Setting {
-    spec: Disaggregation,
-    cost: PlainCost,
-    blocks: [u32; 2],
+    pub(crate) spec: Disaggregation,
+    pub(crate) cost: PlainCost,
+    pub(crate) blocks: [u32; 2],
+    /// Tokens of a step.
+    pub(crate) budget: u32,
 }
 
 struct Twin<'a> {
@@ -81,8 +89,12 @@ struct Twin<'a> {
     answers: usize,
 }
 
+fn blocks_for(tokens: u32) -> i64 {
+    i64::from(tokens.div_ceil(BLOCK))
+}
+
 fn blocks_of(req: &Req) -> i64 {
-    i64::from(req.ask.prompt_tokens.div_ceil(BLOCK))
+    blocks_for(req.ask.prompt_tokens)
 }
 
 fn time_of(bytes: u64, bytes_per_s: u64) -> u64 {
@@ -123,12 +135,37 @@ impl Twin<'_> {
     }
 
     fn free(&self, replica: usize, is_p: bool) -> i64 {
-        let holds = |req: &&Req| match is_p {
-            true => req.p == replica && (req.held_p || req.at == At::StepP),
-            false => req.d == replica && req.held_d,
-        };
-        let used: i64 = self.reqs.iter().filter(holds).map(blocks_of).sum();
-        i64::from(self.set.blocks[usize::from(!is_p)] - 1) - used
+        let is_here = |req: &&Req| (if is_p { req.p } else { req.d }) == replica;
+        let side = usize::from(!is_p);
+        let used: i64 = self.reqs.iter().filter(is_here).map(|req| req.blocks[side]).sum();
+        i64::from(self.set.blocks[side] - 1) - used
+    }
+
+    /// Gives blocks for `tokens` tokens; whether there were enough.
+    fn hold(&mut self, at: usize, tokens: u32, is_p: bool) -> bool {
+        let req = &self.reqs[at];
+        let (side, replica) = (usize::from(!is_p), if is_p { req.p } else { req.d });
+        let lacks = (blocks_for(tokens) - req.blocks[side]).max(0);
+        let fits = lacks <= self.free(replica, is_p);
+        if fits {
+            self.reqs[at].blocks[side] += lacks;
+        }
+        fits
+    }
+
+    /// A step's time: a piece of one token is a decode, whatever it is of.
+    fn compute(&self, batch: &Batch) -> u64 {
+        let cost = &self.set.cost;
+        let prompts = batch.iter().filter(|share| share.1 > 1);
+        let tokens: u64 = prompts.map(|share| u64::from(share.1)).sum();
+        let singles: Vec<usize> = batch
+            .iter()
+            .filter(|share| share.1 == 1)
+            .map(|share| share.0)
+            .collect();
+        let kv: u64 = singles.iter().map(|&at| u64::from(self.reqs[at].computed)).sum();
+        let decode = if singles.is_empty() { 0 } else { cost.decode.0 };
+        cost.prompt_2048.0 * tokens / 2048 + decode + cost.per_kv_token.0 * kv
     }
 
     fn these(&self, at: At, replica: usize, is_p: bool) -> Vec<usize> {
@@ -140,126 +177,171 @@ impl Twin<'_> {
     }
 
     fn pass_p(&mut self, p: usize) {
-        let mut tokens = 0;
-        let mut batch = Vec::new();
-        let mut single = 0;
-        for at in self.these(At::QueueP, p, true) {
-            if blocks_of(&self.reqs[at]) > self.free(p, true) {
-                break;
-            }
+        let (mut budget, mut batch) = (self.set.budget, Batch::new());
+        for at in self.ps[p].running.clone() {
+            self.give(at, true, &mut budget, &mut batch);
+        }
+        while budget > 0
+            && let Some(&at) = self.ps[p].queue.first()
+            && blocks_of(&self.reqs[at]) <= self.free(p, true)
+        {
+            self.ps[p].queue.remove(0);
+            self.ps[p].running.push(at);
             let req = &mut self.reqs[at];
-            req.at = At::StepP;
-            req.waited += self.now - req.since;
-            match req.ask.prompt_tokens {
-                // A lone token is a step of decoding.
-                1 => {
-                    single = single.max(self.set.cost.decode.0);
-                    single += self.set.cost.per_kv_token.0;
-                }
-                prompt => tokens += u64::from(prompt),
-            }
-            batch.push(at);
+            (req.at, req.waited) = (At::StepP, req.waited + self.now - req.since);
+            self.give(at, true, &mut budget, &mut batch);
         }
         self.ps[p].look = None;
         if !batch.is_empty() {
-            let compute = self.set.cost.prompt_2048.0 * tokens / 2048 + single;
+            let compute = self.compute(&batch);
             let mut end = self.now + compute;
             if self.pushes() {
-                for &at in &batch {
-                    end = end.max(self.push(at, compute));
+                // The step that completes a prompt sends all of it (PD-19).
+                for &(at, _) in &batch {
+                    if self.reqs[at].computed == self.reqs[at].ask.prompt_tokens {
+                        end = end.max(self.push(at, compute));
+                    }
                 }
             }
             self.ps[p].step = Some((end, batch));
-        } else if !self.these(At::QueueP, p, true).is_empty() {
+        } else if !self.ps[p].queue.is_empty() {
             self.ps[p].awake = self.now + SLEEP;
             self.ps[p].look = Some(self.now + SLEEP);
         }
     }
 
+    /// A piece of what is to be computed, as large as the budget allows; whether there were blocks for it.
+    fn give(&mut self, at: usize, is_p: bool, budget: &mut u32, batch: &mut Batch) -> bool {
+        let req = &self.reqs[at];
+        let known = req.ask.prompt_tokens + req.outputs;
+        let n = (known - req.computed).min(*budget);
+        let computed = req.computed + n;
+        assert!(n > 0, "who runs has something to compute");
+        if !self.hold(at, computed, is_p) {
+            return false;
+        }
+        self.reqs[at].computed = computed;
+        *budget -= n;
+        batch.push((at, n));
+        true
+    }
+
     fn end_p(&mut self, p: usize) {
         let (_, batch) = self.ps[p].step.take().unwrap();
-        for at in batch {
-            if self.reqs[at].at != At::StepP {
+        for (at, _) in batch {
+            let is_whole = self.reqs[at].computed == self.reqs[at].ask.prompt_tokens;
+            if self.reqs[at].at != At::StepP || !is_whole {
                 continue;
             }
+            self.ps[p].running.retain(|&other| other != at);
             let is_pushed = self.pushes();
             let answered = self.answers % self.ds.len();
             self.answers += 1;
             let req = &mut self.reqs[at];
             // A proxy that pushes has named D before.
             let d = if is_pushed { req.d } else { answered };
-            (req.at, req.d, req.held_p, req.since) = (At::Hop, d, !is_pushed, self.now);
+            if is_pushed {
+                req.blocks[0] = 0;
+            }
+            (req.at, req.d, req.since, req.computed) = (At::Hop, d, self.now, 0);
             req.hop_end = self.now + 2 * self.set.spec.hop.0;
         }
         (self.ps[p].awake, self.ps[p].look) = (self.now, Some(self.now));
     }
 
-    fn pass_d(&mut self, d: usize) {
-        let (mut kv, mut copied) = (0, 0);
-        let mut batch = self.these(At::Running, d, false);
-        let mut ready = self.these(At::Ready, d, false);
-        ready.sort_by_key(|&at| self.reqs[at].read_order);
-        for at in ready {
-            let req = &mut self.reqs[at];
-            req.at = At::Running;
-            req.waited += self.now - req.since;
-            batch.push(at);
-        }
-        let mut queue = self.these(At::QueueD, d, false);
-        queue.sort_by_key(|&at| (self.reqs[at].hop_end, at));
-        for at in queue {
-            if blocks_of(&self.reqs[at]) > self.free(d, false) {
-                break;
-            }
-            if self.pushes() {
-                let req = &mut self.reqs[at];
-                (req.at, req.held_d) = (At::Running, true);
-                req.waited += self.now - req.since;
-                // A lone token is computed, and what was pushed of it stays where it is.
-                if req.ask.prompt_tokens > 1
-                    && let Some((bytes, true)) = req.stored.take()
-                {
-                    copied += bytes;
+    /// The running ones, in the order of their admission; whoever lacks blocks takes them from the newest, perhaps itself.
+    /// Whether anybody lost its blocks.
+    fn go_on(&mut self, d: usize, budget: &mut u32, batch: &mut Batch) -> bool {
+        let (mut place, mut has_preempted) = (0, false);
+        while *budget > 0
+            && let Some(&at) = self.ds[d].running.get(place)
+        {
+            while !self.give(at, false, budget, batch) {
+                has_preempted = true;
+                let victim = self.ds[d].running.pop().unwrap();
+                self.ds[d].queue.insert(0, victim);
+                let req = &mut self.reqs[victim];
+                (req.at, req.blocks[1], req.computed, req.since) = (At::QueueD, 0, 0, self.now);
+                req.preemptions += 1;
+                if victim == at {
+                    return true;
                 }
-                batch.push(at);
-                continue;
             }
-            self.reads += 1;
-            let bytes = self.bytes_of(at);
-            let begins = self.now + self.set.spec.latency.0;
-            self.wire.send(at, (self.reqs[at].p, d), bytes, begins);
-            let req = &mut self.reqs[at];
-            (req.at, req.held_d, req.read_order) = (At::Reading, true, self.reads);
+            place += 1;
+        }
+        has_preempted
+    }
+
+    fn start(&mut self, at: usize, computed: u32, budget: &mut u32, batch: &mut Batch) {
+        let req = &mut self.reqs[at];
+        (req.at, req.computed) = (At::Running, computed);
+        req.waited += self.now - req.since;
+        self.ds[req.d].running.push(at);
+        assert!(self.give(at, false, budget, batch));
+    }
+
+    fn pass_d(&mut self, d: usize) {
+        let (mut budget, mut batch, mut copied) = (self.set.budget, Batch::new(), 0);
+        if !self.go_on(d, &mut budget, &mut batch) {
+            let mut ready = self.these(At::Ready, d, false);
+            ready.sort_by_key(|&at| self.reqs[at].read_order);
+            for at in ready {
+                if budget > 0 {
+                    self.start(at, self.reqs[at].ask.prompt_tokens - 1, &mut budget, &mut batch);
+                }
+            }
+            while budget > 0
+                && let Some(&at) = self.ds[d].queue.first()
+                && blocks_for(self.reqs[at].ask.prompt_tokens + self.reqs[at].outputs) <= self.free(d, false)
+            {
+                self.ds[d].queue.remove(0);
+                let prompt = self.reqs[at].ask.prompt_tokens;
+                if self.reqs[at].preemptions > 0 {
+                    self.start(at, 0, &mut budget, &mut batch);
+                } else if self.pushes() {
+                    // A lone token is computed, and what was pushed of it stays where it is.
+                    if prompt > 1
+                        && let Some((bytes, true)) = self.reqs[at].stored.take()
+                    {
+                        copied += bytes;
+                    }
+                    self.start(at, prompt - 1, &mut budget, &mut batch);
+                } else {
+                    self.reads += 1;
+                    let bytes = self.bytes_of(at);
+                    let begins = self.now + self.set.spec.latency.0;
+                    self.wire.send(at, (self.reqs[at].p, d), bytes, begins);
+                    assert!(self.hold(at, prompt, false));
+                    (self.reqs[at].at, self.reqs[at].read_order) = (At::Reading, self.reads);
+                }
+            }
         }
         self.ds[d].look = None;
         if batch.is_empty() {
-            let waits = [At::QueueD, At::Reading]
+            let waits = [At::QueueD, At::Reading, At::Ready]
                 .iter()
                 .any(|&at| !self.these(at, d, false).is_empty());
             let abandoned = self
                 .reqs
                 .iter()
-                .any(|req| req.d == d && req.abandoned && req.held_d);
+                .any(|req| req.d == d && req.abandoned && req.blocks[1] > 0);
             if waits || abandoned {
                 self.ds[d].awake = self.now + SLEEP;
                 self.ds[d].look = Some(self.now + SLEEP);
             }
             return;
         }
-        for &at in &batch {
-            kv += u64::from(self.reqs[at].ask.prompt_tokens + self.reqs[at].outputs);
-        }
         let loads = time_of(copied, self.set.spec.host_bytes_per_s[self.ps.len() + d]);
-        let end = self.now + self.set.cost.decode.0 + self.set.cost.per_kv_token.0 * kv + loads;
+        let end = self.now + self.compute(&batch) + loads;
         self.ds[d].step = Some((end, batch));
     }
 
     fn end_d(&mut self, d: usize) {
         let (_, batch) = self.ds[d].step.take().unwrap();
-        for at in batch {
+        for (at, _) in batch {
             let now = self.now;
             let req = &mut self.reqs[at];
-            if req.at == At::Running {
+            if req.at == At::Running && req.computed == req.ask.prompt_tokens + req.outputs {
                 req.outputs += 1;
                 req.first_token.get_or_insert(now);
                 if req.outputs == req.ask.output_tokens {
@@ -273,13 +355,24 @@ impl Twin<'_> {
     fn leave(&mut self, at: usize, outcome: Outcome) {
         let now = self.now;
         let req = &mut self.reqs[at];
-        req.story = Some((outcome, req.first_token, now, req.outputs, req.waited));
+        req.story = Some((
+            outcome,
+            req.first_token,
+            now,
+            req.outputs,
+            req.waited,
+            req.preemptions,
+        ));
         if req.at == At::Reading {
             req.abandoned = true;
         } else {
-            (req.held_p, req.held_d, req.stored) = (false, false, None);
+            (req.blocks, req.stored) = ([0, 0], None);
         }
         req.at = At::Gone;
+        for looper in [&mut self.ps[req.p], &mut self.ds[req.d]] {
+            looper.queue.retain(|&other| other != at);
+            looper.running.retain(|&other| other != at);
+        }
     }
 
     /// A loop that sleeps for want of requests looks at once, or when its last nap is over.
@@ -297,9 +390,9 @@ impl Twin<'_> {
     fn land(&mut self) {
         while let Some(at) = self.wire.landed(self.now) {
             let req = &mut self.reqs[at];
-            req.held_p = false;
+            req.blocks[0] = 0;
             if req.abandoned {
-                req.held_d = false;
+                req.blocks[1] = 0;
             } else {
                 req.at = At::Ready;
             }
@@ -342,12 +435,14 @@ impl Twin<'_> {
         for at in 0..self.reqs.len() {
             if self.reqs[at].at == At::Hop && self.reqs[at].hop_end == now {
                 self.reqs[at].at = At::QueueD;
+                self.ds[self.reqs[at].d].queue.push(at);
                 self.rouse(self.reqs[at].d, false);
             }
         }
         for at in 0..self.reqs.len() {
             if self.reqs[at].at == At::Coming && self.reqs[at].ask.arrival.0 == now {
                 self.reqs[at].at = At::QueueP;
+                self.ps[self.reqs[at].p].queue.push(at);
                 self.rouse(self.reqs[at].p, true);
             }
             if self.reqs[at].ask.deadline == Some(Picos(now)) && self.reqs[at].at != At::Gone {
@@ -368,14 +463,15 @@ impl Twin<'_> {
     }
 }
 
-fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
+pub(crate) fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
     let reqs = requests.iter().enumerate().map(|(at, ask)| Req {
         ask: ask.clone(),
         at: At::Coming,
         p: at % set.spec.prefill as usize,
         d: at % set.spec.decode as usize,
-        held_p: false,
-        held_d: false,
+        blocks: [0, 0],
+        computed: 0,
+        preemptions: 0,
         hop_end: 0,
         read_order: 0,
         stored: None,
@@ -406,63 +502,5 @@ fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
             return twin.reqs.into_iter().map(|req| req.story).collect();
         }
         twin.step_to(next);
-    }
-}
-
-fn settings(flow: Flow) -> impl Strategy<Value = Setting> {
-    (specs(flow), costs(), [27u32..70, 27u32..70]).prop_map(|(spec, cost, blocks)| Setting {
-        spec,
-        cost,
-        blocks,
-    })
-}
-
-/// So many tokens that the answer ends within the last block of the prompt.
-fn within_the_last_block(prompt: u32, draw: u32) -> u32 {
-    let room = prompt.next_multiple_of(BLOCK) - prompt;
-    1 + draw % (room + 1)
-}
-
-fn engine(blocks: u32) -> EngineConfig {
-    EngineConfig {
-        num_gpu_blocks: blocks,
-        max_num_batched_tokens: 1 << 20,
-        ..vllm()
-    }
-}
-
-fn check(set: &Setting, requests: &[Request], pauses: bool) -> Result<(), TestCaseError> {
-    let engines = [engine(set.blocks[0]).into(), engine(set.blocks[1]).into()];
-    let told = run(engines, set.cost, &set.spec, requests, pauses);
-    prop_assert_eq!(&told.seen.violations, &Vec::<String>::new());
-    let mut stories: Vec<Option<Story>> = vec![None; requests.len()];
-    for story in &told.stories {
-        prop_assert_eq!(story.preemptions, 0);
-        stories[story.id.0 as usize] = Some((
-            story.outcome,
-            story.first_token.map(|at| at.0),
-            story.end.0,
-            story.output_tokens,
-            story.waiting_time.0,
-        ));
-    }
-    prop_assert_eq!(stories, twin(set, requests));
-    Ok(())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-    #[test]
-    fn what_is_read_fares_as_in_the_twin(
-        set in settings(Flow::Nixl), requests in traffic(2..400, within_the_last_block), pauses in any::<bool>(),
-    ) {
-        check(&set, &requests, pauses)?;
-    }
-
-    #[test]
-    fn what_is_pushed_fares_as_in_the_twin(
-        set in settings(Flow::P2pNccl), requests in traffic(1..400, within_the_last_block), pauses in any::<bool>(),
-    ) {
-        check(&set, &requests, pauses)?;
     }
 }

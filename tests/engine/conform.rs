@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll::conform::{
-    Agreement, AnyRecording, Difference, Recording, SglangRecording, SglangStep, replay,
+    Agreement, AnyRecording, Difference, Recording, SglangRecording, SglangResult, SglangStep, replay,
 };
 
 /// The recordings of vLLM that stand in the repository; see `tests/data/recordings/README.md`.
@@ -102,6 +102,63 @@ fn every_field_of_a_recorded_sglang_pass_is_demanded() {
             "{difference}"
         );
     }
+}
+
+#[test]
+fn every_field_of_a_recorded_sglang_result_is_demanded() {
+    type Change = (fn(&mut SglangResult), &'static str);
+    let changes: [Change; 6] = [
+        (|result| result.cached_tokens += 1, "prefix-cached tokens"),
+        (
+            |result| *result.total_cached_tokens.as_mut().expect("recorded") += 1,
+            "total prefix-cached tokens",
+        ),
+        (|result| result.preemptions += 1, "preemptions"),
+        (|result| result.first_token_s += 2e-6, "time of the first token"),
+        (|result| result.last_token_s += 2e-6, "time of the last token"),
+        (
+            |result| {
+                let other = match result.finish.as_deref().expect("recorded") {
+                    "stop" => "length",
+                    _ => "stop",
+                };
+                result.finish = Some(other.into());
+            },
+            "finish reason",
+        ),
+    ];
+    let whole = sglang_recording("sglang-overlap/eos_and_length_endings.json.gz");
+    for ends_by in ["length", "stop"] {
+        let is_such = |result: &SglangResult| result.finish.as_deref() == Some(ends_by);
+        let at = whole
+            .results
+            .iter()
+            .position(is_such)
+            .expect("both kinds of ends");
+        for (change, what) in changes {
+            let mut changed = whole.clone();
+            change(&mut changed.results[at]);
+            let id = changed.results[at].id;
+            let difference = replay_sglang(changed).expect_err(what).to_string();
+            assert!(
+                difference.starts_with(&format!("request {id}: {what}")),
+                "{difference}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_finish_that_a_recording_of_vllm_tells_of_is_demanded() {
+    let mut changed = recording("sync/poisson_ample.json.gz");
+    changed.results[5].finish = Some("length".into());
+    replay_vllm(changed.clone()).expect("every answer ends by its length");
+    changed.results[5].finish = Some("stop".into());
+    let difference = replay_vllm(changed).expect_err("it was changed").to_string();
+    assert!(
+        difference.ends_with("finish reason: the engine has stop, the simulator length"),
+        "{difference}"
+    );
 }
 
 #[test]

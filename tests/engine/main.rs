@@ -2,6 +2,7 @@
 
 mod cases;
 mod conform;
+mod draws;
 mod equality;
 #[path = "../../examples/shortest_job_first.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example's main is its own")]

@@ -357,6 +357,57 @@ fn a_lower_priority_makes_room_for_a_much_higher_one() {
     );
 }
 
+/// `ReqTimeStats.set_wait_queue_entry_time` is called again where a request goes back to the queue, and the sort is by it.
+#[test]
+fn sg43_whoever_was_pushed_out_goes_behind_those_of_its_priority() {
+    let config = SglangConfig {
+        priority: Some(PriorityRule {
+            low_values_first: false,
+            preemption_threshold: 3,
+        }),
+        max_running_requests: 1,
+        ..server(200, 64)
+    };
+    let requests = vec![
+        request('A', 0, 4, 6, 6),
+        request('B', 1, 4, 2, 2),
+        Request {
+            priority: 9,
+            ..request('C', 2, 4, 2, 2)
+        },
+    ];
+    let (log, _) = serve(config, requests);
+    let expected = [
+        "EXTEND A4",
+        "DECODE A",
+        "retract A EXTEND C4",
+        "DECODE C",
+        "EXTEND B4",
+        "DECODE B",
+        "EXTEND A2",
+        "DECODE A x3",
+    ];
+    assert_eq!(trace(&log), expected);
+}
+
+#[test]
+fn c18_all_end_at_once_and_the_next_are_admitted() {
+    for switches in [SglangSwitches::V0_5_4, SglangSwitches::V0_5_23] {
+        for overlap_schedule in [false, true] {
+            let config = SglangConfig {
+                max_running_requests: 2,
+                overlap_schedule,
+                switches,
+                ..server(200, 64)
+            };
+            let requests = ['A', 'B', 'C', 'D', 'E'].map(|name| request(name, 0, 4, 3, 3));
+            let (log, completions) = serve(config, requests.to_vec());
+            assert_eq!(completions.len(), 5, "{switches:?}");
+            assert!(log[0].full);
+        }
+    }
+}
+
 #[test]
 fn a_request_that_gives_up_leaves_no_trace() {
     for overlap_schedule in [false, true] {

@@ -14,6 +14,7 @@ use plimsoll::units::Picos;
 use plimsoll::workload::{Piece, Prompt, Request};
 use proptest::prelude::*;
 
+use crate::draws::draws;
 use crate::sglang::{Given, server};
 
 /// What a run tells, gap by gap however its steps were grouped.
@@ -107,6 +108,7 @@ prop_compose! {
             Just(QueuePolicy::Random),
         ],
         (radix_cache, mixed, overlap, priorities, new) in any::<(bool, bool, bool, bool, bool)>(),
+        (low_values_first, preemption_threshold) in (any::<bool>(), 0i64..8),
         conservativeness in 0.0f64..1.5,
         (interval, most) in (prop_oneof![2 => Just(0u32), 1 => 1u32..6], prop_oneof![3 => Just(None), 1 => (1u32..4).prop_map(Some)]),
     ) -> SglangConfig {
@@ -119,9 +121,9 @@ prop_compose! {
             prefill_decode_interval: interval,
             prefill_max_requests: most,
             policy,
-            priority: (priorities && policy == QueuePolicy::Fcfs).then_some(PriorityRule {
-                low_values_first: false,
-                preemption_threshold: 3,
+            priority: (priorities && matches!(policy, QueuePolicy::Fcfs | QueuePolicy::Lof)).then_some(PriorityRule {
+                low_values_first,
+                preemption_threshold,
             }),
             radix_cache,
             enable_mixed_chunk: mixed && chunk.is_some(),
@@ -135,10 +137,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Gap before it, group and length of a shared prefix, own prompt, outputs, headroom, EOS forbidden, priority.
+    /// Gap before it, group and length of a shared prefix, own prompt, outputs, headroom, EOS forbidden, priority. Who belongs
+    /// to the last group goes on with the conversation of somebody before it.
     pub(crate) fn wishes()(
         gap in prop_oneof![Just(0u64), 0u64..30_000, 0u64..900_000],
-        (group, shared, own) in (0u64..3, 0u32..60, 1u32..50),
+        (group, shared, own) in (0u64..=CONVERSATIONS, 0u32..60, 1u32..50),
         (outputs, headroom) in (prop_oneof![1u32..8, 1u32..120], prop_oneof![Just(0u32), 0u32..60]),
         (ignore_eos, priority) in (any::<bool>(), 0i64..12),
         patience in prop_oneof![4 => Just(None), 1 => (1u64..2_000_000).prop_map(Some)],
@@ -147,11 +150,17 @@ prop_compose! {
     }
 }
 
+/// The group that goes on with conversations.
+const CONVERSATIONS: u64 = 3;
+/// A conversation does not go on behind so many tokens.
+const CONVERSATION_MAX: u32 = 200;
+
 pub(crate) type Wish = (u64, u64, u32, u32, u32, u32, bool, i64, Option<u64>);
 
 pub(crate) fn requests(wishes: Vec<Wish>) -> Vec<Request> {
     let mut now = 0;
-    let make = |(id, wish): (u64, Wish)| {
+    let mut made: Vec<Request> = Vec::new();
+    for (id, wish) in (0..).zip(wishes) {
         let (gap, group, shared, own, outputs, headroom, ignore_eos, priority, patience) = wish;
         now += gap;
         let piece = |segment, tokens| Piece {
@@ -159,16 +168,29 @@ pub(crate) fn requests(wishes: Vec<Wish>) -> Vec<Request> {
             start: 0,
             tokens,
         };
-        let mut pieces = vec![piece(100 + id, own)];
-        if shared > 0 {
-            pieces.insert(0, piece(group, shared));
+        let earlier = made.get(shared as usize * 7 % made.len().max(1));
+        let earlier =
+            earlier.filter(|earlier| group == CONVERSATIONS && earlier.prompt_tokens < CONVERSATION_MAX);
+        let mut pieces = Vec::new();
+        if let Some(earlier) = earlier {
+            if let Prompt::Pieces(prompt) = &earlier.prompt {
+                pieces.extend(prompt.iter().copied());
+            }
+            pieces.push(Piece {
+                segment: earlier.output_segment,
+                start: earlier.prompt_tokens,
+                tokens: earlier.output_tokens,
+            });
+        } else if shared > 0 {
+            pieces.push(piece(group, shared));
         }
+        pieces.push(piece(100 + id, own));
         let micros = |micros: u64| Picos(micros * 1_000_000);
-        Request {
+        made.push(Request {
             id: RequestId(id),
             arrival: micros(now),
             client_queue_time: Picos::ZERO,
-            prompt_tokens: shared + own,
+            prompt_tokens: pieces.iter().map(|piece| piece.tokens).sum(),
             output_tokens: outputs,
             max_tokens: if ignore_eos { outputs } else { outputs + headroom },
             priority,
@@ -178,13 +200,13 @@ pub(crate) fn requests(wishes: Vec<Wish>) -> Vec<Request> {
             class: 0,
             ignore_eos,
             deadline: patience.map(|patience| micros(now + patience)),
-        }
-    };
-    (0..).zip(wishes).map(make).collect()
+        });
+    }
+    made
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(draws(400))]
     #[test]
     fn leaping_is_stepping(config in configs(), wishes in prop::collection::vec(wishes(), 1..40)) {
         let requests = requests(wishes);

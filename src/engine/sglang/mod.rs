@@ -30,3 +30,4 @@ pub use disaggregated::DecodeOptions;
 pub use publish::{LoadSnapshot, PUBLISH_INTERVAL};
 
 pub(crate) use replica::SglangReplica;
+pub(crate) use sequence::clipped_max_new;

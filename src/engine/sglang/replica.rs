@@ -61,6 +61,8 @@ pub(crate) struct SglangReplica {
     pub(super) ratio: f64,
     /// Counts changes of the running batch.
     pub(super) membership: u64,
+    /// What it was before the last decision.
+    pub(super) found: u64,
     /// At most so many as [`Sequence::launches_left`] of every running member; 0 where it has to be looked up.
     pub(super) launches_left: u32,
     /// The running batch whose members all had a token in the last processed batch.
@@ -129,6 +131,7 @@ impl SglangReplica {
             held_prefill: false,
             ratio: config.init_new_token_ratio,
             membership: 1,
+            found: 1,
             launches_left: 0,
             uniform: 0,
             plan: None,
@@ -321,10 +324,6 @@ impl SglangReplica {
                         continue;
                     }
                     self.rest(now);
-                    if ended.len() > before {
-                        // Whoever left in this pass made room, and the loop goes round at once.
-                        (self.next_pass, self.is_stuck) = (Some(now), false);
-                    }
                 }
                 return;
             };
@@ -363,6 +362,12 @@ impl SglangReplica {
             Role::Decode(role) => (role.expects_requests(), role.wants_memory()),
         };
         let someone_waits = wants || !(self.waiting.is_empty() && self.running.is_empty());
+        let is_whole = matches!(self.role, Role::Whole);
+        if is_whole && someone_waits && self.membership != self.found {
+            // Whoever left the running batch in this pass made room, and the loop goes round at once (C-18). Servers with a
+            // role are woken by what they wait for.
+            self.next_pass = Some(now);
+        }
         if self.next_pass.is_none() && someone_waits && !expects {
             self.is_stuck = true;
         }

@@ -19,6 +19,7 @@ impl SglangReplica {
     ) -> Option<Box<Batch>> {
         self.retracted.clear();
         self.shares_log.clear();
+        self.found = self.membership;
         if let Some(slot) = self.chunked
             && self.last.is_some()
         {

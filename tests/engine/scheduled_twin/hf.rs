@@ -23,8 +23,8 @@ pub(super) fn decide(world: &mut World<'_>, settings: &HfConfig) {
         if fifo && is_short && !world.shares.is_empty() && !decodes {
             break;
         }
-        let tokens = world.seqs[at].missing().min(budget);
-        let all = world.seqs[at].kv + tokens;
+        let tokens = world.missing(at).min(budget);
+        let all = world.computed(at) + tokens;
         if !world.hold(at, all) {
             if world.free.is_empty() {
                 break;

@@ -2,8 +2,9 @@
 //! which the engine must equal them: equal steps, clocks, token times and endings.
 //!
 //! One flat world, every sequence visited in every step, blocks held as lists of their numbers. The twins share the
-//! cost model with the engine under test and nothing else. Left out: prefix caching.
+//! cost model with the engine under test and nothing else.
 
+mod blocks;
 mod hf;
 mod random;
 mod static_batch;
@@ -19,6 +20,8 @@ use plimsoll::ids::RequestId;
 use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
+
+use blocks::{Block, Cached, Token, spell};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
@@ -43,10 +46,15 @@ struct Seq {
     sampled: Vec<Picos>,
     /// Computed behind its answer's end.
     filler: usize,
+    tokens: Vec<Token>,
     kv: usize,
     /// Known tokens when it was admitted.
     fill: usize,
-    blocks: Vec<u32>,
+    blocks: Vec<usize>,
+    /// Blocks of it that others find.
+    registered: usize,
+    /// What was cached of it when it was first admitted.
+    found: Option<usize>,
     host_blocks: usize,
     given: usize,
     in_batch: bool,
@@ -82,7 +90,10 @@ struct World<'a> {
     waiting: Vec<usize>,
     running: Vec<usize>,
     swapped: Vec<usize>,
-    free: Vec<u32>,
+    blocks: Vec<Block>,
+    /// Blocks that nobody uses, in the order in which they are taken.
+    free: Vec<usize>,
+    cached: Cached,
     host_free: usize,
     /// Of the present decision.
     shares: Vec<usize>,
@@ -94,25 +105,6 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn size(&self) -> usize {
-        self.config.block_size as usize
-    }
-
-    fn blocks_for(&self, tokens: usize) -> usize {
-        tokens.div_ceil(self.size())
-    }
-
-    /// Gives blocks for `tokens` tokens; whether there were enough.
-    fn hold(&mut self, at: usize, tokens: usize) -> bool {
-        let lacks = self.blocks_for(tokens).saturating_sub(self.seqs[at].blocks.len());
-        if lacks > self.free.len() {
-            return false;
-        }
-        let taken = self.free.split_off(self.free.len() - lacks);
-        self.seqs[at].blocks.extend(taken);
-        true
-    }
-
     fn give(&mut self, at: usize, tokens: usize) {
         assert!(tokens > 0 && tokens <= self.seqs[at].missing() && self.seqs[at].given == 0);
         self.seqs[at].given = tokens;
@@ -128,11 +120,6 @@ impl World<'_> {
         }
         self.seqs[at].state = State::Running;
         self.changed = true;
-    }
-
-    fn drop_blocks(&mut self, at: usize) {
-        let blocks = std::mem::take(&mut self.seqs[at].blocks);
-        self.free.extend(blocks);
     }
 
     fn stop(&mut self, at: usize, state: State) {
@@ -205,6 +192,8 @@ impl World<'_> {
             }
             let samples = given == seq.missing();
             seq.kv += given;
+            self.register(at);
+            let seq = &mut self.seqs[at];
             if !samples {
                 continue;
             }
@@ -284,9 +273,12 @@ fn serve(
         pad: 0,
         sampled: Vec::new(),
         filler: 0,
+        tokens: spell(request),
         kv: 0,
         fill: 0,
         blocks: Vec::new(),
+        registered: 0,
+        found: None,
         host_blocks: 0,
         given: 0,
         in_batch: false,
@@ -301,7 +293,9 @@ fn serve(
         waiting: Vec::new(),
         running: Vec::new(),
         swapped: Vec::new(),
-        free: (0..config.num_gpu_blocks).collect(),
+        blocks: vec![Block::default(); config.num_gpu_blocks as usize],
+        free: (0..config.num_gpu_blocks as usize).collect(),
+        cached: Cached::new(),
         host_free: config.swap_blocks as usize,
         shares: Vec::new(),
         preempted: Vec::new(),

@@ -65,20 +65,31 @@ fn passed(world: &World<'_>, v0: &V0Config, memory: &mut Memory) -> bool {
     world.now - earliest > delay || !others
 }
 
+/// V0-13: with prefix caching a piece that does not end the prompt is of whole blocks.
+fn piece(world: &World<'_>, v0: &V0Config, missing: usize, budget: usize) -> usize {
+    if !v0.enable_chunked_prefill || missing <= budget {
+        missing
+    } else if world.config.enable_prefix_caching {
+        budget / world.size() * world.size()
+    } else {
+        budget
+    }
+}
+
 fn prefills(world: &mut World<'_>, v0: &V0Config, budget: &mut usize, memory: &mut Memory) -> bool {
     let mut any = false;
     let total = world.config.num_gpu_blocks as usize;
     while passed(world, v0, memory) {
         let Some(&at) = world.waiting.first() else { break };
         let whole = world.seqs[at].known();
-        let mut tokens = whole;
-        let mut limit = world.config.max_model_len as usize;
-        if v0.enable_chunked_prefill {
-            tokens = tokens.min(*budget);
-        } else {
-            limit = limit.min(world.config.max_num_batched_tokens as usize);
-        }
-        if tokens > limit || total < need(world, at) + watermark(world) {
+        // What is cached costs nothing of the budget (V0-3), and saves neither the limit nor the test of blocks (V0-5).
+        let tokens = piece(world, v0, world.missing(at), *budget);
+        let limit = world
+            .config
+            .max_model_len
+            .min(world.config.max_num_batched_tokens) as usize;
+        let is_too_long = !v0.enable_chunked_prefill && whole > limit;
+        if is_too_long || total < need(world, at) + watermark(world) {
             world.refuse(at);
             continue;
         }
@@ -106,10 +117,7 @@ fn running(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) -> bool {
     let mut disturbed = false;
     while !queue.is_empty() {
         let at = queue[0];
-        let mut tokens = world.seqs[at].missing();
-        if v0.enable_chunked_prefill {
-            tokens = tokens.min(*budget);
-        }
+        let tokens = piece(world, v0, world.seqs[at].missing(), *budget);
         if tokens == 0 || tokens > *budget {
             break;
         }
@@ -165,10 +173,7 @@ fn swapped(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) {
             world.refuse(at);
             continue;
         }
-        let mut tokens = world.seqs[at].missing();
-        if v0.enable_chunked_prefill {
-            tokens = tokens.min(*budget);
-        }
+        let tokens = piece(world, v0, world.seqs[at].missing(), *budget);
         if world.free.len() < need + watermark(world)
             || world.running.len() + 1 > world.config.max_num_seqs as usize
             || tokens == 0
@@ -179,8 +184,7 @@ fn swapped(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) {
         let blocks = std::mem::take(&mut world.seqs[at].host_blocks);
         world.host_free += blocks;
         world.moved += blocks;
-        let back = world.free.split_off(world.free.len() - blocks);
-        world.seqs[at].blocks = back;
+        world.take(at, blocks);
         world.start(at);
         let all = world.seqs[at].kv + tokens;
         assert!(world.hold(at, all));
@@ -202,7 +206,7 @@ fn priority(world: &mut World<'_>, budget: usize) {
             }
             let fits = world.free.len() >= need(world, head) + watermark(world);
             let has_seat = queue.len() < world.config.max_num_seqs as usize;
-            if fits && has_seat && world.seqs[head].known() <= budget {
+            if fits && has_seat && world.missing(head) <= budget {
                 break;
             }
             queue.pop();

@@ -1,6 +1,7 @@
 //! The order of the twin's queue.
 
 use plimsoll::engine::sglang::QueuePolicy;
+use rand::RngExt;
 
 use super::Twin;
 use super::tree::Tree;
@@ -16,12 +17,26 @@ impl Twin<'_> {
         if aware {
             return self.sort_by_cache();
         }
-        if self.config.policy == QueuePolicy::Lof {
-            let reqs = &self.reqs;
-            self.waiting
-                .sort_by_key(|&at| std::cmp::Reverse(reqs[at].max_new));
+        let reqs = &self.reqs;
+        match self.config.policy {
+            QueuePolicy::Lof => self
+                .waiting
+                .sort_by_key(|&at| std::cmp::Reverse(reqs[at].max_new)),
+            QueuePolicy::Random => {
+                // The same dice as the engine's: from the last place on, each with any that is not behind it.
+                for last in (1..self.waiting.len()).rev() {
+                    let other = self.dice.random_range(0..=last);
+                    self.waiting.swap(last, other);
+                }
+            }
+            _ => {}
         }
-        if self.config.radix_cache {
+        if let Some(rule) = self.config.priority {
+            let sign = if rule.low_values_first { 1 } else { -1 };
+            self.waiting
+                .sort_by_key(|&at| (sign * reqs[at].priority, reqs[at].since));
+        }
+        if self.config.radix_cache && self.versions.retouches_waiting {
             if self.touches.is_multiple_of(32) {
                 for at in self.waiting.iter().copied().take(128).rev().collect::<Vec<_>>() {
                     self.find(at, self.reqs[at].known() - 1);

@@ -1,63 +1,134 @@
-//! Who is in the twin's next prefill batch.
+//! Who is in the twin's next prefill batch (3.3, SG-12 to SG-25), and who makes way for a higher priority (SG-43).
+
+use std::cmp::Reverse;
 
 use plimsoll::cost::Chunk;
 use plimsoll::engine::sglang::BatchMode;
 
 use super::{Entry, Req, State, Twin};
 
+/// The budgets of a pass, and who is in its batch with how many tokens.
+struct Pass {
+    offset: f64,
+    taken: i64,
+    input: i64,
+    chunk: i64,
+    list: Vec<(usize, u32)>,
+    cut: Option<usize>,
+    /// (tokens left, tokens occupied), of the exact test.
+    states: Option<Vec<(f64, f64)>>,
+}
+
+impl Pass {
+    fn has(&self, at: usize) -> bool {
+        self.list.last().is_some_and(|share| share.0 == at)
+    }
+}
+
+#[derive(PartialEq)]
+enum Answer {
+    Continue,
+    NoToken,
+    Other,
+}
+
 impl Twin<'_> {
     fn slots(&self, held: usize) -> usize {
         let most = self.config.max_running_requests as usize;
-        most.saturating_sub(self.running.len())
-            .min(most - self.rows as usize + held)
+        let by_batch = most.saturating_sub(self.running.len());
+        if self.versions.counts_table_rows {
+            by_batch.min(most - self.rows as usize + held)
+        } else {
+            by_batch
+        }
     }
 
-    #[expect(clippy::too_many_lines, reason = "one function, as the engine has it")]
+    fn reserve(&self) -> u32 {
+        if self.versions.reserves_a_page {
+            self.config.page_size
+        } else {
+            0
+        }
+    }
+
+    fn total(&self, pass: &Pass) -> f64 {
+        (self.available() + self.tree.sizes().0) as f64 - pass.offset
+    }
+
+    /// Tokens that a running request is expected to generate yet.
+    fn expected(&self, req: &Req) -> f64 {
+        let is_certain = self.versions.ignore_eos_is_certain && req.ignore_eos;
+        let ratio = if is_certain { 1.0 } else { self.ratio };
+        f64::from((req.max_new - req.out).min(4096)) * ratio
+    }
+
+    fn charge(&self, pass: &mut Pass, new: u32, output: u32) {
+        let new = new.next_multiple_of(self.config.page_size);
+        pass.offset += f64::from(new + output + self.reserve());
+        pass.taken += i64::from(new + self.reserve());
+        pass.input -= i64::from(new);
+        pass.chunk -= i64::from(new);
+    }
+
+    fn budget(&self, pass: &Pass) -> Answer {
+        if self.total(pass) <= 0.0 {
+            Answer::NoToken
+        } else if pass.input <= 0 || pass.chunk <= 0 {
+            Answer::Other
+        } else {
+            Answer::Continue
+        }
+    }
+
     pub(super) fn prefill(&mut self) -> Option<Vec<Entry>> {
+        let by_priority = self.config.priority.is_some();
+        if by_priority && !self.waiting.is_empty() {
+            self.full = false;
+        }
         if (self.full || self.waiting.is_empty()) && self.chunked.is_none() {
             return None;
         }
-        if self.slots(0) == 0 && self.chunked.is_none() {
+        if self.slots(0) == 0 && self.chunked.is_none() && !by_priority {
             self.full = true;
             return None;
         }
         if !self.waiting.is_empty() {
             self.sort();
         }
-        let page = self.config.page_size;
+        let pass = self.fill();
+        if pass.list.is_empty() {
+            return None;
+        }
+        self.waiting
+            .retain(|at| !pass.list.iter().any(|share| share.0 == *at));
+        self.chunked = pass.cut.or(self.chunked);
+        Some(self.launch(&pass.list))
+    }
+
+    fn fill(&mut self) -> Pass {
         let mixed = if self.config.enable_mixed_chunk {
             self.running.len() as i64
         } else {
             0
         };
-        let expected = |req: &Req| {
-            let ratio = if req.ignore_eos { 1.0 } else { self.ratio };
-            f64::from((req.max_new - req.out).min(4096)) * ratio
+        let running = self.running.iter().map(|&at| &self.reqs[at]);
+        let expected: f64 = running.map(|req| self.expected(req)).sum();
+        let chunk = self.config.chunked_prefill_size.map(i64::from);
+        let mut pass = Pass {
+            offset: mixed as f64 + expected,
+            taken: mixed,
+            input: i64::from(self.config.max_prefill_tokens) - mixed,
+            chunk: chunk.map_or(i64::MAX / 2, |chunk| chunk - mixed),
+            list: Vec::new(),
+            cut: None,
+            states: None,
         };
-        let expected: f64 = self.running.iter().map(|&at| expected(&self.reqs[at])).sum();
-        let mut offset = mixed as f64 + expected;
-        let mut taken = mixed;
-        let mut input = i64::from(self.config.max_prefill_tokens) - mixed;
-        let mut chunk = self
-            .config
-            .chunked_prefill_size
-            .map_or(i64::MAX / 2, |chunk| i64::from(chunk) - mixed);
-        let mut list: Vec<(usize, u32)> = Vec::new();
-        let charge =
-            |new: u32, output: u32, input: &mut i64, chunk: &mut i64, offset: &mut f64, taken: &mut i64| {
-                let new = new.next_multiple_of(page);
-                *offset += f64::from(new + output + page);
-                *taken += i64::from(new + page);
-                *input -= i64::from(new);
-                *chunk -= i64::from(new);
-            };
         let held = usize::from(self.chunked.is_some());
         if let Some(at) = self.chunked {
             let rest = self.reqs[at].known() - self.reqs[at].kv;
-            let total = (self.available() + self.tree.sizes().0) as f64 - offset;
-            let mut most = chunk.min(total as i64);
+            let mut most = pass.chunk.min(self.total(&pass) as i64);
             if most <= 0 {
-                most = chunk;
+                most = pass.chunk;
             }
             let new = rest.min(u32::try_from(most).unwrap_or(0));
             let output = if new < rest {
@@ -65,147 +136,183 @@ impl Twin<'_> {
             } else {
                 self.reqs[at].max_new.min(4096)
             };
-            charge(new, output, &mut input, &mut chunk, &mut offset, &mut taken);
-            list.push((at, new));
+            self.charge(&mut pass, new, output);
+            pass.list.push((at, new));
             if new == rest {
                 self.chunked = None;
             }
         }
-        let mut states: Option<Vec<(f64, f64)>> = None;
-        let mut cut = None;
         for at in self.waiting.clone() {
-            let total =
-                |twin: &Twin<'_>, offset: f64| (twin.available() + twin.tree.sizes().0) as f64 - offset;
-            if total(self, offset) > 0.0 && (input <= 0 || chunk <= 0) {
+            if self.versions.asks_budget_first && self.budget(&pass) == Answer::Other {
                 break;
             }
-            if list.len() >= self.slots(held) {
+            if pass.list.len() >= self.slots(held) {
                 self.full = true;
             }
-            if self.full {
+            if self.full && !self.make_way(at, &mut pass) {
                 break;
             }
-            let exact = !self.config.radix_cache && self.reqs[at].ignore_eos;
-            let known = self.reqs[at].known();
-            let (node, shared) = if exact { (0, 0) } else { self.find(at, known - 1) };
-            if self
-                .config
-                .prefill_max_requests
-                .is_some_and(|most| list.len() >= most as usize)
-            {
-                break;
+            let mut answer = self.add(at, &mut pass);
+            if answer == Answer::NoToken && !pass.has(at) && self.make_way(at, &mut pass) {
+                answer = self.add(at, &mut pass);
             }
-            let extend = known - shared;
-            let whole = extend.next_multiple_of(page);
-            let refused = if exact {
-                let now = self.available() as i64 - taken;
-                let need = i64::from(whole + page);
-                if need as f64 > total(self, offset).min(now as f64) {
-                    true
-                } else {
-                    let state = |at: usize| {
-                        let req = &self.reqs[at];
-                        let ratio = if req.ignore_eos { 1.0 } else { self.ratio };
-                        let left = f64::from(req.max_new) * ratio - f64::from(req.out);
-                        (left > 0.0).then_some((left, f64::from(req.known())))
-                    };
-                    if let Some(states) = &mut states {
-                        if let Some(own) = state(at) {
-                            // The engine's loop ends at the last place without trying what is behind it.
-                            let before = states.iter().position(|state| own.0 <= state.0);
-                            let place = before.unwrap_or(states.len().saturating_sub(1));
-                            states.insert(place, own);
-                        }
-                    } else {
-                        let all = [at]
-                            .into_iter()
-                            .chain(self.running.iter().copied())
-                            .chain(list.iter().map(|share| share.0));
-                        let mut all: Vec<(f64, f64)> = all.filter_map(state).collect();
-                        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-                        states = Some(all);
-                    }
-                    let all = states.as_ref().unwrap();
-                    let freed = |upto: usize| all[..upto].iter().map(|state| state.1).sum::<f64>();
-                    (0..all.len()).any(|i| {
-                        let others = (all.len() - i) as f64;
-                        (now - need) as f64 + freed(i) - all[i].0 * others <= others
-                    })
-                }
-            } else {
-                let req = &self.reqs[at];
-                let needs = f64::from(extend + (req.max_new - req.out).min(4096) + page);
-                let fits_unlocked = needs < total(self, offset);
-                // The cap on the input is asked before the prefix is locked for the second test.
-                let is_capped = self.config.chunked_prefill_size.is_none() && i64::from(whole) >= input;
-                if fits_unlocked && is_capped && !list.is_empty() {
-                    break;
-                }
-                self.tree.lock(node, 1);
-                needs >= total(self, offset)
-            };
-            if refused {
-                if !exact {
-                    self.tree.lock(node, -1);
-                }
-                self.full = !list.is_empty() || !self.running.is_empty();
-                break;
+            if answer == Answer::NoToken {
+                let has_company = !pass.list.is_empty() || !self.running.is_empty();
+                self.full = has_company || !self.versions.full_needs_company;
             }
-            let is_whole = if exact {
-                i64::from(extend) <= chunk
-            } else {
-                i64::from(whole) <= chunk
-            };
-            let size = if exact {
-                chunk
-            } else {
-                chunk / i64::from(page) * i64::from(page)
-            };
-            if !is_whole && size <= 0 {
-                if !exact {
-                    self.tree.lock(node, -1);
-                }
-                break;
-            }
-            let new = if is_whole { extend } else { size as u32 };
-            (self.reqs[at].node, self.reqs[at].shared, self.reqs[at].kv) = (node, shared, shared);
-            let output = if is_whole {
-                self.reqs[at].max_new.min(4096)
-            } else {
-                0
-            };
-            charge(new, output, &mut input, &mut chunk, &mut offset, &mut taken);
-            list.push((at, new));
-            if !is_whole {
-                cut = Some(at);
-            }
-            let left = total(self, offset);
-            if left <= 0.0 {
-                self.full = true;
-                break;
-            }
-            if input <= 0 || chunk <= 0 {
+            if answer != Answer::Continue {
                 break;
             }
         }
-        if list.is_empty() {
-            return None;
+        pass
+    }
+
+    fn add(&mut self, at: usize, pass: &mut Pass) -> Answer {
+        let exact = !self.config.radix_cache && self.reqs[at].ignore_eos;
+        let known = self.reqs[at].known();
+        let (node, shared) = self.find(at, known - 1);
+        let most = self.config.prefill_max_requests;
+        if most.is_some_and(|most| pass.list.len() >= most as usize) {
+            return Answer::Other;
         }
-        self.waiting.retain(|at| !list.iter().any(|share| share.0 == *at));
-        self.chunked = cut.or(self.chunked);
-        let spare = if page > 1 {
-            u64::from(page) * list.len() as u64
+        let extend = known - shared;
+        let whole = extend.next_multiple_of(self.config.page_size);
+        if exact {
+            if self.is_refused_exactly(at, whole, pass) {
+                return Answer::NoToken;
+            }
+        } else {
+            let req = &self.reqs[at];
+            let needs = f64::from(extend + (req.max_new - req.out).min(4096) + self.reserve());
+            let has_cap =
+                !self.versions.input_cap_only_unchunked || self.config.chunked_prefill_size.is_none();
+            let is_capped = has_cap && i64::from(whole) >= pass.input;
+            // The cap on the input is asked before the prefix is locked for the second test.
+            if needs < self.total(pass) && is_capped && !pass.list.is_empty() {
+                return Answer::Other;
+            }
+            self.tree.lock(node, 1);
+            if needs >= self.total(pass) {
+                self.tree.lock(node, -1);
+                return Answer::NoToken;
+            }
+        }
+        let page = i64::from(self.config.page_size);
+        let (asked, size) = if exact {
+            (i64::from(extend), pass.chunk)
+        } else {
+            (i64::from(whole), pass.chunk / page * page)
+        };
+        let is_whole = asked <= pass.chunk;
+        if !is_whole && size <= 0 {
+            self.tree.lock(node, -1);
+            return Answer::Other;
+        }
+        let new = if is_whole { extend } else { size as u32 };
+        let output = if is_whole {
+            self.reqs[at].max_new.min(4096)
         } else {
             0
         };
+        (self.reqs[at].node, self.reqs[at].shared, self.reqs[at].kv) = (node, shared, shared);
+        self.charge(pass, new, output);
+        pass.list.push((at, new));
+        if !is_whole {
+            pass.cut = Some(at);
+        }
+        self.budget(pass)
+    }
+
+    /// SG-24.
+    fn is_refused_exactly(&self, at: usize, whole: u32, pass: &mut Pass) -> bool {
+        let now = self.available() as i64 - pass.taken;
+        let need = i64::from(whole + self.reserve());
+        if need as f64 > self.total(pass).min(now as f64) {
+            return true;
+        }
+        let state = |at: usize| {
+            let req = &self.reqs[at];
+            let ratio = if req.ignore_eos { 1.0 } else { self.ratio };
+            let left = f64::from(req.max_new) * ratio - f64::from(req.out);
+            (left > 0.0).then_some((left, f64::from(req.known())))
+        };
+        if let Some(states) = &mut pass.states {
+            if let Some(own) = state(at) {
+                // The engine's loop ends at the last place without trying what is behind it.
+                let before = states.iter().position(|state| own.0 <= state.0);
+                let place = before.unwrap_or(states.len().saturating_sub(1));
+                states.insert(place, own);
+            }
+        } else {
+            let admitted = pass.list.iter().map(|share| share.0);
+            let all = [at]
+                .into_iter()
+                .chain(self.running.iter().copied())
+                .chain(admitted);
+            let mut all: Vec<(f64, f64)> = all.filter_map(state).collect();
+            all.sort_by(|a, b| a.0.total_cmp(&b.0));
+            pass.states = Some(all);
+        }
+        let all = pass.states.as_ref().unwrap();
+        let freed = |upto: usize| all[..upto].iter().map(|state| state.1).sum::<f64>();
+        (0..all.len()).any(|i| {
+            let others = (all.len() - i) as f64;
+            (now - need) as f64 + freed(i) - all[i].0 * others <= others
+        })
+    }
+
+    /// SG-43: whether running requests of a much lower priority made way for one that does not fit. The rule leaves open
+    /// what fitting is: here, that what the victims are expected to need covers what the candidate lacks for its prompt and all
+    /// of its output, and that at least one goes.
+    fn make_way(&mut self, at: usize, pass: &mut Pass) -> bool {
+        let Some(rule) = self.config.priority else {
+            return false;
+        };
+        let sign = if rule.low_values_first { -1 } else { 1 };
+        let rank = |at: &usize| sign * self.reqs[*at].priority;
+        let is_lower = |other: &usize| {
+            self.reqs[*other].state == State::Running && rank(&at) - rank(other) > rule.preemption_threshold
+        };
+        let mut lower: Vec<usize> = self.running.iter().copied().filter(is_lower).collect();
+        lower.sort_by_key(|other| (rank(other), Reverse(self.reqs[*other].arrival)));
+        let known = self.reqs[at].known();
+        let extend = known - self.find(at, known - 1).1;
+        let mut lacks = f64::from(extend + self.reqs[at].max_new.min(4096)) - self.total(pass);
+        let mut victims = Vec::new();
+        for other in lower {
+            if self.versions.preempts_sparingly && !victims.is_empty() && lacks <= 0.0 {
+                break;
+            }
+            lacks -= self.expected(&self.reqs[other]);
+            victims.push(other);
+        }
+        if victims.is_empty() || lacks > 0.0 {
+            return false;
+        }
+        for &victim in &victims {
+            self.count("pushed out");
+            pass.offset -= self.expected(&self.reqs[victim]);
+            self.send_back(victim);
+        }
+        self.running.retain(|other| !victims.contains(other));
+        pass.states = None;
+        self.full = false;
+        true
+    }
+
+    fn launch(&mut self, list: &[(usize, u32)]) -> Vec<Entry> {
+        let page = self.page();
+        let spare = if page > 1 { page * list.len() as u64 } else { 0 };
         self.room(list.iter().map(|share| u64::from(share.1)).sum::<u64>() + spare);
         let mut entries = Vec::new();
-        for &(at, new) in &list {
+        for &(at, new) in list {
             self.grow(at, new);
             let samples = self.chunked != Some(at);
             let req = &mut self.reqs[at];
             if req.state == State::Queued {
                 req.state = State::Running;
+                req.waited += self.now - req.since;
+                req.admitted.get_or_insert((self.now, req.shared));
                 self.rows += 1;
             }
             req.fill = req.kv;
@@ -216,14 +323,26 @@ impl Twin<'_> {
         }
         self.record.mode = BatchMode::Extend;
         if self.config.enable_mixed_chunk && !self.running.is_empty() {
-            self.drop_known();
-            if !self.running.is_empty() && self.decode_fits() {
-                self.decode(&mut entries);
-                self.running.clear();
-                self.record.mode = BatchMode::Mixed;
-            }
+            self.mix(&mut entries);
         }
         self.last = Some(entries.iter().map(|entry| entry.0).collect());
-        Some(entries)
+        entries
+    }
+
+    /// SG-12; 0.5.4 does not look whether there is memory, and dies where there is none.
+    fn mix(&mut self, entries: &mut Vec<Entry>) {
+        // 0.5.4 has those who are gone here still, and the flag stays as it is: no pass looks at it before it is lost (SG-14).
+        self.running.retain(|&at| self.reqs[at].state == State::Running);
+        self.drop_known();
+        if self.running.is_empty() {
+            return;
+        }
+        if self.decode_fits() {
+            self.decode(entries);
+            self.running.clear();
+            self.record.mode = BatchMode::Mixed;
+        } else {
+            self.died |= !self.versions.mixes_only_with_memory;
+        }
     }
 }
