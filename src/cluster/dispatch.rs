@@ -3,9 +3,10 @@
 use super::router::{Load, Router, View};
 use crate::engine::Engine;
 use crate::ids::RequestId;
+use crate::kv::Heard;
 use crate::units::Picos;
 use crate::window::Window;
-use crate::workload::Request;
+use crate::workload::{Piece, Prompt, Request};
 
 /// A router with its books.
 pub(super) struct Dispatch {
@@ -14,11 +15,14 @@ pub(super) struct Dispatch {
     pub(super) loads: Vec<Load>,
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
     sent: Window<(usize, u64)>,
+    /// What the replicas have cached, as far as they have told.
+    heard: Option<Heard>,
 }
 
 impl Dispatch {
     pub(super) fn new(router: Box<dyn Router>, loads: Vec<Load>) -> Dispatch {
         Dispatch {
+            heard: router.follows_events().then(|| Heard::new(loads.len())),
             router,
             loads,
             sent: Window::default(),
@@ -32,9 +36,25 @@ impl Dispatch {
         now: Picos,
         engine: &dyn Fn(usize) -> &'a Engine,
     ) -> Option<usize> {
+        if let Some(heard) = &mut self.heard {
+            for index in 0..self.loads.len() {
+                if let Some(journal) = engine(index).journal() {
+                    heard.listen(index, journal, now);
+                }
+            }
+            let pieces: &[Piece] = match &request.prompt {
+                Prompt::Unique => &[],
+                Prompt::Pieces(pieces) => pieces,
+            };
+            heard.look_up(pieces, request.prompt_tokens);
+        }
+        let heard = self.heard.as_ref();
         let view = View {
             loads: &self.loads,
-            cached_tokens: &|index| engine(index).heard_tokens(request, now),
+            cached_tokens: &|index| {
+                let told = heard.and_then(|heard| heard.found(index));
+                told.unwrap_or_else(|| engine(index).cached_tokens(request))
+            },
             index_tokens: &|index| engine(index).index_tokens(),
         };
         let index = self.router.route(request, now, &view)?;

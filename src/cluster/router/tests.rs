@@ -156,13 +156,13 @@ fn kv_events_weigh_prefill_against_blocks_in_use() {
             cached_tokens: &|index| cached[index],
             index_tokens: &|index| index as u64,
         };
-        router.route(&request(id, &[(1, tokens)]), Picos::ZERO, &view)
+        router.route(&request(id, &[(id, tokens)]), Picos::ZERO, &view)
     };
     // 160 tokens cost 10 blocks of prefill on either; the first gets it: 10 + 10 from now on.
     assert_eq!(at(&mut *router, 0, 160, [0, 0]), Some(0));
     assert_eq!(at(&mut *router, 1, 160, [160, 0]), Some(1));
     router.first_token(RequestId(1));
-    // 0: (160 + 16)/16 + 10 = 21; 1: 16/16 + 10 = 11.
+    // 0: (160 + 16)/16 + 10 + 1 = 22; 1: 16/16 + 10 + 1 = 12.
     assert_eq!(at(&mut *router, 2, 16, [0, 0]), Some(1));
     router.left(RequestId(0));
     assert_eq!(at(&mut *router, 3, 16, [0, 0]), Some(0));
