@@ -37,24 +37,11 @@ impl Dispatch {
         engine: &dyn Fn(usize) -> &'a Engine,
     ) -> Option<usize> {
         if let Some(heard) = &mut self.heard {
-            for index in 0..self.loads.len() {
-                if let Some(journal) = engine(index).journal() {
-                    heard.listen(index, journal, now);
-                }
-            }
-            let pieces: &[Piece] = match &request.prompt {
-                Prompt::Unique => &[],
-                Prompt::Pieces(pieces) => pieces,
-            };
-            heard.look_up(pieces, request.prompt_tokens);
+            hear(heard, request, now, self.loads.len(), engine);
         }
-        let heard = self.heard.as_ref();
         let view = View {
             loads: &self.loads,
-            cached_tokens: &|index| {
-                let told = heard.and_then(|heard| heard.found(index));
-                told.unwrap_or_else(|| engine(index).cached_tokens(request))
-            },
+            cached_tokens: self.heard.as_ref().map_or(&[], Heard::found),
             index_tokens: &|index| engine(index).index_tokens(),
         };
         let index = self.router.route(request, now, &view)?;
@@ -113,6 +100,32 @@ impl Dispatch {
     /// How often replicas report how full they are, if anybody asks.
     pub(super) fn reports_every(&self) -> Option<Picos> {
         self.router.reports_every()
+    }
+}
+
+/// What is told of the caches of so many replicas by `now`, and what they have of the request's prompt.
+fn hear<'a>(
+    heard: &mut Heard,
+    request: &Request,
+    now: Picos,
+    replicas: usize,
+    engine: &dyn Fn(usize) -> &'a Engine,
+) {
+    let mut all_tell = true;
+    for index in 0..replicas {
+        match engine(index).journal() {
+            Some(journal) => heard.listen(index, journal, now),
+            None => all_tell = false,
+        }
+    }
+    let pieces: &[Piece] = match &request.prompt {
+        Prompt::Unique => &[],
+        Prompt::Pieces(pieces) => pieces,
+    };
+    heard.look_up(pieces, request.prompt_tokens);
+    if !all_tell {
+        let silent = (0..replicas).filter(|&index| engine(index).journal().is_none());
+        silent.for_each(|index| heard.see(index, engine(index).cached_tokens(request)));
     }
 }
 

@@ -146,10 +146,15 @@ impl Heard {
         }
     }
 
-    /// Tokens that the last look-up found in a cache, in whole blocks; `None` of one that was never listened to.
+    /// Tokens that the last look-up found in each cache, in whole blocks.
     #[inline]
-    pub(crate) fn found(&self, cache: usize) -> Option<u32> {
-        (self.blocks[cache] > 0).then_some(self.found[cache])
+    pub(crate) fn found(&self) -> &[u32] {
+        &self.found
+    }
+
+    /// Somebody else has found so many in a cache that tells nothing.
+    pub(crate) fn see(&mut self, cache: usize, tokens: u32) {
+        self.found[cache] = tokens;
     }
 
     /// Runs that somebody holds.

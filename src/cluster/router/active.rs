@@ -118,14 +118,19 @@ impl ActivePrompts {
         }
     }
 
-    /// Blocks that are in use on a replica if it gets the prompt that was looked up last.
-    pub(super) fn blocks_with(&self, replica: usize) -> u64 {
-        self.blocks[replica] + u64::from(self.new_blocks[replica])
+    /// Different blocks in use on each replica.
+    pub(super) fn blocks(&self) -> &[u64] {
+        &self.blocks
+    }
+
+    /// Those that the prompt that was looked up last would add to them.
+    pub(super) fn new_blocks(&self) -> &[u32] {
+        &self.new_blocks
     }
 
     /// The request that was looked up last goes to a replica.
     pub(super) fn begin(&mut self, request: &Request, replica: usize) -> ActivePrompt {
-        self.blocks[replica] = self.blocks_with(replica);
+        self.blocks[replica] += u64::from(self.new_blocks[replica]);
         let tip = match &request.prompt {
             Prompt::Unique => None,
             Prompt::Pieces(text) => Some(self.insert(text, replica)),
@@ -190,6 +195,12 @@ impl ActivePrompts {
             self.trie.join(last, |_, _| ());
         }
         shared
+    }
+
+    /// Blocks in use on a replica if it gets the prompt that was looked up last.
+    #[cfg(test)]
+    pub(super) fn blocks_with(&self, replica: usize) -> u64 {
+        self.blocks[replica] + u64::from(self.new_blocks[replica])
     }
 
     #[cfg(test)]

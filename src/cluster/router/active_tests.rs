@@ -144,7 +144,7 @@ fn a_shared_prompt_adds_nothing_where_it_is_in_use() {
     };
     let view = View {
         loads: &[up; 2],
-        cached_tokens: &|_| 0,
+        cached_tokens: &[0; 2],
         index_tokens: &|index| index as u64,
     };
     let route = |router: &mut dyn Router, request: &Request| {
@@ -218,7 +218,7 @@ proptest! {
                 continue;
             }
             let next = request(id as u64, &text(dice), 0);
-            let view = View { loads: &loads, cached_tokens: &|_| 0, index_tokens: &|_| 0 };
+            let view = View { loads: &loads, cached_tokens: &[0; 4], index_tokens: &|_| 0 };
             let chosen = router.route(&next, Picos::ZERO, &view).expect("all are up");
             prop_assert!(twin.best(&next).contains(&chosen));
             twin.active[chosen].push(next);

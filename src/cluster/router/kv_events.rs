@@ -4,8 +4,6 @@
 //! what is cached there, and blocks that prompts have in use there, the new one's among them (`active.rs`). What is cached it
 //! hears from the engines (`kv/heard.rs`), or guesses from what it has sent where (`expiring.rs`).
 
-use std::cmp::Ordering;
-
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 
@@ -81,6 +79,8 @@ pub(super) struct KvEventRouter {
     /// Of the active requests on each replica.
     prefill_tokens: Vec<u64>,
     prompts: ActivePrompts,
+    /// What each replica would have to do, as last weighed.
+    logits: Vec<f64>,
     /// What it has sent where, if nobody tells it more.
     sent: Option<ExpiringTree>,
 }
@@ -99,6 +99,7 @@ impl KvEventRouter {
             active: Window::default(),
             prefill_tokens: vec![0; replicas],
             prompts: ActivePrompts::new(block_sizes),
+            logits: Vec::new(),
             sent: match options.overlap {
                 Overlap::Events { .. } => None,
                 Overlap::Approximate { ttl } => Some(ExpiringTree::new(replicas, ttl)),
@@ -107,75 +108,81 @@ impl KvEventRouter {
     }
 }
 
-/// The best replica of those looked at so far.
-struct Candidate {
-    logit: f64,
-    replica: usize,
-    /// Tokens of the prompt that it has.
-    cached: u32,
-    /// So many were as good; each of them had the same chance.
-    equals: u32,
-}
-
 impl KvEventRouter {
-    /// RT-11: of equal logits the smaller index, of these any.
-    fn better(&mut self, best: Candidate, other: Candidate, view: &View<'_>) -> Candidate {
-        let index_tokens = |candidate: &Candidate| match &self.sent {
-            None => (view.index_tokens)(candidate.replica),
-            Some(sent) => sent.tokens(candidate.replica),
-        };
-        match index_tokens(&best).cmp(&index_tokens(&other)) {
-            Ordering::Less => best,
-            Ordering::Greater => other,
-            Ordering::Equal => {
-                let equals = best.equals + 1;
-                let chosen = match self.rng.random_range(0..equals) {
-                    0 => other,
-                    _ => best,
-                };
-                Candidate { equals, ..chosen }
+    /// RT-10: what each replica would have to do if it got the request that was looked up.
+    fn weigh(&mut self, request: &Request, view: &View<'_>) {
+        let mut weighed = std::mem::take(&mut self.logits);
+        // Replicas with blocks of different sizes are compared in blocks of the first one's.
+        let unit = f64::from(self.block_sizes[0]);
+        let (weight, all) = (self.options.overlap_weight, request.prompt_tokens);
+        let (cached, new_blocks) = (self.cached(view), self.prompts.new_blocks());
+        let prefill = self.prefill_tokens.iter().zip(cached);
+        let prefill = prefill.map(|(active, &cached)| active + u64::from(all - cached.min(all)));
+        let blocks = self.prompts.blocks().iter().zip(new_blocks);
+        let blocks = blocks.map(|(active, &new)| active + u64::from(new));
+        let work = prefill.zip(blocks).zip(&self.scales);
+        let logits =
+            work.map(|((prefill, blocks), scale)| weight * prefill as f64 / unit + blocks as f64 * scale);
+        weighed.clear();
+        weighed.extend(logits);
+        self.logits = weighed;
+    }
+
+    /// Tokens of the prompt that was looked up, on each replica.
+    fn cached<'a>(&'a self, view: &View<'a>) -> &'a [u32] {
+        match &self.sent {
+            None => view.cached_tokens,
+            Some(sent) => sent.found(),
+        }
+    }
+
+    /// RT-11: the smallest logit, of equals the smallest index, of these any.
+    fn choose(&mut self, view: &View<'_>) -> Option<usize> {
+        let mut least = f64::INFINITY;
+        for (load, &logit) in view.loads.iter().zip(&self.logits) {
+            if load.is_up && logit < least {
+                least = logit;
             }
         }
+        let index_tokens = |replica: usize| match &self.sent {
+            None => (view.index_tokens)(replica),
+            Some(sent) => sent.tokens(replica),
+        };
+        let weighed = view.loads.iter().zip(&self.logits).enumerate();
+        let mut equals = weighed
+            .filter(|(_, (load, logit))| load.is_up && **logit == least)
+            .map(|(replica, _)| replica);
+        let first = equals.next()?;
+        let Some(second) = equals.next() else {
+            return Some(first);
+        };
+        let equals: Vec<(u64, usize)> = [first, second]
+            .into_iter()
+            .chain(equals)
+            .map(|replica| (index_tokens(replica), replica))
+            .collect();
+        let smallest = equals.iter().map(|&(tokens, _)| tokens).min()?;
+        let any: Vec<usize> = equals
+            .into_iter()
+            .filter(|&(tokens, _)| tokens == smallest)
+            .map(|(_, replica)| replica)
+            .collect();
+        Some(match any.as_slice() {
+            [only] => *only,
+            _ => any[self.rng.random_range(0..any.len())],
+        })
     }
 }
 
 impl Router for KvEventRouter {
     fn route(&mut self, request: &Request, now: Picos, view: &View<'_>) -> Option<usize> {
         if let Some(sent) = &mut self.sent {
-            sent.look_up(request, now, view);
+            sent.look_up(request, now, view, &self.block_sizes);
         }
         self.prompts.look_up(request);
-        // Replicas with blocks of different sizes are compared in blocks of the first one's.
-        let unit = f64::from(self.block_sizes[0]);
-        let mut best: Option<Candidate> = None;
-        for (index, _) in view.up() {
-            let active = self.prompts.blocks_with(index) as f64 * self.scales[index];
-            // Were the whole prompt cached there, it would still not be the least: no need to look.
-            let at_least = self.options.overlap_weight * self.prefill_tokens[index] as f64 / unit + active;
-            if best.as_ref().is_some_and(|best| at_least > best.logit) {
-                continue;
-            }
-            let cached = match &self.sent {
-                None => (view.cached_tokens)(index),
-                Some(sent) => sent.whole_blocks(index, self.block_sizes[index]),
-            };
-            let cached = cached.min(request.prompt_tokens);
-            let prefill = self.prefill_tokens[index] + u64::from(request.prompt_tokens - cached);
-            let logit = self.options.overlap_weight * prefill as f64 / unit + active;
-            let found = Candidate {
-                logit,
-                replica: index,
-                cached,
-                equals: 1,
-            };
-            best = match best {
-                Some(best) if found.logit < best.logit => Some(found),
-                Some(best) if found.logit > best.logit => Some(best),
-                Some(best) => Some(self.better(best, found, view)),
-                None => Some(found),
-            };
-        }
-        let Candidate { replica, cached, .. } = best?;
+        self.weigh(request, view);
+        let replica = self.choose(view)?;
+        let cached = self.cached(view)[replica].min(request.prompt_tokens);
         let active = Active {
             prompt: self.prompts.begin(request, replica),
             prefill_tokens: u64::from(request.prompt_tokens - cached),

@@ -86,8 +86,9 @@ pub struct Load {
 pub struct View<'a> {
     /// One for each replica.
     pub loads: &'a [Load],
-    /// Tokens of the request's prompt that a replica has cached, as far as its KV events have been heard.
-    pub cached_tokens: &'a dyn Fn(usize) -> u32,
+    /// Tokens of the request's prompt that each replica has cached, as far as its KV events have been heard, for a router
+    /// that [follows](Router::follows_events) them.
+    pub cached_tokens: &'a [u32],
     /// Tokens of everything that a replica has cached, as it is now.
     pub index_tokens: &'a dyn Fn(usize) -> u64,
 }
