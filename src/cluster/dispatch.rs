@@ -3,9 +3,10 @@
 use super::router::{Load, Router, View};
 use crate::engine::Engine;
 use crate::ids::RequestId;
+use crate::kv::Heard;
 use crate::units::Picos;
 use crate::window::Window;
-use crate::workload::Request;
+use crate::workload::{Piece, Prompt, Request};
 
 /// A router with its books.
 pub(super) struct Dispatch {
@@ -14,11 +15,14 @@ pub(super) struct Dispatch {
     pub(super) loads: Vec<Load>,
     /// Replica, prompt tokens and `max_tokens` of the requests that were sent and not answered.
     sent: Window<(usize, u64)>,
+    /// What the replicas have cached, as far as they have told.
+    heard: Option<Heard>,
 }
 
 impl Dispatch {
     pub(super) fn new(router: Box<dyn Router>, loads: Vec<Load>) -> Dispatch {
         Dispatch {
+            heard: router.follows_events().then(|| Heard::new(loads.len())),
             router,
             loads,
             sent: Window::default(),
@@ -32,9 +36,12 @@ impl Dispatch {
         now: Picos,
         engine: &dyn Fn(usize) -> &'a Engine,
     ) -> Option<usize> {
+        if let Some(heard) = &mut self.heard {
+            hear(heard, request, now, self.loads.len(), engine);
+        }
         let view = View {
             loads: &self.loads,
-            cached_tokens: &|index| engine(index).heard_tokens(request, now),
+            cached_tokens: self.heard.as_ref().map_or(&[], Heard::found),
             index_tokens: &|index| engine(index).index_tokens(),
         };
         let index = self.router.route(request, now, &view)?;
@@ -93,6 +100,32 @@ impl Dispatch {
     /// How often replicas report how full they are, if anybody asks.
     pub(super) fn reports_every(&self) -> Option<Picos> {
         self.router.reports_every()
+    }
+}
+
+/// What is told of the caches of so many replicas by `now`, and what they have of the request's prompt.
+fn hear<'a>(
+    heard: &mut Heard,
+    request: &Request,
+    now: Picos,
+    replicas: usize,
+    engine: &dyn Fn(usize) -> &'a Engine,
+) {
+    let mut all_tell = true;
+    for index in 0..replicas {
+        match engine(index).journal() {
+            Some(journal) => heard.listen(index, journal, now),
+            None => all_tell = false,
+        }
+    }
+    let pieces: &[Piece] = match &request.prompt {
+        Prompt::Unique => &[],
+        Prompt::Pieces(pieces) => pieces,
+    };
+    heard.look_up(pieces, request.prompt_tokens);
+    if !all_tell {
+        let silent = (0..replicas).filter(|&index| engine(index).journal().is_none());
+        silent.for_each(|index| heard.see(index, engine(index).cached_tokens(request)));
     }
 }
 

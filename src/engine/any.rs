@@ -10,6 +10,7 @@ use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
 use crate::ids::{ReplicaId, RequestId};
+use crate::kv::Journal;
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -436,13 +437,22 @@ impl Engine {
         }
     }
 
-    /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at
-    /// `now` (RT-12); engines that publish no events are seen as they are.
-    pub(crate) fn heard_tokens(&self, request: &Request, now: Picos) -> u32 {
+    /// What changes in its cache, if somebody listens and it tells (RT-12).
+    #[inline]
+    pub(crate) fn journal(&self) -> Option<&Journal> {
         match self {
-            Engine::Vllm(replica) => replica.heard_tokens(request, now),
-            Engine::Sglang(replica) => replica.heard_tokens(request, now),
+            Engine::Vllm(replica) => replica.pool.journal(),
+            Engine::Sglang(replica) => replica.journal(),
+            Engine::Scheduled(_) => None,
+        }
+    }
+
+    /// Tokens at the head of a request's prompt that are cached here, where that is not told.
+    pub(crate) fn cached_tokens(&self, request: &Request) -> u32 {
+        match self {
             Engine::Scheduled(replica) => replica.cached_tokens(request),
+            // These tell whatever they cache.
+            Engine::Vllm(_) | Engine::Sglang(_) => 0,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
-use crate::kv::BlockPool;
+use crate::kv::{BlockPool, Journal};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -226,7 +226,7 @@ impl Replica {
 
     /// Starts again empty at `now`, after everybody inside has left.
     pub(super) fn restart(&mut self, now: Picos) {
-        let event_latency = self.pool.event_latency();
+        let event_latency = self.pool.journal().map(Journal::latency);
         self.pool = empty_pool(&self.config);
         if let Some(latency) = event_latency {
             self.pool.delay_events(latency);

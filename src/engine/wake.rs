@@ -7,7 +7,6 @@
 use super::replica::Replica;
 use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
-use crate::workload::{Prompt, Request};
 
 /// When a replica next does something by itself: earlier first, the end of a step before a pass of the loop (EV-6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,15 +59,6 @@ impl Replica {
             running: self.sequences.running,
             waiting: self.inside() as u32 - self.sequences.running,
             kv_usage: f64::from(total - free) / f64::from(total),
-        }
-    }
-
-    /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at
-    /// `now` (RT-12).
-    pub(crate) fn heard_tokens(&self, request: &Request, now: Picos) -> u32 {
-        match &request.prompt {
-            Prompt::Unique => 0,
-            Prompt::Pieces(pieces) => self.pool.heard_tokens(pieces, request.prompt_tokens, now),
         }
     }
 

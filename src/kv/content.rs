@@ -35,6 +35,13 @@ fn rest(pieces: &[Piece], at: Cursor) -> Option<Piece> {
     })
 }
 
+/// The token behind the cursor.
+#[inline]
+pub(crate) fn first(pieces: &[Piece], at: Cursor) -> Option<(SegmentId, u32)> {
+    let piece = pieces.get(at.piece)?;
+    Some((piece.segment, piece.start + at.offset))
+}
+
 /// Moves the cursor on by `tokens`, which must not pass the end.
 pub(crate) fn advance(pieces: &[Piece], mut at: Cursor, mut tokens: u32) -> Cursor {
     while tokens > 0 {

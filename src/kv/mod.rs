@@ -3,6 +3,9 @@
 
 mod chunks;
 mod content;
+mod heard;
+#[cfg(test)]
+mod heard_tests;
 mod journal;
 mod pool;
 mod prefix;
@@ -11,8 +14,11 @@ mod radix;
 mod radix_tests;
 mod shelf;
 mod stack;
+mod trie;
+mod whole;
 
 pub(crate) use chunks::{Chain, ChunkName};
+pub(crate) use heard::Heard;
 pub(crate) use journal::Journal;
 pub(crate) use pool::BlockPool;
 pub(crate) use prefix::{Held, Match, PrefixPool};
@@ -20,3 +26,5 @@ pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};
 pub use shelf::CachePolicy;
 pub(crate) use shelf::Shelf;
 pub(crate) use stack::StackDistances;
+pub(crate) use trie::{Place, TRUNK, Trie};
+pub(crate) use whole::Whole;

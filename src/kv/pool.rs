@@ -73,17 +73,17 @@ impl BlockPool {
         }
     }
 
-    /// From now on look-ups may also ask what was cached `latency` ago (RT-12).
+    /// From now on changes of what is cached are written down, for somebody who hears of them `latency` later (RT-12).
     pub(crate) fn delay_events(&mut self, latency: Picos) {
         if let Some(prefix) = &mut self.prefix {
-            prefix.journal = Some(Box::new(Journal::new(latency)));
+            prefix.journal = Some(Box::new(Journal::new(latency, self.block_size)));
         }
     }
 
-    /// How late changes of the cache are heard of, if anybody listens.
-    pub(crate) fn event_latency(&self) -> Option<Picos> {
-        let prefix = self.prefix.as_ref()?;
-        prefix.journal.as_ref().map(|journal| journal.latency())
+    /// The changes of what is cached, if somebody listens.
+    #[inline]
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.prefix.as_ref()?.journal.as_deref()
     }
 
     /// Contents that change from now on do so at `now`.
@@ -96,23 +96,15 @@ impl BlockPool {
         }
     }
 
-    /// Somebody listens, and taking so many blocks would evict.
+    /// Somebody hears when exactly taking so many blocks evicts.
     #[inline]
     pub(crate) fn tells_of_taking(&self, blocks: u32) -> bool {
-        let prefix = self.prefix.as_ref();
-        prefix.is_some_and(|prefix| prefix.journal.is_some() && prefix.would_evict(blocks))
-    }
-
-    /// Cached tokens of a prompt of `known_tokens`, as far as somebody has heard of them who looks at `now`.
-    pub(crate) fn heard_tokens(&self, pieces: &[Piece], known_tokens: u32, now: Picos) -> u32 {
-        let tokens = self.look_up(pieces, known_tokens).blocks * self.block_size;
-        match self.prefix.as_ref().and_then(|prefix| prefix.journal.as_ref()) {
-            Some(journal) => {
-                let limit = (known_tokens - 1) / self.block_size * self.block_size;
-                journal.heard(now, pieces, tokens, limit, self.block_size)
-            }
-            None => tokens,
-        }
+        let is_heard = self.journal().is_some_and(Journal::is_late);
+        is_heard
+            && self
+                .prefix
+                .as_ref()
+                .is_some_and(|prefix| prefix.would_evict(blocks))
     }
 
     /// References a match and takes `new` blocks behind it.

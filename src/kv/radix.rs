@@ -195,6 +195,7 @@ impl RadixTree {
     }
 
     /// How long [`RadixTree::find`] would find, for somebody who only asks: nothing is touched or split.
+    #[cfg(test)]
     pub(crate) fn peek(&self, pieces: &[Piece], limit: u32) -> u32 {
         let want = self.floor(limit);
         let (mut node, mut tokens, mut at) = (ROOT, 0, Cursor::START);
@@ -209,14 +210,15 @@ impl RadixTree {
         tokens
     }
 
-    /// From now on look-ups may also ask what was cached `latency` ago (RT-12).
+    /// From now on changes are written down, for somebody who hears of them `latency` later (RT-12).
     pub(crate) fn delay_events(&mut self, latency: Picos) {
-        self.journal = Some(Box::new(Journal::new(latency)));
+        self.journal = Some(Box::new(Journal::new(latency, self.page)));
     }
 
-    /// How late changes of the cache are heard of, if anybody listens.
-    pub(crate) fn event_latency(&self) -> Option<Picos> {
-        self.journal.as_ref().map(|journal| journal.latency())
+    /// The changes, if somebody listens.
+    #[inline]
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.journal.as_deref()
     }
 
     /// Contents that change from now on do so at `now`.
@@ -224,15 +226,6 @@ impl RadixTree {
     pub(crate) fn set_clock(&mut self, now: Picos) {
         if let Some(journal) = &mut self.journal {
             journal.set_clock(now);
-        }
-    }
-
-    /// What [`RadixTree::peek`] finds, as far as somebody has heard of it who looks at `now`.
-    pub(crate) fn heard_tokens(&self, pieces: &[Piece], limit: u32, now: Picos) -> u32 {
-        let tokens = self.peek(pieces, limit);
-        match &self.journal {
-            Some(journal) => journal.heard(now, pieces, tokens, self.floor(limit), self.page),
-            None => tokens,
         }
     }
 

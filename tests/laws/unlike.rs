@@ -109,11 +109,11 @@ fn a_refused_request_burdens_nobody() {
     };
     let mut spec = plain(Arrivals::AllAtOnce, 100, 20, 400);
     spec.arrivals = Arrivals::Poisson { request_rate: 12.0 };
-    // Prompt and output tokens; prompts in sixteenths of a block and seven blocks, of which the prompt is done with the first token.
+    // Prompt and output tokens; prompts in sixteenths of a block and six full blocks, of which the prompt is done with the first token.
     let policies = [
         (Policy::LeastRequests, [1, 1]),
         (Policy::LeastTokens, [120, 120]),
-        (Policy::KvEvents(KvEvents::default()), [100 + 7 * 16, 7 * 16]),
+        (Policy::KvEvents(KvEvents::default()), [100 + 6 * 16, 6 * 16]),
     ];
     for (policy, weights) in policies {
         let servers = vec![server(shut_at(1), 0), server(shut_at(1000), 0)];

@@ -14,7 +14,7 @@ pub(super) struct ExpiringTree {
     ttl: Picos,
     /// When what has expired is next thrown away; it is not looked at before either.
     next_sweep: Picos,
-    /// Of the last look-up, for each replica.
+    /// Tokens that the last look-up found on each replica, in whole blocks.
     found: Vec<u32>,
 }
 
@@ -29,7 +29,7 @@ impl ExpiringTree {
     }
 
     /// Finds what each replica was sent of the request's prompt. One that is down loses all it had.
-    pub(super) fn look_up(&mut self, request: &Request, now: Picos, view: &View<'_>) {
+    pub(super) fn look_up(&mut self, request: &Request, now: Picos, view: &View<'_>, block_sizes: &[u32]) {
         for (replica, load) in view.loads.iter().enumerate() {
             if !load.is_up && self.tree.knows(replica) {
                 self.tree.forget(replica);
@@ -43,11 +43,14 @@ impl ExpiringTree {
             self.next_sweep = now + self.ttl;
         }
         self.tree.sent_after(request, since, &mut self.found);
+        for (found, size) in self.found.iter_mut().zip(block_sizes) {
+            *found -= *found % size;
+        }
     }
 
-    /// Tokens found on a replica by the last look-up, in whole blocks.
-    pub(super) fn whole_blocks(&self, replica: usize, block_size: u32) -> u32 {
-        self.found[replica] - self.found[replica] % block_size
+    /// Tokens that the last look-up found on each replica, in whole blocks.
+    pub(super) fn found(&self) -> &[u32] {
+        &self.found
     }
 
     /// Tokens of everything that a replica was sent and that was not thrown away.

@@ -3,16 +3,21 @@
 //! A router sees what a real one sees: the requests that it sent and that have not been answered, and, where the real
 //! one is told, the engines' own reports. It sees replicas that are up only.
 
+mod active;
+#[cfg(test)]
+mod active_tests;
 mod balance;
 mod cache_aware;
 mod expiring;
 mod hashing;
+mod kv_events;
 mod reports;
 mod sglang;
 mod text_tree;
 
 pub use cache_aware::CacheAware;
-pub use reports::{DataParallelScore, KvEvents, Overlap};
+pub use kv_events::{KvEvents, Overlap};
+pub use reports::DataParallelScore;
 pub use sglang::TotalLoad;
 
 use crate::engine::State;
@@ -81,8 +86,9 @@ pub struct Load {
 pub struct View<'a> {
     /// One for each replica.
     pub loads: &'a [Load],
-    /// Tokens of the request's prompt that a replica has cached, as far as its KV events have been heard.
-    pub cached_tokens: &'a dyn Fn(usize) -> u32,
+    /// Tokens of the request's prompt that each replica has cached, as far as its KV events have been heard, for a router
+    /// that [follows](Router::follows_events) them.
+    pub cached_tokens: &'a [u32],
     /// Tokens of everything that a replica has cached, as it is now.
     pub index_tokens: &'a dyn Fn(usize) -> u64,
 }
@@ -126,6 +132,11 @@ pub trait Router: Send {
     /// A request that was routed has left its replica, or was refused there.
     fn left(&mut self, _request: RequestId) {}
 
+    /// Whether it hears what replicas store and evict.
+    fn follows_events(&self) -> bool {
+        false
+    }
+
     /// Requests that it still counts as somewhere.
     fn remembered(&self) -> usize {
         0
@@ -146,14 +157,14 @@ pub trait Router: Send {
 }
 
 impl Policy {
-    /// How late a router of this policy hears what replicas store and evict; `None` if it sees or asks nothing of it.
+    /// How late a router of this policy hears what replicas store and evict; `None` if it does not.
     #[must_use]
     pub fn event_latency(self) -> Option<Picos> {
         match self {
             Policy::KvEvents(KvEvents {
                 overlap: Overlap::Events { latency },
                 ..
-            }) => (latency > Picos::ZERO).then_some(latency),
+            }) => Some(latency),
             _ => None,
         }
     }
@@ -201,7 +212,7 @@ impl Policy {
             Policy::SessionAffinity => Box::new(hashing::SessionAffinity::default()),
             Policy::PrefixHash => Box::new(hashing::PrefixHash::new(replicas)),
             Policy::CacheAware(options) => Box::new(cache_aware::CacheAwareRouter::new(options, replicas)),
-            Policy::KvEvents(options) => Box::new(reports::KvEventRouter::new(options, block_sizes, rng())),
+            Policy::KvEvents(options) => Box::new(kv_events::KvEventRouter::new(options, block_sizes, rng())),
             Policy::VllmDataParallel(score) => Box::new(reports::VllmDataParallel::new(score)),
             Policy::ShortestQueue { watch_interval } => Box::new(sglang::ShortestQueue::new(watch_interval)),
             Policy::TotalLoad { by, .. } => Box::new(sglang::LeastTotal::new(by, replicas)),

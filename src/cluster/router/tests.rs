@@ -44,7 +44,7 @@ fn loads(requests: &[u32]) -> Vec<Load> {
 fn route(router: &mut dyn Router, request: &Request, loads: &[Load]) -> Option<usize> {
     let view = View {
         loads,
-        cached_tokens: &|_| 0,
+        cached_tokens: &[],
         index_tokens: &|_| 0,
     };
     router.route(request, Picos::ZERO, &view)
@@ -153,16 +153,16 @@ fn kv_events_weigh_prefill_against_blocks_in_use() {
     let at = |router: &mut dyn Router, id: u64, tokens: u32, cached: [u32; 2]| {
         let view = View {
             loads: &loads,
-            cached_tokens: &|index| cached[index],
+            cached_tokens: &cached,
             index_tokens: &|index| index as u64,
         };
-        router.route(&request(id, &[(1, tokens)]), Picos::ZERO, &view)
+        router.route(&request(id, &[(id, tokens)]), Picos::ZERO, &view)
     };
     // 160 tokens cost 10 blocks of prefill on either; the first gets it: 10 + 10 from now on.
     assert_eq!(at(&mut *router, 0, 160, [0, 0]), Some(0));
     assert_eq!(at(&mut *router, 1, 160, [160, 0]), Some(1));
     router.first_token(RequestId(1));
-    // 0: (160 + 16)/16 + 10 = 21; 1: 16/16 + 10 = 11.
+    // 0: (160 + 16)/16 + 10 + 1 = 22; 1: 16/16 + 10 + 1 = 12.
     assert_eq!(at(&mut *router, 2, 16, [0, 0]), Some(1));
     router.left(RequestId(0));
     assert_eq!(at(&mut *router, 3, 16, [0, 0]), Some(0));
@@ -177,7 +177,7 @@ fn kv_events_break_ties_by_the_size_of_the_index_and_then_by_chance() {
     for id in 0..3000 {
         let view = View {
             loads: &loads,
-            cached_tokens: &|_| 0,
+            cached_tokens: &[0; 4],
             index_tokens: &|index| if index == 1 { 900 } else { 300 },
         };
         let chosen = router.route(&request(id, &[(id, 64)]), Picos::ZERO, &view);
@@ -260,7 +260,7 @@ fn totals_are_those_of_the_last_snapshot_and_what_was_sent_since() {
     let at = |router: &mut dyn Router, tokens: u32, ms: u64, loads: &[Load]| {
         let view = View {
             loads,
-            cached_tokens: &|_| 0,
+            cached_tokens: &[],
             index_tokens: &|_| 0,
         };
         router.route(&request(0, &[(1, tokens)]), Picos(ms * 1_000_000_000), &view)

@@ -5,9 +5,8 @@ use super::sequence::Phase;
 use crate::engine::leap::{progression, run_law};
 use crate::engine::{Handle, State, Wake};
 use crate::facts::{Completion, Observer, Outcome};
-use crate::kv::RadixTree;
+use crate::kv::{Journal, RadixTree};
 use crate::units::Picos;
-use crate::workload::{Prompt, Request};
 
 impl SglangReplica {
     /// When something next happens here that others may notice: an admission, a first token, a retraction, an end.
@@ -57,18 +56,15 @@ impl SglangReplica {
         }
     }
 
-    /// Tokens at the head of a request's prompt that are cached here, as far as somebody has heard of it who looks at
-    /// `now` (RT-12).
-    pub(crate) fn heard_tokens(&self, request: &Request, now: Picos) -> u32 {
-        match &request.prompt {
-            Prompt::Unique => 0,
-            Prompt::Pieces(pieces) => self.tree.heard_tokens(pieces, request.prompt_tokens - 1, now),
-        }
-    }
-
     /// Tokens of everything that is cached here.
     pub(crate) fn index_tokens(&self) -> u64 {
         self.tree.evictable() + self.tree.protected()
+    }
+
+    /// What changes in its cache, if somebody listens.
+    #[inline]
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.tree.journal()
     }
 
     /// Others hear of changes of the cache so late.
@@ -96,7 +92,7 @@ impl SglangReplica {
 
     /// Starts again empty at `now`, after everybody inside has left.
     fn restart(&mut self, now: Picos) {
-        let event_latency = self.tree.event_latency();
+        let event_latency = self.tree.journal().map(Journal::latency);
         self.tree = RadixTree::new(self.config.page_size);
         if let Some(latency) = event_latency {
             self.tree.delay_events(latency);
