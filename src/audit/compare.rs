@@ -2,13 +2,16 @@
 //!
 //! A cause is a pattern in the moves, tried in an order: not the same run, not the same definition, a client's limit, a
 //! constant time in every step, a factor on every step, a constant or a factor on the prompt, the tail of the queue. Left
-//! out: what no two files can tell apart; then nothing is named. Law: two equal results have no move and no cause.
+//! out: what no two files can tell apart; then nothing is named. Where loads differ, every step and queue differs with
+//! them, so nothing else is named. Law: two equal results have no move and no cause.
 
+mod chance;
 mod figures;
 
 use super::case::Case;
 use super::finding::{plain, time};
 use crate::results::{Load, Measured, Stats};
+use chance::{Chance, Length};
 use figures::figures;
 
 /// A move smaller than this is not spoken of, whatever the samples.
@@ -80,6 +83,8 @@ pub struct Comparison {
     pub places: (String, String),
     /// Every figure that both have.
     pub figures: Vec<Moved>,
+    /// Where the chance in each result comes from, and what a result says against itself.
+    pub remarks: Vec<String>,
     /// What explains the moves, the surest first; empty where nothing moved or no pattern fits.
     pub causes: Vec<Cause>,
     /// Why no figure can be compared; where it is said there are no figures and no causes.
@@ -146,13 +151,23 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     let mut comparison = Comparison {
         places: (predicted.place.clone(), measured.place.clone()),
         figures: Vec::new(),
+        remarks: Vec::new(),
         causes: Vec::new(),
         nothing: unanswered(predicted, measured),
     };
     if comparison.nothing.is_some() {
         return comparison;
     }
-    comparison.figures = figures(predicted, measured);
+    let chances = [Chance::new(predicted), Chance::new(measured)];
+    comparison.figures = figures(predicted, measured, &chances);
+    let is_same_traffic = chance::saw_the_same(predicted, measured);
+    if is_same_traffic {
+        comparison
+            .figures
+            .iter_mut()
+            .for_each(|figure| figure.noise = None);
+    }
+    comparison.remarks = remarks([predicted, measured], &chances, is_same_traffic);
     comparison.causes = causes(predicted, measured, &comparison);
     if comparison.figures.is_empty() {
         comparison.nothing = Some("no figure is in both results".to_owned());
@@ -172,12 +187,43 @@ fn unanswered(predicted: &Measured, measured: &Measured) -> Option<String> {
     Some(format!("{which} a single request that was answered"))
 }
 
+/// What a reader must know of the two before the figures.
+fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: bool) -> Vec<String> {
+    let which = ["first", "second"];
+    let verdicts = rows.iter().zip(which).filter_map(|(row, which)| {
+        let why = match row.own.as_ref()?.verdict.as_str() {
+            "too_short" => "is too short to judge: its figures are its own, not the system's",
+            "critical" => "is so near to saturation that its figures are hardly known",
+            "unstable" => "is overloaded: its latencies measure how long it ran",
+            _ => return None,
+        };
+        Some(format!("the {which} result {why}"))
+    });
+    let mut remarks: Vec<String> = verdicts.collect();
+    if is_same_traffic {
+        let what = "both saw the requests of one seed, so what moved is no chance of arrivals; another seed may show it larger \
+                    or smaller, which `plimsoll compare` bounds";
+        remarks.push(what.to_owned());
+        return remarks;
+    }
+    let [one, other] = [chances[0].how(), chances[1].how()];
+    remarks.push(if one == other {
+        format!("chance, 95 %, of each result: {one}")
+    } else {
+        format!("chance, 95 %: of the first result {one}; of the second {other}")
+    });
+    remarks
+}
+
 fn causes(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Vec<Cause> {
     if comparison.largest().is_none() {
         return Vec::new();
     }
     let mut found = Vec::new();
     found.extend(other_run(predicted, measured));
+    if found.iter().any(|cause| cause.kind == "load") {
+        return found;
+    }
     // Columns of two workloads that are unlike agree by chance only.
     if found.is_empty() {
         found.extend(other_definition(predicted, measured));
@@ -203,9 +249,16 @@ fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
         });
     }
     let step = predicted.tpot.centre().unwrap_or(0.0);
-    for (what, one, other, cost) in [
-        ("prompts", a.input_tokens, b.input_tokens, None),
-        ("answers", a.output_tokens, b.output_tokens, Some(step)),
+    let chances = [Chance::new(predicted), Chance::new(measured)];
+    for (what, which, one, other, cost) in [
+        ("prompts", Length::Prompt, a.input_tokens, b.input_tokens, None),
+        (
+            "answers",
+            Length::Answer,
+            a.output_tokens,
+            b.output_tokens,
+            Some(step),
+        ),
     ] {
         let Some((one, other)) = one
             .zip(other)
@@ -216,8 +269,14 @@ fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
         let more = cost.filter(|step| *step > 0.0).map_or(String::new(), |step| {
             format!(", {} of e2el each", time(((other - one) * step).abs()))
         });
+        let chance = chances[0].of_length(which).hypot(chances[1].of_length(which));
+        let by_chance = if (other / one - 1.0).abs() <= chance {
+            ", which lengths drawn at random may do"
+        } else {
+            ""
+        };
         let words = format!(
-            "{what} differ: {} against {} tokens{more}",
+            "{what} differ: {} against {} tokens{by_chance}{more}",
             plain(one),
             plain(other)
         );
