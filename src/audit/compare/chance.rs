@@ -98,11 +98,11 @@ impl<'a> Chance<'a> {
             Source::Batches(batches) => of_batches(batches, name, of, value),
             Source::Summary => None,
         };
-        known.or_else(|| self.of_deviation(name, of, value))
+        known.or_else(|| self.of_deviation(name, of))
     }
 
-    /// The same from a deviation: of a percentile by the normal law's density there.
-    fn of_deviation(&self, name: &str, of: Of, value: f64) -> Option<f64> {
+    /// The same from a deviation: of a percentile by the density there of a log-normal law, which latencies are near.
+    fn of_deviation(&self, name: &str, of: Of) -> Option<f64> {
         let row = self.row;
         // Gaps alternate between steps with and without a prompt; what is shared by all of them is what moves tpot.
         let stats = match name {
@@ -112,20 +112,19 @@ impl<'a> Chance<'a> {
             "tpot" => &row.tpot,
             _ => &row.e2el,
         };
-        let deviation = stats.std?;
         let mean = stats.mean.filter(|mean| *mean > 0.0)?;
+        let variation = stats.std? / mean;
         let counted = stats.samples.map(|samples| samples as f64).or(self.requests)?;
         // A first token is in a queue or a prompt's step; a time per token is of the batch that everybody stays in.
         let stay = if name == "ttft" { &row.ttft } else { &row.e2el };
         let values = self
             .independent(stay)
             .map_or(counted, |values| values.min(counted));
-        let relative = if name == "itl" {
-            deviation / mean
-        } else {
-            deviation / value
+        let spread = match of {
+            Of::Mean => variation,
+            Of::Percentile(_) => variation.powi(2).ln_1p().sqrt(),
         };
-        (counted > 1.0).then(|| DEVIATIONS * density(of) * relative / values.sqrt())
+        (counted > 1.0).then(|| DEVIATIONS * density(of) * spread / values.sqrt())
     }
 
     /// Independent values that the run has room for, each as long as the number inside remembers itself.
@@ -286,7 +285,7 @@ pub(super) fn saw_the_same(one: &Measured, other: &Measured) -> bool {
         && lengths(one) == lengths(other)
 }
 
-/// How much less well a percentile is known than a mean: `√(p(1−p)) / φ(z)` of the normal law.
+/// How much less well a percentile is known than a mean, of logarithms: `√(p(1−p)) / φ(z)` of the normal law.
 fn density(of: Of) -> f64 {
     match of {
         Of::Mean => 1.0,

@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(
             note(&knee, &promised).as_deref(),
             Some(
-                "at 0.5 and 2 req/s a run has too few requests of a class to tell whether its promise is kept"
+                "at 0.500 and 2.00 req/s a run has too few requests of a class to tell whether its promise is kept"
             )
         );
     }

@@ -238,7 +238,7 @@ fn a_flag_that_is_to_blame_is_named() {
     });
     insta::assert_snapshot!(part, @r"
     does not fit: one request of 131072 tokens needs 16.0 GiB of KV cache, H100-SXM-80GB has 5.9 GiB left
-      smallest change that fits: --gpu-memory-utilization 0.43   |   --max-model-len 47104
+      smallest change that fits: --gpu-memory-utilization 0.43   |   --max-model-len 48128
     ");
     let beyond = message(MemoryOptions {
         num_gpu_blocks_override: Some(99_999_999),
