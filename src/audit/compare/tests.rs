@@ -1,7 +1,7 @@
 //! Each pattern of moves has its cause, and equal results have none.
 
 use super::*;
-use crate::results::Tool;
+use crate::results::{Load, Stats, Tool};
 
 fn run() -> Measured {
     let mut row = Measured::new(Tool::VllmBench, "");
