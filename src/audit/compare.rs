@@ -2,21 +2,22 @@
 //!
 //! A cause is a pattern in the moves, tried in an order: not the same run, not the same definition, a client's limit, a
 //! constant time in every step, a factor on every step, a constant or a factor on the prompt, the tail of the queue. Left
-//! out: what no two files can tell apart; then nothing is named. Law: two equal results have no move and no cause.
+//! out: what no two files can tell apart; then nothing is named. Where loads differ, every step and queue differs with
+//! them, so nothing else is named. Law: two equal results have no move and no cause.
 
+mod causes;
+mod chance;
 mod figures;
 
-use super::case::Case;
-use super::finding::{plain, time};
-use crate::results::{Load, Measured, Stats};
+use crate::results::Measured;
+use causes::causes;
+use chance::Chance;
 use figures::figures;
 
 /// A move smaller than this is not spoken of, whatever the samples.
 const LEAST: f64 = 0.01;
 /// Half-width of a 95 % interval in deviations.
 const DEVIATIONS: f64 = 1.96;
-/// Two moves that agree this closely are one.
-const ALIKE: f64 = 0.35;
 
 /// A figure in both results.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +81,8 @@ pub struct Comparison {
     pub places: (String, String),
     /// Every figure that both have.
     pub figures: Vec<Moved>,
+    /// Where the chance in each result comes from, and what a result says against itself.
+    pub remarks: Vec<String>,
     /// What explains the moves, the surest first; empty where nothing moved or no pattern fits.
     pub causes: Vec<Cause>,
     /// Why no figure can be compared; where it is said there are no figures and no causes.
@@ -146,13 +149,23 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     let mut comparison = Comparison {
         places: (predicted.place.clone(), measured.place.clone()),
         figures: Vec::new(),
+        remarks: Vec::new(),
         causes: Vec::new(),
         nothing: unanswered(predicted, measured),
     };
     if comparison.nothing.is_some() {
         return comparison;
     }
-    comparison.figures = figures(predicted, measured);
+    let chances = [Chance::new(predicted), Chance::new(measured)];
+    comparison.figures = figures(predicted, measured, &chances);
+    let is_same_traffic = chance::saw_the_same(predicted, measured);
+    if is_same_traffic {
+        comparison
+            .figures
+            .iter_mut()
+            .for_each(|figure| figure.noise = None);
+    }
+    comparison.remarks = remarks([predicted, measured], &chances, is_same_traffic);
     comparison.causes = causes(predicted, measured, &comparison);
     if comparison.figures.is_empty() {
         comparison.nothing = Some("no figure is in both results".to_owned());
@@ -172,300 +185,32 @@ fn unanswered(predicted: &Measured, measured: &Measured) -> Option<String> {
     Some(format!("{which} a single request that was answered"))
 }
 
-fn causes(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Vec<Cause> {
-    if comparison.largest().is_none() {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    found.extend(other_run(predicted, measured));
-    // Columns of two workloads that are unlike agree by chance only.
-    if found.is_empty() {
-        found.extend(other_definition(predicted, measured));
-    }
-    if found.iter().any(|cause| cause.kind == "definition") {
-        return found;
-    }
-    found.extend(client_limit(predicted, measured));
-    found.extend(steps(predicted, measured, comparison));
-    found.extend(first_token(predicted, measured, comparison));
-    found.extend(throughput(comparison));
-    found
-}
-
-/// Loads or lengths that differ explain more than any model of a server.
-fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
-    let (a, b) = (&predicted.setup, &measured.setup);
-    let mut found = Vec::new();
-    if a.load != b.load && a.load != Load::Unknown && b.load != Load::Unknown {
-        found.push(Cause {
-            kind: "load",
-            words: format!("not the same load: {} against {}", a.load, b.load),
-        });
-    }
-    let step = predicted.tpot.centre().unwrap_or(0.0);
-    for (what, one, other, cost) in [
-        ("prompts", a.input_tokens, b.input_tokens, None),
-        ("answers", a.output_tokens, b.output_tokens, Some(step)),
-    ] {
-        let Some((one, other)) = one
-            .zip(other)
-            .filter(|(one, other)| (other / one - 1.0).abs() > 0.02)
-        else {
-            continue;
+/// What a reader must know of the two before the figures.
+fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: bool) -> Vec<String> {
+    let which = ["first", "second"];
+    let verdicts = rows.iter().zip(which).filter_map(|(row, which)| {
+        let why = match row.own.as_ref()?.verdict.as_str() {
+            "too_short" => "is too short to judge: its figures are its own, not the system's",
+            "critical" => "is so near to saturation that its figures are hardly known",
+            "unstable" => "is overloaded: its latencies measure how long it ran",
+            _ => return None,
         };
-        let more = cost.filter(|step| *step > 0.0).map_or(String::new(), |step| {
-            format!(", {} of e2el each", time(((other - one) * step).abs()))
-        });
-        let words = format!(
-            "{what} differ: {} against {} tokens{more}",
-            plain(one),
-            plain(other)
-        );
-        found.push(Cause {
-            kind: "lengths",
-            words,
-        });
+        Some(format!("the {which} result {why}"))
+    });
+    let mut remarks: Vec<String> = verdicts.collect();
+    if is_same_traffic {
+        let what = "both saw the requests of one seed, so what moved is no chance of arrivals; another seed may show it larger \
+                    or smaller, which `plimsoll compare` bounds";
+        remarks.push(what.to_owned());
+        return remarks;
     }
-    found
-}
-
-/// A column that agrees with another one of the prediction is that other thing.
-fn other_definition(predicted: &Measured, measured: &Measured) -> Option<Cause> {
-    let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.1;
-    let centre = |stats: &Stats| stats.centre().filter(|value| *value > 0.0);
-    let (first, whole) = (centre(&predicted.ttft), centre(&predicted.e2el));
-    let definition = |words: String| {
-        Some(Cause {
-            kind: "definition",
-            words,
-        })
-    };
-    if let (Some(first), Some(whole), Some(measured)) = (first, whole, centre(&measured.ttft))
-        && near(measured, whole)
-        && measured > 2.0 * first
-    {
-        return definition(format!(
-            "the measured ttft {} is the predicted e2el {}: the column is the whole answer",
-            time(measured),
-            time(whole)
-        ));
-    }
-    let (step, gap) = (centre(&predicted.tpot), centre(&measured.itl));
-    if let (Some(step), Some(gap), Some(own)) = (step, gap, centre(&measured.tpot))
-        && near(own, step)
-        && near(2.0 * gap, step)
-    {
-        let words = "the measured itl is half of its own tpot: empty chunks are counted beside every token";
-        return definition(words.to_owned());
-    }
-    let with_first = whole
-        .zip(predicted.setup.output_tokens)
-        .map(|(whole, tokens)| whole / tokens);
-    if let (Some(step), Some(with_first), Some(own)) = (step, with_first, centre(&measured.tpot))
-        && (own / with_first - 1.0).abs() < 0.02
-        && with_first > 1.1 * step
-    {
-        let words = format!(
-            "the measured tpot {} is latency over tokens: it counts the first token",
-            time(own)
-        );
-        return definition(words);
-    }
-    None
-}
-
-/// Fewer in flight than predicted, and slower: the client kept requests back.
-fn client_limit(predicted: &Measured, measured: &Measured) -> Option<Cause> {
-    let open = matches!(measured.setup.load, Load::Open { .. } | Load::Burst);
-    let (one, other) = (Case::new(predicted, None), Case::new(measured, None));
-    let (expected, is) = (one.in_flight()?, other.in_flight()?);
-    let rates = one.throughput()?.value / other.throughput()?.value;
-    let fewer = is.value * (1.0 + is.slack) < 0.8 * expected.low();
-    (open && fewer && rates > 1.05).then(|| Cause {
-        kind: "client-limit",
-        words: format!(
-            "{} in flight ({}) where {} were predicted, at lower throughput: a limit of the client",
-            plain(is.value),
-            is.how,
-            plain(expected.value)
-        ),
-    })
-}
-
-/// Two or more quantiles of one latency: did all move by one time, or by one factor?
-enum Shape {
-    Shift(f64),
-    Scale(f64),
-    Tail,
-    Mixed,
-}
-
-fn shape(predicted: &Stats, measured: &Stats) -> Option<Shape> {
-    let low = predicted.median.zip(measured.median)?;
-    let top = [99.0, 95.0, 90.0];
-    let high = top
-        .iter()
-        .find_map(|percent| predicted.percentile(*percent).zip(measured.percentile(*percent)))?;
-    let (shift_low, shift_high) = (low.1 - low.0, high.1 - high.0);
-    let (scale_low, scale_high) = (low.1 / low.0, high.1 / high.0);
-    if (scale_low - 1.0).abs() < 0.03 && (scale_high - 1.0).abs() > 0.15 {
-        return Some(Shape::Tail);
-    }
-    // A shift and a factor cannot be told apart where the quantiles lie close together.
-    if high.0 < 1.15 * low.0 || shift_low == 0.0 {
-        return Some(Shape::Mixed);
-    }
-    let by_shift = (shift_high / shift_low - 1.0).abs();
-    let by_scale = ((scale_high - 1.0) / (scale_low - 1.0) - 1.0).abs();
-    Some(match (by_shift < ALIKE, by_scale < ALIKE) {
-        (true, _) if by_shift <= by_scale => Shape::Shift(shift_low),
-        (_, true) => Shape::Scale(scale_low),
-        _ => Shape::Mixed,
-    })
-}
-
-/// What every decode step takes more or less.
-fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
-    let moved = |name: &str| {
-        ["median", "mean"]
-            .iter()
-            .find_map(|of| comparison.figure(&format!("{of} {name}")))
-    };
-    let step = moved("itl")
-        .or_else(|| moved("tpot"))
-        .filter(|step| step.is_real())?;
-    let by = step.measured - step.predicted;
-    let (more, sign) = if by > 0.0 {
-        ("more", "slower")
+    let [one, other] = [chances[0].how(), chances[1].how()];
+    remarks.push(if one == other {
+        format!("chance, 95 %, of each result: {one}")
     } else {
-        ("less", "faster")
-    };
-    let of_gaps = shape(&predicted.itl, &measured.itl).or_else(|| shape(&predicted.tpot, &measured.tpot));
-    Some(match of_gaps {
-        Some(Shape::Shift(shift)) => Cause {
-            kind: "host-overhead",
-            words: format!(
-                "every step takes {} {more}, at the median as in the tail: time of the host (scheduler, sampling, \
-                 detokenisation, graphs), not of a kernel",
-                time(shift.abs())
-            ),
-        },
-        Some(Shape::Scale(factor)) => Cause {
-            kind: "bandwidth",
-            words: format!(
-                "every step is {factor:.2} times as long, at the median as in the tail: memory bandwidth, clocks, \
-                 precision or the number of GPUs"
-            ),
-        },
-        Some(Shape::Tail) => Cause {
-            kind: "step-tail",
-            words: "gaps agree at the median and not in the tail: prompts in the same steps (token budget, chunks), or \
-                    stalls of the host"
-                .to_owned(),
-        },
-        _ => Cause {
-            kind: "step-time",
-            words: format!(
-                "steps are {:.0} % {sign} ({} {more}): host overhead or bandwidth; runs at two batch sizes would tell \
-                 which",
-                100.0 * step.change().abs(),
-                time(by.abs())
-            ),
-        },
-    })
-}
-
-/// Whether answers of several tokens leave in one piece.
-fn is_whole(row: &Measured) -> bool {
-    let both = row.ttft.median.zip(row.e2el.median);
-    both.is_some_and(|(first, whole)| whole > 0.0 && first >= 0.99 * whole)
-        && row.setup.output_tokens.is_some_and(|tokens| tokens > 8.0)
-}
-
-/// What the first token takes more or less, beyond a step.
-fn first_token(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
-    let median = comparison
-        .figure("median ttft")
-        .or_else(|| comparison.figure("mean ttft"))?;
-    if is_whole(predicted) != is_whole(measured) {
-        let which = if is_whole(predicted) { "first" } else { "second" };
-        return Some(Cause {
-            kind: "not-streamed",
-            words: format!(
-                "in the {which} result the first token comes with the last: its answers leave whole (static batching, or a \
-                 client that does not stream), so only e2el can be compared"
-            ),
-        });
-    }
-    let tail = comparison
-        .figure("p99 ttft")
-        .or_else(|| comparison.figure("p95 ttft"));
-    let tail = tail.or_else(|| comparison.figure("p90 ttft"));
-    let tail_change = tail.map_or(0.0, Moved::change);
-    if tail_change.abs() > 0.2 && tail_change.abs() > 2.0 * median.change().abs() {
-        let tail = tail?;
-        let how = if tail_change > 0.0 { "longer" } else { "shorter" };
-        return Some(Cause {
-            kind: "queueing",
-            words: format!(
-                "{} is {} ({} against {}) while {} moved by {:+.0} %: the queue, that is burstier arrivals, other \
-                 admission (token budget, `max_num_seqs`) or a load nearer to saturation",
-                tail.name,
-                how,
-                time(tail.measured),
-                time(tail.predicted),
-                median.name,
-                100.0 * median.change()
-            ),
-        });
-    }
-    if !median.is_real() {
-        return None;
-    }
-    let by = median.measured - median.predicted;
-    let more = if by > 0.0 { "more" } else { "less" };
-    Some(match shape(&predicted.ttft, &measured.ttft) {
-        Some(Shape::Shift(shift)) => Cause {
-            kind: "front-end",
-            words: format!(
-                "the first token takes {} {more}, at the median as in the tail: tokenisation, HTTP and the front end",
-                time(shift.abs())
-            ),
-        },
-        Some(Shape::Scale(factor)) => Cause {
-            kind: "prefill",
-            words: format!(
-                "the first token takes {factor:.2} times as long, at the median as in the tail: prompt computation, or \
-                 prefix cache hits"
-            ),
-        },
-        _ => Cause {
-            kind: "first-token",
-            words: format!(
-                "the first token takes {} {more}: front end, prompt computation or queueing",
-                time(by.abs())
-            ),
-        },
-    })
-}
-
-/// Throughput alone: latencies agree, so the run's edges do not.
-fn throughput(comparison: &Comparison) -> Option<Cause> {
-    let rate = comparison
-        .figure("request throughput")
-        .or_else(|| comparison.figure("output throughput"))?;
-    let times_moved = comparison
-        .figures
-        .iter()
-        .any(|figure| figure.is_time && figure.is_real());
-    (rate.is_real() && !times_moved).then(|| Cause {
-        kind: "run-edges",
-        words: format!(
-            "{} moved by {:+.0} % and no latency did: another length of run, ramp, drain, failed requests or idle time",
-            rate.name,
-            100.0 * rate.change()
-        ),
-    })
+        format!("chance, 95 %: of the first result {one}; of the second {other}")
+    });
+    remarks
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::case::{Case, printed_slack, show};
 use super::finding::{Check, Finding, Severity, time};
+use crate::results::{Load, Tool};
 
 /// What two ways of counting may differ by, beyond their digits: warm-up requests, a clock read a little later.
 const TOLERANCE: f64 = 0.02;
@@ -10,6 +11,9 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     failures(case, found);
     no_time(case, found);
     requests(case, found);
+    more_than_were_sent(case, found);
+    before_they_were_sent(case, found);
+    no_numbers(case, found);
     tokens(case, found);
     in_flight(case, found);
 }
@@ -62,6 +66,99 @@ fn no_time(case: &Case<'_>, found: &mut Vec<Finding>) {
         let finding = Finding::new(Severity::Impossible, Check::CountsAgree, claim);
         found.push(finding.shown(shown).rerun("find out who wrote the duration"));
     }
+}
+
+/// Whoever was answered or failed had been sent.
+fn more_than_were_sent(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let outcome = &case.row.outcome;
+    let Some((completed, sent)) = outcome.completed.zip(case.row.setup.num_prompts) else {
+        return;
+    };
+    let failed = outcome.failed.unwrap_or(0);
+    if completed + failed <= sent {
+        return;
+    }
+    let claim = "more requests were answered or failed than were sent";
+    let shown = format!(
+        "{completed} answered + {failed} failed = {}, of {sent}",
+        completed + failed
+    );
+    let finding = Finding::new(Severity::Impossible, Check::CountsAgree, claim);
+    found.push(finding.shown(shown).rerun("count every request once"));
+}
+
+/// Deviations by which random arrivals may come early before it is called impossible.
+const EARLY: f64 = 5.0;
+/// A rate that varies in a way that no file says may bring all requests in its busiest part.
+const EARLY_WHERE_RATES_VARY: f64 = 0.5;
+
+/// An open loop sends n requests at a rate λ in n/λ, random gaps of shape k within n/λ/√(n·k); the run cannot be shorter.
+fn before_they_were_sent(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let (Load::Open { rate }, Some(duration)) = (case.load(), case.duration()) else {
+        return;
+    };
+    let outcome = &case.row.outcome;
+    let failed = outcome.failed.unwrap_or(0) as f64;
+    let Some(requests) = case.requests().map(|answered| answered + failed) else {
+        return;
+    };
+    if rate <= 0.0 || duration <= 0.0 {
+        return;
+    }
+    let shape = case.row.setup.burstiness.filter(|shape| *shape > 0.0);
+    let deviation = 1.0 / (requests * shape.unwrap_or(1.0)).sqrt();
+    let sending = requests / rate;
+    let slack = printed_slack(duration);
+    let (least, severity) = match case.row.tool {
+        Tool::Plimsoll => (EARLY_WHERE_RATES_VARY, Severity::Doubtful),
+        _ => (1.0, Severity::Impossible),
+    };
+    if duration >= least * sending * (1.0 - EARLY * deviation - slack - TOLERANCE) {
+        return;
+    }
+    let claim = "the run ended before its requests can have been sent at that rate";
+    let shown = format!(
+        "{} requests at {}/s take {} ± {} to send, the run {}",
+        show(requests),
+        show(rate),
+        time(sending),
+        time(sending * deviation),
+        time(duration)
+    );
+    let rerun = "find out at which rate the client sent, or who wrote the duration";
+    found.push(
+        Finding::new(severity, Check::CountsAgree, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+}
+
+/// Somebody was answered, so there were first tokens and answers to measure; gaps there are from the second token on.
+fn no_numbers(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let is_of = |key: &&String, names: &[&str]| names.iter().any(|name| key.contains(name));
+    let keys = &case.row.not_numbers;
+    let told = |found: &mut Vec<Finding>, severity: Severity, keys: Vec<&String>| {
+        if keys.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+        let claim = "a figure is NaN although requests were answered";
+        let finding = Finding::new(severity, Check::CountsAgree, claim).shown(names.join(", "));
+        found.push(finding.rerun("find out what the client divided or averaged"));
+    };
+    let always = ["ttft", "e2el", "throughput", "goodput", "duration"];
+    let broken = keys.iter().filter(|key| is_of(key, &always));
+    told(found, Severity::Impossible, broken.collect());
+    let one_token = case.row.setup.output_tokens.is_some_and(|tokens| tokens <= 1.0);
+    let gaps = keys
+        .iter()
+        .filter(|key| is_of(key, &["tpot", "itl"]) && !is_of(key, &always));
+    let severity = if one_token {
+        Severity::Note
+    } else {
+        Severity::Doubtful
+    };
+    told(found, severity, gaps.collect());
 }
 
 /// `X · D = N`. A tool whose duration is the time of sending may miss it by the time of the last answers.

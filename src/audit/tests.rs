@@ -106,10 +106,51 @@ fn counts_that_contradict_each_other_are_found() {
         after(|row| row.outcome.mean_in_flight = Some(5.0)),
         "doubtful counts-agree"
     );
-    assert_eq!(after(|row| row.outcome.failed = Some(40)), "doubtful failures");
+    let failed = after(|row| (row.outcome.failed, row.setup.num_prompts) = (Some(40), Some(440)));
+    assert_eq!(failed, "doubtful failures");
     assert_eq!(
         after(|row| row.outcome.completed = Some(0)).split(", ").next(),
         Some("impossible failures")
+    );
+}
+
+#[test]
+fn requests_that_were_not_sent_are_not_answered() {
+    assert_eq!(
+        after(|row| row.setup.num_prompts = Some(200)),
+        "impossible counts-agree"
+    );
+    let failed = after(|row| row.outcome.failed = Some(1));
+    assert!(failed.contains("impossible counts-agree"), "{failed}");
+    // 400 at 8/s take 50 ± 2.5 s to send; at 6/s 67 ± 3.3 s, and the run took 50 s.
+    let at = |rate: f64, shape: Option<f64>| {
+        after(|row| {
+            (row.setup.load, row.setup.max_concurrency) = (Load::Open { rate }, None);
+            row.setup.burstiness = shape;
+        })
+    };
+    assert_eq!(at(8.0, None), "");
+    assert_eq!(at(7.0, None), "", "2.6 deviations");
+    assert_eq!(at(5.0, None), "impossible counts-agree");
+    // Gaps of shape 0.1 deviate three times as much.
+    assert_eq!(at(5.0, Some(0.1)), "");
+    assert_eq!(at(0.5, Some(0.1)), "impossible counts-agree");
+}
+
+#[test]
+fn figures_that_are_no_numbers_are_told() {
+    let text = |keys: &str| {
+        let json = format!(
+            r#"{{"backend": "vllm", "request_rate": 10.0, "num_prompts": 1000, "duration": 100.0, "completed": 1000,
+            "failed": 0, "total_input_tokens": 512000, "total_output_tokens": 128000, "note": NaN, {keys}}}"#
+        );
+        found(&read(json.as_bytes(), "result.json").unwrap().rows)
+    };
+    assert_eq!(text(r#""mean_ttft_ms": 40.0"#), "");
+    assert_eq!(text(r#""mean_ttft_ms": NaN"#), "impossible counts-agree");
+    assert_eq!(
+        text(r#""mean_ttft_ms": 40.0, "std_itl_ms": NaN"#),
+        "doubtful counts-agree"
     );
 }
 

@@ -84,6 +84,9 @@ pub struct Args {
     /// What the file says of its origin: benchmark (your own measurements) or public-fit (published ones).
     #[arg(long, default_value = "benchmark", value_parser = ["benchmark", "public-fit"])]
     pub source: String,
+    /// Take results that Plimsoll predicted itself, as a test of the fit does; what they decide is called a prior.
+    #[arg(long)]
+    pub allow_predictions: bool,
     /// Whose measurements, and under which licence.
     #[arg(long, value_name = "TEXT")]
     pub credit: Option<String>,
@@ -156,6 +159,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Err(last);
     }
     let request = request(args, &device, base, &mut read)?;
+    let is_measured_too = !request.observations.is_empty() || request.kept.is_some();
     let progress = Mutex::new((Progress::new(terminal, None, "fits and simulations"), 0));
     let fitted = calibrate_while(&request, &|| {
         let mut progress = progress.lock().expect("no fit panics while it reports");
@@ -169,6 +173,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Interrupted.into());
     };
     finish(&mut fitted.calibration, args, &device);
+    if !read.predictions.is_empty() {
+        let of = of_predictions(fitted.calibration, &read.predictions, is_measured_too);
+        // Predictions that scaled the kernels decided those, too.
+        fitted.calibration = match args.fit_bandwidth {
+            Some(_) => of.distrusted(Trust::Prior),
+            None => of,
+        };
+        terminal.notes(&[predicted(&read.predictions)]);
+    }
     let toml = file_text(&fitted, &device);
     if let Some(path) = &args.output {
         files::write(Path::new(path), toml.as_bytes())?;
@@ -300,6 +313,9 @@ fn command(args: &Args) -> String {
     flag("seed", &args.seed.to_string());
     flag("draws", &args.draws.to_string());
     flag("source", &args.source);
+    if args.allow_predictions {
+        flag("allow-predictions", "");
+    }
     words.join(" ")
 }
 
@@ -335,6 +351,32 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     provenance.notes = args.note.clone();
     let trust = provenance.source.trust();
     mark(calibration, trust);
+}
+
+/// What a calibration says that rests on predictions.
+fn predicted(files: &[String]) -> String {
+    format!(
+        "fitted to predictions of Plimsoll, which are no measurement: {}; what they decided is a prior",
+        files.join(", ")
+    )
+}
+
+/// Nothing that a prediction decided is better known than what it was predicted with. Kernels that were measured beside it
+/// stay so.
+fn of_predictions(mut calibration: Calibration, files: &[String], is_measured_too: bool) -> Calibration {
+    let provenance = &mut calibration.provenance;
+    provenance.notes.push(predicted(files));
+    provenance.credit =
+        provenance
+            .credit
+            .replacen("your measurements: ", "predictions and measurements: ", 1);
+    if !is_measured_too {
+        provenance.source = Source::Prior;
+    }
+    for host in calibration.host.values_mut() {
+        host.trust = host.trust.max(Trust::Prior);
+    }
+    calibration
 }
 
 /// Gives every block that was fitted the trust of its measurements.

@@ -9,6 +9,7 @@ use crate::engine::scheduled::SchedulerChoice;
 use crate::metrics::{ReplicaSummary, of_pools};
 use crate::report::{self, EngineWords, counted};
 use crate::sim::{Counts, Pool, Refusals};
+use crate::workload::Arrivals;
 
 /// Everything, in the order in which it matters.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
@@ -16,6 +17,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let mut remarks = of_counts(outcome, words);
     remarks.extend(without_effect(resolved, outcome));
     remarks.extend(failures::of_run(resolved, outcome));
+    remarks.extend(few_gaps(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
     remarks.extend(streaming(
         &fronts(resolved, outcome),
@@ -32,6 +34,29 @@ pub(super) fn ended_by(outcome: &Outcome) -> Option<&'static str> {
         ("clock", outcome.clock_ended),
     ];
     ends.into_iter().find(|(_, is_so)| *is_so).map(|(end, _)| end)
+}
+
+/// Gaps that a run must have for its rate to be near the one asked for: n gaps of shape k last n/λ within 1/√(n·k).
+const GAPS_ENOUGH: f64 = 16.0;
+
+/// Arrivals so bursty that the run saw a few bursts: what came is not the rate that was asked for.
+fn few_gaps(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
+    let (Arrivals::Gamma { burstiness, .. } | Arrivals::Profile { burstiness, .. }) =
+        &resolved.scenario.workload.arrivals
+    else {
+        return None;
+    };
+    let sent = outcome.result.whole.sent;
+    let gaps = sent as f64 * burstiness;
+    (*burstiness < 1.0 && sent > 0 && gaps < GAPS_ENOUGH).then(|| {
+        format!(
+            "{} whose gaps have shape {burstiness} are as uneven as {} at random: the rate that came may be far from the one \
+             asked for; {} would do",
+            counted(sent, "request"),
+            report::figures::significant(gaps),
+            counted((GAPS_ENOUGH / burstiness).ceil() as u64, "request")
+        )
+    })
 }
 
 /// Events that changed nothing: they were to come after the run's end, or found the replica as they would have it.

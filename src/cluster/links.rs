@@ -14,7 +14,9 @@ mod sharing;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::Hash;
 
+use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use crate::facts::LinkTally;
@@ -51,6 +53,8 @@ pub(crate) struct Links<T> {
     /// Replica `i` sends over port `2·i` and receives over port `2·i + 1`.
     ports: Vec<Port>,
     flows: Slab<Flow<T>>,
+    /// Slots by the owner's name for them: one transfer at a time has a name.
+    slots: FxHashMap<T, usize>,
     /// (when, begins to flow, order of asking, slot). Of those who share links the first end is there; an end at another
     /// time than its transfer's is void.
     due: BinaryHeap<Reverse<Due>>,
@@ -88,7 +92,7 @@ struct Flow<T> {
     is_fixed: bool,
 }
 
-impl<T: Copy> Links<T> {
+impl<T: Copy + Eq + Hash> Links<T> {
     /// Idle links.
     pub(crate) fn new(rates: &[LinkRate], latency: Picos) -> Links<T> {
         let port = |bytes_per_s: u64| {
@@ -110,6 +114,7 @@ impl<T: Copy> Links<T> {
                 .flat_map(|rate| [port(rate.send), port(rate.receive)])
                 .collect(),
             flows: Slab::new(),
+            slots: FxHashMap::default(),
             due: BinaryHeap::new(),
             asked: 0,
             component: Vec::new(),
@@ -137,6 +142,8 @@ impl<T: Copy> Links<T> {
             ends: Picos::MAX,
             is_fixed: false,
         });
+        let before = self.slots.insert(tag, slot);
+        debug_assert!(before.is_none(), "a name is of one transfer at a time");
         self.due
             .push(Reverse((now + self.latency, true, self.asked, slot)));
     }
@@ -185,6 +192,7 @@ impl<T: Copy> Links<T> {
 
     fn end(&mut self, now: Picos, slot: usize) -> Moved<T> {
         let flow = self.flows.remove(slot);
+        self.slots.remove(&flow.tag);
         let moved = u128::from(flow.rate) * u128::from((now - flow.since).0);
         assert!(
             moved >= flow.left && moved - flow.left < u128::from(flow.rate.max(1)),
@@ -206,11 +214,8 @@ impl<T: Copy> Links<T> {
 
     /// Ends the transfer of this name at `now` with what has moved by then; whether there is one. Its bytes count as not
     /// carried.
-    pub(crate) fn cancel(&mut self, now: Picos, tag: T) -> bool
-    where
-        T: PartialEq,
-    {
-        let Some((slot, _)) = self.flows.iter().find(|(_, flow)| flow.tag == tag) else {
+    pub(crate) fn cancel(&mut self, now: Picos, tag: T) -> bool {
+        let Some(slot) = self.slots.remove(&tag) else {
             return false;
         };
         let flow = self.flows.remove(slot);

@@ -324,6 +324,13 @@ fn contradictions_are_told_with_a_place_and_a_remedy() {
         "burstiness = 0.0",
         &["`burstiness` must be above 0", "burstiness = 0.0"],
     );
+    for shape in ["1e-300", "1e-9", "0.0009"] {
+        check(
+            "burstiness = 0.25",
+            &format!("burstiness = {shape}"),
+            &["`burstiness` must be at least 0.001", "all requests come at once"],
+        );
+    }
     check(
         "num_prompts = 500\n[workload.classes.arrivals.closed]\nmax_concurrency = 16",
         "[workload.classes.arrivals.all_at_once]",

@@ -187,6 +187,9 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> (u32, Policy)
     (replicas, routed(judge, raw, router, flags))
 }
 
+/// No two failures of a replica follow one another faster on average: each is an event, and a run of many is all events.
+const OUTAGE_PERIOD_MIN_S: f64 = 1e-3;
+
 fn outages(judge: &mut Judge, raw: &RawCluster) -> Option<Outages> {
     let (between, recovery) = (
         "cluster.mean_time_between_failures",
@@ -194,10 +197,26 @@ fn outages(judge: &mut Judge, raw: &RawCluster) -> Option<Outages> {
     );
     match (&raw.mean_time_between_failures, &raw.mean_time_to_recovery) {
         (None, None) => None,
-        (Some(up), Some(down)) => Some(Outages {
-            mean_up_s: judge.span(between, up, false)?.seconds(),
-            mean_down_s: judge.span(recovery, down, false)?.seconds(),
-        }),
+        (Some(up), Some(down)) => {
+            let mean_up_s = judge.span(between, up, false)?.seconds();
+            let mean_down_s = judge.span(recovery, down, false)?.seconds();
+            if mean_up_s + mean_down_s < OUTAGE_PERIOD_MIN_S {
+                judge.wrong_help(
+                    between,
+                    "and the mean time to recovery must be 1 ms together at least",
+                    format!(
+                        "a replica would fail {:.0} times a second",
+                        1.0 / (mean_up_s + mean_down_s)
+                    ),
+                    "servers fail hours or days apart, and a restart takes a minute: \"12 h\" and \"60 s\"",
+                );
+                return None;
+            }
+            Some(Outages {
+                mean_up_s,
+                mean_down_s,
+            })
+        }
         (Some(_), None) => {
             judge.wrong_help(
                 between,

@@ -202,6 +202,16 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
       |
     help: add --mean-time-between-failures
     "#);
+    // Replicas that fail all the time are a run of nothing else.
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\nmean_time_between_failures = \"1 ns\"\nmean_time_to_recovery = \"1 ns\""), @r#"
+    error: `mean_time_between_failures` and the mean time to recovery must be 1 ms together at least
+     --> a.toml:6:30
+      |
+    6 | mean_time_between_failures = "1 ns"
+      |                              ^^^^^^ a replica would fail 500000000 times a second
+      |
+    help: servers fail hours or days apart, and a restart takes a minute: "12 h" and "60 s"
+    "#);
     // Of one instant the later one has no effect.
     let fail = "[[cluster.events]]\nat = \"1 s\"\nreplica = 0\nkind = \"fail\"\n";
     assert_snapshot!(told("[engine]", &format!("{fail}{fail}[engine]")), @r#"

@@ -185,8 +185,8 @@ fn a_share_that_leaves_a_step_no_memory_is_refused_and_the_nearest_is_named() {
     let (_, changes) = low
         .split_once("smallest change that fits: --mem-fraction-static ")
         .unwrap();
-    let (least, usual) = changes.split_once("   |   --mem-fraction-static ").unwrap();
-    assert_eq!(usual, "0.828");
+    let least = changes.split("   |   ").next().unwrap();
+    assert!(!changes.contains("--mem-fraction-static"), "{low}");
     sglang(&format!("--engine sglang --mem-fraction-static {least}")).unwrap();
     let below = least.parse::<f64>().unwrap() - 0.001;
     sglang(&format!("--engine sglang --mem-fraction-static {below}")).unwrap_err();

@@ -273,6 +273,13 @@ impl Recorder {
     }
 
     fn preempted(&mut self, id: RequestId, now: Picos, running_since: Picos) {
+        if self.waits_again(id, now, running_since, "preempted") {
+            self.open.counts.preemptions += 1;
+        }
+    }
+
+    /// It ran and waits now; whether it did run, which is a violation if not.
+    fn waits_again(&mut self, id: RequestId, now: Picos, running_since: Picos, why: &str) -> bool {
         match self.in_flight.get_mut(id) {
             Some(live) if live.place == Place::Running => {
                 live.place = Place::Waiting;
@@ -280,15 +287,15 @@ impl Recorder {
                 live.since = now;
             }
             _ => {
-                return self
-                    .audit
-                    .note(|| format!("request {} was preempted while not running", id.0));
+                self.audit
+                    .note(|| format!("request {} was {why} while not running", id.0));
+                return false;
             }
         }
         self.audit.waits += 1;
-        self.open.counts.preemptions += 1;
         self.shift(now, [0, 1, -1]);
         self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
+        true
     }
 
     fn steps(&mut self, steps: &Steps<'_>) {

@@ -75,6 +75,7 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
             "", "predicted", "measured", "change", "chance"
         ));
         lines.extend(comparison.figures.iter().map(row));
+        lines.extend(comparison.remarks.iter().map(|remark| format!("note: {remark}")));
         lines.extend(
             comparison
                 .causes
@@ -95,12 +96,19 @@ fn row(figure: &Moved) -> String {
         .noise
         .map_or("?".to_owned(), |noise| format!("±{:.1} %", 100.0 * noise));
     format!(
-        "{:<22}{:>12}{:>12}{:>9.1} %{noise:>10}{mark}",
+        "{:<22}{:>12}{:>12}{:>10}{noise:>10}{mark}",
         figure.name,
         value(figure, figure.predicted),
         value(figure, figure.measured),
-        100.0 * figure.change(),
+        signed(figure.change()),
     )
+}
+
+/// A change with its sign; no change has none.
+fn signed(change: f64) -> String {
+    let text = format!("{:+.1}", 100.0 * change);
+    let is_none = text.trim_start_matches(['+', '-']) == "0.0";
+    format!("{} %", if is_none { "0.0" } else { &text })
 }
 
 /// The comparison as one object; times in milliseconds.
@@ -137,6 +145,7 @@ fn pair(comparison: &Comparison) -> Value {
         "predicted": comparison.places.0,
         "measured": comparison.places.1,
         "figures": figures.collect::<Vec<Value>>(),
+        "remarks": comparison.remarks,
         "causes": causes.collect::<Vec<Value>>(),
         "nothing_to_compare": comparison.nothing,
     })

@@ -44,14 +44,21 @@ pub(super) fn limited_by(
             percent(used)
         ));
     }
-    Some(format!(
-        "{first}. Hardest pressed is {}{of_pool} (compute {} of roof, bandwidth {}, host {} of step time, {} {} at most)",
-        resource(limiter, words),
+    // A pool that is half full presses nobody: its share is no share of a step's time, and is told apart from those.
+    let pool = format!("{} {} at most", words.pool_share, percent(pressure.kv_blocks));
+    let step = format!(
+        "compute {} of roof, bandwidth {}, host {} of step time",
         percent(pressure.compute),
         percent(pressure.bandwidth),
-        percent(pressure.host),
-        words.pool_share,
-        percent(pressure.kv_blocks)
+        percent(pressure.host)
+    );
+    let shares = match limiter {
+        Limiter::KvBlocks => format!("{pool}; of a step {step}"),
+        _ => format!("{step}; not full: {pool}"),
+    };
+    Some(format!(
+        "{first}. Hardest pressed is {}{of_pool} ({shares})",
+        resource(limiter, words)
     ))
 }
 
@@ -324,8 +331,8 @@ mod tests {
             limited_by,
             "TTFT p99, which reaches its limit first (480 ms of 500 ms): 80.0 % of it is the wait for a first step, the \
              rest the prompt's own steps; a step decodes 0 sequences on average, 0 % of the steps carry pieces of \
-             prompts too, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time, KV \
-             blocks 0 % at most)"
+             prompts too, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time; not full: \
+             KV blocks 0 % at most)"
         );
         assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
         assert_eq!(view.notes.len(), 1, "an unfinished search says so");

@@ -1,6 +1,7 @@
 //! Markdown for pull requests and notebooks: the answer as a line, the figures as one table.
 
 use super::figures::{significant, time};
+use super::standing;
 use super::tables::{Column, markdown};
 use super::views::ResultMeta;
 use super::{text_answer, text_caveats, text_parts, text_promise};
@@ -62,8 +63,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
         significant(per_second(shown.input_tokens)),
         significant(per_second(shown.output_tokens))
     );
-    let reasons: String = result
-        .reasons
+    let reasons: String = standing::reasons(result)
         .iter()
         .map(|reason| format!("- {reason}\n"))
         .collect();

@@ -18,6 +18,7 @@ pub mod md;
 mod page;
 mod sparkline;
 pub mod splits;
+mod standing;
 pub mod sweep;
 pub mod sweep_layout;
 pub mod sweep_view;

@@ -42,6 +42,15 @@ impl Swept {
         self.values.iter().map(number).collect()
     }
 
+    /// The same where one of them may be `inf` beside others that are finite.
+    #[must_use]
+    pub fn numbers_or_inf(&self) -> Option<Vec<f64>> {
+        let number = |text: &String| text.parse().ok().filter(|value: &f64| *value > f64::NEG_INFINITY);
+        let numbers: Vec<f64> = self.values.iter().map(number).collect::<Option<_>>()?;
+        let endless = numbers.iter().filter(|number| number.is_infinite()).count();
+        (endless <= 1 && endless < numbers.len()).then_some(numbers)
+    }
+
     /// Whether the values have an order of their own: numbers, shares like `1 : 3`, `inf`.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
@@ -52,7 +61,7 @@ impl Swept {
     /// Whether it is the offered load.
     #[must_use]
     pub fn is_rate(&self) -> bool {
-        is_named(&self.name, "request_rate") && self.numbers().is_some()
+        is_named(&self.name, "request_rate") && self.numbers_or_inf().is_some()
     }
 }
 
@@ -146,7 +155,7 @@ impl SweepLayout {
 }
 
 /// Whether an axis is a flag or key, however it is spelt: `--request-rate`, `workload.seed`.
-fn is_named(axis: &str, key: &str) -> bool {
+pub(super) fn is_named(axis: &str, key: &str) -> bool {
     let path = axis.trim_start_matches('-').replace('-', "_");
     path.rsplit('.').next() == Some(key)
 }
@@ -222,7 +231,7 @@ fn order(groups: &[Group]) -> Option<Vec<usize>> {
         let panes = order.get(2).map_or(0, |&panes| values(panes));
         (
             !across.is_rate(),
-            across.numbers().is_none(),
+            across.numbers_or_inf().is_none(),
             usize::MAX - values(first),
             panes,
         )
@@ -230,9 +239,9 @@ fn order(groups: &[Group]) -> Option<Vec<usize>> {
     arrangements.iter().filter(fits).min_by_key(rank).cloned()
 }
 
-/// Numbers in ascending order.
+/// Numbers in ascending order, `inf` last.
 fn sorted(group: Group) -> Group {
-    let Some(numbers) = group.swept.numbers() else {
+    let Some(numbers) = group.swept.numbers_or_inf() else {
         return group;
     };
     let mut order: Vec<usize> = (0..numbers.len()).collect();
@@ -312,6 +321,24 @@ mod tests {
             ]),
             "max-num-seqs [8 16 32] | gpu [a b c d e] | engine.x [1 2]",
             "what has five values fits as lines only"
+        );
+    }
+
+    #[test]
+    fn a_rate_without_end_lies_behind_the_others() {
+        let found = grid(&[
+            ("request-rate", &["inf", "1", "8"]),
+            ("chunk", &["64", "512", "1024", "2048"]),
+        ]);
+        let found = found.unwrap();
+        assert_eq!(told(&found), "request-rate [1 8 inf] | chunk [64 512 1024 2048]");
+        assert!(found.across.is_rate() && found.across.numbers().is_none());
+        assert!(
+            !Swept {
+                name: "request-rate".to_owned(),
+                values: vec!["inf".to_owned()]
+            }
+            .is_rate()
         );
     }
 

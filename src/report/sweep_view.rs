@@ -165,7 +165,7 @@ fn standing(run: &SweepRow<'_>) -> Standing {
         .is_some_and(Value::is_string);
     match run.verdict() {
         _ if is_cut => Standing::Unstable,
-        "unstable" => Standing::Unstable,
+        "unstable" | "no_answers" | "collapsed" => Standing::Unstable,
         "critical" | "too_short" => Standing::Unsure,
         _ => Standing::Settled,
     }

@@ -5,6 +5,7 @@
 
 use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
+use super::standing::{collapsed_s, has_no_answers};
 use super::text_answer::{Answer, answered, paint};
 use super::text_latency::latencies;
 use super::views::{ResultMeta, Style};
@@ -17,7 +18,8 @@ use crate::metrics::Summary;
 pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
     let mut page = Page::new(style);
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
-    let below = if result.steady.is_some() && !result.intervals.is_empty() {
+    let has_figures = collapsed_s(result).is_none() && !has_no_answers(result);
+    let below = if result.steady.is_some() && !result.intervals.is_empty() && has_figures {
         "  (95 % below)"
     } else {
         ""

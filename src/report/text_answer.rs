@@ -1,6 +1,7 @@
 //! The first line of a run's report: what a reader who reads no further must know, and how loud it is.
 
 use super::figures::{count, counted, percent, significant, time};
+use super::standing::{collapsed_s, has_no_answers};
 use super::text::per_second;
 use super::text_latency::interval;
 use super::views::{ResultMeta, Style};
@@ -48,7 +49,7 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
     });
     let lost = match whole.completed {
         0 => String::new(),
-        _ => lost(whole),
+        _ => lost(whole, collapsed_s(result).is_some()),
     };
     let mut served = served(result, meta);
     if meta.slo_kept == Some(false) && result.verdict != Verdict::Unstable && whole.completed > 0 {
@@ -62,8 +63,9 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
     }
 }
 
-/// How many requests were lost in each way, the most frequent first; empty where hardly any were.
-fn lost(whole: &Summary) -> String {
+/// How many requests were lost in each way, the most frequent first; empty where hardly any were. In a collapse what follows is
+/// not about those who were served.
+fn lost(whole: &Summary, is_collapse: bool) -> String {
     let share = |number: u64| number as f64 / whole.sent.max(1) as f64;
     if share(whole.lost()) < LOST_SHARE {
         return String::new();
@@ -78,16 +80,15 @@ fn lost(whole: &Summary) -> String {
     let told: Vec<String> = told
         .map(|(way, number)| format!("{way} {}", percent(share(number))))
         .collect();
-    format!("{} of requests; those served: ", told.join(", "))
+    let those = if is_collapse { "" } else { "those served: " };
+    format!("{} of requests; {those}", told.join(", "))
 }
 
 /// The first line of what was served.
 fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
     let load = load(meta);
     let whole = &result.whole;
-    // Overload that was cut short before the first answer has lost nobody yet.
-    let is_cut = result.verdict == Verdict::Unstable && whole.lost() == 0;
-    if whole.completed == 0 && whole.sent > 0 && !is_cut {
+    if has_no_answers(result) {
         let given_up = format!("{} given up", count(whole.timed_out));
         let ways = match whole.failed {
             0 => format!("{given_up} and {} refused", count(whole.rejected)),
@@ -104,6 +105,13 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
         };
         return Answer {
             line: format!("NO ANSWERS {load}: of {} {ways}", counted(whole.sent, "request")),
+            alarm: Alarm::Alert,
+        };
+    }
+    if let Some((from_s, to_s)) = collapsed_s(result) {
+        let (from, to) = (time(from_s), time(to_s));
+        return Answer {
+            line: format!("COLLAPSED {load}: nobody is answered in time from {from} to {to}"),
             alarm: Alarm::Alert,
         };
     }

@@ -27,13 +27,19 @@ pub fn answer(overall: &Score) -> String {
         return format!("none of {} rows can be modelled", overall.rows);
     }
     format!(
-        "median error over {} of {} rows, families weighted equally: {medians}",
-        overall.modelled, overall.rows
+        "median error over {} of {} rows, families weighing alike whatever their size: {medians}; every row alike: {}",
+        overall.modelled,
+        overall.rows,
+        medians_by(overall, |one| one.rows_median_error)
     )
 }
 
 fn medians(score: &Score) -> String {
-    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(one.median_error));
+    medians_by(score, |one| one.median_error)
+}
+
+fn medians_by(score: &Score, median: impl Fn(&FigureScore) -> f64) -> String {
+    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(median(one)));
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
 }
 
@@ -200,6 +206,7 @@ fn figure_json(score: &FigureScore) -> Value {
     json!({
         "rows": score.rows,
         "median_error": score.median_error,
+        "rows_median_error": score.rows_median_error,
         "p90_error": score.p90_error,
         "bias": score.bias,
         "inside_90": score.inside_90,

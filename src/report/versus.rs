@@ -7,7 +7,7 @@
 pub use super::versus_answer::answer;
 pub(super) use super::versus_answer::{headline, judged};
 pub use super::versus_measures::{Better, MEASURES, Measure, Unit};
-pub(crate) use super::versus_measures::{is_significant, moved, told, written};
+pub(crate) use super::versus_measures::{moved, told, written};
 
 use super::tables::{Column, markdown, table};
 use super::versus_caveats::caveats;

@@ -111,6 +111,10 @@ pub struct Measured {
     pub e2el: Stats,
     /// Every request, where the file has them all.
     pub requests: Vec<RequestTimes>,
+    /// What the file itself says of its worth; only Plimsoll's own say it.
+    pub own: Option<Own>,
+    /// Keys of figures whose value is NaN.
+    pub not_numbers: Vec<String>,
     /// What a figure was converted from or taken as.
     pub taken: Vec<String>,
     /// What the file says and is not here, and why.
@@ -131,6 +135,8 @@ impl Measured {
             itl: Stats::default(),
             e2el: Stats::default(),
             requests: Vec::new(),
+            own: None,
+            not_numbers: Vec::new(),
             taken: Vec::new(),
             left: Vec::new(),
         }
@@ -171,6 +177,26 @@ impl Measured {
     }
 }
 
+/// A result's judgement of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Own {
+    /// `stable`, `too_short` …
+    pub verdict: String,
+    /// Seed of its traffic.
+    pub seed: Option<u64>,
+    /// 95 % intervals by the keys of the file: `mean_ttft_ms`, `p90_tpot_ms`, `throughput` …; half-width in that unit.
+    pub half_widths: Vec<(String, f64)>,
+}
+
+impl Own {
+    /// Half-width of the 95 % interval under a key.
+    #[must_use]
+    pub fn half_width(&self, key: &str) -> Option<f64> {
+        let found = self.half_widths.iter().find(|(name, _)| name == key);
+        found.map(|(_, half)| *half)
+    }
+}
+
 /// What was run, as far as a file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
@@ -202,6 +228,8 @@ pub struct Setup {
     pub kv_cache_dtype: Option<String>,
     /// How requests were sent.
     pub load: Load,
+    /// Shape of the gaps between arrivals (gamma): 1 is Poisson; `None` where the file does not say.
+    pub burstiness: Option<f64>,
     /// The client's limit on requests in flight; `None` where it had none or the file does not say.
     pub max_concurrency: Option<u64>,
     /// Requests that were to be sent.

@@ -25,7 +25,7 @@ mod trtllm;
 mod vllm;
 
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
-pub use measured::{Left, Load, Measured, Outcome, RequestTimes, ResultFile, Setup, Stats, Tool};
+pub use measured::{Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
 
 use error::Problems;
 

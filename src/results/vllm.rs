@@ -5,7 +5,7 @@
 //! seconds in per-request lists. Where no request was answered the client writes zeros; they are no measurements.
 
 use super::json::{Fields, plain_number};
-use super::measured::{Load, Measured, RequestTimes, Setup, Stats, Tool};
+use super::measured::{Load, Measured, Own, RequestTimes, Setup, Stats, Tool};
 
 pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     let ours = fields.value("plimsoll").is_some();
@@ -25,11 +25,14 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     }
     for key in fields.not_numbers() {
         row.leave(key, "NaN, which is no measurement");
+        row.not_numbers.push(key.to_owned());
     }
     row.ttft.samples = row.outcome.completed;
     row.e2el.samples = row.outcome.completed;
     per_request(fields, &mut row);
-    if let Some(scenario) = fields.at(&["plimsoll", "scenario"]) {
+    let judged = fields.object("plimsoll");
+    row.own = judged.as_ref().map(own);
+    if let Some(scenario) = judged.and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
         let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
         row.setup.tensor_parallel = count("gpus_per_replica");
@@ -51,6 +54,24 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     row.complete()
 }
 
+/// What Plimsoll says of its own figures.
+fn own(judged: &Fields<'_>) -> Own {
+    let intervals = judged.object("intervals_95");
+    let half = |(key, ends): (&String, &serde_json::Value)| {
+        let [low, high] = ends.as_array()?.as_slice() else {
+            return None;
+        };
+        Some((key.clone(), (high.as_f64()? - low.as_f64()?) / 2.0))
+    };
+    Own {
+        verdict: judged.text("verdict").unwrap_or_default(),
+        seed: judged
+            .object("scenario")
+            .and_then(|scenario| scenario.count("seed")),
+        half_widths: intervals.map_or_else(Vec::new, |map| map.own().iter().filter_map(half).collect()),
+    }
+}
+
 /// What the client was asked for. Keys with GPUs and engines are not the client's: people add them as `--metadata`.
 fn setup(fields: &Fields<'_>) -> Setup {
     let max_concurrency = fields.count("max_concurrency");
@@ -60,6 +81,7 @@ fn setup(fields: &Fields<'_>) -> Setup {
         model: fields.text("model_id"),
         engine: fields.text("backend").or(fields.text("endpoint_type")),
         load: load(fields.rate("request_rate"), max_concurrency),
+        burstiness: fields.number("burstiness"),
         max_concurrency,
         num_prompts: fields.count("num_prompts"),
         tensor_parallel: metadata(&["tensor_parallel_size", "tp"]).and_then(|text| text.parse().ok()),

@@ -13,6 +13,8 @@ pub struct FigureScore {
     pub rows: usize,
     /// Median of |error|.
     pub median_error: f64,
+    /// The same with every row weighing alike, whatever its family.
+    pub rows_median_error: f64,
     /// 90th percentile of |error|.
     pub p90_error: f64,
     /// Median of the error with its sign.
@@ -153,6 +155,10 @@ fn figure_score(figure: Figure, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> 
         figure,
         rows: errors.len(),
         median_error: quantile(&absolute, 0.5)?,
+        rows_median_error: {
+            let alike: Vec<(f64, f64)> = absolute.iter().map(|(error, _)| (*error, 1.0)).collect();
+            quantile(&alike, 0.5)?
+        },
         p90_error: quantile(&absolute, 0.9)?,
         bias: quantile(&errors, 0.5)?,
         inside_90: inside_90(rows, weight, &|compared| compared.figure == figure),
@@ -238,6 +244,7 @@ mod tests {
         let tpot = &overall.figures[0];
         assert!(tpot.median_error < 0.2 && tpot.bias < 0.0, "{tpot:?}");
         assert_eq!(tpot.rows, 101);
+        assert!((tpot.rows_median_error - 0.5).abs() < 1e-12, "{tpot:?}");
     }
 
     #[test]

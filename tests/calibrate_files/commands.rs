@@ -61,6 +61,14 @@ fn the_hosts_terms_are_found_again_from_results() {
     let mut args = vec!["calibrate"];
     args.extend(files.iter().map(String::as_str));
     args.extend(["--gpu", "H100-SXM-80GB", "--format", "json", "-o", "found.toml"]);
+    let refused = plimsoll(folder.path(), &args);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("c1.json is a prediction of Plimsoll itself"),
+        "{said}"
+    );
+    args.push("--allow-predictions");
     let ran = plimsoll(folder.path(), &args);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
@@ -85,7 +93,17 @@ fn the_hosts_terms_are_found_again_from_results() {
         "{took}"
     );
     let found = std::fs::read_to_string(folder.path().join("found.toml")).unwrap();
-    assert!(Calibration::parse("found", &found).is_ok());
+    let found = Calibration::parse("found", &found).unwrap();
+    assert_eq!(found.host["vllm"].trust, Trust::Prior);
+    assert!(
+        found
+            .provenance
+            .notes
+            .iter()
+            .any(|note| note.contains("no measurement")),
+        "{:?}",
+        found.provenance
+    );
 }
 
 /// A probe's file of a card that is a tenth slower than H200, with exact times.
@@ -212,7 +230,15 @@ fn the_scatter_of_steps_is_found_from_gaps_and_can_be_used() {
         assert!(ran.status.success(), "{}", text(&ran.stderr));
     };
     let fitted = |name: &str| {
-        let flags = ["calibrate", name, "--gpu", gpu, "-o", "own.toml"];
+        let flags = [
+            "calibrate",
+            name,
+            "--gpu",
+            gpu,
+            "-o",
+            "own.toml",
+            "--allow-predictions",
+        ];
         let ran = plimsoll(folder.path(), &flags);
         assert!(ran.status.success(), "{}", text(&ran.stderr));
         let written = std::fs::read_to_string(folder.path().join("own.toml")).unwrap();

@@ -125,7 +125,7 @@ fn a_result_names_the_engine_that_served_and_its_version_is_known_again() {
     }
     let fitted = desk.expect(
         0,
-        "calibrate sglang.json --gpu H100-SXM-80GB --engine sglang -o fitted.toml",
+        "calibrate sglang.json --gpu H100-SXM-80GB --engine sglang -o fitted.toml --allow-predictions",
     );
     assert!(
         fitted.contains("took: sglang.json") && !fitted.contains("is not said: the newest"),

@@ -400,3 +400,32 @@ fn a_sweep_in_which_no_run_keeps_the_promise_exits_with_3() {
     assert!(none.contains("breaks the promise"), "{none}");
     desk.expect(0, &format!("{swept} --slo p99_ttft_ms<=10000"));
 }
+
+#[test]
+fn arrivals_too_bursty_for_their_number_are_told() {
+    let desk = Desk::new();
+    let told = |flags: &str| {
+        let printed = desk.expect(0, &format!("{SMALL} {flags}"));
+        printed.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let few = told("--burstiness 0.05");
+    assert!(
+        few.contains("200 requests whose gaps have shape 0.05 are as uneven as 10")
+            && few.contains("320 requests would do"),
+        "{few}"
+    );
+    let enough = told("--burstiness 0.1");
+    assert!(!enough.contains("as uneven as"), "{enough}");
+}
+
+#[test]
+fn a_shipped_queue_of_unlike_prompts_is_long_enough_to_be_judged() {
+    let desk = Desk::new();
+    let table = desk.expect(0, "sweep queue-unique");
+    let states: Vec<&str> = table
+        .lines()
+        .skip(2)
+        .filter_map(|row| row.split_whitespace().last())
+        .collect();
+    assert_eq!(states, ["stable"; 3], "{table}");
+}

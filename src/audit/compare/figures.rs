@@ -1,94 +1,61 @@
 //! The figures that two results have in common, and what chance alone would move them by.
 
-use super::{DEVIATIONS, Moved};
-use crate::results::{Load, Measured, Stats};
+use super::Moved;
+use super::chance::{Chance, Of};
+use crate::results::Measured;
 
 /// Every figure that both have.
-pub(super) fn figures(predicted: &Measured, measured: &Measured) -> Vec<Moved> {
+pub(super) fn figures(predicted: &Measured, measured: &Measured, chances: &[Chance<'_>; 2]) -> Vec<Moved> {
     let mut found = Vec::new();
     let (a, b) = (&predicted.outcome, &measured.outcome);
-    let counts = [predicted, measured].map(|row| row.outcome.completed.or(row.setup.num_prompts));
-    let rates = [
-        ("request throughput", a.request_throughput, b.request_throughput),
-        ("output throughput", a.output_throughput, b.output_throughput),
-        ("total throughput", a.total_throughput, b.total_throughput),
-    ];
-    for (name, one, other) in rates {
-        push(
-            &mut found,
-            name.to_owned(),
-            one,
-            other,
-            throughput_noise(predicted, counts),
-            false,
-        );
+    for (key, one, other) in [
+        ("request", a.request_throughput, b.request_throughput),
+        ("output", a.output_throughput, b.output_throughput),
+        ("total", a.total_throughput, b.total_throughput),
+    ] {
+        let noise = together(chances, |chance| chance.of_rate(key, key != "request"));
+        found.extend(moved(format!("{key} throughput"), one, other, noise, false));
     }
     for ((name, one), (_, other)) in predicted.latencies().into_iter().zip(measured.latencies()) {
-        push(
-            &mut found,
+        let noise = |of: Of| together(chances, |chance| chance.of_latency(name, of));
+        found.extend(moved(
             format!("mean {name}"),
             one.mean,
             other.mean,
-            mean_noise(one, other, counts),
+            noise(Of::Mean),
             true,
-        );
-        push(
-            &mut found,
-            format!("median {name}"),
-            one.median,
-            other.median,
-            None,
-            true,
-        );
-        for percent in [90.0, 95.0, 99.0] {
+        ));
+        for percent in [50.0, 90.0, 95.0, 99.0] {
+            let called = match percent {
+                50.0 => format!("median {name}"),
+                percent => format!("p{percent} {name}"),
+            };
             let (one, other) = (one.percentile(percent), other.percentile(percent));
-            push(&mut found, format!("p{percent} {name}"), one, other, None, true);
+            found.extend(moved(called, one, other, noise(Of::Percentile(percent)), true));
         }
     }
     found
 }
 
-fn push(
-    found: &mut Vec<Moved>,
+/// Chance of a difference: both results' together. One that says nothing of its own is taken to be as uncertain as the other.
+fn together(chances: &[Chance<'_>; 2], of: impl Fn(&Chance<'_>) -> Option<f64>) -> Option<f64> {
+    let [one, other] = [of(&chances[0]), of(&chances[1])];
+    let (one, other) = (one.or(other)?, other.or(one)?);
+    Some(one.hypot(other))
+}
+
+fn moved(
     name: String,
-    one: Option<f64>,
-    other: Option<f64>,
+    predicted: Option<f64>,
+    measured: Option<f64>,
     noise: Option<f64>,
     is_time: bool,
-) {
-    let both = one
-        .filter(|value| *value > 0.0)
-        .zip(other.filter(|value| *value >= 0.0));
-    if let Some((predicted, measured)) = both {
-        found.push(Moved {
-            name,
-            predicted,
-            measured,
-            noise,
-            is_time,
-        });
-    }
-}
-
-/// Two means of n requests each differ by chance by their standard errors together. Requests of one run share its
-/// queue, so this is a lower bound.
-fn mean_noise(one: &Stats, other: &Stats, counts: [Option<u64>; 2]) -> Option<f64> {
-    let share = |stats: &Stats, count: Option<u64>| {
-        let count = stats.samples.or(count).filter(|count| *count > 1)?;
-        Some((stats.std? / stats.mean.filter(|mean| *mean > 0.0)?).powi(2) / count as f64)
-    };
-    let (one, other) = (share(one, counts[0]), share(other, counts[1]));
-    if one.is_none() && other.is_none() {
-        return None;
-    }
-    Some(DEVIATIONS * (one.unwrap_or(0.0) + other.unwrap_or(0.0)).sqrt())
-}
-
-/// Arrivals at random: n of them take n/λ within 1/√n. The closed loops and bursts have no such noise.
-fn throughput_noise(predicted: &Measured, counts: [Option<u64>; 2]) -> Option<f64> {
-    let Load::Open { .. } = predicted.setup.load else {
-        return None;
-    };
-    let share = |count: Option<u64>| count.filter(|count| *count > 0).map(|count| 1.0 / count as f64);
-    Some(DEVIATIONS * (share(counts[0])? + share(counts[1])?).sqrt())
+) -> Option<Moved> {
+    Some(Moved {
+        name,
+        predicted: predicted.filter(|value| *value > 0.0)?,
+        measured: measured.filter(|value| *value >= 0.0)?,
+        noise,
+        is_time,
+    })
 }

@@ -1,7 +1,7 @@
 //! Each pattern of moves has its cause, and equal results have none.
 
 use super::*;
-use crate::results::Tool;
+use crate::results::{Load, Stats, Tool};
 
 fn run() -> Measured {
     let mut row = Measured::new(Tool::VllmBench, "");
@@ -138,7 +138,85 @@ fn chance_is_told_from_a_move() {
     assert!((mean.noise.unwrap() - 0.0232).abs() < 1e-3);
     assert!(!mean.is_real());
     let rate = comparison.figure("request throughput").unwrap();
-    assert!((rate.noise.unwrap() - 1.96 * (2.0f64 / 2000.0).sqrt()).abs() < 1e-12);
+    assert!((rate.noise.unwrap() - 1.96 * (2.0f64 / 2000.0).sqrt()).abs() < 1e-3);
+}
+
+#[test]
+fn requests_that_share_a_batch_are_not_independent() {
+    // 200 s have room for 19 stays of 10 s: 0.074 · 1.96 · √(2 / 19) is 4.7 %, not 0.5 % by 2,000 requests.
+    let long = |mut row: Measured| {
+        (row.e2el.mean, row.e2el.std) = (Some(10.0), Some(2.0));
+        row
+    };
+    let (one, mut other) = (long(run()), long(run()));
+    moved(&mut other.tpot, |tpot| tpot * 1.04);
+    let tpot = compare(&one, &other).figure("mean tpot").unwrap().clone();
+    assert!((tpot.noise.unwrap() - 0.047).abs() < 0.002, "{:?}", tpot.noise);
+    assert!(!tpot.is_real());
+    // A result that judged itself is believed, and the other is taken as uncertain as it is.
+    let mut judged = one.clone();
+    judged.own = Some(crate::results::Own {
+        verdict: "too_short".into(),
+        seed: None,
+        half_widths: vec![("mean_tpot_ms".into(), 0.81), ("p99_ttft_ms".into(), 9.0)],
+    });
+    let compared = compare(&judged, &judged);
+    let noise = |name: &str| compared.figure(name).unwrap().noise.unwrap();
+    assert!((noise("mean tpot") - 2f64.sqrt() * 0.1).abs() < 1e-9);
+    assert!((noise("p99 ttft") - 2f64.sqrt() * 0.1).abs() < 1e-9);
+    assert!(
+        compared.remarks[0].contains("first result is too short"),
+        "{:?}",
+        compared.remarks
+    );
+    assert!(compared.remarks.last().unwrap().contains("own 95 % intervals"));
+    // Of the same requests nothing moves by the chance of arrivals.
+    judged.own.as_mut().unwrap().seed = Some(3);
+    let compared = compare(&judged, &judged);
+    assert!(compared.figures.iter().all(|figure| figure.noise.is_none()));
+    assert!(compared.remarks.last().unwrap().contains("requests of one seed"));
+}
+
+#[test]
+fn requests_in_batches_of_time_tell_a_drift_from_a_deviation() {
+    use crate::results::RequestTimes;
+    // Every other stretch of 50 s has steps twice as long: 1,000 values, but ten stretches.
+    let requests = (0..1000).map(|index| {
+        let start = index as f64 * 0.5;
+        let step = if (start / 50.0) as u64 % 2 == 0 {
+            0.01
+        } else {
+            0.02
+        };
+        RequestTimes {
+            start_s: Some(start),
+            ttft_s: 0.05,
+            e2el_s: 0.05 + 99.0 * step,
+            output_tokens: 100.0,
+            ..RequestTimes::default()
+        }
+    });
+    let mut row = Measured::new(Tool::VllmBench, "");
+    row.requests = requests.collect();
+    let tpots: Vec<f64> = row.requests.iter().filter_map(RequestTimes::tpot_s).collect();
+    row.tpot = Stats::of(&tpots, &[99.0]);
+    let noise = compare(&row, &row).figure("mean tpot").unwrap().noise.unwrap();
+    assert!(noise > 0.2, "a deviation over √1000 would be 3 %: {noise}");
+}
+
+#[test]
+fn other_loads_explain_themselves_and_no_step_is_blamed() {
+    let clients = |clients: u64, factor: f64| {
+        let mut row = run();
+        row.setup.load = Load::Closed { clients };
+        for stats in [&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el] {
+            moved(stats, |value| value * factor);
+        }
+        row
+    };
+    let compared = compare(&clients(1, 1.0), &clients(16, 1.3));
+    let kinds: Vec<&str> = compared.causes.iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, ["load"]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::config::{Document, axes, files as config_files, resolve};
 use crate::cost::calibration::{Calibration, Input};
 use crate::hardware::Device;
 use crate::report::calibrated::Told;
-use crate::results;
+use crate::results::{self, Tool};
 
 /// Everything that was read.
 pub(super) struct Read<'a> {
@@ -33,6 +33,8 @@ pub(super) struct Read<'a> {
     pub(super) kept: Option<Calibration>,
     pub(super) told: Told,
     pub(super) notes: Vec<String>,
+    /// Files that Plimsoll wrote itself.
+    pub(super) predictions: Vec<String>,
 }
 
 impl<'a> Read<'a> {
@@ -46,6 +48,7 @@ impl<'a> Read<'a> {
             kept: None,
             told: Told::default(),
             notes: Vec::new(),
+            predictions: Vec::new(),
         }
     }
 
@@ -176,6 +179,16 @@ impl<'a> Read<'a> {
             ))
         })?;
         file.name = file_name(path);
+        if file.rows.iter().any(|row| row.tool == Tool::Plimsoll) {
+            if !self.args.allow_predictions {
+                bail!(
+                    "{path} is a prediction of Plimsoll itself and no measurement: a calibration fitted to it would learn what it \
+                     was predicted with\n  help: give the result of a run on the GPU, or --allow-predictions to fit all the same, \
+                     as a prior"
+                );
+            }
+            self.predictions.push(file.name.clone());
+        }
         if !self.wants("host") {
             return Ok(file.rows.len() as u64);
         }

@@ -51,11 +51,85 @@ pub(super) fn longer(
 }
 
 /// What must be known of a search some of whose rates have too few requests of a class.
-pub(super) fn note(knee: &Knee) -> Option<String> {
+pub(super) fn note(knee: &Knee, objective: &Objective) -> Option<String> {
+    // Without a promise to a class no run can have too few of its requests.
+    if objective.classes.iter().all(|limits| limits.is_empty()) {
+        return None;
+    }
     let is_blind = |point: &&Point| point.is_blind() && point.requests >= POINT.min_requests;
-    let highest = knee.points.iter().rev().find(is_blind)?.rate;
+    let rates: Vec<String> = knee
+        .points
+        .iter()
+        .filter(is_blind)
+        .map(|point| significant(point.rate))
+        .collect();
+    let (last, others) = rates.split_last()?;
+    let at = match others {
+        [] => last.clone(),
+        others => format!("{} and {last}", others.join(", ")),
+    };
     Some(format!(
-        "at {} req/s and below a run has too few requests of a class to tell whether its promise is kept",
-        significant(highest)
+        "at {at} req/s a run has too few requests of a class to tell whether its promise is kept"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::knee::Lost;
+    use crate::metrics::Metric;
+
+    fn blind(rate: f64) -> Point {
+        Point {
+            rate,
+            verdict: Verdict::TooShort,
+            reason: String::new(),
+            requests: POINT.min_requests,
+            slack: None,
+            attainment: None,
+            throughput: None,
+            output_tokens_per_s: None,
+            tokens_each: None,
+            ttft_s: None,
+            p99_ttft: None,
+            tpot_s: None,
+            itl_s: None,
+            e2el_s: None,
+            running: None,
+            waiting: None,
+            kv_usage: None,
+            growth_per_s: 0.0,
+            binding: None,
+            pressure: None,
+            lost: Lost::default(),
+            lost_of_class: None,
+            is_losing: false,
+            is_unknown: true,
+            is_out_of_reach: false,
+        }
+    }
+
+    #[test]
+    fn only_a_promise_to_a_class_has_too_few_requests_and_only_where_it_was_tried() {
+        let knee = Knee {
+            within_slo: None,
+            saturation: None,
+            limiter: None,
+            binding: None,
+            loss: None,
+            points: vec![blind(0.5), blind(2.0)],
+            converged: false,
+        };
+        assert_eq!(note(&knee, &Objective::default()), None);
+        let promised = Objective {
+            classes: vec![Vec::new(), vec![(Metric::Ttft, 0.5)]],
+            ..Objective::default()
+        };
+        assert_eq!(
+            note(&knee, &promised).as_deref(),
+            Some(
+                "at 0.500 and 2.00 req/s a run has too few requests of a class to tell whether its promise is kept"
+            )
+        );
+    }
 }

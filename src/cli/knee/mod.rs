@@ -434,7 +434,7 @@ fn view(
         model_unknown,
         min_rate: asked.bracket.min_rate,
         notes: (failures::of_search(resolved, knee).into_iter())
-            .chain(classes::note(knee))
+            .chain(classes::note(knee, &present::objective(resolved)))
             .collect(),
         ignored: asked.ignored.clone(),
         label: resolved.report.label.clone(),

@@ -23,6 +23,9 @@ pub struct SizingFlags {
     pub price: Option<f64>,
 }
 
+/// The smallest rate that is sized for, requests per second: below it dollars per token say nothing.
+const RATE_MIN: f64 = 1e-6;
+
 impl SizingFlags {
     /// Checks the flags.
     ///
@@ -30,6 +33,13 @@ impl SizingFlags {
     /// A rate or a price that is none.
     pub(super) fn check(self) -> anyhow::Result<SizingFlags> {
         super::rate("--for-rate", self.for_rate)?;
+        if let Some(rate) = self.for_rate
+            && rate < RATE_MIN
+        {
+            anyhow::bail!(
+                "--for-rate {rate:e} is less than a request in 11 days, which a replica that is there serves: give at least 1e-6"
+            );
+        }
         if let Some(price) = self.price
             && !(0.0..1e6).contains(&price)
         {
@@ -94,4 +104,22 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
             .into());
     }
     Ok(cluster.replicas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_is_next_to_nothing_is_not_sized_for() {
+        let flags = |rate: f64| SizingFlags {
+            for_rate: Some(rate),
+            price: None,
+        };
+        for tiny in [1e-300, 1e-9] {
+            let told = flags(tiny).check().unwrap_err().to_string();
+            assert!(told.contains("less than a request in 11 days"), "{told}");
+        }
+        assert!(flags(1e-6).check().is_ok());
+    }
 }

@@ -1,11 +1,13 @@
 //! Who gets how much of the links: max-min fair shares by progressive filling, among those whom a change can reach.
 
+use std::hash::Hash;
+
 use std::cmp::Reverse;
 
 use super::Links;
 use crate::units::Picos;
 
-impl<T: Copy> Links<T> {
+impl<T: Copy + Eq + Hash> Links<T> {
     /// Gives everybody who shares a link with these ports, directly or through others, a max-min fair rate: the tightest
     /// link is shared out equally, its transfers are fixed, and so on with what is left (progressive filling; Bertsekas
     /// and Gallager, Data Networks, 6.5.2). O(transfers that it reaches).

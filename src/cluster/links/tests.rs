@@ -46,7 +46,7 @@ fn ends(rates: &[LinkRate], latency: u64, asked: &[Ask]) -> Vec<u64> {
 }
 
 /// Max-min: nobody exceeds a link, and each transfer has a full link on which none is faster.
-fn check_shares<T: Copy>(links: &Links<T>) {
+fn check_shares<T: Copy + Eq + std::hash::Hash>(links: &Links<T>) {
     let rate_of = |slot: &usize| links.flows[*slot].rate;
     for (_, flow) in links.flows.iter().filter(|(_, flow)| flow.rate > 0) {
         let is_bound = flow.ports.iter().any(|&port| {
@@ -61,7 +61,7 @@ fn check_shares<T: Copy>(links: &Links<T>) {
 }
 
 /// Bytes in = bytes out, and Little's law on every link.
-fn check_tallies<T: Copy>(links: &Links<T>, asked: &[Ask], end: u64) {
+fn check_tallies<T: Copy + Eq + std::hash::Hash>(links: &Links<T>, asked: &[Ask], end: u64) {
     assert_eq!(links.under_way(), 0);
     for replica in 0..links.ports.len() / 2 {
         let [sent, received] = links.tallies(replica, Picos(end));
@@ -130,6 +130,28 @@ fn what_one_link_cannot_use_goes_to_the_others() {
     ];
     let asked = [(0, 0, 1, 20_000_000), (0, 0, 2, 100_000_000)];
     assert_eq!(ends(&rates, 0, &asked), [10 * MS, 10 * MS]);
+}
+
+#[test]
+fn a_transfer_is_cancelled_by_its_name_and_the_name_is_free_again() {
+    let mut links = Links::new(&alike(3, 10 * GB), Picos(MS));
+    links.send(Picos(0), 0, 1, 100_000_000, 7_usize);
+    links.send(Picos(0), 0, 2, 30_000_000, 8);
+    assert!(!links.cancel(Picos(1), 9));
+    // In its latency, and while it flows.
+    assert!(links.cancel(Picos(1), 8) && !links.cancel(Picos(1), 8));
+    while links.next().is_some_and(|at| at <= Picos(2 * MS)) {
+        let at = links.next().unwrap();
+        links.step(at);
+    }
+    assert!(links.cancel(Picos(2 * MS), 7));
+    assert_eq!((links.under_way(), links.next()), (0, None));
+    links.send(Picos(3 * MS), 0, 1, 10_000_000, 7);
+    let mut ended = None;
+    while let Some(at) = links.next() {
+        ended = links.step(at).map(|moved| (at, moved.tag)).or(ended);
+    }
+    assert_eq!(ended, Some((Picos(5 * MS), 7)));
 }
 
 /// The same in floating point, everybody visited at every event.

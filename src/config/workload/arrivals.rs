@@ -35,12 +35,7 @@ pub(super) fn arrivals(
         }),
         RawArrivals::Gamma(raw) => {
             judge.given(&key("gamma.burstiness"), raw.burstiness);
-            judge.number(
-                &key("gamma.burstiness"),
-                raw.burstiness,
-                |shape| shape > 0.0,
-                "must be above 0",
-            );
+            burstiness(judge, &key("gamma.burstiness"), raw.burstiness);
             if raw.request_rate == Rate(f64::INFINITY) {
                 return open(Arrivals::AllAtOnce);
             }
@@ -125,13 +120,8 @@ fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {
 fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
     let key = |name: &str| format!("workload.arrivals.profile.{name}");
     let piece = judge.span(&key("piece"), &raw.piece, false);
-    let burstiness = raw.burstiness.unwrap_or(1.0);
-    judge.number(
-        &key("burstiness"),
-        burstiness,
-        |shape| shape > 0.0,
-        "must be above 0",
-    );
+    let shape = raw.burstiness.unwrap_or(1.0);
+    burstiness(judge, &key("burstiness"), shape);
     let before = judge.problems.len();
     for (at, &rate) in raw.rates.iter().enumerate() {
         judge.number(
@@ -160,6 +150,23 @@ fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
     Some(Arrivals::Profile {
         piece: piece?,
         rates,
-        burstiness,
+        burstiness: shape,
     })
+}
+
+/// The smallest shape of gaps. At 0.001 one gap in a thousand is as long as a thousand, and the others are of no length; far
+/// below all of them are less than a picosecond, and a rate becomes a burst.
+const BURSTINESS_MIN: f64 = 1e-3;
+
+fn burstiness(judge: &mut Judge, key: &str, shape: f64) {
+    if shape > 0.0 && shape < BURSTINESS_MIN {
+        judge.wrong_help(
+            key,
+            "must be at least 0.001",
+            format!("gaps of shape {shape} are nothing or as long as the run: all requests come at once"),
+            "to send everything at once use --request-rate inf; traces of users lie between 0.1 and 1",
+        );
+        return;
+    }
+    judge.number(key, shape, |shape| shape > 0.0, "must be above 0");
 }

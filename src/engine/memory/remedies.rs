@@ -6,16 +6,18 @@ use super::plan::attempt;
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape, Quantization};
 
+/// A shorter context than this is no answer to a share of the memory that is too small, tokens.
+const CONTEXT_MIN: u64 = 1024;
+
 /// Single changes first, from the least to the most disruptive, then pairs that need fewer GPUs than any of those.
 pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Vec<Remedy> {
-    let mut unforced: Vec<Remedy> = [pool_by_formula, larger_share, usual_share]
-        .iter()
-        .filter_map(|change| change(device, model, options))
-        .collect();
-    if !unforced.is_empty() {
-        unforced.dedup_by(|one, other| one.flags == other.flags);
-        // A flag that is to blame: no other change is as small as taking it back.
-        return unforced;
+    // A flag that is to blame: no other change is as small as taking it back, or as a context that such a share holds.
+    if let Some(without) = pool_by_formula(device, model, options) {
+        return vec![without];
+    }
+    if let Some(larger) = larger_share(device, model, options) {
+        let shorter = shorter_context(device, model, options).filter(|remedy| remedy.tokens >= CONTEXT_MIN);
+        return std::iter::once(larger).chain(shorter).collect();
     }
     let on_these_gpus: Vec<Remedy> = [fp8_weights, shorter_context, fp8_kv]
         .iter()
@@ -142,18 +144,6 @@ fn larger_share(device: &Device, model: &ModelShape, options: &MemoryOptions) ->
     let changed = with(high);
     let flags = format!("{} {}", options.budget.flag, changed.gpu_memory_utilization);
     tried(device, model, &changed, flags)
-}
-
-/// The engine's own share of the memory where a smaller one was asked for.
-fn usual_share(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
-    let usual = options.budget.usual;
-    let changed = MemoryOptions {
-        gpu_memory_utilization: usual,
-        ..options.clone()
-    };
-    let is_lower = options.gpu_memory_utilization < usual;
-    let flags = format!("{} {usual}", options.budget.flag);
-    tried(device, model, &changed, flags).filter(|_| is_lower)
 }
 
 fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: String) -> Option<Remedy> {

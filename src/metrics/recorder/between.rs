@@ -1,6 +1,6 @@
 //! What happens to requests between two replicas.
 
-use super::{Place, Recorder};
+use super::Recorder;
 use crate::ids::RequestId;
 use crate::sim::Fact;
 use crate::units::Picos;
@@ -34,20 +34,6 @@ impl Recorder {
 
     /// It ran on one replica and will run on another.
     fn handed_over(&mut self, id: RequestId, now: Picos, running_since: Picos) {
-        match self.in_flight.get_mut(id) {
-            Some(live) if live.place == Place::Running => {
-                live.place = Place::Waiting;
-                live.ran += now.saturating_sub(running_since);
-                live.since = now;
-            }
-            _ => {
-                return self
-                    .audit
-                    .note(|| format!("request {} was handed over while not running", id.0));
-            }
-        }
-        self.audit.waits += 1;
-        self.shift(now, [0, 1, -1]);
-        self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
+        self.waits_again(id, now, running_since, "handed over");
     }
 }

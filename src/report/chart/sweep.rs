@@ -1,7 +1,8 @@
 //! A sweep: every figure against what was varied, a line for each value of a second axis, a pane for each of a third.
 //!
 //! Law: what lies past saturation is hollow and dashed and no value is written beside it, because it is a property of that
-//! run's length; what is critical or too short to tell is hollow. Words have no scale, so no line joins them.
+//! run's length; what is critical or too short to tell is hollow. Words have no scale, so no line joins them, and none leads
+//! to a rate of `inf`, which stands apart at the right.
 
 use super::super::figures;
 use super::super::sweep_layout::Swept;
@@ -252,8 +253,9 @@ fn scale(view: &SweepView, index: usize) -> Axis {
 fn offered(view: &SweepView, figure: &SweepFigure) -> impl Iterator<Item = (usize, f64)> + use<> {
     let across = &view.layout.across;
     let is_drawn = figure.key == "request_throughput" && across.is_rate();
-    let rates = is_drawn.then(|| across.numbers()).flatten().unwrap_or_default();
-    rates.into_iter().enumerate()
+    let rates = is_drawn.then(|| across.numbers_or_inf()).flatten();
+    let rates = rates.unwrap_or_default().into_iter().enumerate();
+    rates.filter(|(_, rate)| rate.is_finite())
 }
 
 /// One panel: a figure of one pane.
@@ -322,6 +324,7 @@ fn marks(
             ends: (y(estimate.low.max(0.0)), y(estimate.high)),
             value: estimate.value,
             standing: point.standing,
+            is_apart: foot.is_apart(point.spot.at),
         })
     };
     let of_line = view.points.iter();
@@ -403,6 +406,8 @@ struct Mark {
     ends: (f64, f64),
     value: f64,
     standing: Standing,
+    /// Off the scale of the foot, so that no line leads there.
+    is_apart: bool,
 }
 
 impl Mark {
@@ -425,7 +430,8 @@ impl Mark {
 
 /// The line through marks that have an order; dashed from and to what is unstable.
 fn join(picture: &mut Picture, marks: &[Mark], colour: Colour, is_ordered: bool) {
-    for pair in marks.windows(2).filter(|_| is_ordered) {
+    let is_joined = |pair: &&[Mark]| is_ordered && pair.iter().all(|mark| !mark.is_apart);
+    for pair in marks.windows(2).filter(is_joined) {
         let is_dashed = pair.iter().any(|mark| mark.standing == Standing::Unstable);
         match is_dashed {
             true => picture.dashes(pair[0].at, pair[1].at, colour, 1.4),

@@ -10,6 +10,8 @@ const SPAN: f64 = 8.0;
 const MARGIN: f64 = 0.04;
 /// Neighbours that are nearer than this share of the width lie on one another; values then stand side by side.
 const CROWDED: f64 = 0.012;
+/// Share of the width that the slot of `inf` takes.
+const ENDLESS: f64 = 0.16;
 /// Between labels that stand in one row.
 const GAP: f64 = 7.0;
 /// From one row of labels to the next.
@@ -27,6 +29,8 @@ pub(super) struct Foot {
     is_scale: bool,
     /// Neighbours are neighbours by more than the order in which they were written.
     pub(super) is_ordered: bool,
+    /// The place of `inf` at the right of a scale that it is not on.
+    endless: Option<usize>,
 }
 
 impl Foot {
@@ -37,7 +41,11 @@ impl Foot {
                 .map(|at| (at as f64 + 0.5) / count)
                 .collect()
         };
-        let scaled = swept.numbers().and_then(|numbers| scaled(&numbers));
+        let numbers = swept.numbers_or_inf();
+        let endless = numbers
+            .as_ref()
+            .and_then(|numbers| numbers.iter().position(|number| number.is_infinite()));
+        let scaled = numbers.and_then(|numbers| scaled_beside(numbers, endless));
         let (places, is_scale, told) = match scaled {
             Some((places, true)) => (places, true, ", logarithmic"),
             Some((places, false)) => (places, true, ""),
@@ -54,7 +62,13 @@ impl Foot {
             places,
             is_scale,
             is_ordered: swept.is_ordered(),
+            endless,
         }
+    }
+
+    /// Whether a value stands apart from the scale.
+    pub(super) fn is_apart(&self, at: usize) -> bool {
+        self.endless == Some(at)
     }
 
     /// The pixel of a value.
@@ -149,6 +163,18 @@ impl Foot {
     }
 }
 
+/// The finite numbers to scale, and `inf` in a slot of its own at the right of them.
+fn scaled_beside(mut numbers: Vec<f64>, endless: Option<usize>) -> Option<(Vec<f64>, bool)> {
+    let Some(at) = endless else {
+        return scaled(&numbers);
+    };
+    numbers.remove(at);
+    let (mut places, is_log) = scaled(&numbers)?;
+    places.iter_mut().for_each(|place| *place *= 1.0 - ENDLESS);
+    places.insert(at, 1.0 - MARGIN);
+    Some((places, is_log))
+}
+
 /// Numbers to scale, and whether the scale is logarithmic: the one that sets the nearest neighbours further apart, a
 /// logarithm only where the values span it. `None` for one value, and where values would lie on one another.
 fn scaled(numbers: &[f64]) -> Option<(Vec<f64>, bool)> {
@@ -237,6 +263,14 @@ mod tests {
             !foot(&["0", "1", "100000"]).is_scale,
             "0 and 1 would be one point"
         );
+    }
+
+    #[test]
+    fn a_rate_without_end_stands_apart_at_the_right() {
+        let foot = foot(&["1", "8", "inf"]);
+        assert!(foot.is_scale && foot.is_ordered, "{foot:?}");
+        assert_eq!([0, 1, 2].map(|at| foot.is_apart(at)), [false, false, true]);
+        assert!(foot.places[1] < 0.84 && foot.places[2] > 0.9, "{foot:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Variants side by side: paired differences with their intervals, and when first tokens came.
 
 use super::super::figures;
-use super::super::versus::{Better, Row, Unit, Versus, headline, is_significant, moved, told, written};
+use super::super::versus::{Row, Unit, Versus, headline, judged, moved, told, written};
 use super::axis::{Axis, Quantity};
 use super::knee::nothing;
 use super::panel::{Panel, head};
@@ -25,7 +25,8 @@ fn colour(at: usize) -> Colour {
     COLOURS[at % COLOURS.len()]
 }
 
-/// Each measure's paired difference to the base with its 95 % interval; green is better, red worse, grey may be chance.
+/// Each measure's paired difference to the base with its 95 % interval. The colours are what the title counts: green is better,
+/// red worse, grey may be chance, is too small for a word or decides nothing.
 #[must_use]
 pub fn difference(versus: &Versus) -> Picture {
     const LEFT: f64 = 190.0;
@@ -73,7 +74,11 @@ pub fn difference(versus: &Versus) -> Picture {
         nothing(&mut picture, &panel, "no request was completed");
     }
     panel.foot(&mut picture, 8);
-    panel.foot_labels(&mut picture, "difference (shares in points)", 8);
+    panel.foot_labels(
+        &mut picture,
+        "difference (shares in points); grey: chance, less than 1 %, or nothing by itself",
+        8,
+    );
     picture.height = panel.bottom + 56.0;
     picture
 }
@@ -115,11 +120,10 @@ fn mark(picture: &mut Picture, panel: &Panel, row: &Row, other: usize, y: f64) {
     };
     let interval = told(row.measure.unit, &found);
     let is_known = row.measure.unit == Unit::Share || found.relative.is_some();
-    let is_good = (interval.value > 0.0) == (row.measure.better == Better::Higher);
-    let colour = match (is_significant(&interval), is_good) {
-        (false, _) => Colour::GREY,
-        (true, true) => Colour::GREEN,
-        (true, false) => Colour::VERMILLION,
+    let colour = match judged(row, other) {
+        None => Colour::GREY,
+        Some(true) => Colour::GREEN,
+        Some(false) => Colour::VERMILLION,
     };
     if is_known {
         let x = |value: f64| panel.pixel_x(value.clamp(-MOST, MOST));
@@ -228,4 +232,23 @@ fn steps(distribution: &Distribution) -> Vec<(f64, f64)> {
         (seconds, below as f64 / total as f64)
     });
     std::iter::once((first, 0.0)).chain(rising).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn the_title_counts_what_is_coloured() {
+        // The hit rate moves by more than chance and decides nothing; mean TTFT is better, mean TPOT worse.
+        let versus = fixtures::comparison();
+        assert_eq!(headline(&versus), "B is better than A in 1 figure, worse in 1");
+        let svg = difference(&versus).svg();
+        let dots = |colour: &str| {
+            let circles = svg.split('<').filter(|tag| tag.starts_with("circle"));
+            circles.filter(|tag| tag.contains(colour)).count()
+        };
+        assert_eq!((dots("#009E73"), dots("#D55E00")), (1, 1), "{svg}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
-use super::super::views::{PoolMeta, ResultMeta, ScalingMeta, Utilisation, trust_word, verdict_word};
+use super::super::standing::{reasons, run_word};
+use super::super::views::{PoolMeta, ResultMeta, ScalingMeta, Utilisation, trust_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers};
@@ -23,11 +24,11 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("interrupted", true);
         object.put("interrupted_after_requests", interrupted.ended);
     }
-    object.put("verdict", verdict_word(result.verdict));
+    object.put("verdict", run_word(result));
     if let Some(ended_by) = meta.ended_by {
         object.put("ended_by", ended_by);
     }
-    object.put("reasons", result.reasons.clone());
+    object.put("reasons", reasons(result));
     object.put("violations", result.violations.clone());
     object.put("slo_kept", meta.slo_kept);
     object.put("growth_per_s", result.growth_per_s);

@@ -124,7 +124,8 @@ impl<'a> Rows<'a> {
         } else {
             "has no output tokens"
         };
-        let help = "a request has at least 1 of each; --skip-empty leaves such rows out and counts them";
+        let help = "a request has at least 1 of each: leave the row out of the file; `plimsoll trace FILE --skip-empty` describes \
+                    the rest, and with --fit makes a workload of it";
         self.problems.push(Problem::new(row.place, "", what, help));
     }
 

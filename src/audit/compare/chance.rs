@@ -1,0 +1,297 @@
+//! How well one result knows its own figures: what another run of the same, with other arrivals and lengths, would move.
+//!
+//! Requests that share a batch share its steps, so n of them are not n independent values. Three ways, the surest first:
+//! the intervals of a result that judged itself; batches of its requests in order of time; else the deviation over as many
+//! independent values as the run has room for. A number in the system remembers itself for `E[S²]/E[S]` (the integral of
+//! its autocorrelation, exact for an M/G/∞ queue) with `S` the time inside, so a run of duration `D` has `D` over that.
+//! Two simulations of the same requests ([`saw_the_same`]) differ by no such chance.
+
+use super::super::case::Case;
+use super::DEVIATIONS;
+use crate::results::{Load, Measured, RequestTimes, Stats};
+use crate::stats;
+
+/// Batches in time: more of them are each too short against an answer, fewer bound nothing.
+const BATCHES_MAX: usize = 20;
+const BATCHES_MIN: usize = 6;
+/// A batch lasts at least as many mean answers.
+const ANSWERS_A_BATCH: f64 = 2.0;
+
+/// Where a result's chance comes from.
+#[derive(Clone, Debug, PartialEq)]
+enum Source<'a> {
+    /// Its own intervals.
+    Intervals(&'a crate::results::Own),
+    /// Its requests, in order of time.
+    Batches(Vec<Vec<&'a RequestTimes>>),
+    /// Its deviations.
+    Summary,
+}
+
+/// One result and the chance in it.
+pub(super) struct Chance<'a> {
+    row: &'a Measured,
+    source: Source<'a>,
+    /// First send to last answer, s.
+    duration_s: Option<f64>,
+    requests: Option<f64>,
+}
+
+/// Which value of a latency.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Of {
+    Mean,
+    Percentile(f64),
+}
+
+impl Of {
+    /// The key of a result file.
+    fn key(self, latency: &str) -> String {
+        match self {
+            Of::Mean => format!("mean_{latency}_ms"),
+            Of::Percentile(percent) => format!("p{percent}_{latency}_ms"),
+        }
+    }
+}
+
+impl<'a> Chance<'a> {
+    pub(super) fn new(row: &'a Measured) -> Chance<'a> {
+        let case = Case::new(row, None);
+        let own = row.own.as_ref().filter(|own| !own.half_widths.is_empty());
+        let source = match (own, batches(&row.requests)) {
+            (Some(own), _) => Source::Intervals(own),
+            (None, Some(batches)) => Source::Batches(batches),
+            (None, None) => Source::Summary,
+        };
+        Chance {
+            row,
+            source,
+            duration_s: case.duration(),
+            requests: case.requests(),
+        }
+    }
+
+    /// How it is known, for a reader.
+    pub(super) fn how(&self) -> String {
+        match &self.source {
+            Source::Intervals(_) => "its own 95 % intervals".to_owned(),
+            Source::Batches(batches) => format!("its requests in {} batches of time", batches.len()),
+            Source::Summary => match self.independent(&self.row.e2el) {
+                Some(stays) => format!(
+                    "its deviations over {stays:.0} independent stays: requests that share a batch are not independent"
+                ),
+                None => "its deviations as if requests were independent, a lower bound".to_owned(),
+            },
+        }
+    }
+
+    /// Half of the 95 % interval of a latency's value, relative to it.
+    pub(super) fn of_latency(&self, name: &str, of: Of) -> Option<f64> {
+        let (_, stats) = self.row.latencies().into_iter().find(|(of, _)| *of == name)?;
+        let value = match of {
+            Of::Mean => stats.mean,
+            Of::Percentile(percent) => stats.percentile(percent),
+        };
+        let value = value.filter(|value| *value > 0.0)?;
+        let known = match &self.source {
+            Source::Intervals(own) => own.half_width(&of.key(name)).map(|half_ms| half_ms / 1e3 / value),
+            Source::Batches(batches) => of_batches(batches, name, of, value),
+            Source::Summary => None,
+        };
+        known.or_else(|| self.of_deviation(name, of))
+    }
+
+    /// The same from a deviation: of a percentile by the density there of a log-normal law, which latencies are near.
+    fn of_deviation(&self, name: &str, of: Of) -> Option<f64> {
+        let row = self.row;
+        // Gaps alternate between steps with and without a prompt; what is shared by all of them is what moves tpot.
+        let stats = match name {
+            "ttft" => &row.ttft,
+            "itl" | "tpot" if !row.tpot.is_empty() => &row.tpot,
+            "itl" => &row.itl,
+            "tpot" => &row.tpot,
+            _ => &row.e2el,
+        };
+        let mean = stats.mean.filter(|mean| *mean > 0.0)?;
+        let variation = stats.std? / mean;
+        let counted = stats.samples.map(|samples| samples as f64).or(self.requests)?;
+        // A first token is in a queue or a prompt's step; a time per token is of the batch that everybody stays in.
+        let stay = if name == "ttft" { &row.ttft } else { &row.e2el };
+        let values = self
+            .independent(stay)
+            .map_or(counted, |values| values.min(counted));
+        let spread = match of {
+            Of::Mean => variation,
+            Of::Percentile(_) => variation.powi(2).ln_1p().sqrt(),
+        };
+        (counted > 1.0).then(|| DEVIATIONS * density(of) * spread / values.sqrt())
+    }
+
+    /// Independent values that the run has room for, each as long as the number inside remembers itself.
+    fn independent(&self, stay: &Stats) -> Option<f64> {
+        let mean = stay.mean.filter(|mean| *mean > 0.0)?;
+        let variation = stay.std.unwrap_or(mean) / mean;
+        let memory = mean * (1.0 + variation * variation);
+        Some((self.duration_s? / memory).max(1.0))
+    }
+
+    /// Half of the 95 % interval of answers or tokens per second, relative; `None` where they are the server's alone.
+    pub(super) fn of_rate(&self, key: &str, is_tokens: bool) -> Option<f64> {
+        if let Source::Intervals(own) = &self.source {
+            let of =
+                |key: &str, value: Option<f64>| Some(own.half_width(key)? / value.filter(|of| *of > 0.0)?);
+            let outcome = &self.row.outcome;
+            let answers = of("throughput", outcome.request_throughput);
+            let tokens = of("output_throughput", outcome.output_throughput);
+            let known = match (key, answers, tokens) {
+                ("request", answers, _) => answers,
+                ("output", _, tokens) => tokens,
+                (_, answers, tokens) => answers.zip(tokens).map(|(one, other)| one.max(other)),
+            };
+            if known.is_some() {
+                return known;
+            }
+        }
+        // Arrivals at random: n of them take n/λ within 1/√n, and the last answer its time. Closed loops and bursts have no
+        // such noise.
+        let Load::Open { .. } = self.row.setup.load else {
+            return None;
+        };
+        let requests = self.requests.filter(|requests| *requests > 0.0)?;
+        let drain = self.row.e2el.std.zip(self.duration_s);
+        let drain = drain.map_or(0.0, |(deviation, duration)| deviation / duration);
+        let tokens = if is_tokens {
+            let (input, output) = (
+                variation(self.row, Length::Prompt),
+                variation(self.row, Length::Answer),
+            );
+            if key == "output" {
+                output
+            } else {
+                input.max(output)
+            }
+        } else {
+            0.0
+        };
+        Some(DEVIATIONS * ((1.0 + tokens * tokens) / requests + drain * drain).sqrt())
+    }
+
+    /// Half of the 95 % interval of a mean length, relative.
+    pub(super) fn of_length(&self, which: Length) -> f64 {
+        let requests = self.requests.unwrap_or(1.0).max(1.0);
+        DEVIATIONS * variation(self.row, which) / requests.sqrt()
+    }
+}
+
+/// Which of a request's lengths.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Length {
+    Prompt,
+    Answer,
+}
+
+/// Deviation of lengths over their mean: as requests show it; none where all have one length; else as an exponential law
+/// has it, since files do not say.
+fn variation(row: &Measured, which: Length) -> f64 {
+    let mean = match which {
+        Length::Prompt => row.setup.input_tokens,
+        Length::Answer => row.setup.output_tokens,
+    };
+    let of = |request: &RequestTimes| match which {
+        Length::Prompt => request.input_tokens,
+        Length::Answer => Some(request.output_tokens),
+    };
+    let mut known = stats::Running::default();
+    row.requests
+        .iter()
+        .filter_map(of)
+        .for_each(|length| known.add(length));
+    if known.count() > 1 && known.mean() > 0.0 {
+        return known.variance().sqrt() / known.mean();
+    }
+    // The mean of many lengths is whole where they are all equal, and hardly ever else.
+    let is_fixed = row.setup.has_fixed_lengths == Some(true) || mean.is_some_and(|mean| mean.fract() == 0.0);
+    if is_fixed { 0.0 } else { 1.0 }
+}
+
+/// Requests in batches of equal time; `None` where starts are unknown or a batch would be a few answers long.
+fn batches(requests: &[RequestTimes]) -> Option<Vec<Vec<&RequestTimes>>> {
+    let mut sorted: Vec<(f64, &RequestTimes)> = Vec::with_capacity(requests.len());
+    for request in requests {
+        sorted.push((request.start_s?, request));
+    }
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (first, last) = (sorted.first()?.0, sorted.last()?.0);
+    let stay = requests.iter().map(|request| request.e2el_s).sum::<f64>() / requests.len() as f64;
+    let many = ((last - first) / (ANSWERS_A_BATCH * stay)).min(BATCHES_MAX as f64);
+    if !many.is_finite() || many < BATCHES_MIN as f64 {
+        return None;
+    }
+    let many = many as usize;
+    let mut batches = vec![Vec::new(); many];
+    for (start, request) in sorted {
+        let at = ((start - first) / (last - first) * many as f64) as usize;
+        batches[at.min(many - 1)].push(request);
+    }
+    Some(batches)
+}
+
+/// Batch means, or for a percentile the batches' shares of values above it.
+fn of_batches(batches: &[Vec<&RequestTimes>], name: &str, of: Of, value: f64) -> Option<f64> {
+    let values = |batch: &Vec<&RequestTimes>| -> Vec<f64> {
+        let of = |request: &&RequestTimes| match name {
+            "ttft" => vec![request.ttft_s],
+            "tpot" => request.tpot_s().into_iter().collect(),
+            "itl" => request.itls_s.clone(),
+            _ => vec![request.e2el_s],
+        };
+        batch.iter().flat_map(of).collect()
+    };
+    let all: Vec<Vec<f64>> = batches.iter().map(values).collect();
+    let interval = |of: &dyn Fn(f64) -> f64| {
+        let pairs: Vec<(f64, f64)> = all
+            .iter()
+            .map(|values| (values.iter().copied().map(of).sum(), values.len() as f64))
+            .collect();
+        let found = stats::ratio_interval(&pairs, 0.95)?;
+        found.half_width.is_finite().then_some(found.half_width)
+    };
+    match of {
+        Of::Mean => Some(interval(&|value| value)? / value),
+        Of::Percentile(percent) => {
+            let share = interval(&|one| if one > value { 1.0 } else { 0.0 })?;
+            let mut sorted: Vec<f64> = all.concat();
+            sorted.sort_by(f64::total_cmp);
+            let at = |share: f64| stats::quantile_sorted(&sorted, share);
+            let (low, high) = (at(percent / 100.0 - share)?, at(percent / 100.0 + share)?);
+            Some((high - low) / 2.0 / value)
+        }
+    }
+}
+
+/// Whether both are simulations of the same requests: one seed, one load, and lengths that agree to the token.
+pub(super) fn saw_the_same(one: &Measured, other: &Measured) -> bool {
+    let seed = |row: &Measured| row.own.as_ref().and_then(|own| own.seed);
+    let lengths = |row: &Measured| {
+        (
+            row.outcome.input_tokens,
+            row.outcome.output_tokens,
+            row.outcome.completed,
+        )
+    };
+    seed(one).is_some()
+        && seed(one) == seed(other)
+        && one.setup.load == other.setup.load
+        && lengths(one) == lengths(other)
+}
+
+/// How much less well a percentile is known than a mean, of logarithms: `√(p(1−p)) / φ(z)` of the normal law.
+fn density(of: Of) -> f64 {
+    match of {
+        Of::Mean => 1.0,
+        Of::Percentile(percent) if percent >= 99.0 => 3.73,
+        Of::Percentile(percent) if percent >= 95.0 => 2.11,
+        Of::Percentile(percent) if percent >= 90.0 => 1.71,
+        Of::Percentile(_) => 1.25,
+    }
+}
