@@ -123,7 +123,7 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::ids::SegmentId;
-    use crate::kv::{BlockPool, Held, RadixTree};
+    use crate::kv::{BlockPool, Held, RadixTree, Taken};
     use proptest::prelude::*;
 
     const BLOCK: u32 = 4;
@@ -194,7 +194,7 @@ mod tests {
                 let found = pool.look_up(&pieces, tokens);
                 let new = pool.blocks_for(tokens) - found.blocks;
                 if what > 0 && new + found.unreferenced <= pool.free() {
-                    let mut own = pool.admit(found, new);
+                    let mut own = pool.admit(found, Taken::of_one_group(new));
                     pool.register(&mut own, &pieces, tokens, tokens);
                     held.push((own, pieces));
                 } else if !held.is_empty() {

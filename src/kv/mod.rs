@@ -3,6 +3,7 @@
 
 mod chunks;
 mod content;
+mod groups;
 mod journal;
 mod pool;
 mod prefix;
@@ -13,8 +14,9 @@ mod shelf;
 mod stack;
 
 pub(crate) use chunks::{Chain, ChunkName};
+pub use groups::{KvGroups, WindowGroups};
 pub(crate) use journal::Journal;
-pub(crate) use pool::BlockPool;
+pub(crate) use pool::{BlockPool, Taken};
 pub(crate) use prefix::{Held, Match, PrefixPool};
 pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};
 pub use shelf::CachePolicy;
