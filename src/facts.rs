@@ -328,6 +328,9 @@ pub struct Steps<'a> {
     pub waiting: u32,
     /// Free KV blocks after scheduling the first, the null block left out.
     pub free_blocks: u32,
+    /// Token slots in those blocks that each takes more than the one before: one for a sequence, or more where groups of
+    /// layers have blocks of their own.
+    pub kv_slots: u32,
 }
 
 /// How a request got from its arrival over two replicas to its first token.

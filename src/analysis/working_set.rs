@@ -190,7 +190,7 @@ impl WorkingSet {
 mod tests {
     use super::*;
     use crate::cost::constant::ConstantCost;
-    use crate::engine::{EngineConfig, Policy, VersionSwitches};
+    use crate::engine::{EngineConfig, KvGroups, Policy, VersionSwitches};
     use crate::facts::{Fact, Observer};
     use crate::sim::{Frontend, Simulation, Until};
     use crate::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
@@ -245,6 +245,7 @@ mod tests {
             policy: Policy::Fcfs,
             block_size: 16,
             num_gpu_blocks: blocks + 1,
+            kv_groups: KvGroups::ONE,
             enable_prefix_caching: true,
             watermark_blocks: 0,
             prefill_schedule_interval: 1,
@@ -259,6 +260,7 @@ mod tests {
                 oversize_prompt_stops: true,
                 eviction_restores_budget: true,
                 overrun_guard: true,
+                windows_settle: true,
             },
         };
         let cost = ConstantCost {

@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn why_shows_the_arithmetic() {
         insta::assert_snapshot!(fit("openai/gpt-oss-20b --gpu l40s --tp 2 --why").0, @r#"
-        FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 1.42M tokens in 88,713 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
-        concurrency   21 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
+        FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 1.42M tokens in 177,427 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
+        concurrency   20 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
         ceilings      prefill ≤ 120k tok/s (compute roof)  |  decode bs=1 ≤ 466 tok/s (memory roof)  |  ridge point 791 tokens/step
             memory           44.4 GiB that L40S-48GB offers × 0.92 = 40.85 GiB
           - weights          20,914,757,184 parameters, mxfp4 linear layers, bfloat16 rest, this GPU's share = 6.42 GiB
@@ -227,10 +227,10 @@ mod tests {
           - runtime          buffers and workspaces = 1.00 GiB   estimate
           = KV pool          the rest = 32.49 GiB
             KV per token     24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16
-            KV blocks        34,883,672,196 B ÷ (16 tokens × 24,576 B) = 88,713 blocks = 1,419,408 tokens
-            worst case       131,072 tokens take 4164.5 blocks: 88,713 ÷ 4164.5 = 21 requests
-            typical          1,152 tokens take 72 blocks: 88,713 ÷ 72 = 1,232 requests
-            windows          2 groups of layers are allocated apart (vLLM counts 177,426 blocks of one group); layers with a window free what slid out of it
+            KV blocks        34,883,672,196 B ÷ (16 tokens × 12,288 B) = 177,427 blocks ÷ 2 groups of layers = 1,419,408 tokens
+            worst case       131,072 tokens take 8,457 blocks: 177,427 ÷ 8,457 = 20 requests
+            typical          1,152 tokens take 144 blocks: 177,427 ÷ 144 = 1,232 requests
+            windows          1 of 2 groups give back what slid out of 128 tokens: 265 blocks each, with the 4,096 that may be in flight
             prefill roof     2 × 362 TFLOP/s ÷ 6.06 GFLOP a token = 120k tok/s
             decode roof      864 GB/s ÷ 1.86 GB of weights read a step = 466 tok/s for one sequence
             ridge point      (11.4 GB of layers ÷ 864 GB/s) ÷ (6.06 GFLOP ÷ 362 TFLOP/s) = 791 tokens

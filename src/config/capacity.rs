@@ -47,6 +47,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     document.remove("sweep");
     let pools = document.get("cluster.pools").and_then(toml::Value::as_array);
     let pools = pools.map_or(0, Vec::len);
+    let has_role = document.get("cluster.pools.0.role").is_some();
     if pools > 0 {
         document = document.of_pool(0);
     }
@@ -61,7 +62,10 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         formats::check(&mut judge, &raw.model, model, device);
     }
     let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw, model.as_ref());
-    let flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    let mut flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    if has_role {
+        flags.hand_kv_over();
+    }
     let (Some(model), Some(device), true) = (model, device, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
@@ -87,6 +91,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         pipeline_parallel,
         ..flags.memory_options(tensor_parallel, kv_dtype)
     };
+    judge.notes.extend(flags.windows_note(&model, &options));
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
     let blocks_max = flags.blocks_max();
     let is_vllm = flags.engine() == "vllm";

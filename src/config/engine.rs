@@ -11,7 +11,7 @@ use super::document::Source;
 use super::judge::Judge;
 use super::profile::{self, Profile};
 use super::raw::{RawEngine, RawGraphMode, RawPerformanceMode, RawPolicy};
-use crate::engine::{EngineConfig, Policy, VersionSwitches};
+use crate::engine::{EngineConfig, KvGroups, Policy, VersionSwitches};
 use crate::hardware::{Architecture, Device};
 
 /// Flags after defaults, before memory is planned.
@@ -31,6 +31,8 @@ pub(super) struct EngineFlags {
     pub(super) graph_mode: RawGraphMode,
     pub(super) capture_sizes: Vec<u32>,
     pub(super) asynchronous: bool,
+    /// KV is handed over between replicas, of every layer whole.
+    pub(super) hands_kv_over: bool,
 }
 
 /// Largest token counts that are taken seriously: 2³⁰.
@@ -118,6 +120,7 @@ pub(super) fn resolve(
         policy,
         block_size,
         num_gpu_blocks: 0,
+        kv_groups: KvGroups::ONE,
         enable_prefix_caching: batch.caching,
         watermark_blocks: 0,
         prefill_schedule_interval: interval,
@@ -138,6 +141,7 @@ pub(super) fn resolve(
         graph_mode,
         capture_sizes,
         asynchronous,
+        hands_kv_over: false,
         profile,
     }
 }
@@ -360,5 +364,6 @@ fn switches(profile: &Profile, reserve_full_isl: bool) -> VersionSwitches {
         oversize_prompt_stops: switches.oversize_prompt_stops,
         eviction_restores_budget: switches.eviction_restores_budget,
         overrun_guard: switches.overrun_guard,
+        windows_settle: switches.windows_settle,
     }
 }

@@ -51,8 +51,7 @@ pub(super) fn resolve(
         judge.wrong_help(key, "goes with vLLM only", "another engine serves here", help);
         return None;
     }
-    let windowed = |attention: &Attention| matches!(attention, Attention::Grouped { window: Some(_), .. });
-    if model.layers.iter().any(|group| windowed(&group.attention)) {
+    if model.has_windows() {
         let help = "choose a model whose layers all attend to everything";
         let key = "lmcache";
         judge.wrong_help(

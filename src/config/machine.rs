@@ -328,6 +328,7 @@ fn plan(
     flags: &Flags,
 ) -> Option<MemoryPlan> {
     let options = flags.memory_options(tensor_parallel, kv_dtype);
+    judge.notes.extend(flags.windows_note(model, &options));
     let misfit = match memory::plan(device, model, &options) {
         Ok(plan) => return Some(plan),
         Err(misfit) => misfit,

@@ -56,7 +56,10 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
         let (mut own, own_raw) = Judge::new(judge.document.of_pool(index));
         // What has no right shape was found in the scenario, which holds the same tables.
         own.problems.clear();
-        let draft = server::draft(&mut own, &own_raw, files);
+        let mut draft = server::draft(&mut own, &own_raw, files);
+        if role != Role::Both {
+            draft.flags.hand_kv_over();
+        }
         let mut draft = PoolDraft {
             name,
             role,

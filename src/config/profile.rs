@@ -126,6 +126,7 @@ pub struct Switches {
     pub oversize_prompt_stops: bool,
     pub eviction_restores_budget: bool,
     pub overrun_guard: bool,
+    pub windows_settle: bool,
 }
 
 /// Pauses of the engine loop.

@@ -11,7 +11,7 @@ use super::{engine, formats};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Graphs};
-use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
+use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
@@ -180,6 +180,47 @@ impl Flags {
         }
     }
 
+    /// The server is one of a pool that hands its KV over, or gets it.
+    pub(super) fn hand_kv_over(&mut self) {
+        if let Flags::Vllm(flags) = self {
+            flags.hands_kv_over = true;
+        }
+    }
+
+    /// What is to be said of layers with a window.
+    pub(super) fn windows_note(&self, model: &ModelShape, options: &MemoryOptions) -> Option<String> {
+        if !model.has_windows() {
+            return None;
+        }
+        let keeps = |why: &str| {
+            Some(format!(
+                "every layer keeps the KV of all tokens, those with a window too: {why}"
+            ))
+        };
+        match self {
+            Flags::Vllm(flags) if flags.hands_kv_over => {
+                keeps("between pools KV is handed over whole, as vLLM does with its hybrid allocator off")
+            }
+            Flags::Vllm(flags) => match (
+                flags.config.enable_prefix_caching,
+                kv_groups(model, options).keeps_all(),
+            ) {
+                (false, _) => None,
+                (true, true) => keeps(
+                    "cached prefixes of such a model are not modelled otherwise; --no-enable-prefix-caching gives up \
+                     what no window sees",
+                ),
+                (true, false) => Some(
+                    "cached prefixes are found by the layers that attend to everything; vLLM also asks whether the last \
+                     window is still cached, and may share it"
+                        .to_string(),
+                ),
+            },
+            Flags::Sglang(_) => keeps("SGLang's pool of their own (swa_full_tokens_ratio) is not modelled"),
+            Flags::Scheduled(_) => keeps("this engine tells no layers apart"),
+        }
+    }
+
     /// The same where the calibration knows copies over the host link: what swaps takes their time.
     pub(super) fn with_copies(self, calibration: &Calibration, layers: u32) -> Flags {
         match self {
@@ -209,6 +250,7 @@ impl Flags {
                 let num_gpu_blocks = plan.num_gpu_blocks;
                 let config = EngineConfig {
                     num_gpu_blocks,
+                    kv_groups: plan.layout.groups.clone(),
                     watermark_blocks: (flags.watermark * f64::from(num_gpu_blocks)) as u32,
                     ..flags.config
                 };
@@ -241,6 +283,12 @@ fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> Me
         kv_dtype,
         block_size: flags.config.block_size,
         max_num_batched_tokens: flags.max_num_batched_tokens,
+        max_in_flight_tokens: flags.max_num_batched_tokens * (1 + flags.config.unsettled_steps()),
+        windowed: match (flags.hands_kv_over, flags.config.enable_prefix_caching) {
+            (true, _) => Windowed::KeepAll,
+            (false, true) => Windowed::PassBesideOne,
+            (false, false) => Windowed::Pass,
+        },
         max_num_seqs: flags.max_num_seqs,
         max_model_len: flags.config.max_model_len,
         charge_cuda_graphs: flags.profile.graphs.charged_to_memory,

@@ -10,7 +10,7 @@ use super::Recording;
 use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
 use super::recording::RecordedStep;
 use crate::cost::linear::LinearCost;
-use crate::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
+use crate::engine::{EngineConfig, KvGroups, Policy, ScheduleRecord, VersionSwitches};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
 use crate::units::Picos;
@@ -60,6 +60,7 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         },
         block_size: params.block_size,
         num_gpu_blocks: params.num_gpu_blocks,
+        kv_groups: KvGroups::ONE,
         enable_prefix_caching: params.enable_prefix_caching,
         watermark_blocks: (params.watermark * f64::from(params.num_gpu_blocks)) as u32,
         prefill_schedule_interval: params.prefill_schedule_interval,
@@ -74,6 +75,7 @@ fn engine_config(recording: &Recording) -> EngineConfig {
             oversize_prompt_stops: true,
             eviction_restores_budget: true,
             overrun_guard: true,
+            windows_settle: true,
         },
     }
 }

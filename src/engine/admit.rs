@@ -12,7 +12,7 @@ use super::step::Step;
 use super::waiting::Rank;
 use super::{EngineConfig, Policy};
 use crate::facts::{Fact, Observer};
-use crate::kv::Match;
+use crate::kv::{Match, Taken};
 use crate::units::Picos;
 
 /// What became of the head of the line.
@@ -35,6 +35,7 @@ impl Replica {
         observer: &mut O,
     ) {
         self.admission_closed = self.nobody_waits();
+        self.admission_needs = u32::MAX;
         if !self.preempted.is_empty() || budget.hold_prefill {
             return;
         }
@@ -118,8 +119,13 @@ impl Replica {
             Ok(tokens) => tokens,
             Err(turn) => return turn,
         };
-        let Some(new_blocks) = self.blocks_to_admit(known, hit + external + tokens, found) else {
-            return Turn::Stop(true);
+        let new_blocks = match self.blocks_to_admit(known, hit + external + tokens, found) {
+            Ok(new_blocks) => new_blocks,
+            Err(need) => {
+                // Fewer once a hit that nobody uses is evicted: the windows behind it are shorter.
+                self.admission_needs = if found.unreferenced > 0 { 0 } else { need };
+                return Turn::Stop(true);
+            }
         };
         self.waiting.pop();
         let held = self.pool.admit(found, new_blocks);
@@ -129,6 +135,7 @@ impl Replica {
         }
         let sequence = &mut self.sequences[slot];
         sequence.held = held;
+        sequence.settled = hit;
         sequence.computed = hit + external;
         self.start(slot, hit, now, observer);
         self.share_out(slot, tokens, step);
@@ -142,9 +149,9 @@ impl Replica {
         let hit = found.blocks * self.config.block_size;
         assert!(external > 0 && hit + external <= known, "known tokens are loaded");
         let reserved = self.reserved_blocks();
-        let new = self.blocks_to_admit(known, hit + external, found);
-        let Some(new) =
-            new.filter(|new| new + found.unreferenced + self.watermark() + reserved <= self.pool.free())
+        let new = self.blocks_to_admit(known, hit + external, found).ok();
+        let Some(new) = new
+            .filter(|new| new.all() + found.unreferenced + self.watermark() + reserved <= self.pool.free())
         else {
             return Turn::Stop(true);
         };
@@ -213,14 +220,20 @@ impl Replica {
         }
     }
 
-    /// Blocks that an admission takes beside its hit, if they are there (V1-30 to V1-32).
-    fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Option<u32> {
-        let new = self.pool.blocks_for(scheduled) - found.blocks;
-        let mut need = new;
+    /// Blocks that an admission takes beside its hit, or how many must be free for it (V1-30 to V1-32).
+    fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Result<Taken, u32> {
+        let new = self.pool.blocks_behind(found, scheduled);
+        let mut need = new.all();
         if self.config.switches.reserve_full_isl {
-            need = need.max(self.pool.blocks_for(known.min(self.config.max_model_len)) - found.blocks);
+            let known = known.min(self.config.max_model_len);
+            need = need.max(self.pool.reserved_behind(found, known));
         }
-        (need + found.unreferenced + self.watermark() <= self.pool.free()).then_some(new)
+        let need = need + found.unreferenced + self.watermark();
+        if need <= self.pool.free() {
+            Ok(new)
+        } else {
+            Err(need)
+        }
     }
 
     /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here.

@@ -113,6 +113,15 @@ impl EngineSpec {
         }
     }
 
+    /// Blocks that hold so many tokens in all layers: more than one where layers are allocated in groups.
+    #[must_use]
+    pub fn kv_groups(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.kv_groups.count(),
+            EngineSpec::Sglang(_) | EngineSpec::Scheduled(_) => 1,
+        }
+    }
+
     /// KV blocks as the engine counts them, vLLM's null block included.
     #[must_use]
     pub fn num_gpu_blocks(&self) -> u32 {

@@ -4,8 +4,9 @@
 //! if the scheduler can know (V1-15); sequences that sampled their first token in it join.
 
 use super::replica::Replica;
-use super::sequence::Phase;
+use super::sequence::{Phase, Sequence};
 use super::step::{ScheduleRecord, Step};
+use crate::kv::BlockPool;
 use crate::units::Picos;
 
 impl Replica {
@@ -23,11 +24,12 @@ impl Replica {
     #[inline]
     pub(super) fn close_with_pack(&mut self, step: &mut Step) {
         self.pool.take(self.pack.blocks_due());
+        self.pool.give_back(self.pack.blocks_passed(0));
         self.queue_undrained = self.waiting.len() > 0;
         self.add_pack(step);
         step.duration = self.cost.decodes(&step.load);
         self.put_on_gpu(step);
-        self.pack.advance(1);
+        self.advance_pack(1);
         if self.pack.has_ended() {
             self.end_members(step);
         }
@@ -59,6 +61,13 @@ impl Replica {
         step.running = self.sequences.running;
         step.waiting = self.not_admitted();
         step.free_blocks = self.pool.free();
+        step.kv_slots = self.pack.slots_a_step();
+    }
+
+    /// Moves the pack on. Where windows begin to give back blocks, steps are not alike with those before.
+    #[inline]
+    pub(super) fn advance_pack(&mut self, steps: u64) {
+        self.membership += u64::from(self.pack.advance(steps));
     }
 
     /// The step is queued behind those in flight.
@@ -80,7 +89,7 @@ impl Replica {
 
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
     fn move_pack(&mut self, step: &mut Step) {
-        self.pack.advance(1);
+        self.advance_pack(1);
         self.end_members(step);
         if !self.stepwise {
             self.admit_to_pack(step);
@@ -112,7 +121,10 @@ impl Replica {
         let members = self.pack.members;
         for handle in &step.samples {
             let sequence = &mut self.sequences[handle.slot];
-            if sequence.phase == Phase::Single && sequence.sampled < sequence.output_tokens {
+            if sequence.phase == Phase::Single
+                && sequence.sampled < sequence.output_tokens
+                && passes_as_in_pack(&self.pool, sequence, self.pack.in_flight)
+            {
                 self.pack.join(handle.slot, sequence);
                 sequence.packed_steps = (step.number + 1, u64::MAX);
             }
@@ -138,7 +150,7 @@ impl Replica {
         self.membership += 1;
         self.overrunning -= u32::from(sequence.sampled == sequence.output_tokens);
         if moved {
-            sequence.last_step = self.scheduled_steps;
+            (sequence.last_step, sequence.last_share) = (self.scheduled_steps, 1);
             sequence.placeholder = u32::from(newest_overlapped);
             sequence.sampled_last = true;
             let handle = sequence.handle;
@@ -180,4 +192,14 @@ impl Replica {
         };
         self.log.as_mut().expect("only called with a log").push(record);
     }
+}
+
+/// Whether the windows of a sequence have passed, and will pass in its next step, what they pass of a member of the pack,
+/// whose steps were all of one token. Behind a chunk they lag by a step or two.
+#[inline]
+fn passes_as_in_pack(pool: &BlockPool, sequence: &Sequence, in_flight: u32) -> bool {
+    let computed = sequence.computed;
+    let lags = |share: u32| computed.saturating_sub(in_flight * share);
+    pool.passes_alike(sequence.settled, computed.saturating_sub(1 + in_flight))
+        && pool.passes_alike(lags(sequence.last_share), lags(1))
 }

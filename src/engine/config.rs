@@ -1,5 +1,6 @@
 //! The engine's flags after every default has been resolved.
 
+use crate::kv::KvGroups;
 use crate::units::Picos;
 
 /// How one replica schedules. Plain numbers: nothing here means "later" or "default".
@@ -23,6 +24,8 @@ pub struct EngineConfig {
     pub block_size: u32,
     /// KV blocks, the null block included (V1-29).
     pub num_gpu_blocks: u32,
+    /// Groups of layers that draw from these blocks.
+    pub kv_groups: KvGroups,
     /// Automatic prefix caching.
     pub enable_prefix_caching: bool,
     /// Blocks kept free when admitting beside running sequences (V1-32).
@@ -37,6 +40,18 @@ pub struct EngineConfig {
     pub idle_pass_sleep: Picos,
     /// What changed between versions (section 1.16).
     pub switches: VersionSwitches,
+}
+
+impl EngineConfig {
+    /// Steps whose tokens windows do not count as settled when the next is decided.
+    #[must_use]
+    pub fn unsettled_steps(&self) -> u32 {
+        if self.switches.windows_settle {
+            self.queue_depth - 1
+        } else {
+            0
+        }
+    }
 }
 
 /// Order of the waiting queue.
@@ -65,4 +80,6 @@ pub struct VersionSwitches {
     pub eviction_restores_budget: bool,
     /// V1-15: asynchronous scheduling does not schedule past a known length ending.
     pub overrun_guard: bool,
+    /// Windows pass a block once the step that saw it last has been processed, not once it is scheduled.
+    pub windows_settle: bool,
 }

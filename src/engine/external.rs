@@ -239,6 +239,10 @@ impl Replica {
     /// Gives the replica a connector, before it has seen any request.
     pub(crate) fn connect(&mut self, connector: Box<dyn Connector>) {
         assert_eq!(self.inside(), 0, "a connector is there from the beginning");
+        assert!(
+            self.config.kv_groups.keeps_all(),
+            "what comes from outside is of every layer"
+        );
         self.external = Some(Box::new(External::new(connector)));
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::external::{Asked, Connector, Leaving, Offer, Share};
-use super::{EngineConfig, Policy, Replica, ScheduleRecord, VersionSwitches};
+use super::{EngineConfig, KvGroups, Policy, Replica, ScheduleRecord, VersionSwitches};
 use crate::cost::linear::LinearCost;
 use crate::facts::{Completion, Fact, Observer};
 use crate::ids::{ReplicaId, RequestId, SegmentId};
@@ -77,6 +77,7 @@ pub(super) fn config() -> EngineConfig {
         policy: Policy::Fcfs,
         block_size: 4,
         num_gpu_blocks: 101,
+        kv_groups: KvGroups::ONE,
         enable_prefix_caching: true,
         watermark_blocks: 0,
         prefill_schedule_interval: 1,
@@ -91,6 +92,7 @@ pub(super) fn config() -> EngineConfig {
             oversize_prompt_stops: true,
             eviction_restores_budget: true,
             overrun_guard: true,
+            windows_settle: true,
         },
     }
 }

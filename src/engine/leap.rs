@@ -101,8 +101,9 @@ impl Replica {
     pub(super) fn jump(&mut self, steps: u64, end: Picos, run: &Run) {
         let law = &run.law;
         self.take_blocks(steps, run);
+        let passed_last = self.pack.blocks_passed(steps - 1);
         self.last_end = end;
-        self.pack.advance(steps);
+        self.advance_pack(steps);
         self.scheduled_steps += steps;
         self.processed_steps += steps;
         let waiting = self.not_admitted();
@@ -123,7 +124,7 @@ impl Replica {
         self.gpu_free = match second {
             None => move_on(oldest, end, free),
             Some(second) => {
-                let begin = move_on(oldest, end, free + self.pack.blocks_needed_last());
+                let begin = move_on(oldest, end, free + self.pack.blocks_needed_last() - passed_last);
                 // The first step of a fresh queue was decided at one instant with the second; now it no longer is.
                 (oldest.overlapped, second.overlapped) = (true, true);
                 move_on(second, begin, free)
@@ -145,7 +146,11 @@ impl Replica {
         let blocks = self.pack.blocks_needed_for(steps);
         let blocks = u32::try_from(blocks).expect("the leap was cut to the free blocks");
         if !self.pool.tells_of_taking(blocks) {
-            return self.pool.take(blocks);
+            let passed = u32::try_from(self.pack.blocks_passed_in(steps));
+            self.pool.take(blocks);
+            return self
+                .pool
+                .give_back(passed.expect("no more is given back than was taken"));
         }
         for ahead in 0..steps {
             let due = self.pack.blocks_needed(ahead);
@@ -154,6 +159,7 @@ impl Replica {
                 self.pool.set_clock(run.begin + scheduled);
                 self.pool.take(due);
             }
+            self.pool.give_back(self.pack.blocks_passed(ahead));
         }
     }
 
@@ -173,7 +179,7 @@ impl Replica {
         let mut records = Vec::new();
         for ahead in 0..steps {
             duration += increment;
-            free -= self.pack.blocks_needed(ahead);
+            free = free - self.pack.blocks_needed(ahead) + self.pack.blocks_passed(ahead);
             records.push(ScheduleRecord {
                 scheduled,
                 begin,

@@ -20,6 +20,7 @@ pub mod lmcache;
 pub(crate) mod lockstep;
 pub mod memory;
 mod pack;
+mod passing;
 mod priced;
 mod process;
 mod rank;
@@ -38,6 +39,7 @@ mod telling;
 mod waiting;
 mod wake;
 
+pub use crate::kv::{KvGroups, WindowGroups};
 pub use any::EngineSpec;
 pub use config::{EngineConfig, Policy, VersionSwitches};
 pub use step::ScheduleRecord;

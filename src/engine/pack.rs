@@ -4,9 +4,12 @@
 //! at clock `c` has `computed − c + clock` now, so its context, the blocks it needs and the step in which it ends
 //! follow from its *anchor* `computed − c`. The pack keeps the number of members, the sum of their contexts, how many
 //! anchors there are at each residue of the block size, and in order the clocks at which members end and their anchors.
+//! What windows give back is counted in the same way ([`Passing`]); without windows there is nothing of it.
 
+use super::passing::Passing;
 use super::ranks::Ranks;
 use super::sequence::{Phase, Sequence};
+use crate::kv::KvGroups;
 
 /// Decoding sequences in lock-step.
 #[derive(Debug)]
@@ -18,6 +21,12 @@ pub(crate) struct Pack {
     /// Σ of their computed tokens.
     pub(crate) context: u64,
     block_size: u32,
+    /// Groups of layers: a member needs a block of each.
+    groups: u32,
+    /// What windows give back, by kind of window.
+    passing: Vec<Passing>,
+    /// Tokens of a member that are in flight when its next step is decided, as windows see it.
+    pub(super) in_flight: u32,
     /// Members by `anchor mod block_size`.
     residues: Vec<u32>,
     /// `−clock mod block_size`: members of this residue need a block for the step at the clock.
@@ -41,11 +50,26 @@ impl Pack {
             members: 0,
             context: 0,
             block_size,
+            groups: 1,
+            passing: Vec::new(),
+            in_flight: 0,
             residues: vec![0; block_size as usize],
             due: 0,
             endings: Ranks::default(),
             tracks_longest,
             contexts: Ranks::default(),
+        }
+    }
+
+    /// The same for groups of layers. `in_flight` of a member's tokens are not settled when a step is decided.
+    pub(crate) fn of_groups(self, groups: &KvGroups, in_flight: u32) -> Pack {
+        let size = self.block_size;
+        let kinds = groups.windows.iter();
+        Pack {
+            groups: groups.count(),
+            passing: kinds.map(|kind| Passing::new(kind, size, in_flight)).collect(),
+            in_flight,
+            ..self
         }
     }
 
@@ -69,6 +93,9 @@ impl Pack {
         self.context += u64::from(sequence.computed);
         let residue = self.residue(sequence.anchor);
         self.residues[residue] += 1;
+        for kind in &mut self.passing {
+            kind.join(slot, sequence.anchor, self.clock);
+        }
         self.endings.insert(last_clock(sequence), slot);
         if self.tracks_longest {
             self.contexts.insert(context_rank(sequence.anchor), slot);
@@ -83,7 +110,12 @@ impl Pack {
         if self.tracks_longest {
             self.contexts.remove(context_rank(sequence.anchor), slot);
         }
+        for kind in &mut self.passing {
+            kind.leave(slot, sequence.anchor, self.clock);
+        }
         sequence.computed = self.computed(sequence);
+        let settled = sequence.computed.saturating_sub(1 + self.in_flight);
+        sequence.settled = sequence.settled.max(settled);
         sequence.sampled =
             (sequence.computed + 1 - sequence.request.prompt_tokens).min(sequence.output_tokens);
         sequence.phase = phase;
@@ -102,12 +134,18 @@ impl Pack {
         }
     }
 
-    /// Moves the pack on by scheduled steps.
+    /// Moves the pack on by scheduled steps. Whether the blocks that a step gives back follow another law from now on.
     #[inline]
-    pub(crate) fn advance(&mut self, steps: u64) {
+    #[must_use]
+    pub(crate) fn advance(&mut self, steps: u64) -> bool {
         self.clock += steps;
         self.context += steps * u64::from(self.members);
         self.due = self.due_after(steps);
+        let mut changes = false;
+        for kind in &mut self.passing {
+            changes |= kind.advance(self.clock);
+        }
+        changes
     }
 
     /// [`Pack::due`] after so many steps.
@@ -128,19 +166,55 @@ impl Pack {
     /// Blocks that the members need for the step at the clock.
     #[inline]
     pub(crate) fn blocks_due(&self) -> u32 {
-        self.residues[self.due as usize]
+        self.groups * self.residues[self.due as usize]
+    }
+
+    /// Blocks that windows have passed when the step at `clock + ahead` is decided.
+    #[inline]
+    pub(crate) fn blocks_passed(&self, ahead: u64) -> u32 {
+        if self.passing.is_empty() {
+            return 0;
+        }
+        let due = self.due_after(ahead);
+        self.passing.iter().map(|kind| kind.blocks(due)).sum()
+    }
+
+    /// Blocks that windows pass in the next `steps` steps, among which nobody's law changes.
+    #[inline]
+    pub(crate) fn blocks_passed_in(&self, steps: u64) -> u64 {
+        if self.passing.is_empty() {
+            return 0;
+        }
+        let size = u64::from(self.block_size);
+        let steady = self.blocks_passed_a_cycle();
+        let rest = (0..steps % size).map(|ahead| u64::from(self.blocks_passed(ahead)));
+        steps / size * u64::from(steady) + rest.sum::<u64>()
+    }
+
+    /// Blocks that windows pass in as many steps as a block has tokens. No fewer are taken in these, so at no step of a
+    /// constant pack more blocks are free than so many more than now.
+    #[inline]
+    pub(crate) fn blocks_passed_a_cycle(&self) -> u32 {
+        self.passing.iter().map(Passing::steady).sum()
+    }
+
+    /// Token slots that a step takes on average more than it gives back: in each group one for a member whose windows
+    /// pass nothing.
+    #[inline]
+    pub(crate) fn slots_a_step(&self) -> u32 {
+        self.groups * self.members - self.blocks_passed_a_cycle()
     }
 
     /// Blocks that the members need for the step at `clock + ahead`: those whose context fills its last block.
     pub(crate) fn blocks_needed(&self, ahead: u64) -> u32 {
-        self.residues[self.due_after(ahead) as usize]
+        self.groups * self.residues[self.due_after(ahead) as usize]
     }
 
     /// Blocks that the members took for the step that was scheduled last.
     #[inline]
     pub(crate) fn blocks_needed_last(&self) -> u32 {
         let at = self.due + 1;
-        self.residues[if at == self.block_size { 0 } else { at } as usize]
+        self.groups * self.residues[if at == self.block_size { 0 } else { at } as usize]
     }
 
     /// Blocks that the next `steps` steps need.
@@ -158,22 +232,27 @@ impl Pack {
             blocks += self.residues[at];
             at = at.checked_sub(1).unwrap_or(self.residues.len() - 1);
         }
-        cycles * u64::from(self.members) + u64::from(blocks)
+        u64::from(self.groups) * (cycles * u64::from(self.members) + u64::from(blocks))
     }
 
-    /// The most steps, `limit` at most, whose blocks fit into `free`.
-    pub(crate) fn steps_that_fit(&self, free: u32, limit: u64) -> u64 {
+    /// The most steps, `limit` at most, whose blocks fit into `free`, as if windows gave back none, and among which
+    /// nobody begins to give some back.
+    pub(crate) fn steps_that_fit(&self, free: u32, mut limit: u64) -> u64 {
+        for begins in self.passing.iter().filter_map(Passing::next) {
+            limit = limit.min(begins - self.clock);
+        }
         // No more than one block each is needed in a cycle of steps, of which there are fewer than limit/size + 1.
         let size = u64::from(self.block_size);
-        if (limit + size).saturating_mul(self.members.into()) <= u64::from(free) * size {
+        let a_cycle = self.groups * self.members;
+        if limit.saturating_add(size).saturating_mul(a_cycle.into()) <= u64::from(free) * size {
             return limit;
         }
-        let cycles = u64::from(free / self.members);
+        let cycles = u64::from(free / a_cycle);
         let mut steps = cycles * u64::from(self.block_size);
         if steps >= limit {
             return limit;
         }
-        let mut left = free % self.members;
+        let mut left = free % a_cycle;
         while steps < limit {
             let need = self.blocks_needed(steps);
             if need > left {

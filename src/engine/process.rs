@@ -113,7 +113,8 @@ impl Replica {
             if holds_back {
                 self.hold_back(sequence.request.id, held, pieces, registered, sequence.computed);
             } else {
-                self.pool.release(held, pieces, registered, sequence.computed);
+                self.pool
+                    .release_rest(held, pieces, registered, sequence.computed, sequence.settled);
             }
         }
         let delivered = match outcome {

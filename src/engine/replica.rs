@@ -22,7 +22,7 @@ use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
-use crate::kv::{BlockPool, Journal};
+use crate::kv::{BlockPool, Journal, Match};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -62,6 +62,8 @@ pub(crate) struct Replica {
     pub(super) membership: u64,
     /// Nobody waits, or the head cannot be admitted before something is freed.
     pub(super) admission_closed: bool,
+    /// Free blocks with which the head of the queue is admitted, where it lacked them; windows that pass may bring them.
+    pub(super) admission_needs: u32,
     /// Preemptions since a step last sampled a token.
     pub(super) fruitless_preemptions: u32,
     /// Requests preempted by the last call of `schedule`.
@@ -96,7 +98,8 @@ impl Replica {
             pool: empty_pool(&config),
             sequences: Sequences::default(),
             waiting: Waiting::new(config.policy),
-            pack: Pack::new(config.block_size, tracks_longest),
+            pack: Pack::new(config.block_size, tracks_longest)
+                .of_groups(&config.kv_groups, config.unsettled_steps()),
             singles: Vec::new(),
             inbox: VecDeque::new(),
             in_flight: InFlight::default(),
@@ -111,6 +114,7 @@ impl Replica {
             overrunning: 0,
             membership: 0,
             admission_closed: true,
+            admission_needs: u32::MAX,
             fruitless_preemptions: 0,
             preempted: Vec::new(),
             last_prefill_step: 0,
@@ -204,9 +208,8 @@ impl Replica {
         }
         let longest = (u64::from(request.prompt_tokens) + u64::from(request.output_tokens))
             .min(self.config.max_model_len.into());
-        let blocks = self
-            .pool
-            .blocks_for(u32::try_from(longest - 1).expect("at most max_model_len"));
+        let longest = u32::try_from(longest - 1).expect("at most max_model_len");
+        let blocks = self.pool.reserved_behind(Match::MISS, longest);
         (blocks > self.pool.total()).then_some(Refusal::NeverFits)
     }
 
@@ -378,9 +381,18 @@ impl Replica {
             .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))
             && self.singles.is_empty()
             && self.admission_closed
+            && !self.windows_may_admit()
             && !self.within_prefill_interval()
             && self.in_flight.len() == self.config.queue_depth as usize
             && self.pack_can_go_on()
+    }
+
+    /// Windows may pass enough blocks for the head of the queue while the pack goes on.
+    #[inline]
+    fn windows_may_admit(&self) -> bool {
+        !self.config.kv_groups.keeps_all()
+            && !self.nobody_waits()
+            && self.admission_needs <= self.pool.free() + self.pack.blocks_passed_a_cycle()
     }
 
     /// The horizon, or before it the time at which the next request reaches the engine, or KV from outside does.
@@ -426,5 +438,10 @@ fn empty_pool(config: &EngineConfig) -> BlockPool {
         config.block_size,
         config.enable_prefix_caching,
         config.switches.unhashed_to_head,
+    )
+    .of_groups(
+        &config.kv_groups,
+        config.max_num_batched_tokens * (1 + config.unsettled_steps()),
+        config.max_model_len,
     )
 }

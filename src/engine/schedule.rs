@@ -104,6 +104,7 @@ impl Replica {
             return false;
         }
         let mut left = budget.tokens - self.pack.members;
+        // As if windows gave back nothing: where only that does not suffice, order decides.
         let mut blocks = self.pack.blocks_due();
         self.picks.clear();
         for at in 0..self.singles.len() {
@@ -119,7 +120,7 @@ impl Replica {
                 continue;
             }
             let computed = self.sequences[slot].computed;
-            blocks += self.pool.blocks_for(computed + tokens) - self.pool.blocks_for(computed);
+            blocks += self.pool.blocks_between(computed, computed + tokens);
             left -= tokens;
             self.picks.push((slot, tokens));
         }
@@ -127,9 +128,11 @@ impl Replica {
             return false;
         }
         self.pool.take(blocks);
+        self.pool.give_back(self.pack.blocks_passed(0));
         budget.tokens = left;
         for at in 0..self.picks.len() {
             let (slot, tokens) = self.picks[at];
+            self.pass_windows(slot);
             self.share_out(slot, tokens, step);
         }
         true
@@ -160,8 +163,9 @@ impl Replica {
                 at = self.sequences[slot].next;
                 continue;
             }
+            self.pass_windows(slot);
             let computed = self.computed(slot);
-            let blocks = self.pool.blocks_for(computed + tokens) - self.pool.blocks_for(computed);
+            let blocks = self.pool.blocks_between(computed, computed + tokens);
             let made = self.preempt_for(slot, blocks, step, budget, now, observer);
             at = self.sequences[slot].next;
             let Some(passed_over) = made else {
@@ -210,6 +214,31 @@ impl Replica {
             earlier += u32::from(self.sequences[victim].order < self.sequences[slot].order);
         }
         Some(earlier)
+    }
+
+    /// Gives back the blocks of a running sequence that its windows have passed since it last took some (V1-35).
+    fn pass_windows(&mut self, slot: usize) {
+        if self.config.kv_groups.keeps_all() {
+            return;
+        }
+        let computed = self.computed(slot);
+        let sequence = &self.sequences[slot];
+        let (from, settled) = match sequence.phase {
+            Phase::Packed => {
+                let settled = computed.saturating_sub(self.pack.in_flight);
+                (settled.saturating_sub(1), settled)
+            }
+            _ => (sequence.settled, self.settled(slot)),
+        };
+        self.pool.give_back(self.pool.passed_between(from, settled));
+        self.sequences[slot].settled = settled;
+    }
+
+    /// Computed tokens of a sequence outside the pack that its windows may count on.
+    fn settled(&self, slot: usize) -> u32 {
+        let sequence = &self.sequences[slot];
+        let is_in_flight = self.config.switches.windows_settle && sequence.last_step > self.processed_steps;
+        sequence.computed - u32::from(is_in_flight) * sequence.last_share
     }
 
     /// Members of the pack that got nothing leave it.
@@ -301,8 +330,9 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         let allocated = sequence.computed + tokens;
         let held = std::mem::take(&mut sequence.held);
+        let registered = allocated - unknown;
         self.pool
-            .release(held, &sequence.pieces, allocated - unknown, allocated);
+            .release_rest(held, &sequence.pieces, registered, allocated, sequence.settled);
         let lost = std::mem::take(&mut sequence.computed);
         observer.observe(&sequence.story.preempt(&sequence.request, self.id, now, lost));
         sequence.phase = Phase::Waiting;

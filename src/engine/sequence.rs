@@ -32,6 +32,9 @@ pub(crate) struct Sequence {
     pub(crate) phase: Phase,
     /// Tokens whose KV is computed or scheduled, `n_comp`. Stale while packed: see `Pack::computed`.
     pub(crate) computed: u32,
+    /// Computed tokens whose step had been processed when blocks were last taken: what lies before the window behind
+    /// them was given back then (V1-35). Stale while packed, and never asked for where no layer has a window.
+    pub(crate) settled: u32,
     /// Output tokens sampled in scheduled steps. Stale while packed.
     pub(crate) sampled: u32,
     /// Output tokens it will have: its length, or less where `max_model_len` cuts it.
@@ -114,6 +117,7 @@ impl Sequences {
             story: Story::new(&request),
             phase: Phase::Waiting,
             computed: 0,
+            settled: 0,
             sampled: 0,
             output_tokens: request.output_tokens.min(max_model_len - request.prompt_tokens),
             anchor: 0,

@@ -36,6 +36,8 @@ pub(crate) struct Step {
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) free_blocks: u32,
+    /// Token slots that each step of the pack takes more than the one before.
+    pub(crate) kv_slots: u32,
     /// State of the pack's membership when the step was scheduled.
     pub(crate) membership: u64,
     /// Nothing but the pack decodes in it, and every token counts.

@@ -30,6 +30,7 @@ pub(super) struct Telling {
     running: u32,
     waiting: u32,
     free_blocks: u32,
+    kv_slots: u32,
 }
 
 impl Telling {
@@ -48,6 +49,7 @@ impl Telling {
             running: 0,
             waiting: 0,
             free_blocks: 0,
+            kv_slots: 0,
         }
     }
 
@@ -72,6 +74,7 @@ impl Telling {
             running: step.running,
             waiting: step.waiting,
             free_blocks: step.free_blocks,
+            kv_slots: step.kv_slots,
         }));
     }
 
@@ -115,7 +118,7 @@ impl Telling {
         self.load.decode_longest = first.load.decode_longest;
         self.membership = first.membership;
         (self.running, self.waiting) = (first.running, first.waiting);
-        self.free_blocks = first.free_blocks;
+        (self.free_blocks, self.kv_slots) = (first.free_blocks, first.kv_slots);
     }
 
     /// Whether a run of steps goes on as the one that is held back does; settles the increment of a single step.
@@ -161,6 +164,7 @@ impl Telling {
             running: self.running,
             waiting: self.waiting,
             free_blocks: self.free_blocks,
+            kv_slots: self.kv_slots,
         }));
         self.count = 0;
     }

@@ -81,7 +81,7 @@ impl Cache {
                 let found = pool.look_up(&pieces, tokens);
                 let new = pool.blocks_for(tokens) - found.blocks;
                 if stores && new + found.unreferenced <= pool.free() {
-                    let mut own = pool.admit(found, new);
+                    let mut own = pool.admit(found, Taken::of_one_group(new));
                     pool.register(&mut own, &pieces, tokens, tokens);
                     held.push((own, pieces));
                 } else if !held.is_empty() {

@@ -3,6 +3,7 @@
 
 mod chunks;
 mod content;
+mod groups;
 mod heard;
 #[cfg(test)]
 mod heard_tests;
@@ -18,9 +19,10 @@ mod trie;
 mod whole;
 
 pub(crate) use chunks::{Chain, ChunkName};
+pub use groups::{KvGroups, WindowGroups};
 pub(crate) use heard::Heard;
 pub(crate) use journal::Journal;
-pub(crate) use pool::BlockPool;
+pub(crate) use pool::{BlockPool, Taken};
 pub(crate) use prefix::{Held, Match, PrefixPool};
 pub(crate) use radix::{Found, NodeId, ROOT, RadixTree};
 pub use shelf::CachePolicy;

@@ -1,16 +1,50 @@
 //! One replica's KV memory, with or without prefix caching.
 //!
 //! Without caching nothing but the number of free blocks matters. With it, contents do ([`PrefixPool`]).
+//!
+//! Groups of layers draw from the one pool ([`KvGroups`]). A sequence says how many tokens it has blocks for and how many
+//! of them were *settled* when it last took some; what its windows have passed follows. With caching, contents are those of
+//! the one group that keeps everything: blocks of windows hold their place in the order of eviction, but whether they
+//! are still there does not decide a hit, and whoever finds a prefix takes blocks for its windows anew.
 
-use super::{Held, Journal, Match, PrefixPool};
+use super::{Held, Journal, KvGroups, Match, PrefixPool};
 use crate::units::Picos;
 use crate::workload::Piece;
+
+/// Blocks that an admission takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Of groups that keep everything.
+    full: u32,
+    /// Of groups with a window.
+    windows: u32,
+}
+
+impl Taken {
+    /// So many where no layer has a window.
+    pub(crate) fn of_one_group(blocks: u32) -> Taken {
+        Taken {
+            full: blocks,
+            windows: 0,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(self) -> u32 {
+        self.full + self.windows
+    }
+}
 
 /// A pool of KV blocks, the null block left out (V1-29).
 #[derive(Debug)]
 pub(crate) struct BlockPool {
     block_size: u32,
     total: u32,
+    groups: KvGroups,
+    /// How many groups there are.
+    group_count: u32,
+    /// Blocks of a group that a sequence holds at most, for each kind of window.
+    windows_at_most: Vec<u32>,
     /// Free blocks where caching is off.
     uncached_free: u32,
     prefix: Option<PrefixPool>,
@@ -28,14 +62,81 @@ impl BlockPool {
         BlockPool {
             block_size,
             total,
+            groups: KvGroups::ONE,
+            group_count: 1,
+            windows_at_most: Vec::new(),
             uncached_free: total,
             prefix,
         }
     }
 
-    /// Blocks that `tokens` tokens fill, the last one perhaps in part.
+    /// The same for groups of layers; at most `in_flight` tokens of a sequence are scheduled and not settled.
+    pub(crate) fn of_groups(self, groups: &KvGroups, in_flight: u32, max_model_len: u32) -> BlockPool {
+        assert!(
+            groups.keeps_all() || self.prefix.is_none() || groups.full == 1,
+            "contents are those of one group"
+        );
+        let block_size = self.block_size;
+        let at_most = |kind: &super::WindowGroups| kind.held_at_most(in_flight, max_model_len, block_size);
+        BlockPool {
+            group_count: groups.count(),
+            windows_at_most: groups.windows.iter().map(at_most).collect(),
+            groups: groups.clone(),
+            ..self
+        }
+    }
+
+    /// Blocks of one group that `tokens` tokens fill, the last one perhaps in part.
     pub(crate) fn blocks_for(&self, tokens: u32) -> u32 {
         tokens.div_ceil(self.block_size)
+    }
+
+    /// Blocks of all groups that a sequence takes to have room for `to` tokens instead of `from`.
+    #[inline]
+    pub(crate) fn blocks_between(&self, from: u32, to: u32) -> u32 {
+        self.group_count * (self.blocks_for(to) - self.blocks_for(from))
+    }
+
+    /// Blocks that windows pass as `to` tokens are settled instead of `from`.
+    #[inline]
+    pub(crate) fn passed_between(&self, from: u32, to: u32) -> u32 {
+        if self.groups.keeps_all() {
+            return 0;
+        }
+        self.groups.passed(to, self.block_size) - self.groups.passed(from, self.block_size)
+    }
+
+    /// Whether windows have passed the same blocks behind either number of settled tokens.
+    #[inline]
+    pub(crate) fn passes_alike(&self, one: u32, other: u32) -> bool {
+        let kinds = &self.groups.windows;
+        kinds
+            .iter()
+            .all(|kind| kind.passed(one, self.block_size) == kind.passed(other, self.block_size))
+    }
+
+    /// Blocks beside those of a hit that a sequence takes to compute up to `tokens`.
+    pub(crate) fn blocks_behind(&self, found: Match, tokens: u32) -> Taken {
+        let blocks = self.blocks_for(tokens);
+        let hit = found.blocks * self.block_size;
+        let windows = self.group_count - self.groups.full;
+        Taken {
+            full: self.groups.full * (blocks - found.blocks),
+            windows: windows * blocks - self.groups.passed(hit, self.block_size),
+        }
+    }
+
+    /// Blocks beside those of a hit that a sequence of `tokens` holds at once at most, whose windows pass on as it is
+    /// computed.
+    pub(crate) fn reserved_behind(&self, found: Match, tokens: u32) -> u32 {
+        let blocks = self.blocks_for(tokens);
+        let hit = found.blocks * self.block_size;
+        let kinds = self.groups.windows.iter().zip(&self.windows_at_most);
+        let of_windows = kinds.map(|(kind, &at_most)| {
+            let cached = found.blocks - kind.passed(hit, self.block_size);
+            kind.groups * (blocks.min(at_most).saturating_sub(found.blocks) + cached)
+        });
+        self.groups.full * (blocks - found.blocks) + of_windows.sum::<u32>()
     }
 
     /// Usable blocks.
@@ -107,16 +208,17 @@ impl BlockPool {
                 .is_some_and(|prefix| prefix.would_evict(blocks))
     }
 
-    /// References a match and takes `new` blocks behind it.
-    pub(crate) fn admit(&mut self, found: Match, new: u32) -> Held {
+    /// References a match and takes blocks behind it.
+    pub(crate) fn admit(&mut self, found: Match, new: Taken) -> Held {
         match &mut self.prefix {
             Some(prefix) => {
                 let mut held = prefix.adopt(found);
-                prefix.take(&mut held, new);
+                prefix.take(&mut held, new.full);
+                prefix.evict(new.windows);
                 held
             }
             None => {
-                self.take_uncached(new);
+                self.take_uncached(new.all());
                 Held::default()
             }
         }
@@ -127,6 +229,19 @@ impl BlockPool {
         match &mut self.prefix {
             Some(prefix) => prefix.evict(blocks),
             None => self.take_uncached(blocks),
+        }
+    }
+
+    /// Takes back blocks that windows have passed.
+    #[inline]
+    pub(crate) fn give_back(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        match &mut self.prefix {
+            // They are full, so they have a hash, and whoever has one goes to the tail.
+            Some(prefix) => prefix.free_to_tail(blocks),
+            None => self.uncached_free += blocks,
         }
     }
 
@@ -141,17 +256,49 @@ impl BlockPool {
     }
 
     /// Frees all blocks of a sequence that holds them for `allocated_tokens`, after registering the full ones among
-    /// the first `tokens`.
-    pub(crate) fn release(&mut self, mut held: Held, pieces: &[Piece], tokens: u32, allocated_tokens: u32) {
+    /// the first `tokens`. No window has passed any.
+    pub(crate) fn release(&mut self, held: Held, pieces: &[Piece], tokens: u32, allocated_tokens: u32) {
+        self.release_rest(held, pieces, tokens, allocated_tokens, 0);
+    }
+
+    /// The same for a sequence of whose tokens `settled` were settled when it last took blocks. Those of windows go first:
+    /// the first layer of every such model has one, and groups go in the order of their first layers.
+    pub(crate) fn release_rest(
+        &mut self,
+        mut held: Held,
+        pieces: &[Piece],
+        tokens: u32,
+        allocated_tokens: u32,
+        settled: u32,
+    ) {
         self.register(&mut held, pieces, tokens, allocated_tokens);
+        if !self.groups.keeps_all() {
+            self.release_windows(tokens, allocated_tokens, settled);
+        }
         match &mut self.prefix {
             Some(prefix) => prefix.release(held),
-            None => self.uncached_free += self.blocks_for(allocated_tokens),
+            None => self.uncached_free += self.groups.full * self.blocks_for(allocated_tokens),
         }
         debug_assert!(
             self.free() <= self.total,
             "no more blocks are freed than were taken"
         );
+    }
+
+    fn release_windows(&mut self, tokens: u32, allocated_tokens: u32, settled: u32) {
+        let blocks = self.blocks_for(allocated_tokens);
+        let unhashed = blocks - tokens / self.block_size;
+        for kind in &self.groups.windows {
+            let held = blocks - kind.passed(settled, self.block_size);
+            let unhashed = unhashed.min(held);
+            match &mut self.prefix {
+                Some(prefix) => {
+                    prefix.free_blank(kind.groups * unhashed);
+                    prefix.free_to_tail(kind.groups * (held - unhashed));
+                }
+                None => self.uncached_free += kind.groups * held,
+            }
+        }
     }
 
     fn take_uncached(&mut self, blocks: u32) {

@@ -311,10 +311,7 @@ impl PrefixPool {
 
     /// Frees everything that a sequence holds, the deepest block first (V1-37, V1-38).
     pub(crate) fn release(&mut self, held: Held) {
-        if held.private > 0 {
-            self.free += held.private;
-            self.free_blank(held.private);
-        }
+        self.free_blank(held.private);
         let mut node = held.tip;
         while node != ROOT {
             let copy = self.held_copy(&held, node);
@@ -336,7 +333,12 @@ impl PrefixPool {
         exception.copied().unwrap_or(self.nodes[node].first_copy)
     }
 
-    fn free_blank(&mut self, blocks: u32) {
+    /// Frees blocks without a hash.
+    pub(super) fn free_blank(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        self.free += blocks;
         let end = if self.blank_to_head { self.head } else { self.tail };
         match end.map(|entry| (entry, self.entries[entry].what)) {
             Some((entry, Free::Blank(count))) => self.entries[entry].what = Free::Blank(count + blocks),
@@ -344,6 +346,18 @@ impl PrefixPool {
             _ => {
                 self.push_back(Free::Blank(blocks));
             }
+        }
+    }
+
+    /// Frees blocks in the place of those that have a hash, though nobody looks for their contents.
+    pub(super) fn free_to_tail(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        self.free += blocks;
+        match self.tail.map(|tail| &mut self.entries[tail].what) {
+            Some(Free::Blank(count)) => *count += blocks,
+            _ => drop(self.push_back(Free::Blank(blocks))),
         }
     }
 

@@ -140,7 +140,7 @@ impl Observer for LoadOverTime {
         };
         let replica = steps.replica.0 as usize;
         let room = self.rooms[replica];
-        let grown = u64::from(steps.load.decode_seqs) * (steps.count - 1) / u64::from(2 * room.block_size);
+        let grown = u64::from(steps.kv_slots) * (steps.count - 1) / u64::from(2 * room.block_size);
         let used = u64::from(room.kv_blocks - steps.free_blocks) + grown;
         let levels = [
             u64::from(steps.running),
@@ -218,6 +218,7 @@ mod tests {
                     running,
                     waiting,
                     free_blocks: 5,
+                    kv_slots: load.decode_seqs,
                 }));
             }
         }

@@ -323,12 +323,11 @@ impl Recorder {
     #[inline]
     fn hold_kv(&mut self, steps: &Steps<'_>) -> u64 {
         let room = self.options.fleet.room(steps.replica);
-        let seqs = u64::from(steps.load.decode_seqs);
         let used =
             u64::from(room.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(room.block_size) * 2;
-        // Over a leap every sequence takes a token slot a step: half of them on average, all of them at its end.
+        // Over a leap every step takes as many token slots: half of them are held on average, all of them at its end.
         let units = room.units();
-        let later = seqs * (steps.count - 1);
+        let later = u64::from(steps.kv_slots) * (steps.count - 1);
         let mean = (used + later).min(units);
         let busy = steps.end.saturating_sub(steps.begin).0;
         self.open.work.kv_area += u128::from(mean) * u128::from(busy);

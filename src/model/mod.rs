@@ -156,6 +156,14 @@ pub enum Quantization {
 }
 
 impl ModelShape {
+    /// Whether a layer has a sliding window.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        let windowed =
+            |group: &LayerGroup| matches!(group.attention, Attention::Grouped { window: Some(_), .. });
+        self.layers.iter().any(windowed)
+    }
+
     /// Number of layers, `L`.
     #[must_use]
     pub fn layer_count(&self) -> u32 {

@@ -8,6 +8,7 @@ mod results;
 mod serving;
 mod tables;
 mod told;
+mod windows;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! What several test binaries are built from: a plain engine, plain traffic, one request, a recorder.
 
-use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
+use plimsoll::engine::{EngineConfig, KvGroups, Policy, VersionSwitches};
 use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 use plimsoll::units::Picos;
@@ -18,6 +18,7 @@ pub(crate) fn ample_engine() -> EngineConfig {
         policy: Policy::Fcfs,
         block_size: 16,
         num_gpu_blocks: 100_000,
+        kv_groups: KvGroups::ONE,
         enable_prefix_caching: false,
         watermark_blocks: 0,
         prefill_schedule_interval: 1,
@@ -32,6 +33,7 @@ pub(crate) fn ample_engine() -> EngineConfig {
             oversize_prompt_stops: true,
             eviction_restores_budget: true,
             overrun_guard: true,
+            windows_settle: true,
         },
     }
 }

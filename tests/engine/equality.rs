@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use plimsoll::cost::{StepCost, linear::LinearCost};
 use plimsoll::engine::lmcache::{LmcacheConfig, TierConfig};
-use plimsoll::engine::{EngineConfig, Policy, ScheduleRecord, VersionSwitches};
+use plimsoll::engine::{EngineConfig, KvGroups, Policy, ScheduleRecord, VersionSwitches, WindowGroups};
 use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::kv::CachePolicy;
 use plimsoll::sim::{Completion, Fact, Frontend, Observer, Outcome, Pause, Simulation, Until};
@@ -51,6 +51,8 @@ pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
         enable_chunked_prefill,
         block_size: 1 + draw.below(6),
         num_gpu_blocks: 102 + draw.below(if small { 10 } else { 300 }) as usize,
+        groups: vec![None],
+        windows_settle: true,
         enable_prefix_caching: draw.chance(),
         priority_policy: draw.chance(),
         long_prefill_token_threshold: draw.below(3) * 5,
@@ -213,6 +215,7 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
         },
         block_size: config.block_size,
         num_gpu_blocks: config.num_gpu_blocks as u32,
+        kv_groups: kv_groups(&config.groups),
         enable_prefix_caching: config.enable_prefix_caching,
         watermark_blocks: config.watermark_blocks as u32,
         prefill_schedule_interval: config.prefill_schedule_interval,
@@ -227,7 +230,22 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
             oversize_prompt_stops: config.oversize_prompt_stops_admission,
             eviction_restores_budget: config.priority_eviction_restores,
             overrun_guard: config.async_overrun_guard,
+            windows_settle: config.windows_settle,
         },
+    }
+}
+
+fn kv_groups(groups: &[Option<u32>]) -> KvGroups {
+    let mut kinds: BTreeMap<u32, u32> = BTreeMap::new();
+    for window in groups.iter().flatten() {
+        *kinds.entry(*window).or_default() += 1;
+    }
+    let kinds = kinds.into_iter();
+    KvGroups {
+        full: groups.iter().filter(|window| window.is_none()).count() as u32,
+        windows: kinds
+            .map(|(window, groups)| WindowGroups { window, groups })
+            .collect(),
     }
 }
 
@@ -320,10 +338,59 @@ impl Observer for Seen {
     }
 }
 
+/// Groups of layers with windows, some beside groups without. A pool that would do for all layers as one is as many times
+/// as large.
+pub(crate) fn draw_groups(draw: &mut Draw, config: &mut TwinConfig) {
+    let window = |draw: &mut Draw| {
+        let longest = if draw.chance() { 12 } else { 60 };
+        Some(1 + draw.below(longest))
+    };
+    let one = window(draw);
+    let mut groups = vec![one; 1 + draw.below(3) as usize];
+    if draw.below(4) == 0 {
+        groups.push(window(draw));
+    }
+    let full = match config.enable_prefix_caching {
+        true => 1,
+        false => draw.below(3) as usize,
+    };
+    groups.splice(0..0, vec![None; full]);
+    config.num_gpu_blocks = (config.num_gpu_blocks - 1) * groups.len() + 1;
+    config.groups = groups;
+    config.windows_settle = draw.chance();
+}
+
+/// The same with groups of layers.
+fn check_groups(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut config = draw_config(&mut draw);
+    draw_groups(&mut draw, &mut config);
+    // Windows leave room: as little as one sequence may need.
+    if draw.chance() {
+        let longest = config.max_model_len.div_ceil(config.block_size) as usize;
+        config.num_gpu_blocks = config
+            .num_gpu_blocks
+            .min(longest * config.groups.len() + 1 + draw.below(9) as usize);
+    }
+    let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+}
+
 fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinRun {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut config = draw_config(&mut draw);
-    let requests = draw_requests(&mut draw, stepwise, aborts);
+    let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
+    config.tiers = tiers.then(|| draw_tiers(&mut draw));
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+}
+
+fn draw_traffic(
+    draw: &mut Draw,
+    config: &TwinConfig,
+    stepwise: bool,
+    aborts: bool,
+) -> (Vec<TwinRequest>, Law) {
+    let requests = draw_requests(draw, stepwise, aborts);
     let fits = |request: &TwinRequest| {
         let prompt: u32 = request.prompt.iter().map(|piece| piece.2).sum();
         prompt < config.max_model_len
@@ -334,8 +401,7 @@ fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinRun {
         per_token: u64::from(draw.below(3)) * 20_000_000,
         per_pair: u64::from(draw.below(3)) * 1_000_001,
     };
-    config.tiers = tiers.then(|| draw_tiers(&mut draw));
-    agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+    (requests, law)
 }
 
 #[test]
@@ -500,6 +566,21 @@ proptest! {
     #[test]
     fn packing_and_leaping_change_nothing(seed in any::<u64>()) {
         check(seed, false, false, false);
+    }
+
+    #[test]
+    fn windows_pass_the_same_blocks(seed in any::<u64>()) {
+        check_groups(seed, false, false);
+    }
+
+    #[test]
+    fn windows_pass_the_same_blocks_under_aborts(seed in any::<u64>()) {
+        check_groups(seed, false, true);
+    }
+
+    #[test]
+    fn windows_pass_the_same_blocks_step_by_step(seed in any::<u64>()) {
+        check_groups(seed, true, true);
     }
 
     #[test]

@@ -171,6 +171,7 @@ impl Dice {
                 oversize_prompt_stops: self.chance(),
                 eviction_restores_budget: self.chance(),
                 overrun_guard: self.chance(),
+                windows_settle: true,
             },
             ..ample_engine()
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::text::{kv_per_token, requests};
 use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
-use crate::cli::figures::{grouped, plain, short, with_unit};
+use crate::cli::figures::{grouped, short, with_unit};
 use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
 use crate::engine::memory::MemoryPlan;
@@ -126,8 +126,9 @@ fn storage(model: &ModelShape) -> String {
 
 fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
     let options = &question.options;
+    let groups = plan.layout.groups.count();
     let blocks = |tokens: u32| {
-        let blocks = plain(plan.blocks_of_request(tokens));
+        let blocks = grouped(plan.blocks_of_request(tokens));
         format!(
             "{} tokens take {blocks} blocks: {} ÷ {blocks} = {}",
             grouped(u64::from(tokens)),
@@ -140,26 +141,31 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
         (
             "  KV blocks",
             format!(
-                "{} B ÷ ({} tokens × {} B) = {} blocks = {} tokens",
+                "{} B ÷ ({} tokens × {} B) = {} blocks{} = {} tokens",
                 grouped(plan.kv_pool.0),
                 plan.block_size,
                 grouped(plan.layout.block_bytes.0 / u64::from(plan.block_size)),
                 grouped(u64::from(plan.num_gpu_blocks)),
+                match groups {
+                    1 => String::new(),
+                    groups => format!(" ÷ {groups} groups of layers"),
+                },
                 grouped(plan.tokens())
             ),
         ),
         ("  worst case", blocks(question.max_model_len)),
         ("  typical", blocks(TYPICAL_PROMPT + TYPICAL_OUTPUT)),
     ];
-    if plan.layout.groups > 1 {
-        let groups = format!(
-            "{} groups of layers are allocated apart (vLLM counts {} blocks of one group); \
-             layers with a window free what slid out of it",
-            plan.layout.groups,
-            grouped(u64::from(plan.num_gpu_blocks) * u64::from(plan.layout.groups))
-        );
-        lines.push(("  windows", groups));
-    }
+    let kinds = plan.layout.groups.windows.iter().map(|kind| {
+        format!(
+            "{} of {groups} groups give back what slid out of {} tokens: {} blocks each, with the {} that may be in flight",
+            kind.groups,
+            grouped(u64::from(kind.window)),
+            grouped(u64::from(plan.held_at_most(kind))),
+            grouped(u64::from(plan.max_in_flight_tokens)),
+        )
+    });
+    lines.extend(kinds.map(|line| ("  windows", line)));
     lines
 }
 

@@ -50,7 +50,7 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "estimated": ["activation_bytes", "cuda_graph_bytes", "runtime_bytes"],
         "kv_pool_bytes": plan.kv_pool.0,
         "kv_block_bytes": plan.layout.block_bytes.0,
-        "kv_cache_groups": plan.layout.groups,
+        "kv_cache_groups": plan.layout.groups.count(),
         "num_gpu_blocks": plan.num_gpu_blocks,
         "kv_tokens": plan.tokens(),
         "max_concurrency": plan.concurrency(question.max_model_len),

@@ -4,7 +4,7 @@ use super::{Kind, ScheduledFlags};
 use crate::config::judge::Judge;
 use crate::cost::calibration::{Calibration, Copies, Direction};
 use crate::cost::roofline::{CudagraphMode, Graphs};
-use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan};
+use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, Windowed};
 use crate::engine::scheduled::policies::StaticConfig;
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::model::Dtype;
@@ -54,6 +54,8 @@ impl ScheduledFlags {
             kv_dtype,
             block_size: config.block_size,
             max_num_batched_tokens: config.max_num_batched_tokens,
+            max_in_flight_tokens: config.max_num_batched_tokens,
+            windowed: Windowed::KeepAll,
             max_num_seqs: config.max_num_seqs,
             max_model_len: config.max_model_len,
             charge_cuda_graphs: false,
@@ -135,10 +137,10 @@ const ROW_MIN: u32 = 16;
 /// refused; of rows that it cannot hold at full length it is said that batches may close earlier.
 fn check_rows(judge: &mut Judge, rows: &StaticConfig, plan: &MemoryPlan) {
     let key = "engine.max_num_seqs";
-    let whole = plan.blocks_of_request(rows.max_model_len).max(1.0);
-    let most = (f64::from(plan.num_gpu_blocks) / whole) as u32;
-    let shortest = plan.blocks_of_request(ROW_MIN.min(rows.max_model_len)).max(1.0);
-    if f64::from(rows.batch_size) * shortest > f64::from(plan.num_gpu_blocks) {
+    let whole = plan.blocks_of_request(rows.max_model_len).max(1);
+    let most = (u64::from(plan.num_gpu_blocks) / whole) as u32;
+    let shortest = plan.blocks_of_request(ROW_MIN.min(rows.max_model_len)).max(1);
+    if u64::from(rows.batch_size) * shortest > u64::from(plan.num_gpu_blocks) {
         judge.wrong_help(
             key,
             "is more rows than the memory holds",

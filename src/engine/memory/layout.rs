@@ -1,29 +1,19 @@
 //! How the weights and the KV cache of one rank lie in memory.
 
-use super::MemoryOptions;
+use super::{MemoryOptions, Windowed};
+use crate::kv::{KvGroups, WindowGroups};
 use crate::model::{Attention, LayerGroup, ModelShape, kv_bytes_per_token_layer};
 use crate::units::Bytes;
 
 /// How the KV of one rank is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvLayout {
-    /// Bytes of a block over all layers of the rank, padding of unequal groups included.
+    /// Bytes of a block: over the layers of one group, of which each rank has so many.
     pub block_bytes: Bytes,
     /// Bytes of one token over all layers of the rank, windows ignored.
     pub bytes_per_token: Bytes,
-    /// Groups of layers that are allocated together; 1 without windows.
-    pub groups: u32,
-    /// The groups with a window: how many, and the tokens that one sequence keeps at most in each.
-    pub sliding: Vec<SlidingGroups>,
-}
-
-/// Groups of layers with one window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlidingGroups {
-    /// How many groups.
-    pub groups: u32,
-    /// Most tokens kept: the window and a step's new tokens (`sliding_window − 1 + max_num_batched_tokens`).
-    pub tokens_max: u32,
+    /// Groups of layers that are allocated by themselves; one where no window passes blocks.
+    pub groups: KvGroups,
 }
 
 /// Weights of the fullest rank: the longest stage's layers, and embedding and LM head where stages do not part them.
@@ -41,8 +31,15 @@ pub(super) fn rank_weights(model: &ModelShape, options: &MemoryOptions) -> Bytes
     Bytes(stage as u64 + edge.0 / tables)
 }
 
+/// The groups of layers that are allocated by themselves.
+#[must_use]
+pub fn kv_groups(model: &ModelShape, options: &MemoryOptions) -> KvGroups {
+    kv_layout(model, options).groups
+}
+
 /// Groups layers as vLLM 0.33 `get_kv_cache_config` does: kinds of layers (full, one per window) are cut into groups of
-/// as many layers as the rarest kind has, unless the kinds are about equally common (within a quarter).
+/// as many layers as the rarest kind has, unless the kinds are about equally common (within a quarter). Engines that have
+/// no such groups keep every token in every layer.
 pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
     let stage = |count: u32| count.div_ceil(options.pipeline_parallel);
     let per_layer = |group: &LayerGroup| {
@@ -67,20 +64,38 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
     let counts = || kinds.iter().map(|&(_, count)| count);
     let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
     let size = if most * 4 < fewest * 5 { most } else { fewest };
-    let groups: u32 = counts().map(|count| count.div_ceil(size)).sum();
-    // Padding adds layers that hold nothing; all layers of a hybrid model have equal pages.
+    let mut groups = KvGroups {
+        full: 0,
+        windows: Vec::new(),
+    };
+    for &(window, count) in &kinds {
+        let count = count.div_ceil(size);
+        match window {
+            None => groups.full += count,
+            Some(window) => groups.windows.push(WindowGroups {
+                window,
+                groups: count,
+            }),
+        }
+    }
+    let keeps_all = match options.windowed {
+        Windowed::KeepAll => true,
+        Windowed::Pass => false,
+        Windowed::PassBesideOne => groups.full != 1,
+    };
+    if keeps_all || groups.keeps_all() {
+        return KvLayout {
+            block_bytes: bytes_per_token * u64::from(options.block_size),
+            bytes_per_token,
+            groups: KvGroups::ONE,
+        };
+    }
+    // All layers of a hybrid model have equal pages; the last group of a kind may be padded.
     let layers: u32 = counts().sum();
-    let padded = u128::from(bytes_per_token.0) * u128::from(groups * size) / u128::from(layers);
-    let sliding = kinds.iter().filter_map(|&(window, count)| {
-        window.map(|window| SlidingGroups {
-            groups: count.div_ceil(size),
-            tokens_max: (window - 1).saturating_add(options.max_num_batched_tokens),
-        })
-    });
+    let of_group = u128::from(bytes_per_token.0) * u128::from(size) / u128::from(layers);
     KvLayout {
-        block_bytes: Bytes(padded as u64) * u64::from(options.block_size),
+        block_bytes: Bytes(of_group as u64) * u64::from(options.block_size),
         bytes_per_token,
         groups,
-        sliding: sliding.collect(),
     }
 }

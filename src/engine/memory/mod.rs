@@ -5,11 +5,8 @@
 //! graphs and runtime are estimates ([`Estimates`]) that an engine would measure, and are to be printed as assumed.
 //!
 //! Sliding windows: vLLM's hybrid allocator puts layers into groups of equal size (full, sliding), lets every group
-//! draw blocks from one pool, and frees what slid out of a window. [`MemoryPlan::num_gpu_blocks`] counts blocks of
-//! `block_size` tokens in *all* layers, hence `num_gpu_blocks · block_size` is the token count that vLLM prints; vLLM's
-//! own block count is [`KvLayout::groups`] times as large. What a window saves shows in
-//! [`MemoryPlan::blocks_of_request`] alone. An engine model that charges every token in every layer is thus right for
-//! full attention and pessimistic for long contexts under windows.
+//! draw blocks from one pool, and frees what slid out of a window ([`crate::kv::KvGroups`]). [`MemoryPlan::num_gpu_blocks`]
+//! counts blocks of one group, as vLLM does; `num_gpu_blocks / groups · block_size` is the token count that it prints.
 //!
 //! Left out: CPU offload, drafts of speculative decoding, the vision tower. Law: a plan's parts add up to the
 //! requested memory to the byte, with less than a block over.
@@ -20,9 +17,9 @@ mod options;
 mod plan;
 mod remedies;
 
-pub use layout::{KvLayout, SlidingGroups};
+pub use layout::{KvLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Budget, Estimates, MemoryOptions};
+pub use options::{Budget, Estimates, MemoryOptions, Windowed};
 pub use plan::{MemoryPlan, plan};
 
 #[cfg(test)]

@@ -19,6 +19,17 @@ pub struct Budget {
     pub holds_activations: bool,
 }
 
+/// What becomes of KV that no window of its layer sees any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windowed {
+    /// It is kept: layers are not told apart.
+    KeepAll,
+    /// Its blocks are given back.
+    Pass,
+    /// The same, if one group of layers keeps everything by which prefixes can be told; else it is kept.
+    PassBesideOne,
+}
+
 /// What of the engine's flags decides memory. Plain numbers, defaults resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryOptions {
@@ -36,6 +47,10 @@ pub struct MemoryOptions {
     pub block_size: u32,
     /// Tokens of the profiling forward (V1-68).
     pub max_num_batched_tokens: u32,
+    /// Most tokens that are scheduled and not settled, as windows see it: a step's, or those of all in flight.
+    pub max_in_flight_tokens: u32,
+    /// What becomes of KV behind windows.
+    pub windowed: Windowed,
     /// Rows sampled in it.
     pub max_num_seqs: u32,
     /// Longest sequence; one of this length must fit (V1-71).
@@ -86,6 +101,8 @@ impl MemoryOptions {
             kv_dtype: model.dtype,
             block_size: 16,
             max_num_batched_tokens,
+            max_in_flight_tokens: 2 * max_num_batched_tokens,
+            windowed: Windowed::PassBesideOne,
             max_num_seqs,
             max_model_len: model.max_position,
             charge_cuda_graphs: true,

@@ -5,6 +5,7 @@ use super::misfit::{DoesNotFit, PoolSize, Shortage};
 use super::options::{Estimates, MemoryOptions};
 use super::remedies::remedies;
 use crate::hardware::Device;
+use crate::kv::WindowGroups;
 use crate::model::ModelShape;
 use crate::units::Bytes;
 
@@ -21,8 +22,10 @@ pub struct MemoryPlan {
     pub kv_pool: Bytes,
     /// How tokens lie in it.
     pub layout: KvLayout,
-    /// Blocks of `block_size` tokens in all layers, the null block included (V1-29): what the engine is given.
+    /// Blocks of `block_size` tokens in the layers of one group, the null block included (V1-29): what the engine is given.
     pub num_gpu_blocks: u32,
+    /// Most tokens that are scheduled and not settled.
+    pub max_in_flight_tokens: u32,
     /// Tokens of a block.
     pub block_size: u32,
     /// Longest sequence.
@@ -30,32 +33,35 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// Tokens that the pool holds, `num_gpu_blocks · block_size`: what vLLM prints at start.
+    /// Tokens that the pool holds in all layers: what vLLM prints at start.
     #[must_use]
     pub fn tokens(&self) -> u64 {
-        u64::from(self.num_gpu_blocks) * u64::from(self.block_size)
+        u64::from(self.num_gpu_blocks / self.layout.groups.count()) * u64::from(self.block_size)
     }
 
-    /// Blocks of all layers that one request of `tokens` tokens occupies, in fractions of [`KvLayout::groups`].
+    /// Blocks that one request of `tokens` tokens occupies at most, in all groups.
     #[must_use]
-    pub fn blocks_of_request(&self, tokens: u32) -> f64 {
-        let blocks = |tokens: u32| u64::from(tokens.div_ceil(self.block_size));
-        let sliding: u32 = self.layout.sliding.iter().map(|sliding| sliding.groups).sum();
-        let full = u64::from(self.layout.groups - sliding) * blocks(tokens);
-        let windowed = self.layout.sliding.iter().map(|sliding| {
-            // A window may begin inside a block: one more (vLLM SlidingWindowSpec.max_memory_usage_bytes).
-            u64::from(sliding.groups) * blocks(tokens).min(blocks(sliding.tokens_max) + 1)
-        });
-        (full + windowed.sum::<u64>()) as f64 / f64::from(self.layout.groups)
+    pub fn blocks_of_request(&self, tokens: u32) -> u64 {
+        let groups = &self.layout.groups;
+        let blocks = tokens.div_ceil(self.block_size);
+        let of_windows = groups
+            .windows
+            .iter()
+            .map(|kind| u64::from(kind.groups) * u64::from(blocks.min(self.held_at_most(kind))));
+        u64::from(groups.full) * u64::from(blocks) + of_windows.sum::<u64>()
+    }
+
+    /// Blocks of one group with a window that a request holds at most.
+    #[must_use]
+    pub fn held_at_most(&self, kind: &WindowGroups) -> u32 {
+        kind.held_at_most(self.max_in_flight_tokens, self.max_model_len, self.block_size)
     }
 
     /// Requests of `tokens` tokens that the pool holds at once, whole ones. As in vLLM's log the null block is counted
     /// as if it held tokens.
     #[must_use]
     pub fn concurrency(&self, tokens: u32) -> u64 {
-        let blocks = self.blocks_of_request(tokens.max(1));
-        // Fractions of groups are not exact in binary; a billionth of a request is not one.
-        (f64::from(self.num_gpu_blocks) / blocks + 1e-9).floor() as u64
+        u64::from(self.num_gpu_blocks) / self.blocks_of_request(tokens.max(1))
     }
 
     /// The plan of an engine that takes `most` blocks at most, and a sentence where the memory holds more.
@@ -126,6 +132,7 @@ pub(super) fn attempt(
         kv_pool: Bytes(0),
         layout: kv_layout(model, options),
         num_gpu_blocks: 0,
+        max_in_flight_tokens: options.max_in_flight_tokens,
         block_size: options.block_size,
         max_model_len: options.max_model_len,
     };
@@ -167,10 +174,10 @@ fn check_pool(plan: &MemoryPlan, options: &MemoryOptions, device: &Device) -> Re
         });
     }
     if plan.concurrency(options.max_model_len) == 0 {
-        let needed = plan.blocks_of_request(options.max_model_len) * plan.layout.block_bytes.0 as f64;
+        let needed = plan.blocks_of_request(options.max_model_len) * plan.layout.block_bytes.0;
         return Err(Shortage::OneRequestDoesNotFit {
             kv_pool: plan.kv_pool,
-            needed: Bytes(needed as u64),
+            needed: Bytes(needed),
             max_model_len: options.max_model_len,
             sized_by,
         });

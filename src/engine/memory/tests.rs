@@ -4,6 +4,7 @@ use super::layout::kv_layout;
 use super::plan::attempt;
 use super::*;
 use crate::hardware::Device;
+use crate::kv::{KvGroups, WindowGroups};
 use crate::model::ModelShape;
 use crate::units::Bytes;
 use crate::{hardware, model};
@@ -108,15 +109,36 @@ fn windows_split_layers_into_groups_of_equal_size() {
         let (_, model, options) = case("H100", name);
         kv_layout(&model, &options)
     };
+    let groups = |full, window, groups| KvGroups {
+        full,
+        windows: vec![WindowGroups { window, groups }],
+    };
     let oss = layout("openai/gpt-oss-20b");
-    assert_eq!((oss.groups, oss.sliding[0].groups), (2, 1));
-    assert_eq!(oss.block_bytes, oss.bytes_per_token * 16);
+    assert_eq!(oss.groups, groups(1, 128, 1));
+    assert_eq!(oss.block_bytes * 2, oss.bytes_per_token * 16);
     // 10 full layers and 52 with a window: groups of 10, the sixth sliding one with two layers and eight of padding.
     let gemma = layout("google/gemma-3-27b-it");
-    assert_eq!((gemma.groups, gemma.sliding[0].groups), (7, 6));
-    assert_eq!(gemma.block_bytes.0 * 62, gemma.bytes_per_token.0 * 16 * 70);
+    assert_eq!(gemma.groups, groups(1, 1024, 6));
+    assert_eq!(gemma.block_bytes.0 * 62, gemma.bytes_per_token.0 * 16 * 10);
     // 5 full and 29 sliding of 34.
-    assert_eq!(layout("google/gemma-3-4b-it").groups, 1 + 6);
+    assert_eq!(layout("google/gemma-3-4b-it").groups, groups(1, 1024, 6));
+}
+
+#[test]
+fn who_tells_no_layers_apart_keeps_every_token_in_each() {
+    let layout = |name: &str, windowed| {
+        let (_, model, options) = case("H100", name);
+        kv_layout(&model, &MemoryOptions { windowed, ..options })
+    };
+    let kept = layout("google/gemma-3-27b-it", Windowed::KeepAll);
+    assert_eq!(
+        (kept.block_bytes, kept.groups),
+        (kept.bytes_per_token * 16, KvGroups::ONE)
+    );
+    // All layers have a window: nothing tells prefixes.
+    let mistral = "mistralai/Mistral-7B-v0.1";
+    assert_eq!(layout(mistral, Windowed::PassBesideOne).groups, KvGroups::ONE);
+    assert_eq!(layout(mistral, Windowed::Pass).groups.full, 0);
 }
 
 #[test]
@@ -127,9 +149,11 @@ fn long_requests_are_cheaper_under_windows_and_short_ones_are_not() {
         ..options
     };
     let plan = plan(&device, &model, &options).unwrap();
-    assert_eq!(plan.blocks_of_request(1600), 100.0);
-    let capped = f64::from((127_u32 + 8192).div_ceil(16) + 1);
-    assert_eq!(plan.blocks_of_request(131_072), (8192.0 + capped) / 2.0);
+    // Of each group 100.
+    assert_eq!(plan.blocks_of_request(1600), 200);
+    // 8,192 blocks of the full group; of the other the window and two steps of 8,192 tokens in flight.
+    let capped = u64::from((127_u32 + 2 * 8192).div_ceil(16) + 1);
+    assert_eq!(plan.blocks_of_request(131_072), 8192 + capped);
 }
 
 #[test]

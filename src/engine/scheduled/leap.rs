@@ -126,6 +126,7 @@ impl ScheduledReplica {
             running: step.running,
             waiting: step.waiting,
             free_blocks: step.free_blocks,
+            kv_slots: step.load.decode_seqs,
         }));
     }
 

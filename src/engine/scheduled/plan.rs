@@ -8,7 +8,7 @@ use super::sequence::{Phase, Sequence};
 use crate::engine::roster::Roster;
 use crate::engine::scheduler::{Binding, Denied, SequenceId, SequenceView};
 use crate::facts::Outcome;
-use crate::kv::Match;
+use crate::kv::{Match, Taken};
 use crate::units::Picos;
 
 /// The step that is being composed: a view of the engine, and the actions that change it.
@@ -203,7 +203,7 @@ impl StepPlan<'_> {
         ledger.swapped.retain(|&other| other != slot);
         ledger.swap_free += needed;
         ledger.moved_blocks += needed;
-        ledger.sequences[slot].held = ledger.pool.admit(Match::MISS, needed);
+        ledger.sequences[slot].held = ledger.pool.admit(Match::MISS, Taken::of_one_group(needed));
         ledger.start_running(slot, 0, self.now);
         Ok(())
     }
@@ -353,7 +353,7 @@ impl Ledger {
 
     /// A waiting sequence starts with the prefix that was found and `new` blocks behind it.
     fn admit(&mut self, slot: usize, found: Match, new: u32, now: Picos) {
-        let held = self.pool.admit(found, new);
+        let held = self.pool.admit(found, Taken::of_one_group(new));
         self.unqueue(slot);
         let cached = found.blocks * self.block_size;
         let sequence = &mut self.sequences[slot];

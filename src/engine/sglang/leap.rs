@@ -144,6 +144,7 @@ impl SglangReplica {
             running: front.running,
             waiting: front.waiting,
             free_blocks: front.free_pages,
+            kv_slots: front.load.decode_seqs,
         }));
     }
 

@@ -69,6 +69,7 @@ impl SglangReplica {
             running: batch.running,
             waiting: batch.waiting,
             free_blocks: batch.free_pages,
+            kv_slots: batch.load.decode_seqs,
         }));
         since
     }

@@ -4,7 +4,7 @@
 //! flight, `schedule()`, preemption by recompute, paged blocks with a free queue, and the prefix cache.
 //! The rule each decision follows is named beside it (`V1-22`, ...), as read from vLLM 0.33.0, with the
 //! differences to 0.11 behind one switch each. LMCache may stand beside it. It leaves out speculative drafts,
-//! pipeline parallelism, adapters, sliding windows and host time.
+//! pipeline parallelism, adapters and host time. Groups of layers with a window are not looked up: what they hold is anonymous.
 //!
 //! Its law: it shares no code with the library it checks and never trades an obvious line for a fast one.
 //! When twin and engine disagree, one of them breaks a rule; the recorded schedules say which.
@@ -39,6 +39,11 @@ pub(crate) struct TwinConfig {
     pub(crate) block_size: u32,
     /// Blocks of the pool, the null block included (V1-29).
     pub(crate) num_gpu_blocks: usize,
+    /// The window of each group of layers, `None` if it keeps everything (V1-34). Prefixes are those of the first, which
+    /// then is the only one that keeps everything.
+    pub(crate) groups: Vec<Option<u32>>,
+    /// Windows pass what steps saw that have been processed; otherwise what steps see that are scheduled.
+    pub(crate) windows_settle: bool,
     /// Whether full blocks are found again by their content (section 1.8).
     pub(crate) enable_prefix_caching: bool,
     /// `true` for the priority policy, `false` for first come, first served.
@@ -79,6 +84,8 @@ impl TwinConfig {
             enable_chunked_prefill: true,
             block_size: 4,
             num_gpu_blocks: 10_000,
+            groups: vec![None],
+            windows_settle: true,
             enable_prefix_caching: false,
             priority_policy: false,
             long_prefill_token_threshold: 0,

@@ -19,6 +19,9 @@ impl Scheduler {
     pub(super) fn update_from_output(&mut self, shares: &[Share], later: &[&[Share]], now_ps: u64) {
         for share in shares {
             let index = share.sequence;
+            if self.sequences[index].preemptions == share.stay {
+                self.sequences[index].in_flight -= share.n;
+            }
             match self.sequences[index].status {
                 // V1-15: ended while this step was in flight, so the token is one too many. V1-10: given up.
                 Status::Finished | Status::Aborted => continue,

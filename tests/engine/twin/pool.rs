@@ -8,6 +8,9 @@ use super::sequence::Sequence;
 /// Number of a physical block.
 pub(super) type BlockId = usize;
 
+/// The block that stands where a window has passed (V1-29).
+const NULL: BlockId = 0;
+
 /// A token's identity: segment and index in it. Equal pairs are equal tokens.
 pub(super) type Token = (u64, u32);
 
@@ -106,7 +109,18 @@ impl BlockPool {
         let computed = sequence.computed + self.tokens_in(hits) + external;
         let held = hits.len() + sequence.blocks.len();
         let limit = self.config.max_model_len;
-        let new = self.blocks_for((computed + n).min(limit)).saturating_sub(held);
+        // V1-35: even where the sequence then gets nothing.
+        let settled = computed - u32::from(self.config.windows_settle) * sequence.in_flight;
+        self.pass_windows(sequence, settled);
+        let slots = self.blocks_for((computed + n).min(limit));
+        let mut new = slots.saturating_sub(held);
+        for (group, blocks) in sequence.further.iter().enumerate() {
+            let passed = match admission {
+                Some(_) => self.passed(self.config.groups[group + 1], settled),
+                None => blocks.len(),
+            };
+            new += slots.saturating_sub(passed);
+        }
         // A hit block that nobody holds sits in the free queue and would leave it.
         let leaving = hits
             .iter()
@@ -118,7 +132,13 @@ impl BlockPool {
         };
         if admission.is_some() && self.config.reserve_full_isl {
             // V1-31: the whole known sequence must fit, though only the first chunk is allocated.
-            let whole = self.blocks_for(sequence.known().min(limit)).saturating_sub(held);
+            let known = self.blocks_for(sequence.known().min(limit));
+            let mut whole = self.capped(0, known).saturating_sub(held);
+            for group in 1..self.config.groups.len() {
+                // vLLM takes a hit for blocks that are there, those before the window apart; the rest it takes from the queue.
+                let passed = self.passed(self.config.groups[group], settled);
+                whole += self.capped(group, known).saturating_sub(hits.len()) + hits.len() - passed;
+            }
             if whole + leaving + watermark > self.free.len() {
                 return false;
             }
@@ -132,9 +152,19 @@ impl BlockPool {
             sequence.blocks.push(block);
         }
         sequence.registered += hits.len();
-        for _ in 0..new {
+        while sequence.blocks.len() < slots {
             let block = self.take_head();
             sequence.blocks.push(block);
+        }
+        for group in 0..sequence.further.len() {
+            if admission.is_some() {
+                let passed = self.passed(self.config.groups[group + 1], settled);
+                sequence.further[group] = vec![NULL; passed];
+            }
+            while sequence.further[group].len() < slots {
+                let block = self.take_head();
+                sequence.further[group].push(block);
+            }
         }
         if aside.is_some() {
             return true;
@@ -167,6 +197,21 @@ impl BlockPool {
     pub(super) fn release(&mut self, sequence: &mut Sequence) {
         let mut to_head = Vec::new();
         let mut to_tail = Vec::new();
+        for blocks in &mut sequence.further {
+            for (nth, block) in std::mem::take(blocks).into_iter().enumerate().rev() {
+                if block == NULL {
+                    continue;
+                }
+                self.blocks[block].references -= 1;
+                // It would have a hash where the first group's has one.
+                if self.config.unhashed_freed_blocks_to_head && nth >= sequence.registered {
+                    to_head.push(block);
+                } else {
+                    to_tail.push(block);
+                }
+            }
+        }
+        sequence.blocks.retain(|&block| block != NULL);
         for block in std::mem::take(&mut sequence.blocks).into_iter().rev() {
             self.blocks[block].references -= 1;
             if self.blocks[block].references > 0 {
@@ -183,6 +228,42 @@ impl BlockPool {
         }
         self.free.extend(to_tail);
         sequence.registered = 0;
+    }
+
+    /// Gives back the blocks that lie wholly before the window of the next token (V1-35).
+    fn pass_windows(&mut self, sequence: &mut Sequence, settled: u32) {
+        let groups = std::iter::once(&mut sequence.blocks).chain(&mut sequence.further);
+        for (group, blocks) in groups.enumerate() {
+            let passed = self.passed(self.config.groups[group], settled);
+            for block in blocks.iter_mut().take(passed) {
+                if *block != NULL {
+                    self.blocks[*block].references -= 1;
+                    self.free.push_back(*block);
+                    *block = NULL;
+                }
+            }
+        }
+    }
+
+    /// Blocks wholly before the window of the token behind the first `settled` ones.
+    fn passed(&self, window: Option<u32>, settled: u32) -> usize {
+        let Some(window) = window else { return 0 };
+        // The next token sees itself and `window − 1` before it.
+        let first_seen = i64::from(settled) - (i64::from(window) - 1);
+        (first_seen.max(0) / i64::from(self.config.block_size)) as usize
+    }
+
+    /// Of so many blocks, those that a sequence ever has at once.
+    fn capped(&self, group: usize, blocks: usize) -> usize {
+        let Some(window) = self.config.groups[group] else {
+            return blocks;
+        };
+        let steps = match self.config.windows_settle {
+            true => self.config.queue_depth as u32,
+            false => 1,
+        };
+        let tokens = window - 1 + steps * self.config.max_num_batched_tokens;
+        blocks.min(self.blocks_for(tokens.min(self.config.max_model_len)) + 1)
     }
 
     /// Shares a block found by lookup; a free one leaves the middle of the queue (V1-39).

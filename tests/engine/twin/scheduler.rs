@@ -21,6 +21,8 @@ pub(super) struct Share {
     pub(super) is_prefill: bool,
     /// Whether the step ends with a new token of this sequence.
     pub(super) samples: bool,
+    /// How often the sequence had been preempted.
+    pub(super) stay: u32,
 }
 
 /// What one call of `schedule()` decided.
@@ -332,6 +334,7 @@ impl Scheduler {
         for share in &mut decision.shares {
             let sequence = &mut self.sequences[share.sequence];
             sequence.computed += share.n;
+            sequence.in_flight += share.n;
             // V1-63: a chunk that ends before the last known token emits nothing.
             share.samples = sequence.computed >= sequence.known() + sequence.placeholders;
             sequence.is_mid_prefill = !share.samples;
@@ -346,6 +349,7 @@ impl Scheduler {
         let sequence = &mut self.sequences[index];
         self.pool.release(sequence);
         sequence.computed = 0;
+        sequence.in_flight = 0;
         sequence.stale_outputs = sequence.placeholders;
         sequence.placeholders = 0;
         sequence.preemptions += 1;
@@ -442,6 +446,7 @@ impl Decision {
             n,
             is_prefill,
             samples: false,
+            stay: sequence.preemptions,
         });
     }
 }

@@ -43,8 +43,12 @@ pub(super) struct Sequence {
     pub(super) stale_outputs: u32,
     /// Whether its last scheduled step stopped short of the end of what is known.
     pub(super) is_mid_prefill: bool,
-    /// Physical blocks held, in order.
+    /// Tokens scheduled in steps that have not been processed, since it was admitted last.
+    pub(super) in_flight: u32,
+    /// Physical blocks held of the first group of layers, in order; the null block where a window has passed.
     pub(super) blocks: Vec<BlockId>,
+    /// Those of the other groups.
+    pub(super) further: Vec<Vec<BlockId>>,
     /// How many of `blocks`, from the first, are registered in the prefix cache.
     pub(super) registered: usize,
     /// Prefix-cached tokens at the first admission.
@@ -73,7 +77,9 @@ impl Sequence {
             placeholders: 0,
             stale_outputs: 0,
             is_mid_prefill: false,
+            in_flight: 0,
             blocks: Vec::new(),
+            further: vec![Vec::new(); config.groups.len() - 1],
             registered: 0,
             cached_tokens: None,
             local: 0,
