@@ -236,6 +236,7 @@ mod tests {
             ridge point      (11.4 GB of layers ÷ 864 GB/s) ÷ (6.06 GFLOP ÷ 362 TFLOP/s) = 791 tokens
         assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-model-len 131072 --max-num-batched-tokens 2048 --max-num-seqs 256 --block-size 16
         estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
+        note          cached prefixes are found by the layers that attend to everything; vLLM also asks whether the last window is still cached, and may share it
         "#);
     }
 

@@ -175,6 +175,7 @@ impl Replica {
                 continue;
             };
             self.pool.take(blocks);
+            self.register_share(slot, tokens, step);
             self.picks.push((slot, tokens));
             budget.tokens -= tokens;
             if !self.config.switches.eviction_restores_budget {
@@ -191,6 +192,24 @@ impl Replica {
                 self.share_out(slot, tokens, step);
             }
         }
+    }
+
+    /// Registers what a sequence outside the pack fills with its share, as `allocate` does (V1-43): whoever is preempted in
+    /// this step registers what it holds after those served before it.
+    fn register_share(&mut self, slot: usize, tokens: u32, step: &Step) {
+        if self.sequences[slot].phase != Phase::Single {
+            return;
+        }
+        let unknown_input = step.overlapped && self.sampled_in_newest(slot);
+        let sequence = &mut self.sequences[slot];
+        let placeholder = u32::from(sequence.missing_tokens() == 1 && unknown_input);
+        let allocated = sequence.computed + tokens;
+        self.pool.register(
+            &mut sequence.held,
+            &sequence.pieces,
+            allocated - placeholder,
+            allocated,
+        );
     }
 
     /// Preempts until so many blocks are free for a running sequence. How many went that stand before it; `None` if it

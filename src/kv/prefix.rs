@@ -333,34 +333,6 @@ impl PrefixPool {
         exception.copied().unwrap_or(self.nodes[node].first_copy)
     }
 
-    /// Frees blocks without a hash.
-    pub(super) fn free_blank(&mut self, blocks: u32) {
-        if blocks == 0 {
-            return;
-        }
-        self.free += blocks;
-        let end = if self.blank_to_head { self.head } else { self.tail };
-        match end.map(|entry| (entry, self.entries[entry].what)) {
-            Some((entry, Free::Blank(count))) => self.entries[entry].what = Free::Blank(count + blocks),
-            _ if self.blank_to_head => self.push_front(Free::Blank(blocks)),
-            _ => {
-                self.push_back(Free::Blank(blocks));
-            }
-        }
-    }
-
-    /// Frees blocks in the place of those that have a hash, though nobody looks for their contents.
-    pub(super) fn free_to_tail(&mut self, blocks: u32) {
-        if blocks == 0 {
-            return;
-        }
-        self.free += blocks;
-        match self.tail.map(|tail| &mut self.entries[tail].what) {
-            Some(Free::Blank(count)) => *count += blocks,
-            _ => drop(self.push_back(Free::Blank(blocks))),
-        }
-    }
-
     /// New content behind the tip: the tip itself grows where nobody else could see the difference.
     fn append(&mut self, held: &mut Held, pieces: &[Piece], blocks: u32, key: u64) {
         let tokens = blocks * self.block_size;

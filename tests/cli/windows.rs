@@ -12,10 +12,12 @@ fn json(words: &str) -> Value {
 }
 
 /// Usable blocks of the pool, and the most that a run of one burst held at once.
-fn peak(model: &str, traffic: &str) -> (u64, u64) {
-    let fits = json(&format!("fit {model} --gpu h100-sxm"));
+fn peak(model: &str, context: u32, traffic: &str) -> (u64, u64) {
+    let fits = json(&format!("fit {model} --gpu h100-sxm --max-model-len {context}"));
     let usable = fits["num_gpu_blocks"].as_u64().unwrap() - 1;
-    let run = json(&format!("run {model} --gpu h100-sxm {traffic}"));
+    let run = json(&format!(
+        "run {model} --gpu h100-sxm --max-model-len {context} {traffic}"
+    ));
     let share = run["plimsoll"]["whole"]["occupancy"]["kv_usage_max"]
         .as_f64()
         .unwrap();
@@ -34,7 +36,7 @@ fn one_long_request_fits_and_runs() {
     assert_eq!(blocks / (8192 + 1033), 1);
     assert_eq!(fits["max_concurrency"], 1);
     let traffic = "--input-len 130000 --output-len 1000 --max-concurrency 1 --num-prompts 2";
-    let (usable, peak) = peak(OSS, traffic);
+    let (usable, peak) = peak(OSS, 131_072, traffic);
     assert_eq!(usable, blocks - 1);
     // The prompt's 16th and last chunk begins at 122,880, while the 15th is in flight: 8,125 blocks, of which the window's
     // group has given back those before 114,688 − 127 tokens, 7,160.
@@ -51,7 +53,7 @@ fn more_long_requests_run_at_once_than_are_promised() {
     assert_eq!(fits["max_concurrency"], 5);
     // A prompt of 30,000 tokens asks for 1,875 blocks and the window's 1,033. Six that decode hold 1,875 to 1,938 and 9 or 10
     // each, at most 11,688, and leave 4,112 of 15,800 or more; seven leave 2,612 at best.
-    let traffic = "--input-len 30000 --output-len 1000 --num-prompts 12";
+    let traffic = "--input-len 30000 --output-len 1000 --num-prompts 12 --request-rate inf";
     let run = json(&format!("run {server} {traffic}"));
     assert_eq!(run["plimsoll"]["whole"]["occupancy"]["running_max"], 7);
 }
@@ -62,6 +64,7 @@ fn a_sequence_holds_what_its_windows_see() {
     // both have 257 then; afterwards the window's group keeps 9 or 10 and the other ends with 320.
     let (_, peak_of_oss) = peak(
         OSS,
+        131_072,
         "--input-len 4096 --output-len 1024 --max-concurrency 1 --num-prompts 1",
     );
     assert_eq!(peak_of_oss, 2 * 257);
@@ -69,13 +72,14 @@ fn a_sequence_holds_what_its_windows_see() {
     // counted in tokens over the run of steps, a block more or less.
     let (_, peak_of_oss) = peak(
         OSS,
+        131_072,
         "--input-len 512 --output-len 4608 --max-concurrency 1 --num-prompts 1",
     );
     assert!((328..=331).contains(&peak_of_oss), "{peak_of_oss}");
     // gemma-3-27b: a group of 10 layers that keeps everything, six with a window of 1,024, and 8,192 tokens in one chunk: 512
     // blocks each, 513 for the first answer token.
     let traffic = "--input-len 8192 --output-len 64 --max-concurrency 1 --num-prompts 1";
-    let (_, peak_of_gemma) = peak("google/gemma-3-27b-it", traffic);
+    let (_, peak_of_gemma) = peak("google/gemma-3-27b-it", 16_384, traffic);
     assert_eq!(peak_of_gemma, 7 * 513);
 }
 

@@ -3,6 +3,34 @@
 use super::{Entry, Free, PrefixPool};
 
 impl PrefixPool {
+    /// Frees blocks without a hash.
+    pub(in crate::kv) fn free_blank(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        self.free += blocks;
+        let end = if self.blank_to_head { self.head } else { self.tail };
+        match end.map(|entry| (entry, self.entries[entry].what)) {
+            Some((entry, Free::Blank(count))) => self.entries[entry].what = Free::Blank(count + blocks),
+            _ if self.blank_to_head => self.push_front(Free::Blank(blocks)),
+            _ => {
+                self.push_back(Free::Blank(blocks));
+            }
+        }
+    }
+
+    /// Frees blocks in the place of those that have a hash, though nobody looks for their contents.
+    pub(in crate::kv) fn free_to_tail(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        self.free += blocks;
+        match self.tail.map(|tail| &mut self.entries[tail].what) {
+            Some(Free::Blank(count)) => *count += blocks,
+            _ => drop(self.push_back(Free::Blank(blocks))),
+        }
+    }
+
     pub(super) fn push_back(&mut self, what: Free) -> usize {
         let entry = self.entries.insert(Entry {
             what,
