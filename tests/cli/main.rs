@@ -4,6 +4,7 @@ mod classes;
 mod input;
 mod limits;
 mod promises;
+mod readme;
 mod results;
 mod serving;
 mod tables;
