@@ -366,10 +366,11 @@ fn predicted(files: &[String]) -> String {
 fn of_predictions(mut calibration: Calibration, files: &[String], is_measured_too: bool) -> Calibration {
     let provenance = &mut calibration.provenance;
     provenance.notes.push(predicted(files));
-    provenance.credit =
-        provenance
-            .credit
-            .replacen("your measurements: ", "predictions and measurements: ", 1);
+    let of = match is_measured_too {
+        true => "predictions and measurements: ",
+        false => "predictions: ",
+    };
+    provenance.credit = provenance.credit.replacen("your measurements: ", of, 1);
     if !is_measured_too {
         provenance.source = Source::Prior;
     }

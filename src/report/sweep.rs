@@ -258,11 +258,12 @@ fn best(rows: &[SweepRow<'_>]) -> String {
     }
 }
 
+/// What was set, and the runs that have it.
+type Setting<'r, 's> = (Vec<(String, String)>, Vec<&'r SweepRow<'s>>);
+
 /// Runs that differ in their seed alone are one setting, told without the seed.
-fn settings_apart_from_seeds<'r, 's>(
-    rows: &'r [SweepRow<'s>],
-) -> Vec<(Vec<(String, String)>, Vec<&'r SweepRow<'s>>)> {
-    let mut groups: Vec<(Vec<(String, String)>, Vec<&SweepRow<'_>>)> = Vec::new();
+fn settings_apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r, 's>> {
+    let mut groups: Vec<Setting<'_, '_>> = Vec::new();
     for row in rows {
         let is_kept = |setting: &&(String, String)| !is_named(&setting.0, "seed");
         let settings: Vec<_> = row.settings.iter().filter(is_kept).cloned().collect();

@@ -183,7 +183,7 @@ fn requests_in_batches_of_time_tell_a_drift_from_a_deviation() {
     // Every other stretch of 50 s has steps twice as long: 1,000 values, but ten stretches.
     let requests = (0..1000).map(|index| {
         let start = index as f64 * 0.5;
-        let step = if (start / 50.0) as u64 % 2 == 0 {
+        let step = if ((start / 50.0) as u64).is_multiple_of(2) {
             0.01
         } else {
             0.02
