@@ -6,7 +6,7 @@ use crate::ids::RequestId;
 use crate::kv::Heard;
 use crate::units::Picos;
 use crate::window::Window;
-use crate::workload::{Piece, Prompt, Request};
+use crate::workload::{Prompt, Request};
 
 /// A router with its books.
 pub(super) struct Dispatch {
@@ -111,6 +111,10 @@ fn hear<'a>(
     replicas: usize,
     engine: &dyn Fn(usize) -> &'a Engine,
 ) {
+    // Of a text that nobody shares nobody has anything; what is told by then is heard with the next one.
+    let Prompt::Pieces(pieces) = &request.prompt else {
+        return heard.look_up(&[], request.prompt_tokens);
+    };
     let mut all_tell = true;
     for index in 0..replicas {
         match engine(index).journal() {
@@ -118,10 +122,6 @@ fn hear<'a>(
             None => all_tell = false,
         }
     }
-    let pieces: &[Piece] = match &request.prompt {
-        Prompt::Unique => &[],
-        Prompt::Pieces(pieces) => pieces,
-    };
     heard.look_up(pieces, request.prompt_tokens);
     if !all_tell {
         let silent = (0..replicas).filter(|&index| engine(index).journal().is_none());
