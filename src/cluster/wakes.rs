@@ -11,12 +11,19 @@ const NEVER: Wake = Wake {
     is_pass: true,
 };
 
+/// A replica in the tournament.
+#[derive(Clone, Copy, Debug)]
+struct Player {
+    wake: Wake,
+    index: u32,
+}
+
 /// The wake-ups of all replicas, and who is first.
 #[derive(Debug)]
 pub(super) struct Wakes {
-    wakes: Vec<Wake>,
-    /// A binary tree of winners: node 1 is the root, leaf `i` is node `leaves + i`.
-    winners: Vec<u32>,
+    /// A binary tree of matches. Node 1 is the root, leaf `i` is node `leaves + i`; who has come as far as node `n` sits in
+    /// match `n / 2`, across from its rival.
+    matches: Vec<[Player; 2]>,
     leaves: usize,
 }
 
@@ -24,60 +31,91 @@ impl Wakes {
     /// For so many replicas, none of which has anything to do.
     pub(super) fn new(replicas: usize) -> Wakes {
         let leaves = replicas.next_power_of_two();
-        let mut winners = vec![0; 2 * leaves];
-        for (leaf, winner) in winners[leaves..].iter_mut().enumerate() {
-            *winner = leaf as u32;
-        }
+        let nobody = Player {
+            wake: NEVER,
+            index: 0,
+        };
         let mut wakes = Wakes {
-            wakes: vec![NEVER; leaves],
-            winners,
+            matches: vec![[nobody; 2]; leaves],
             leaves,
         };
-        (1..leaves).rev().for_each(|node| wakes.play(node));
+        for node in (1..2 * leaves).rev() {
+            *wakes.seat(node) = match node.checked_sub(leaves) {
+                Some(leaf) => Player {
+                    index: leaf as u32,
+                    ..nobody
+                },
+                None => winner(&wakes.matches[node]),
+            };
+        }
         wakes
     }
 
-    /// The match at an inner node; of equals the smaller index wins.
-    fn play(&mut self, node: usize) {
-        let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
-        let right_is_earlier = self.wakes[right as usize] < self.wakes[left as usize];
-        self.winners[node] = if right_is_earlier { right } else { left };
+    #[inline]
+    fn seat(&mut self, node: usize) -> &mut Player {
+        &mut self.matches[node / 2][node % 2]
+    }
+
+    #[inline]
+    fn champion(&self) -> &Player {
+        &self.matches[0][1]
     }
 
     /// Replica `index` wakes up at `wake` instead; `None` is never.
     pub(super) fn set(&mut self, index: usize, wake: Option<Wake>) {
-        self.wakes[index] = wake.unwrap_or(NEVER);
-        let mut node = (self.leaves + index) / 2;
-        while node > 0 {
-            self.play(node);
+        let own = index as u32;
+        let mut node = self.leaves + index;
+        let wake = wake.unwrap_or(NEVER);
+        let mut player = Player { wake, index: own };
+        loop {
+            let seat = self.seat(node);
+            if player.index != own && seat.index == player.index {
+                // Whoever won here before still does, and nothing changes from here on.
+                return;
+            }
+            *seat = player;
             node /= 2;
+            if node == 0 {
+                return;
+            }
+            player = winner(&self.matches[node]);
         }
     }
 
     /// When a replica wakes up, if it does.
     pub(super) fn of(&self, index: usize) -> Option<Picos> {
-        let wake = self.wakes[index];
+        let leaf = self.leaves + index;
+        let wake = self.matches[leaf / 2][leaf % 2].wake;
         (wake != NEVER).then_some(wake.at)
     }
 
     /// Who is first and when; `None` if nobody has anything to do.
+    #[inline]
     pub(super) fn first(&self) -> Option<(usize, Wake)> {
-        let index = self.winners[1] as usize;
-        let wake = self.wakes[index];
-        (wake != NEVER).then_some((index, wake))
+        let Player { wake, index } = *self.champion();
+        (wake != NEVER).then_some((index as usize, wake))
     }
 
     /// When the first of all others wakes up; [`Picos::MAX`] if none does.
     pub(super) fn second(&self) -> Picos {
-        let mut node = self.leaves + self.winners[1] as usize;
+        let mut node = self.leaves + self.champion().index as usize;
         let mut earliest = Picos::MAX;
         while node > 1 {
-            let rival = self.winners[node ^ 1] as usize;
-            earliest = earliest.min(self.wakes[rival].at);
+            let rival = &self.matches[node / 2][1 - node % 2];
+            earliest = earliest.min(rival.wake.at);
             node /= 2;
         }
         earliest
     }
+}
+
+/// Of equals the smaller index wins.
+#[inline]
+fn winner([left, right]: &[Player; 2]) -> Player {
+    let (first, second) = (left.wake, right.wake);
+    let right_is_earlier =
+        second.at < first.at || (second.at == first.at && first.is_pass && !second.is_pass);
+    if right_is_earlier { *right } else { *left }
 }
 
 #[cfg(test)]
