@@ -47,6 +47,8 @@ pub(crate) struct Disaggregated {
     told: Vec<Told>,
     pub(super) first_tokens: Vec<RequestId>,
     scratch: Vec<Completion>,
+    /// Some engine goes round in circles.
+    has_livelock: bool,
 }
 
 /// Something that happens between replicas.
@@ -155,6 +157,7 @@ impl Disaggregated {
             told: Vec::new(),
             first_tokens: Vec::new(),
             scratch: Vec::new(),
+            has_livelock: false,
             spec: spec.clone(),
             engines,
         };
@@ -273,7 +276,9 @@ impl Disaggregated {
 
     /// A replica's next wake-up may have changed.
     pub(super) fn wake(&mut self, replica: usize) {
-        self.wakes.set(replica, self.engines[replica].wake());
+        let engine = &mut self.engines[replica];
+        self.has_livelock |= engine.is_livelocked();
+        self.wakes.set(replica, engine.wake());
     }
 
     /// When something next happens between replicas.
@@ -470,7 +475,7 @@ impl Disaggregated {
 
     /// Some engine goes round in circles.
     pub(crate) fn is_livelocked(&self) -> bool {
-        self.engines.iter().any(Engine::is_livelocked)
+        self.has_livelock
     }
 
     /// Requests inside wait for blocks that each other hold while KV is loaded.
