@@ -122,18 +122,11 @@ impl SglangReplica {
     /// Depth first, the heavier child first; children before the node's own requests (SG-29). Only nodes with waiting
     /// requests beneath them are visited.
     fn sort_by_weight(&mut self) {
-        let queue = std::mem::take(&mut self.waiting);
+        let matched = self.match_all();
         let mut own: FxHashMap<NodeId, Vec<usize>> = FxHashMap::default();
         let mut weights: FxHashMap<NodeId, u32> = FxHashMap::default();
         let mut children: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
-        // SGLang looks for deferrals (SG-28) here, too, and forgets them: a tree of all who wait for nothing.
-        let mut at_root = Vec::new();
-        for slot in queue {
-            let found = self.look_up(slot, self.sequences[slot].known());
-            if found.node == ROOT {
-                at_root.push(slot);
-                continue;
-            }
+        for (slot, found, _) in matched {
             own.entry(found.node).or_default().push(slot);
             let mut at = found.node;
             loop {
@@ -150,7 +143,7 @@ impl SglangReplica {
                 at = parent;
             }
         }
-        own.insert(ROOT, at_root);
+        self.waiting.clear();
         let mut stack = vec![(ROOT, false)];
         while let Some((node, is_left)) = stack.pop() {
             if is_left {
