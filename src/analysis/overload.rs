@@ -115,15 +115,17 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
         .filter(|(queue, counts)| queue.significant && *counts);
     let queue_t = queues.clone().map(|(queue, _)| queue.t).fold(0.0, f64::max);
     let is_queue = queues.count() > 0;
-    let is_batch = filled_s.is_some() && inside.significant && running.significant && !is_queue;
+    let is_batch = inside.significant && running.significant && !is_queue;
     let offered_per_s = match piled.significant {
         true => evidence.offered_per_s(),
         false => generations.arrivals_per_s(from_s, last_arrival_s),
     };
+    // While it fills up only the latest steps say what one more costs: where few tokens share experts, each costs more.
+    let judged_from_s = filled_s.map_or(from_s, |_| first_arrival_s);
     let load = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
         offered_load(
             series,
-            first_arrival_s,
+            judged_from_s,
             last_arrival_s,
             evidence.offered_per_s(),
             tokens,
