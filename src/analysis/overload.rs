@@ -62,6 +62,8 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
 
 /// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
 const OVERLOAD: f64 = 1.02;
+/// The same while filling up: where few tokens share experts each costs more than one of many will, by so much at most.
+const OVERLOAD_FILLING: f64 = 1.1;
 /// How many times all that were ever served together must wait, for a queue to be more than the filling up of a batch.
 const CROWD: f64 = 2.0;
 /// Share of what grows that must be waiting, for its generations to be those of a queue.
@@ -120,18 +122,17 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
         true => evidence.offered_per_s(),
         false => generations.arrivals_per_s(from_s, last_arrival_s),
     };
-    // While it fills up only the latest steps say what one more costs: where few tokens share experts, each costs more.
-    let judged_from_s = filled_s.map_or(from_s, |_| first_arrival_s);
     let load = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
         offered_load(
             series,
-            judged_from_s,
+            first_arrival_s,
             last_arrival_s,
             evidence.offered_per_s(),
             tokens,
         )
     });
-    let is_overloaded = is_queue || load.is_some_and(|load| load > OVERLOAD && inside.significant);
+    let overload = filled_s.map_or(OVERLOAD_FILLING, |_| OVERLOAD);
+    let is_overloaded = is_queue || load.is_some_and(|load| load > overload && inside.significant);
     let per_s = match piled.significant {
         true => piled.per_s,
         false => inside.per_s + client.per_s,

@@ -11,12 +11,14 @@ struct Shown {
 /// The commands of all blocks, continued lines joined.
 fn shown(readme: &str) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
-    let mut is_block = false;
+    // The fence that is open: of a block without a language, which shows what is printed, or of another.
+    let mut fence: Option<&str> = None;
     for line in readme.lines() {
         if line.starts_with("```") {
-            is_block = !is_block && line == "```";
+            fence = fence.is_none().then_some(line);
             continue;
         }
+        let is_block = fence == Some("```");
         let Some(last) = all.last_mut().filter(|_| is_block && !line.starts_with("$ ")) else {
             if is_block && let Some(command) = line.strip_prefix("$ plimsoll ") {
                 let lines = Vec::new();
