@@ -158,7 +158,8 @@ const T_BY_GENERATIONS: f64 = 5.0;
 /// grows, and whose steps grow with it.
 #[derive(Clone, Copy, Debug)]
 struct Full {
-    /// The later half of the sending, or one time in the batch if that is longer; not before the first have left.
+    /// The later half of the sending, or one time in the batch if that is longer; not before the first have left, if they do in the
+    /// earlier half.
     from_s: f64,
     /// The number running did not grow since then, for as long as a request is in the batch.
     is_full: bool,
@@ -178,6 +179,7 @@ impl Full {
         let half_s = (last_arrival_s - first_arrival_s) / 2.0;
         let in_batch_s = steady::in_batch_s(batches, last_arrival_s);
         let begun_s = generations.begun_s().unwrap_or(first_arrival_s);
+        let begun_s = begun_s.min(first_arrival_s + half_s);
         let from_s = (last_arrival_s - half_s.max(in_batch_s.unwrap_or(half_s))).max(begun_s);
         let running = Growth::of(series, |point| point.running, from_s, last_arrival_s);
         let is_long = in_batch_s.is_some_and(|stay_s| last_arrival_s - from_s >= stay_s);
