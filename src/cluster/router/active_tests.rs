@@ -90,7 +90,7 @@ fn text(dice: u64) -> Vec<(u64, u32, u32)> {
         true => vec![(0, 0, cut), (0, cut, head - cut)],
         false => vec![(0, 0, head)],
     };
-    text.extend((dice % 3 > 0).then_some((1 + dice / 400 % 3, 0, 1 + (dice / 1200 % 9) as u32)));
+    text.extend((!dice.is_multiple_of(3)).then_some((1 + dice / 400 % 3, 0, 1 + (dice / 1200 % 9) as u32)));
     text.extend((dice % 5 > 2).then_some((10 + dice / 10_800 % 3, 0, 1 + (dice / 40_000 % 9) as u32)));
     text
 }
