@@ -3,6 +3,8 @@
 //!
 //! Everything is a plain function of a slice in a fixed order, so results are the same for any thread count.
 
+pub mod crowd;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::erf::erfc;
 

@@ -2,9 +2,12 @@
 //!
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
+use super::bursts::cycle_s;
 use super::refusals::{self, RefusedAgain};
 use super::silent;
-use super::{Decision, Load, LoadKind, Precision, RunResult, Verdict, decide, failures_span_s, judge};
+use super::{
+    Decision, Load, LoadKind, Precision, RunResult, Verdict, bursts_span_s, decide, failures_span_s, judge,
+};
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
@@ -169,7 +172,7 @@ fn simulate_traffic<S: Source>(
         recorder: &mut recorder,
         watcher,
     };
-    let span_s = failures_span_s(scenario);
+    let span_s = failures_span_s(scenario).max(bursts_span_s(&scenario.workload));
     let load = |simulation: &Simulation<S>| load(kind, scenario, span_s, simulation);
     let at_once = refusals::at_once_at_most(&scenario.workload);
     let end = advance(&mut simulation, &mut seen, experiment, at_once, &load, go_on);
@@ -389,12 +392,14 @@ fn hear_all(simulation: &mut Simulation<impl Source>, seen: &mut Both<'_, impl O
 }
 
 fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulation<impl Source>) -> Load {
+    let cycle_s = cycle_s(&scenario.workload);
     Load {
         kind,
         output_tokens: simulation.traffic().mean_output_tokens(),
         all_send: simulation.traffic().all_send(),
         span_s,
-        is_disturbed: span_s > 0.0 && failures(scenario, simulation) != Some(0),
+        is_disturbed: cycle_s > 0.0 || (span_s > 0.0 && failures(scenario, simulation) != Some(0)),
+        cycle_s,
         servers_change: LoadKind::of(&scenario.workload) == LoadKind::Open,
     }
 }

@@ -42,6 +42,9 @@ pub(super) struct Generations {
 impl Generations {
     /// Of what was sent between two instants in seconds.
     pub(super) fn of(series: &[SeriesPoint], first_s: f64, last_s: f64) -> Generations {
+        if interval_s(series) <= 0.0 {
+            return Generations::default();
+        }
         let curve = Curve::of(series, first_s, last_s);
         let sent = curve.sent();
         let mut generations = Generations {
@@ -153,6 +156,12 @@ impl Generations {
     }
 }
 
+/// Seconds of an interval of a series, the last of which may be shorter than the others; 0 of a run of no time. The first
+/// point stands in the middle of the first interval, which begins at 0.
+pub(super) fn interval_s(series: &[SeriesPoint]) -> f64 {
+    series.first().map_or(0.0, |point| 2.0 * point.t_s)
+}
+
 /// Arrivals and departures so far, at the middles of the intervals of a series.
 #[derive(Clone, Debug, Default)]
 struct Curve {
@@ -165,10 +174,7 @@ struct Curve {
 
 impl Curve {
     fn of(series: &[SeriesPoint], first_s: f64, last_s: f64) -> Curve {
-        let width_s = series
-            .windows(2)
-            .next()
-            .map_or(0.0, |pair| pair[1].t_s - pair[0].t_s);
+        let width_s = interval_s(series);
         let mut arrived = 0.0;
         let mut points = Vec::with_capacity(series.len());
         for (index, point) in series.iter().enumerate() {
@@ -267,6 +273,21 @@ mod tests {
         let last = ends_s.len() - 1;
         let lengths = [last - 1, last].map(|end| ends_s[end] - ends_s[end - 1]);
         assert!((lengths[1] / lengths[0] - 1.25).abs() < 0.01, "{lengths:?}");
+    }
+
+    #[test]
+    fn a_run_of_one_interval_or_of_no_time_has_no_generations_that_go_on_for_ever() {
+        // Six came and were turned away at once, and nobody was ever inside.
+        let brief = |t_s: f64| SeriesPoint {
+            t_s,
+            arrivals_per_s: 600.0,
+            ..SeriesPoint::default()
+        };
+        assert!(Generations::of(&[brief(0.005)], 0.0, 0.009).count() <= 1);
+        assert_eq!(Generations::of(&[brief(0.0)], 0.0, 0.0).count(), 0);
+        assert_eq!(Generations::of(&[], 0.0, 1.0).count(), 0);
+        // The last of two intervals is shorter: the first still is 10 ms long.
+        assert!((interval_s(&[brief(0.005), brief(0.011)]) - 0.01).abs() < 1e-12);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Growth {
     pub ambiguous: bool,
     /// Requests that wait, in the server or before it, are what grows.
     pub is_queue: bool,
+    /// It is the clients who hold them back, behind a limit on what they have in flight: the server's latencies do not grow.
+    pub is_client: bool,
     /// Load that is asked of the engine, as a share of what it can do with a batch of any size; where nobody waits and
     /// the number inside grows.
     pub load: Option<f64>,
@@ -99,6 +101,7 @@ impl Growth {
             significant,
             ambiguous: false,
             is_queue: false,
+            is_client: false,
             load: None,
             drain_s: None,
         }

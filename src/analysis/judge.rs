@@ -32,6 +32,8 @@ pub struct Precision {
     pub min_requests: u64,
     /// Requests that one is ready to simulate.
     pub max_requests: u64,
+    /// Share of good requests that is asked, where a run shall go on until it tells whether it is reached, or nearly does.
+    pub attainment: Option<f64>,
 }
 
 impl Default for Precision {
@@ -40,6 +42,7 @@ impl Default for Precision {
             relative: 0.02,
             min_requests: 2_000,
             max_requests: 1_000_000,
+            attainment: None,
         }
     }
 }
@@ -85,6 +88,8 @@ pub(super) struct Evidence<'a> {
     pub(super) last_arrival_s: f64,
     /// Output tokens of a request, on average; `None` where nothing is known of them.
     pub(super) output_tokens: Option<f64>,
+    /// Replicas that serve them.
+    pub(super) replicas: u32,
 }
 
 impl Evidence<'_> {
@@ -119,9 +124,13 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     };
     let in_system = steady
         .clone()
-        .and_then(|range| steady::mean_in_system(&batches[range]));
+        .and_then(|range| steady::mean_with_clients(&batches[range]));
     let ended: u64 = batches.iter().map(Stretch::ended).sum();
-    let width = in_system.map_or(f64::INFINITY, |interval| interval.relative());
+    let by_memory = steady
+        .clone()
+        .and_then(|range| steady::crowd(&batches[range], evidence.replicas))
+        .map_or(0.0, |crowd| steady::width_of_number(&crowd));
+    let width = in_system.map_or(f64::INFINITY, |interval| interval.relative().max(by_memory));
     let wanders = steady.clone().is_some_and(|range| {
         let batches = &batches[range];
         (growth.t >= T_RETURNING || steady::wanders(batches)) && !steady::is_level(batches, STABLE_WITHIN)
@@ -170,8 +179,13 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         first_arrival_s: first.seconds(),
         last_arrival_s: last.seconds(),
         output_tokens: output_tokens.or_else(|| mean_output_tokens(&seen.stretches)),
+        replicas: seen.fleet.replicas(),
     };
-    let assessment = assess(&evidence, kind, precision.max_requests);
+    let mut assessment = assess(&evidence, kind, precision.max_requests);
+    let too_few_cycles = load.too_few_cycles(&seen.sending);
+    if too_few_cycles.is_some() && assessment.verdict != Verdict::Finite {
+        assessment.verdict = Verdict::TooShort;
+    }
     let steady = assessment
         .steady
         .clone()
@@ -200,6 +214,10 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         kind,
         offered_per_s: evidence.offered_per_s(),
         servers_change: load.servers_change,
+        too_few_cycles,
+        serves: summary
+            .as_ref()
+            .is_none_or(|steady| steady.completed > 0 || steady.sent == 0),
     };
     let mut reasons = reasons(&seen, &assessment, asked);
     reasons.extend(several_clients(&seen, &load));

@@ -1,12 +1,14 @@
 //! How long a run must be: decided while it runs, from what it has shown so far.
 //!
 //! Looking often at a random figure and stopping when it pleases would bias it. Here one looks only when the run
-//! has grown by half, and overload must be more significant than in a final judgement. A run goes on until everybody inside was
-//! replaced often enough for a steady stretch, and where replicas fail at random until it has seen some of it.
+//! has grown by half, and growth must be more significant than in a final judgement; a queue that is seen to grow generation by
+//! generation is judged alike in both. A run goes on until everybody inside was replaced often enough for a steady stretch,
+//! and where replicas fail at random until it has seen some of it.
 
 use super::failures::{FAILURES_ENOUGH, FAILURES_MIN};
 use super::judge::{Evidence, Precision, assess, mean_output_tokens, widest_mean};
 use super::load::Load;
+use super::steady::times_to_tell;
 use super::verdict::Verdict;
 use crate::metrics::Recorder;
 
@@ -21,6 +23,9 @@ pub enum Decision {
 
 /// Growth this significant stops a run at once; a final judgement asks for less, once.
 const T_STOP: f64 = 4.0;
+/// How many times as many requests as one is ready to simulate a run may have while everybody inside was not replaced often
+/// enough: without a steady stretch all of them were in vain.
+const FOR_GENERATIONS: u64 = 4;
 
 /// Decides whether to go on. The same run always gives the same answer.
 #[must_use]
@@ -44,6 +49,7 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
         first_arrival_s,
         last_arrival_s,
         output_tokens: output_tokens.or_else(|| mean_output_tokens(batches)),
+        replicas: recorder.replicas(),
     };
     let seen = assess(&evidence, kind, precision.max_requests);
     let spanned_s = last_arrival_s - first_arrival_s;
@@ -55,19 +61,32 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
     if seen.growth.significant && seen.growth.t >= T_STOP && !is_outage {
         return Decision::Stop(Verdict::Unstable);
     }
-    let width = seen
-        .steady
-        .map_or(f64::INFINITY, |range| widest_mean(&batches[range]));
+    let steady = seen.steady.map_or(&[][..], |range| &batches[range]);
+    let width = match steady {
+        [] => f64::INFINITY,
+        steady => widest_mean(steady),
+    };
+    let by_share = precision
+        .attainment
+        .and_then(|asked| times_to_tell(steady, asked))
+        .filter(|times| *times > 1.0);
     let steady_enough = matches!(seen.verdict, Verdict::Stable | Verdict::Finite);
-    if (steady_enough && width <= precision.relative && !is_short) || sent >= precision.max_requests {
+    let is_precise = width <= precision.relative && by_share.is_none();
+    let is_filling = seen.needed_s.is_some_and(|needed_s| spanned_s < needed_s);
+    let max_requests = match is_filling {
+        true => FOR_GENERATIONS * precision.max_requests,
+        false => precision.max_requests,
+    };
+    if (steady_enough && is_precise && !is_short) || sent >= max_requests {
         return Decision::Stop(seen.verdict);
     }
     let by_span = if is_short { span_s / spanned_s } else { 0.0 };
-    let needed = sent as f64 * (width / precision.relative).powi(2).max(by_span);
+    let times = (width / precision.relative).powi(2).max(by_span);
+    let needed = sent as f64 * times.max(by_share.unwrap_or(0.0));
     let more = (needed - sent as f64)
         .clamp(sent as f64 / 2.0, sent as f64)
         .ceil() as u64;
-    Decision::Continue(more.min(precision.max_requests - sent).max(1))
+    Decision::Continue(more.min(max_requests - sent).max(1))
 }
 
 #[cfg(test)]
@@ -76,24 +95,30 @@ mod tests {
     use crate::analysis::LoadKind;
     use crate::metrics::single_server::{self, Server};
     use crate::metrics::{Fleet, RecorderOptions, Records, SloLimits};
+    use crate::units::Picos;
 
     /// Requests that a run of M/M/1 takes, and its verdict, where it must span so many seconds.
     fn length(rate: f64, span_s: f64, is_disturbed: bool) -> (u64, Verdict) {
-        let precision = Precision {
-            relative: 0.1,
-            min_requests: 1_000,
-            max_requests: 40_000,
-        };
         let load = Load {
             span_s,
             is_disturbed,
             ..LoadKind::Open.into()
         };
+        length_of(rate, load, SloLimits::default(), None)
+    }
+
+    fn length_of(rate: f64, load: Load, slo: SloLimits, attainment: Option<f64>) -> (u64, Verdict) {
+        let precision = Precision {
+            relative: 0.1,
+            min_requests: 1_000,
+            max_requests: 40_000,
+            attainment,
+        };
         let mut requests = 1_000;
         loop {
             let mut recorder = Recorder::new(RecorderOptions {
                 fleet: Fleet::alike(1, 100, 16),
-                slo: SloLimits::default(),
+                slo: slo.clone(),
                 records: Records::None,
             });
             let server = Server {
@@ -120,6 +145,29 @@ mod tests {
         );
         let (most, _) = length(0.3, 1e9, true);
         assert_eq!(most, 40_000);
+    }
+
+    /// At half load a stay of M/M/1 is exponential with a mean of 2 s.
+    #[test]
+    fn a_run_goes_on_until_it_tells_whether_the_promise_is_kept() {
+        let length = |limit_s: f64, asked| {
+            let slo = SloLimits {
+                e2el: Some(Picos::from_seconds(limit_s)),
+                ..SloLimits::default()
+            };
+            length_of(0.5, LoadKind::Open.into(), slo, asked).0
+        };
+        let precise = length(60.0, None);
+        // Nobody misses: 4.4 · 999 requests that do not come together, about twice that of those that do.
+        let sure = length(60.0, Some(0.999));
+        assert!(
+            precise < 7_000 && (10_000..30_000).contains(&sure),
+            "{precise} {sure}"
+        );
+        // Half of them miss it, which one sees at once; one in a hundred is what may, and is never told apart.
+        assert_eq!(length(2.0 * 2.0f64.ln(), Some(0.99)), precise);
+        let close = length(2.0 * 100.0f64.ln(), Some(0.99));
+        assert!((5_000..40_000).contains(&close), "{close}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What kind of traffic a run saw, which decides what may be asked of it.
 
+use super::bursts::CYCLES_MIN;
+use super::generations::interval_s;
 use crate::metrics::{Sending, SeriesPoint};
 use crate::sim::Scenario;
 use crate::units::Picos;
@@ -73,9 +75,12 @@ pub struct Load {
     pub output_tokens: Option<f64>,
     /// Where several clients send, the stretch in which all of them do; only there is the load what it is meant to be.
     pub all_send: Option<AllSend>,
-    /// Seconds that a run must span to have seen enough of what happens seldom (`analysis::failures`).
+    /// Seconds that a run must span to have seen enough of what happens seldom (`analysis::failures`, `analysis::bursts`).
     pub span_s: f64,
-    /// A replica has failed, or may have: a queue that grows may be that of an outage, until the span is over.
+    /// Seconds of a mean cycle through the states of traffic whose rate changes by chance; 0 of any other (`analysis::bursts`).
+    pub cycle_s: f64,
+    /// A replica has failed, or may have, or the rate changes by chance: a queue that grows may be that of an outage or of a busy
+    /// state, until the span is over.
     pub is_disturbed: bool,
     /// What varies is what serves and not what is sent: replicas come and go at set times, or with the load.
     pub servers_change: bool,
@@ -108,6 +113,13 @@ impl Load {
         }
     }
 
+    /// How often traffic whose rate changes by chance went through its states, on average, where that is too seldom to judge it.
+    pub(super) fn too_few_cycles(&self, sending: &Sending) -> Option<f64> {
+        let (first, last) = self.sending(sending);
+        let cycles = last.saturating_sub(first).seconds() / self.cycle_s;
+        (self.cycle_s > 0.0 && cycles < CYCLES_MIN).then_some(cycles)
+    }
+
     /// How many requests were sent then, of `sent` in all.
     pub(super) fn sent(&self, sent: u64, series: &[SeriesPoint], sending: &Sending) -> u64 {
         let (first, last) = self.sending(sending);
@@ -116,10 +128,7 @@ impl Load {
         }
         let (first_s, last_s) = (first.seconds(), last.seconds());
         // A point stands in the middle of its interval, and one that lies across an end holds some of another load.
-        let width_s = series
-            .windows(2)
-            .next()
-            .map_or(0.0, |pair| pair[1].t_s - pair[0].t_s);
+        let width_s = interval_s(series);
         let rate = |margin_s: f64| {
             let inside =
                 |point: &&SeriesPoint| point.t_s - margin_s >= first_s && point.t_s + margin_s <= last_s;
@@ -146,6 +155,7 @@ impl From<LoadKind> for Load {
             output_tokens: None,
             all_send: None,
             span_s: 0.0,
+            cycle_s: 0.0,
             is_disturbed: false,
             servers_change: false,
         }

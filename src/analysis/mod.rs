@@ -2,6 +2,7 @@
 
 pub mod balance;
 mod break_even;
+mod bursts;
 mod experiment;
 mod failures;
 mod generations;
@@ -21,6 +22,7 @@ mod verdict;
 mod working_set;
 
 pub use break_even::{BreakEven, TierBreakEven, break_even};
+pub use bursts::bursts_span_s;
 pub use experiment::{
     Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_watched,
 };

@@ -64,6 +64,8 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
 const OVERLOAD: f64 = 1.02;
 /// The same while filling up: where few tokens share experts each costs more than one of many will, by so much at most.
 const OVERLOAD_FILLING: f64 = 1.1;
+/// Generations that must have passed before that is asked: until then batches are so small that what larger ones cost is a guess.
+const GENERATIONS_FILLING: usize = 1;
 /// How many times all that were ever served together must wait, for a queue to be more than the filling up of a batch.
 const CROWD: f64 = 2.0;
 /// Share of what grows that must be waiting, for its generations to be those of a queue.
@@ -118,8 +120,11 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let queue_t = queues.clone().map(|(queue, _)| queue.t).fold(0.0, f64::max);
     let is_queue = queues.count() > 0;
     let is_batch = inside.significant && running.significant && !is_queue;
+    let is_client = client.significant && is_settled && client.per_s > inside.per_s;
     let offered_per_s = match piled.significant {
         true => evidence.offered_per_s(),
+        // What is held back has come, too.
+        false if is_client => generations.arrivals_per_s(from_s, last_arrival_s) + client.per_s,
         false => generations.arrivals_per_s(from_s, last_arrival_s),
     };
     let load = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
@@ -131,7 +136,11 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
             tokens,
         )
     });
-    let overload = filled_s.map_or(OVERLOAD_FILLING, |_| OVERLOAD);
+    let overload = match filled_s {
+        Some(_) => OVERLOAD,
+        None if generations.count() >= GENERATIONS_FILLING => OVERLOAD_FILLING,
+        None => f64::INFINITY,
+    };
     let is_overloaded = is_queue || load.is_some_and(|load| load > overload && inside.significant);
     let per_s = match piled.significant {
         true => piled.per_s,
@@ -146,6 +155,7 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
         t: inside.t.max(queue_t),
         requests: inside.requests + client.requests,
         is_queue,
+        is_client,
         load,
         drain_s: None,
     }

@@ -1,5 +1,7 @@
 //! Verdicts in words, with their numbers.
 
+use super::bursts::CYCLES_MIN;
+use super::generations::STEADY_MIN;
 use super::growth::T_RETURNING;
 use super::judge::{Assessment, STABLE_WITHIN};
 use super::load::{Load, LoadKind};
@@ -44,7 +46,14 @@ pub(super) struct Asked {
     pub(super) offered_per_s: f64,
     /// Replicas come and go.
     pub(super) servers_change: bool,
+    /// How often traffic whose rate changes by chance went through its states, where that is too seldom.
+    pub(super) too_few_cycles: Option<f64>,
+    /// Somebody still has an answer in the stretch that counts as steady, or there is none.
+    pub(super) serves: bool,
 }
+
+/// Requests below which their number is what a run lacks, however often they were replaced.
+const FEW: u64 = 100;
 
 /// Sentences behind a verdict, the most important first.
 pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked) -> Vec<String> {
@@ -67,7 +76,7 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked)
     for (count, fate, makes_room) in lost {
         if count > 0 {
             let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
-            let so = match makes_room && whole.completed > 0 {
+            let so = match makes_room && whole.completed > 0 && asked.serves {
                 true => "; those served waited less because of it",
                 false => "",
             };
@@ -102,7 +111,15 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
         kind,
         offered_per_s: offered,
         servers_change,
+        too_few_cycles,
+        serves: _,
     } = asked;
+    if let Some(cycles) = too_few_cycles.filter(|_| assessment.verdict == Verdict::TooShort) {
+        return format!(
+            "the traffic went through its states {cycles:.1} times: at least {CYCLES_MIN:.0} would be needed to tell its bursts from \
+             overload, and its idle times from a steady state"
+        );
+    }
     let ended = seen.whole.ended();
     let growth = &assessment.growth;
     let width = assessment
@@ -115,6 +132,13 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 return format!(
                     "what is served falls behind what arrives: {offered:.2} requests/s come, and the backlog at the end \
                      takes {drain_s:.1} s after the last arrival; any latency here is that of a backlog"
+                );
+            }
+            if growth.is_client {
+                return format!(
+                    "{:.2} requests/s arrive, and the clients' limit on requests in flight lets {:.3}/s fewer through: what they hold \
+                     back grows with the run's length, and TTFT, which begins when a request is sent, does not",
+                    growth.offered_per_s, growth.per_s
                 );
             }
             let what = match growth.load {
@@ -169,11 +193,18 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 assessment.requests_needed
             )
         }
-        Verdict::TooShort if assessment.requests_needed.is_finite() => format!(
-            "after {ended} requests everybody inside was replaced {} times: too seldom, or with too few leaving for those who came, to \
-             tell a steady state from the filling up; about {:.0} requests would tell",
-            assessment.generations, assessment.requests_needed
-        ),
+        Verdict::TooShort if assessment.requests_needed.is_finite() => {
+            let times = assessment.generations;
+            let seen = match times <= STEADY_MIN {
+                _ if ended < FEW => "too few requests to tell a steady state from chance",
+                true => "too seldom to tell a steady state from the filling up",
+                false => "and over no stretch of that as many left as came, or were as many inside as the law of Little says",
+            };
+            format!(
+                "after {ended} requests everybody inside was replaced {times} times, {seen}; at least {:.0} requests would be needed",
+                assessment.requests_needed
+            )
+        }
         Verdict::TooShort => {
             let are = if ended == 1 { "request is" } else { "requests are" };
             format!("{ended} {are} too few to tell a steady state from the filling up")

@@ -5,13 +5,16 @@
 //! request was sent. Means are ratios of batch sums (requests, gaps or seconds differ between batches), with
 //! Student intervals over at most [`GROUPS`] groups of batches. A percentile's interval comes from the batches'
 //! shares of values above it: that share has an interval like any mean, which the distribution function carries
-//! over to the value. Quantiles within batches are never averaged: they are biased where batches are small.
+//! over to the value. Quantiles within batches are never averaged: they are biased where batches are small. In a stretch
+//! that is short against the memory of the number inside batches are all alike, and an interval is as wide at least as
+//! [`Crowd`] says.
 
 use std::ops::Range;
 
 use super::Estimate;
 use super::generations::{Generations, STEADY_MIN};
-use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
+use crate::metrics::{Distribution, Metric, Observation, Quantiles, Stretch, Summary};
+use crate::stats::crowd::Crowd;
 use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup, student_t};
 use crate::units::Picos;
 
@@ -234,11 +237,23 @@ const WANDERS: f64 = 0.6;
 /// Whether the number in the system was seen to wander only, and not to return: then its mean is that of where it happened to
 /// be, however narrow the interval looks.
 pub(super) fn wanders(batches: &[Stretch]) -> bool {
-    let pairs: Vec<(f64, f64)> = batches
-        .iter()
-        .map(|batch| (batch.system_area_s(), batch.duration_s()))
-        .collect();
-    ratio_correlation(&regroup(&pairs, GROUPS)).is_none_or(|correlation| correlation > WANDERS)
+    ratio_correlation(&regroup(&with_clients(batches), GROUPS))
+        .is_none_or(|correlation| correlation > WANDERS)
+}
+
+/// The time average of the number in the system and in the clients before it: behind a limit on what a client has in
+/// flight the server alone looks steady at any load.
+pub(super) fn mean_with_clients(batches: &[Stretch]) -> Option<Interval> {
+    ratio_interval(&regroup(&with_clients(batches), GROUPS), CONFIDENCE)
+}
+
+/// Seconds that requests were there, in clients and in the system, and seconds of each batch.
+fn with_clients(batches: &[Stretch]) -> Vec<(f64, f64)> {
+    let inside = |batch: &Stretch| {
+        let (held_s, _) = batch.sum_and_count(Metric::ClientQueueTime);
+        (batch.system_area_s() + held_s, batch.duration_s())
+    };
+    batches.iter().map(inside).collect()
 }
 
 /// Share of their stays up to which requests wait so little that there is no queue to grow.
@@ -249,16 +264,14 @@ const HARDLY_WAITS: f64 = 0.01;
 /// many times what it was.
 pub(super) fn is_level(batches: &[Stretch], within: f64) -> bool {
     let sum = |metric| -> f64 { batches.iter().map(|batch| batch.sum_and_count(metric).0).sum() };
-    let pairs: Vec<(f64, f64)> = batches
-        .iter()
-        .map(|batch| (batch.system_area_s(), batch.duration_s()))
-        .collect();
+    let pairs = with_clients(batches);
     let (area, duration) = pairs
         .iter()
         .fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
     let mean = area / duration;
     let is_near = |group: &(f64, f64)| (group.0 / group.1 - mean).abs() <= within * mean;
-    sum(Metric::QueueTime) <= HARDLY_WAITS * sum(Metric::E2el) && regroup(&pairs, GROUPS).iter().all(is_near)
+    let waits = sum(Metric::QueueTime) + sum(Metric::ClientQueueTime);
+    waits <= HARDLY_WAITS * sum(Metric::E2el) && regroup(&pairs, GROUPS).iter().all(is_near)
 }
 
 /// Requests completed per second.
@@ -282,42 +295,74 @@ pub(super) fn class_attainment(batches: &[Stretch], classes: usize) -> Vec<Optio
 /// misses come together. They come in fluctuations of the number inside, of which requests about as many as its root are part of
 /// one: more of them count as one than that.
 fn good_share(batches: &[Stretch], of: impl Fn(&Stretch) -> (u64, u64)) -> Option<Estimate> {
-    let pairs: Vec<(f64, f64)> = batches
-        .iter()
-        .map(&of)
-        .map(|(ended, good)| ((ended - good) as f64, ended as f64))
-        .collect();
-    let groups = regroup(&pairs, GROUPS);
-    let misses = ratio_interval(&groups, CONFIDENCE)?;
-    let ended: f64 = pairs.iter().map(|pair| pair.1).sum();
-    let with_misses = groups.iter().filter(|group| group.0 > 0.0).count();
-    let inside = mean_in_system(batches).map_or(0.0, |inside| inside.value);
-    let together = match 2 * with_misses >= groups.len() {
-        true => 1.0,
-        false => 1.0 + inside.max(0.0).sqrt(),
-    };
-    let (low, high) = wilson(&misses, groups.len(), ended / together);
+    let misses = Misses::of(batches, of)?;
+    let (low, high) = misses.wilson();
     Some(Estimate {
-        value: 1.0 - misses.value,
+        value: 1.0 - misses.share,
         low: 1.0 - high,
         high: 1.0 - low,
     })
 }
 
-/// Wilson's interval (1927) of a share that is known from so many groups of batches with this half-width, and from at most so many
-/// independent requests.
-fn wilson(share: &Interval, groups: usize, most: f64) -> (f64, f64) {
-    let z = student_t(CONFIDENCE, (groups as f64 - 1.0).max(1.0));
-    let p = share.value.clamp(0.0, 1.0);
-    let as_many = p * (1.0 - p) / (share.half_width / z).powi(2);
-    let n = if as_many.is_nan() { most } else { as_many.min(most) };
-    if n <= 0.0 {
-        return (0.0, 1.0);
+/// Part of the misses that a promise allows for up to which its share need be known: closer to the promise no run of a sensible
+/// length tells whether it is kept.
+const KNOWN_WITHIN: f64 = 1.0 / 3.0;
+
+/// How many times as long a run must be to tell whether the share of good requests is at least `asked`, or else to know it well
+/// enough; `None` where nobody left.
+pub(super) fn times_to_tell(batches: &[Stretch], asked: f64) -> Option<f64> {
+    let misses = Misses::of(batches, |batch| (batch.ended(), batch.good()))?;
+    let may_miss = 1.0 - asked;
+    let apart = (may_miss - misses.share).abs().max(KNOWN_WITHIN * may_miss);
+    // An end of Wilson's interval is where the score test of that share rejects no longer.
+    let needed = misses.z.powi(2) * may_miss * asked / apart.powi(2);
+    needed.is_finite().then(|| needed / misses.requests)
+}
+
+/// Requests that missed a limit, of those that ended.
+struct Misses {
+    share: f64,
+    /// As many independent requests would tell as much.
+    requests: f64,
+    /// Half-widths of an interval are so many standard errors.
+    z: f64,
+}
+
+impl Misses {
+    fn of(batches: &[Stretch], of: impl Fn(&Stretch) -> (u64, u64)) -> Option<Misses> {
+        let pairs: Vec<(f64, f64)> = batches
+            .iter()
+            .map(of)
+            .map(|(ended, good)| ((ended - good) as f64, ended as f64))
+            .collect();
+        let groups = regroup(&pairs, GROUPS);
+        let misses = ratio_interval(&groups, CONFIDENCE)?;
+        let ended: f64 = pairs.iter().map(|pair| pair.1).sum();
+        let with_misses = groups.iter().filter(|group| group.0 > 0.0).count();
+        let inside = mean_in_system(batches).map_or(0.0, |inside| inside.value);
+        let together = match 2 * with_misses >= groups.len() {
+            true => 1.0,
+            false => 1.0 + inside.max(0.0).sqrt(),
+        };
+        let share = misses.value.clamp(0.0, 1.0);
+        let z = student_t(CONFIDENCE, (groups.len() as f64 - 1.0).max(1.0));
+        let as_many = share * (1.0 - share) / (misses.half_width / z).powi(2);
+        let most = ended / together;
+        let requests = if as_many.is_nan() { most } else { as_many.min(most) };
+        Some(Misses { share, requests, z })
     }
-    let square = z * z / n;
-    let middle = (p + square / 2.0) / (1.0 + square);
-    let half = z * (p * (1.0 - p) / n + square / (4.0 * n)).sqrt() / (1.0 + square);
-    ((middle - half).clamp(0.0, p), (middle + half).clamp(p, 1.0))
+
+    /// Wilson's interval (1927) of the share.
+    fn wilson(&self) -> (f64, f64) {
+        let (p, n) = (self.share, self.requests);
+        if n <= 0.0 {
+            return (0.0, 1.0);
+        }
+        let square = self.z * self.z / n;
+        let middle = (p + square / 2.0) / (1.0 + square);
+        let half = self.z * (p * (1.0 - p) / n + square / (4.0 * n)).sqrt() / (1.0 + square);
+        ((middle - half).clamp(0.0, p), (middle + half).clamp(p, 1.0))
+    }
 }
 
 /// The `p`-quantile of a latency in seconds, `whole` being its quantiles over the same batches.
@@ -361,6 +406,9 @@ pub(super) fn intervals(
     let mut add = |name: &str, estimate: Option<Estimate>| {
         named.extend(estimate.map(|estimate| (name.to_owned(), estimate)));
     };
+    // Where the stretch is long enough, its batches tell.
+    let crowd = crowd(batches, seen.fleet.replicas());
+    let crowd = crowd.filter(|crowd| crowd.values < MEMORIES_A_GROUP * GROUPS as f64);
     let latencies = [
         (Metric::Ttft, &summary.ttft),
         (Metric::Tpot, &summary.tpot),
@@ -369,11 +417,17 @@ pub(super) fn intervals(
         (Metric::QueueTime, &summary.queue_time),
     ];
     for (metric, distribution) in latencies {
-        add(metric.name(), mean_of(batches, metric).map(estimate));
+        let widened = |estimate: Estimate, quantile: Option<f64>| match &crowd {
+            Some(crowd) => at_least_as_wide(estimate, crowd, distribution, quantile),
+            None => estimate,
+        };
+        let mean = mean_of(batches, metric).map(estimate);
+        add(metric.name(), mean.map(|mean| widened(mean, None)));
         let quantiles = distribution.quantiles();
         for (label, p) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)] {
             let name = format!("{label}_{}", metric.name());
-            add(&name, quantile_of(batches, metric, &quantiles, p));
+            let quantile = quantile_of(batches, metric, &quantiles, p);
+            add(&name, quantile.map(|quantile| widened(quantile, Some(p))));
         }
     }
     add("in_system", mean_in_system(batches).map(estimate));
@@ -390,6 +444,51 @@ pub(super) fn intervals(
         );
     }
     named
+}
+
+/// How many times a group of batches must outlast the memory of the number inside for its mean to be independent of the next
+/// one's.
+const MEMORIES_A_GROUP: f64 = 5.0;
+
+/// What the requests of a steady stretch have in common.
+pub(super) fn crowd(batches: &[Stretch], replicas: u32) -> Option<Crowd> {
+    let duration_s: f64 = batches.iter().map(Stretch::duration_s).sum();
+    let (mean_s, deviation_s) = Stretch::mean_and_deviation_s(batches, Metric::Tpot)?;
+    let (stay_s, _) = Stretch::mean_and_deviation_s(batches, Metric::E2el)?;
+    let servers = f64::from(replicas.max(1));
+    let inside = mean_in_system(batches)?.value / servers;
+    Crowd::new(
+        stay_s,
+        duration_s,
+        inside,
+        servers,
+        (deviation_s / mean_s).powi(2),
+    )
+}
+
+/// The relative half-width of the mean number inside that its memory leaves over a stretch.
+pub(super) fn width_of_number(crowd: &Crowd) -> f64 {
+    student_t(CONFIDENCE, (crowd.values - 1.0).max(1.0)) * crowd.number_error()
+}
+
+/// An interval, or the one that the deviation of the latency implies where that is wider.
+fn at_least_as_wide(
+    estimate: Estimate,
+    crowd: &Crowd,
+    latency: &Distribution,
+    quantile: Option<f64>,
+) -> Estimate {
+    let deviation = latency.std_s().zip(latency.mean_s());
+    let Some((std_s, mean_s)) = deviation.filter(|(_, mean_s)| *mean_s > 0.0) else {
+        return estimate;
+    };
+    let error = crowd.standard_error((std_s / mean_s).powi(2), latency.count() as f64, quantile);
+    let half = student_t(CONFIDENCE, (crowd.values - 1.0).max(1.0)) * error * estimate.value;
+    Estimate {
+        low: estimate.low.min(estimate.value - half).max(0.0),
+        high: estimate.high.max(estimate.value + half),
+        ..estimate
+    }
 }
 
 /// An interval of something that cannot be negative.

@@ -38,7 +38,7 @@ use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result
 
-Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
+Without arguments: the quickstart scenario. Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -48,26 +48,25 @@ pub struct Args {
     pub output: OutputFlags,
 }
 
-/// Layers the input; without any it is the quickstart scenario where that is `or_quickstart`. What the flags of the
-/// output say about a result becomes part of the scenario.
-pub(super) fn read(
-    flags: &ScenarioFlags,
-    output: &OutputFlags,
-    or_quickstart: bool,
-) -> Result<Assembled, Diagnostics> {
+/// Layers the input; without a scenario and a model it is the quickstart scenario, under the other flags. What the flags
+/// of the output say about a result becomes part of the scenario.
+pub(super) fn read(flags: &ScenarioFlags, output: &OutputFlags) -> Result<Assembled, Diagnostics> {
     let names_nothing = flags.target.is_none()
         && flags.scenario.is_none()
         && flags.model.is_none()
-        && flags.serve_cmd.is_none();
-    let mut input = if names_nothing && or_quickstart {
+        && flags.serve_cmd.is_none()
+        && flags.bench_cmd.is_none();
+    let mut input = if names_nothing {
         let scenario = Some(QUICKSTART.to_string());
-        assemble(
-            &ScenarioFlags {
-                scenario,
-                ..flags.clone()
-            },
-            &Disk,
-        )?
+        let flags = ScenarioFlags {
+            scenario,
+            ..flags.clone()
+        };
+        let mut input = assemble(&flags, &Disk)?;
+        input.notes.push(format!(
+            "neither a scenario nor a model is named: this is the shipped scenario `{QUICKSTART}`"
+        ));
+        input
     } else {
         assemble(flags, &Disk)?
     };
@@ -86,7 +85,7 @@ pub(super) fn read(
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     // Nothing is lost if reading ends here.
     let nothing_yet = interrupt::at_once();
-    let input = read(&args.scenario, &args.output, false)?;
+    let input = read(&args.scenario, &args.output)?;
     let mut resolved = resolve(input.document.clone(), &Disk)?;
     drop(nothing_yet);
     let outputs = args.output.resolve(&input.results, Writer::Run)?;

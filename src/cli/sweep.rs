@@ -169,7 +169,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         None => (0, 1),
     };
     let nothing_yet = interrupt::at_once();
-    let input = read(&args.scenario, &args.output, true)?;
+    let input = read(&args.scenario, &args.output)?;
     drop(nothing_yet);
     let stopped = |terminal: &Terminal| {
         terminal.notes(&["interrupted before any cell was simulated".to_owned()]);

@@ -72,6 +72,12 @@ impl Cluster {
             && spec.changes.is_empty()
             && spec.outages.is_none()
             && spec.scalers.is_empty();
+        if is_simple {
+            return Cluster {
+                engines,
+                routing: None,
+            };
+        }
         for group in &spec.groups {
             if let Some(latency) = group.policy.event_latency() {
                 let members = group.members.iter();
@@ -82,7 +88,7 @@ impl Cluster {
                 members.for_each(|&member| engines[member as usize].publish_loads(interval));
             }
         }
-        let routing = (!is_simple).then(|| Routing::new(spec, block_sizes, seed));
+        let routing = Some(Routing::new(spec, block_sizes, seed));
         Cluster { engines, routing }
     }
 

@@ -15,8 +15,7 @@ pub(super) struct Lane {
     pub(super) members: Vec<usize>,
     pub(super) serves: Serves,
     pub(super) next_report: Option<Picos>,
-    /// How late its router hears of what is stored and evicted, if it does. At zero it sees what an engine that decodes
-    /// undisturbed has evicted when something else happens there, not before.
+    /// How late its router hears of what is stored and evicted, if it does.
     event_latency: Option<Picos>,
     /// Up to when each member was last taken on for its router's sake.
     settled: Vec<Picos>,
@@ -35,10 +34,7 @@ impl Lane {
         };
         Lane {
             next_report: router.reports_every(),
-            event_latency: group
-                .policy
-                .event_latency()
-                .filter(|&latency| latency > Picos::ZERO),
+            event_latency: group.policy.event_latency(),
             settled: vec![Picos::ZERO; members.len()],
             dispatch: Dispatch::new(router, group.members.iter().map(load).collect()),
             members,

@@ -261,8 +261,9 @@ impl BlockPool {
         self.release_rest(held, pieces, tokens, allocated_tokens, 0);
     }
 
-    /// The same for a sequence of whose tokens `settled` were settled when it last took blocks. Those of windows go first:
-    /// the first layer of every such model has one, and groups go in the order of their first layers.
+    /// The same for a sequence of whose tokens `settled` were settled when it last took blocks. Those of windows go first, as
+    /// groups go in the order of their first layers and most models with windows begin with one. Where windows begin at a
+    /// later layer (Qwen2's `max_window_layers`) vLLM frees the full group first, and what is evicted next may be another block.
     pub(crate) fn release_rest(
         &mut self,
         mut held: Held,

@@ -117,6 +117,12 @@ impl Recorder {
         self.audit.arrivals
     }
 
+    /// How many replicas serve them.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.options.fleet.replicas()
+    }
+
     /// Requests in the system now.
     #[must_use]
     pub fn inside(&self) -> u64 {

@@ -4,6 +4,7 @@
 //! drain is the steady state. Nothing here is an average: averages are taken once, in [`Stretch::summary`].
 
 use super::distribution::Distribution;
+use super::moments::Moments;
 use super::packed::Packed;
 use super::summary::{Occupancy, Summary, WorkCounters};
 use crate::cost::bounds::StepsBySize;
@@ -299,6 +300,16 @@ impl Stretch {
     pub fn sum_and_count(&self, metric: Metric) -> (f64, u64) {
         let moments = &self.tally.latencies[metric as usize].moments;
         (moments.sum as f64 / PICOS_PER_SECOND as f64, moments.count)
+    }
+
+    /// Mean and deviation of a latency over several stretches, in seconds; `None` where there is none.
+    #[must_use]
+    pub fn mean_and_deviation_s(stretches: &[Stretch], metric: Metric) -> Option<(f64, f64)> {
+        let mut moments = Moments::default();
+        for stretch in stretches {
+            moments.merge(&stretch.tally.latencies[metric as usize].moments);
+        }
+        moments.mean_s().zip(moments.std_s())
     }
 
     /// How many values of a latency exceed `limit`.

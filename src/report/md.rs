@@ -1,7 +1,6 @@
 //! Markdown for pull requests and notebooks: the answer as a line, the figures as one table.
 
 use super::figures::{significant, time};
-use super::standing;
 use super::tables::{Column, markdown};
 use super::views::ResultMeta;
 use super::{text_answer, text_caveats, text_parts, text_promise};
@@ -63,7 +62,8 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
         significant(per_second(shown.input_tokens)),
         significant(per_second(shown.output_tokens))
     );
-    let reasons: String = standing::reasons(result)
+    let reasons: String = result
+        .reasons
         .iter()
         .map(|reason| format!("- {reason}\n"))
         .collect();

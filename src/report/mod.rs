@@ -20,6 +20,7 @@ mod sparkline;
 pub mod splits;
 mod standing;
 pub mod sweep;
+mod sweep_answer;
 pub mod sweep_layout;
 pub mod sweep_view;
 pub(crate) mod tables;

@@ -29,16 +29,6 @@ pub(super) fn run_word(result: &RunResult) -> &'static str {
     }
 }
 
-/// The reasons of the verdict; where nobody is served any more, nobody waits less because others left.
-pub(super) fn reasons(result: &RunResult) -> Vec<String> {
-    let is_collapse = collapsed_s(result).is_some();
-    let told = |reason: &String| match reason.split_once("; those served waited less") {
-        Some((told, _)) if is_collapse => told.to_owned(),
-        _ => reason.clone(),
-    };
-    result.reasons.iter().map(told).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixtures;
@@ -58,10 +48,6 @@ mod tests {
         let steady = run.steady.as_mut().unwrap();
         (steady.completed, run.steady_window_s) = (0, Some((56.8, 99.9)));
         run.whole.timed_out = run.whole.sent / 2;
-        run.reasons.push(
-            "49,214 of 50,000 sent (98.4 %) given up by their clients; those served waited less because of it"
-                .to_owned(),
-        );
         assert_eq!(run_word(&run), "collapsed");
         let text = super::super::text::run(&run, &fixtures::meta(), super::super::Style::default());
         let first = text.lines().next().unwrap_or_default();
@@ -70,9 +56,6 @@ mod tests {
                 && first.contains("nobody is answered in time from 56.8 s to 99.9 s"),
             "{first}"
         );
-        assert!(
-            !first.contains("stable") && !text.contains("waited less"),
-            "{text}"
-        );
+        assert!(!first.contains("stable"), "{text}");
     }
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::sweep::{SweepRow, answer};
+use super::sweep::SweepRow;
+use super::sweep_answer::answer;
 use super::sweep_layout::{Spot, SweepLayout};
 use super::views::{Limit, Promise};
 use crate::analysis::{CONFIDENCE, Estimate};

@@ -2,7 +2,6 @@
 
 use super::figures::signed_percent;
 use super::page::Page;
-use super::standing;
 use super::views::{ResultMeta, trust_mark, trust_word};
 use crate::analysis::RunResult;
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -10,7 +9,7 @@ use crate::cost::Trust;
 
 /// Reasons of the verdict, broken laws, flags without effect, defaults that were assumed.
 pub(super) fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
-    page.listed("why", &standing::reasons(result));
+    page.listed("why", &result.reasons);
     page.listed("BUG, conservation violated", &result.violations);
     page.listed("ignored", &meta.ignored);
     page.listed("note", &meta.notes);

@@ -11,6 +11,22 @@ fn knee_without_arguments_answers_in_its_first_line() {
 }
 
 #[test]
+fn a_run_that_names_no_scenario_is_the_quickstart_s() {
+    let desk = Desk::new();
+    let few = "--num-prompts 200 --format json";
+    let output = desk.run(&format!("run {few}"));
+    assert!(text(&output.stderr).contains("the shipped scenario `quickstart`"));
+    let named = desk.run(&format!("run quickstart {few}"));
+    let without_notes = |printed: &[u8]| {
+        let mut json: serde_json::Value = serde_json::from_slice(printed).unwrap();
+        json["plimsoll"]["notes"].take();
+        json
+    };
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(without_notes(&output.stdout), without_notes(&named.stdout));
+}
+
+#[test]
 fn a_promise_that_is_not_kept_exits_with_3() {
     let desk = Desk::new();
     let printed = desk.expect(3, "knee quickstart --slo p99_ttft_ms<=1");

@@ -105,6 +105,52 @@ fn a_prediction_passes_its_own_audit_and_does_not_differ_from_itself() {
     );
 }
 
+/// Ten runs of one load, by other seeds and without what Plimsoll says of itself, as a client would have measured them.
+#[test]
+fn runs_of_one_load_do_not_differ_by_more_than_chance_and_another_load_does() {
+    let desk = Desk::new();
+    let measured = |name: &str, flags: &str| {
+        let printed = desk.expect(
+            0,
+            &format!("run quickstart --num-prompts 1500 --format json {flags}"),
+        );
+        let mut json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        json.as_object_mut().unwrap().remove("plimsoll");
+        std::fs::write(desk.path().join(name), json.to_string()).unwrap();
+    };
+    let (mut figures, mut real) = (0, 0);
+    for rate in [8, 14] {
+        for seed in 0..5 {
+            measured(
+                &format!("{rate}-{seed}.json"),
+                &format!("--request-rate {rate} --seed {seed}"),
+            );
+        }
+        for seed in 1..5 {
+            let output = desk.run(&format!(
+                "diff {rate}-{}.json {rate}-{seed}.json --format json",
+                seed - 1
+            ));
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let told = json["pairs"][0]["figures"].as_array().unwrap();
+            figures += told.len();
+            real += told.iter().filter(|figure| figure["is_real"] == true).count();
+        }
+    }
+    // One in twenty; figures of one pair move together.
+    assert!(figures > 150 && real * 12 < figures, "{real} of {figures}");
+    let output = desk.run("diff 8-0.json 14-0.json --format json");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = json["pairs"][0]["figures"].as_array().unwrap();
+    let means = told
+        .iter()
+        .filter(|figure| figure["name"].as_str().unwrap().starts_with("mean"));
+    assert!(
+        means.clone().count() == 4 && means.clone().all(|figure| figure["is_real"] == true),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn a_result_names_the_engine_that_served_and_its_version_is_known_again() {
     let desk = Desk::new();

@@ -247,6 +247,7 @@ fn a_run_is_as_long_as_its_precision_asks_and_overload_stops_early() {
             relative: 0.05,
             min_requests: 1_000,
             max_requests: 300_000,
+            ..Precision::default()
         };
         let mut requests = 500;
         loop {

@@ -135,17 +135,23 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
 }
 
 /// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
-/// interval of what the latter served. It lies above every rate at which the number in the system was seen to return; a run of
-/// which nothing grew yet is not proof enough.
+/// interval of what the latter served. It lies above the rates at which the number in the system was seen to return, but the
+/// highest of them; a run of which nothing grew yet is not proof enough.
 fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     let first_over = points.iter().position(|point| !point.keeps_up())?;
     let high = points[first_over].rate;
     let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);
     let below = points[..first_over].iter();
-    let stable = below
+    let stable: Vec<f64> = below
         .filter(|point| point.verdict == Verdict::Stable)
-        .map(|point| point.rate);
-    let kept = stable.fold(0.0, f64::max);
+        .map(|point| point.rate)
+        .collect();
+    // Next to saturation a run of a search's length may be stable by chance: the rate below it is not, too.
+    let kept = match stable[..] {
+        [.., kept, _] => kept,
+        [kept] => kept,
+        [] => 0.0,
+    };
     let served = points[first_over].throughput;
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
     Some(Estimate {

@@ -54,7 +54,8 @@ pub struct Point {
     pub lost: Lost,
     /// The same of the class that is nearest to missing its promise, where classes are told apart.
     pub lost_of_class: Option<Lost>,
-    /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses.
+    /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses; or replicas that
+    /// fail take a queue with them that would else grow.
     pub is_losing: bool,
     /// Something is asked for, and the run does not tell whether it is kept.
     pub is_unknown: bool,
@@ -168,7 +169,12 @@ impl Point {
             pressure: None,
             lost,
             lost_of_class,
-            is_losing: lost.share() > LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0)),
+            is_losing: {
+                let may_lose = LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0));
+                let queues =
+                    steady.is_some_and(|summary| summary.occupancy.waiting > summary.occupancy.running);
+                lost.share() > may_lose || (queues && lost.failed > may_lose)
+            },
             is_unknown: slack.is_none() && !objective.is_empty(),
             is_out_of_reach: false,
         }

@@ -1,15 +1,13 @@
 //! How well one result knows its own figures: what another run of the same, with other arrivals and lengths, would move.
 //!
 //! Requests that share a batch share its steps, so n of them are not n independent values. Three ways, the surest first:
-//! the intervals of a result that judged itself; batches of its requests in order of time; else the deviation over as many
-//! independent values as the run has room for. A number in the system remembers itself for `E[S²]/E[S]` (the integral of
-//! its autocorrelation, exact for an M/G/∞ queue) with `S` the time inside, so a run of duration `D` has `D` over that.
+//! the intervals of a result that judged itself; batches of its requests in order of time; else its deviations ([`Crowd`]).
 //! Two simulations of the same requests ([`saw_the_same`]) differ by no such chance.
 
 use super::super::case::Case;
 use super::DEVIATIONS;
-use crate::results::{Load, Measured, RequestTimes, Stats};
-use crate::stats;
+use crate::results::{Load, Measured, RequestTimes};
+use crate::stats::{self, crowd::Crowd};
 
 /// Batches in time: more of them are each too short against an answer, fewer bound nothing.
 const BATCHES_MAX: usize = 20;
@@ -76,9 +74,10 @@ impl<'a> Chance<'a> {
         match &self.source {
             Source::Intervals(_) => "its own 95 % intervals".to_owned(),
             Source::Batches(batches) => format!("its requests in {} batches of time", batches.len()),
-            Source::Summary => match self.independent(&self.row.e2el) {
-                Some(stays) => format!(
-                    "its deviations over {stays:.0} independent stays: requests that share a batch are not independent"
+            Source::Summary => match self.crowd() {
+                Some(crowd) => format!(
+                    "its deviations, of which it saw what a batch shares {:.0} times anew",
+                    crowd.values
                 ),
                 None => "its deviations as if requests were independent, a lower bound".to_owned(),
             },
@@ -101,7 +100,7 @@ impl<'a> Chance<'a> {
         known.or_else(|| self.of_deviation(name, of))
     }
 
-    /// The same from a deviation: of a percentile by the density there of a log-normal law, which latencies are near.
+    /// The same from deviations: of what all requests of a time share, and of what each has by itself.
     fn of_deviation(&self, name: &str, of: Of) -> Option<f64> {
         let row = self.row;
         // Gaps alternate between steps with and without a prompt; what is shared by all of them is what moves tpot.
@@ -113,26 +112,27 @@ impl<'a> Chance<'a> {
             _ => &row.e2el,
         };
         let mean = stats.mean.filter(|mean| *mean > 0.0)?;
-        let variation = stats.std? / mean;
+        let variance = (stats.std? / mean).powi(2);
         let counted = stats.samples.map(|samples| samples as f64).or(self.requests)?;
-        // A first token is in a queue or a prompt's step; a time per token is of the batch that everybody stays in.
-        let stay = if name == "ttft" { &row.ttft } else { &row.e2el };
-        let values = self
-            .independent(stay)
-            .map_or(counted, |values| values.min(counted));
-        let spread = match of {
-            Of::Mean => variation,
-            Of::Percentile(_) => variation.powi(2).ln_1p().sqrt(),
+        let crowd = self.crowd().unwrap_or(Crowd {
+            variance: 0.0,
+            values: counted,
+            number_variance: 0.0,
+        });
+        let quantile = match of {
+            Of::Mean => None,
+            Of::Percentile(percent) => Some(percent / 100.0),
         };
-        (counted > 1.0).then(|| DEVIATIONS * density(of) * spread / values.sqrt())
+        (counted > 1.0).then(|| DEVIATIONS * crowd.standard_error(variance, counted, quantile))
     }
 
-    /// Independent values that the run has room for, each as long as the number inside remembers itself.
-    fn independent(&self, stay: &Stats) -> Option<f64> {
-        let mean = stay.mean.filter(|mean| *mean > 0.0)?;
-        let variation = stay.std.unwrap_or(mean) / mean;
-        let memory = mean * (1.0 + variation * variation);
-        Some((self.duration_s? / memory).max(1.0))
+    /// What requests of a time have in common.
+    fn crowd(&self) -> Option<Crowd> {
+        let (tpot, stay_s) = (&self.row.tpot, self.row.e2el.mean?);
+        let variance = (tpot.std? / tpot.mean.filter(|mean| *mean > 0.0)?).powi(2);
+        let duration_s = self.duration_s?;
+        let inside = self.requests? * stay_s / duration_s;
+        Crowd::new(stay_s, duration_s, inside, 1.0, variance)
     }
 
     /// Half of the 95 % interval of answers or tokens per second, relative; `None` where they are the server's alone.
@@ -283,15 +283,4 @@ pub(super) fn saw_the_same(one: &Measured, other: &Measured) -> bool {
         && seed(one) == seed(other)
         && one.setup.load == other.setup.load
         && lengths(one) == lengths(other)
-}
-
-/// How much less well a percentile is known than a mean, of logarithms: `√(p(1−p)) / φ(z)` of the normal law.
-fn density(of: Of) -> f64 {
-    match of {
-        Of::Mean => 1.0,
-        Of::Percentile(percent) if percent >= 99.0 => 3.73,
-        Of::Percentile(percent) if percent >= 95.0 => 2.11,
-        Of::Percentile(percent) if percent >= 90.0 => 1.71,
-        Of::Percentile(_) => 1.25,
-    }
 }

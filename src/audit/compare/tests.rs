@@ -134,8 +134,9 @@ fn chance_is_told_from_a_move() {
     moved(&mut measured.ttft, |ttft| ttft * 1.015);
     let comparison = compare(&run(), &measured);
     let mean = comparison.figure("mean ttft").unwrap();
-    // 1.96 · 0.375 · √(2 / 2000).
-    assert!((mean.noise.unwrap() - 0.0232).abs() < 1e-3);
+    // 1.96 · √2 · √(0.375² / 2000), and hardly more: times per token vary by 7 % between requests.
+    let noise = mean.noise.unwrap();
+    assert!((0.0232..0.027).contains(&noise), "{noise}");
     assert!(!mean.is_real());
     let rate = comparison.figure("request throughput").unwrap();
     assert!((rate.noise.unwrap() - 1.96 * (2.0f64 / 2000.0).sqrt()).abs() < 1e-3);
@@ -143,7 +144,8 @@ fn chance_is_told_from_a_move() {
 
 #[test]
 fn requests_that_share_a_batch_are_not_independent() {
-    // 200 s have room for 19 stays of 10 s: 0.074 · 1.96 · √(2 / 19) is 4.7 %, not 0.5 % by 2,000 requests.
+    // 100 inside and a square of 0.074² make N·v = 0.55, s = 0.51: 202 s see a stay of 10 s 9.9 times anew, and
+    // 0.074 · 1.96 · √(2 / 9.9) is 6.5 %, not 0.5 % by 2,000 requests.
     let long = |mut row: Measured| {
         (row.e2el.mean, row.e2el.std) = (Some(10.0), Some(2.0));
         row
@@ -151,7 +153,7 @@ fn requests_that_share_a_batch_are_not_independent() {
     let (one, mut other) = (long(run()), long(run()));
     moved(&mut other.tpot, |tpot| tpot * 1.04);
     let tpot = compare(&one, &other).figure("mean tpot").unwrap().clone();
-    assert!((tpot.noise.unwrap() - 0.047).abs() < 0.002, "{:?}", tpot.noise);
+    assert!((tpot.noise.unwrap() - 0.064).abs() < 0.002, "{:?}", tpot.noise);
     assert!(!tpot.is_real());
     // A result that judged itself is believed, and the other is taken as uncertain as it is.
     let mut judged = one.clone();

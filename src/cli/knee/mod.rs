@@ -21,7 +21,8 @@ use super::terminal::Terminal;
 use super::{failures, files, interrupt, mix, present, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
 use crate::analysis::{
-    FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, failures_span_s, silent_classes, simulate,
+    FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, bursts_span_s, failures_span_s, silent_classes,
+    simulate,
 };
 use crate::calibrate::interval::FigureInterval;
 use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
@@ -81,14 +82,14 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let mut flags = args.scenario.clone();
     // The search sets the rate; one is needed for the input to be whole.
     let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
-    let mut input = read(&flags, &args.output, true)?;
+    let mut input = read(&flags, &args.output)?;
     if needs_rate
         && input.document.get("workload.arrivals").is_none()
         && input.document.get("workload.base").is_none()
         && !input.document.has_several_clients()
     {
         flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
-        input = read(&flags, &args.output, true)?;
+        input = read(&flags, &args.output)?;
     }
     let splits = args.splits.check()?;
     let mut resolved = match splits {
@@ -204,6 +205,7 @@ const POINT: Precision = Precision {
     relative: 0.03,
     min_requests: 2_000,
     max_requests: 60_000,
+    attainment: None,
 };
 
 /// The asked precision of a point, which costs with its inverse square, or [`POINT`].
@@ -236,17 +238,17 @@ fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     told
 }
 
-/// Requests that one is ready to simulate at a rate to see replicas fail: most of a second of work.
-const FOR_FAILURES: u64 = 600_000;
+/// Requests that one is ready to simulate at a rate to see what happens seldom: most of a second of work.
+const FOR_SELDOM: u64 = 600_000;
 
-/// Requests of a run that sees enough failures, where there are any; 0 where they are so rare that with all that one is ready
-/// to simulate hardly one would be seen.
-fn for_failures(resolved: &Resolved, rate: f64) -> u64 {
-    let wanted = rate * failures_span_s(&resolved.scenario);
-    if wanted > FAILURES_ENOUGH * FOR_FAILURES as f64 {
-        return 0;
-    }
-    (wanted.ceil() as u64).min(FOR_FAILURES)
+/// Requests of a run that sees enough failures and bursts, where there are any. Failures are left out where they are so rare that
+/// with all that one is ready to simulate hardly one would be seen.
+fn for_seldom(resolved: &Resolved, rate: f64) -> u64 {
+    let scenario = &resolved.scenario;
+    let failures = rate * failures_span_s(scenario);
+    let failures = Some(failures).filter(|wanted| *wanted <= FAILURES_ENOUGH * FOR_SELDOM as f64);
+    let bursts = rate * bursts_span_s(&scenario.workload);
+    (failures.unwrap_or(0.0).max(bursts).ceil() as u64).min(FOR_SELDOM)
 }
 
 /// One rate.
@@ -260,7 +262,8 @@ fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
     }
     let mut experiment = present::experiment(resolved, Records::None);
     experiment.precision = Precision {
-        max_requests: precision.max_requests.max(for_failures(resolved, rate)),
+        max_requests: precision.max_requests.max(for_seldom(resolved, rate)),
+        attainment: present::objective(resolved).attainment,
         ..precision
     };
     experiment.stops_when_precise = !varies;

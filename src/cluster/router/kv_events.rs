@@ -27,8 +27,8 @@ pub struct KvEvents {
 /// How a router learns what replicas have cached (RT-12).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Overlap {
-    /// Engines publish what they store and remove, and it hears of that so much later. At zero it sees what an engine that
-    /// decodes undisturbed has evicted when something else happens there, not before.
+    /// Engines publish what they store and remove, and it hears of that so much later. Between prefill and decode a router
+    /// of the decode pool hears of what decoding evicts when something else happens there, not before.
     Events {
         /// From the change to the router's knowing it.
         latency: Picos,

@@ -1,6 +1,6 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
-use super::super::standing::{reasons, run_word};
+use super::super::standing::run_word;
 use super::super::views::{PoolMeta, ResultMeta, ScalingMeta, Utilisation, trust_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
@@ -28,7 +28,7 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(ended_by) = meta.ended_by {
         object.put("ended_by", ended_by);
     }
-    object.put("reasons", reasons(result));
+    object.put("reasons", result.reasons.clone());
     object.put("violations", result.violations.clone());
     object.put("slo_kept", meta.slo_kept);
     object.put("growth_per_s", result.growth_per_s);

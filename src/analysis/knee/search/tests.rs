@@ -18,6 +18,7 @@ fn mm1(rate: f64, limit_s: f64, objective: &Objective) -> Point {
         relative: 0.1,
         min_requests: 4_000,
         max_requests: 40_000,
+        ..Precision::default()
     };
     let mut requests = 4_000;
     loop {

@@ -1,0 +1,219 @@
+//! The first line of a sweep: which setting serves the most within the promise, and whether more than chance is behind it.
+
+use super::figures::{counted, significant};
+use super::sweep::SweepRow;
+use super::sweep_layout::is_named;
+use crate::analysis::CONFIDENCE;
+use crate::stats::{Running, student_t};
+use crate::sweep::{self, Best, Candidate};
+
+/// The first line: how many runs, whether that is all of them, and which served the most.
+pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
+    let best = best(rows);
+    let finished = rows.iter().filter(|row| row.is_finished()).count();
+    if finished < rows.len() {
+        let all = counted(rows.len() as u64, "run");
+        return format!("INTERRUPTED: {finished} of {all} finished{best}");
+    }
+    format!("{}{best}", counted(rows.len() as u64, "run"))
+}
+
+/// Which run served the most among those that keep the promise, and whether more than chance is behind it.
+fn best(rows: &[SweepRow<'_>]) -> String {
+    let groups = settings_apart_from_seeds(rows);
+    let candidates: Vec<Option<Candidate>> = groups.iter().map(|(_, runs)| together(runs)).collect();
+    let is_promised = rows.iter().any(SweepRow::is_promised);
+    let is_none = none_keeps(rows);
+    let broken = rows.iter().filter(|row| row.breaks()).count();
+    let breaks = match broken {
+        0 => String::new(),
+        1 => "; 1 breaks the promise".to_owned(),
+        more => format!("; {more} break the promise"),
+    };
+    let within = match (is_promised, broken) {
+        (false, _) => "",
+        (true, 0) => " within the promise",
+        (true, _) => " within it",
+    };
+    let best = match sweep::best(&candidates) {
+        _ if is_none => "; none keeps the promise".to_owned(),
+        Best::NoneKeeps => String::new(),
+        Best::Alike(tokens) => format!(
+            "; output{within} alike within noise, about {} tok/s",
+            significant(tokens)
+        ),
+        Best::One {
+            index,
+            tokens_per_s,
+            within_noise,
+        } => {
+            let others = match within_noise {
+                0 => String::new(),
+                others => format!(" ({} within noise of it)", counted(others as u64, "other")),
+            };
+            let (settings, runs) = &groups[index];
+            let seeds = match runs.len() {
+                1 => String::new(),
+                seeds => format!(", mean of {}", counted(seeds as u64, "seed")),
+            };
+            let at = match settings.is_empty() {
+                true => String::new(),
+                false => format!(" at {}", name(settings)),
+            };
+            format!(
+                "; most output{within} {} tok/s{at}{seeds}{others}",
+                significant(tokens_per_s)
+            )
+        }
+    };
+    match is_none {
+        true => best,
+        false => breaks + &best,
+    }
+}
+
+/// What was set, and the runs that have it.
+type Setting<'r, 's> = (Vec<(String, String)>, Vec<&'r SweepRow<'s>>);
+
+/// Runs that differ in their seed alone are one setting, told without the seed.
+fn settings_apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r, 's>> {
+    let mut groups: Vec<Setting<'_, '_>> = Vec::new();
+    for row in rows {
+        let is_kept = |setting: &&(String, String)| !is_named(&setting.0, "seed");
+        let settings: Vec<_> = row.settings.iter().filter(is_kept).cloned().collect();
+        match groups.iter_mut().find(|(known, _)| *known == settings) {
+            Some((_, runs)) => runs.push(row),
+            None => groups.push((settings, vec![row])),
+        }
+    }
+    groups
+}
+
+/// The runs of a setting as one: their mean output with its interval, by the runs' own where all have one, else by how far
+/// the runs lie apart. The promise is kept where every run keeps it. `None` where none has an output.
+fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
+    let known: Vec<(f64, f64, f64)> = runs.iter().filter_map(|run| run.output()).collect();
+    let number = known.len() as f64;
+    let mut means = Running::default();
+    known.iter().for_each(|(value, ..)| means.add(*value));
+    let have_intervals = known.iter().all(|(_, low, high)| high > low);
+    let half = if known.is_empty() {
+        return None;
+    } else if known.len() == 1 {
+        let (_, low, high) = known[0];
+        (known[0].0 - low, high - known[0].0)
+    } else if have_intervals {
+        let squares = |end: fn(&(f64, f64, f64)) -> f64| -> f64 {
+            known.iter().map(|one| end(one).powi(2)).sum::<f64>().sqrt() / number
+        };
+        (squares(|one| one.0 - one.1), squares(|one| one.2 - one.0))
+    } else {
+        let half = student_t(CONFIDENCE, number - 1.0) * (means.variance() / number).sqrt();
+        (half, half)
+    };
+    let finished = runs.iter().filter(|run| run.is_finished());
+    Some(Candidate {
+        output: (means.mean(), means.mean() - half.0, means.mean() + half.1),
+        keeps: finished.into_iter().all(|run| run.keeps()),
+    })
+}
+
+/// Whether there is a promise, and no finished run keeps it.
+#[must_use]
+pub fn none_keeps(rows: &[SweepRow<'_>]) -> bool {
+    let mut finished = rows.iter().filter(|row| row.is_finished()).peekable();
+    finished.peek().is_some() && finished.all(SweepRow::breaks)
+}
+
+fn name(settings: &[(String, String)]) -> String {
+    let parts: Vec<String> = settings
+        .iter()
+        .map(|(axis, value)| format!("{axis} = {value}"))
+        .collect();
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
+        let run = |tokens: f64, good: f64, half: f64| {
+            serde_json::json!({
+                "output_throughput": tokens, "request_throughput": 1.0, "request_goodput": good,
+                "plimsoll": {"verdict": "stable",
+                    "intervals_95": {"output_throughput": [tokens - half, tokens + half]}},
+            })
+        };
+        let first = |runs: &[Value], attainment| {
+            let settings: Vec<_> = (0..runs.len())
+                .map(|at| [("rate".to_owned(), at.to_string())])
+                .collect();
+            let rows: Vec<SweepRow<'_>> = runs
+                .iter()
+                .zip(&settings)
+                .map(|(run, settings)| SweepRow {
+                    settings,
+                    run,
+                    attainment,
+                })
+                .collect();
+            answer(&rows)
+        };
+        let runs = [run(100.0, 1.0, 5.0), run(200.0, 0.5, 5.0)];
+        assert_eq!(first(&runs, None), "2 runs; most output 200 tok/s at rate = 1");
+        assert_eq!(
+            first(&runs, Some(0.99)),
+            "2 runs; 1 breaks the promise; most output within it 100 tok/s at rate = 0"
+        );
+        let some_alike = [
+            run(100.0, 1.0, 5.0),
+            run(103.0, 1.0, 5.0),
+            run(101.0, 0.2, 5.0),
+            run(60.0, 0.0, 5.0),
+        ];
+        assert_eq!(
+            first(&some_alike, Some(0.99)),
+            "4 runs; 2 break the promise; output within it alike within noise, about 103 tok/s"
+        );
+        assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
+        let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];
+        assert_eq!(
+            first(&noise, None),
+            "2 runs; output alike within noise, about 103 tok/s"
+        );
+    }
+
+    #[test]
+    fn no_seed_is_crowned() {
+        let run = |tokens: f64| {
+            serde_json::json!({"output_throughput": tokens, "plimsoll": {"verdict": "stable",
+                "intervals_95": {"output_throughput": [tokens - 3.0, tokens + 3.0]}}})
+        };
+        let cell = |seed: &str, rate: &str| {
+            vec![
+                ("workload.seed".to_owned(), seed.to_owned()),
+                ("request-rate".to_owned(), rate.to_owned()),
+            ]
+        };
+        let cells = [cell("1", "4"), cell("2", "4"), cell("1", "8"), cell("2", "8")];
+        let runs = [run(100.0), run(104.0), run(220.0), run(200.0)];
+        let row = |(settings, run)| SweepRow {
+            settings,
+            run,
+            attainment: None,
+        };
+        let rows: Vec<SweepRow<'_>> = cells.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
+        assert_eq!(
+            answer(&rows),
+            "4 runs; most output 210 tok/s at request-rate = 8, mean of 2 seeds"
+        );
+        // Seeds alone are one setting, which is like no other.
+        let seeds: Vec<Vec<_>> = cells[..2].iter().map(|cell| cell[..1].to_vec()).collect();
+        let rows: Vec<SweepRow<'_>> = seeds.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
+        assert_eq!(answer(&rows), "2 runs; most output 102 tok/s, mean of 2 seeds");
+    }
+}
