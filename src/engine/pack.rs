@@ -8,6 +8,8 @@
 //!
 //! Every engine has one. What else there is to know of a member is its engine's, which keeps its [`Place`].
 
+use std::ops::Range;
+
 use super::passing::Passing;
 use super::ranks::Ranks;
 use crate::kv::KvGroups;
@@ -94,7 +96,23 @@ impl Pack {
     /// Computed tokens of a member.
     #[inline]
     pub(crate) fn computed(&self, place: &Place) -> u32 {
-        u32::try_from(place.anchor + self.clock as i64).expect("a member's context is a token count")
+        self.computed_at(place, self.clock)
+    }
+
+    /// Computed tokens of a member at another clock.
+    #[inline]
+    pub(crate) fn computed_at(&self, place: &Place, clock: u64) -> u32 {
+        u32::try_from(place.anchor + clock as i64).expect("a member's context is a token count")
+    }
+
+    /// Whether the last block of any member is full at one of these clocks.
+    #[inline]
+    pub(crate) fn fills_blocks(&self, clocks: Range<u64>) -> bool {
+        let size = u64::from(self.block_size);
+        let mut residues = clocks
+            .take(self.residues.len())
+            .map(|clock| (size - clock % size) % size);
+        residues.any(|residue| self.residues[residue as usize] > 0)
     }
 
     /// A member has been scheduled since it joined.

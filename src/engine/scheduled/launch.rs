@@ -16,7 +16,8 @@ pub(super) struct Entry {
     pub(super) is_prefill: bool,
     /// Its place among those who compute: before, among or behind those who were given a token together, and there.
     pub(super) order: (u8, u64),
-    /// It is packed and stays so: there is nothing to do but to tell since when it had waited.
+    /// It is packed and stays so: there is nothing to do but to tell since when it had waited, or that others may find
+    /// a block of it.
     pub(super) is_packed: bool,
 }
 

@@ -177,6 +177,9 @@ impl ScheduledReplica {
 
     /// Brings the members' counters up to date.
     pub(super) fn settle(&mut self) {
+        if let Some(packed) = self.in_flight.as_ref().and_then(|step| step.packed) {
+            self.ledger.register_packed(packed);
+        }
         let ahead = std::mem::take(&mut self.ahead);
         if ahead == 0 {
             return;

@@ -30,6 +30,8 @@ pub(super) struct Ledger {
     pub(super) running: Vec<usize>,
     /// Those of them who decode together.
     pub(super) pack: Pack,
+    /// The pack's clock when what its members had computed by then was last made known to the pool.
+    pub(super) registered: u64,
     /// Requests that were admitted, since ever.
     pub(super) numbered: u64,
     /// Everybody who decodes was given a token: where among the shares are those who are not packed.
@@ -68,6 +70,7 @@ impl Ledger {
             waiting: VecDeque::new(),
             running: Vec::new(),
             pack: Pack::new(config.block_size, true),
+            registered: 0,
             numbered: 0,
             decoded: None,
             last_decode: Picos::ZERO,
@@ -90,6 +93,7 @@ impl Ledger {
     pub(super) fn restart(&mut self, config: &ScheduledConfig, now: Picos) {
         self.pool = pool(config);
         self.pack = Pack::new(config.block_size, true);
+        self.registered = 0;
         self.last_decode = now;
         self.sequences.clear();
         self.waiting.clear();
@@ -146,13 +150,18 @@ impl Ledger {
 
     /// What has been computed may be found by others, once a block is full.
     pub(super) fn register(&mut self, slot: usize) {
+        let sequence = &self.sequences[slot];
+        self.register_up_to(slot, sequence.computed, sequence.blocks);
+    }
+
+    /// The same of a sequence that has computed so many tokens and has so many blocks for them.
+    pub(super) fn register_up_to(&mut self, slot: usize, computed: u32, blocks: u32) {
         let sequence = &mut self.sequences[slot];
-        let fills_a_block = sequence.computed / self.block_size > sequence.held.registered();
+        let fills_a_block = computed / self.block_size > sequence.held.registered();
         if fills_a_block && self.pool.caches() && sequence.padding == 0 && sequence.filler == 0 {
-            let allocated = sequence.blocks * self.block_size;
+            let allocated = blocks * self.block_size;
             let held = &mut sequence.held;
-            self.pool
-                .register(held, &sequence.pieces, sequence.computed, allocated);
+            self.pool.register(held, &sequence.pieces, computed, allocated);
         }
     }
 

@@ -8,8 +8,8 @@
 //! * `leap` jumps over a run of decode steps of one batch where the scheduler has said that it would decide the same.
 //! * `policies` are the schedulers of vLLM V0, of static batching and of Transformers' continuous batching.
 //!
-//! With that word a step costs O(its changes). Where the scheduler lists its members or prefixes are cached it costs O(batch),
-//! and a run of steps that it calls alike ([`StepPlan::repeat_while_spare`]) costs O(batch) once.
+//! With that word a step costs O(its changes). Where the scheduler lists its members it costs O(batch), and a run of steps that
+//! it calls alike ([`StepPlan::repeat_while_spare`]) costs O(batch) once.
 //!
 //! Prefix caching is by blocks, as vLLM has it; contents are found from the step after the one that computes them.
 

@@ -6,8 +6,9 @@
 //! step that brings its end it is an entry again. Whatever concerns one of them takes it out first ([`Ledger::detach`]), as if
 //! it had never been packed.
 //!
-//! Where prefixes are cached nobody is packed, and one word is as good as all the names and no better: others may find each
-//! block of an answer from the step on that fills it.
+//! Others may find each block of an answer from the step on that fills it, so where prefixes are cached whoever fills one is
+//! an entry of that step, too, and stays packed. After a leap all who filled blocks meanwhile are looked for before anything
+//! else happens ([`Ledger::register_packed`]).
 
 use super::launch::{Entry, Step};
 use super::ledger::Ledger;
@@ -71,13 +72,12 @@ impl Ledger {
         if self.decoded.is_some() {
             return None;
         }
-        let packs = !self.pool.caches();
         let mut singles = self.unpacked();
         singles.retain(|&slot| {
             let sequence = &self.sequences[slot];
             let decodes = sequence.computed >= sequence.fill && sequence.share == 0;
             let is_in_time = sequence.story.had_token_at(self.last_decode);
-            decodes && !(packs && is_in_time && self.join(slot, 0))
+            decodes && !(is_in_time && self.join(slot, 0))
         });
         let count = self.pack.members + singles.len() as u32;
         let new = |slot: usize| {
@@ -97,9 +97,7 @@ impl Ledger {
             sequence.share = 1;
             self.shares.push(slot);
         }
-        if packs {
-            self.decoded = Some(from..self.shares.len());
-        }
+        self.decoded = Some(from..self.shares.len());
         Some(count)
     }
 
@@ -130,12 +128,43 @@ impl Ledger {
         }
     }
 
-    /// Members of the pack that compute in the step are listed in it, and stay packed.
-    pub(super) fn list_packed(&self, step: &mut Step) {
-        let packed = step.packed.expect("the pack computes in it");
+    /// What members have computed in the steps before `clock` may be found by others, as far as it fills blocks.
+    pub(super) fn register_packed(&mut self, clock: u64) {
+        if clock <= self.registered || !self.pool.caches() {
+            return;
+        }
+        let since = std::mem::replace(&mut self.registered, clock);
+        if !self.pack.fills_blocks(since + 1..clock + 1) {
+            return;
+        }
+        for at in 0..self.running.len() {
+            let slot = self.running[at];
+            if let Some(place) = self.sequences[slot].place
+                && place.joined < clock
+            {
+                let computed = self.pack.computed_at(&place, clock);
+                self.register_up_to(slot, computed, self.blocks_for(computed));
+            }
+        }
+    }
+
+    /// Members of the pack that compute in the step are listed in it, all or those who fill a block that others may find.
+    /// They stay packed.
+    pub(super) fn list_packed(&mut self, step: &mut Step, all: bool) {
+        let Some(packed) = step.packed else { return };
+        self.registered = packed + 1;
+        let fills = self.pool.caches() && self.pack.fills_blocks(packed + 1..packed + 2);
+        if !all && !fills {
+            return;
+        }
+        let is_full = |place: &Place| {
+            let computed = self.pack.computed_at(place, packed + 1);
+            computed.is_multiple_of(self.block_size)
+        };
         for &slot in &self.running {
             let sequence = &self.sequences[slot];
-            if sequence.place.is_some_and(|place| place.joined <= packed) {
+            let place = sequence.place.filter(|place| place.joined <= packed);
+            if place.is_some_and(|place| all || is_full(&place)) {
                 step.entries.push(Entry {
                     handle: sequence.handle,
                     tokens: 1,
@@ -145,6 +174,13 @@ impl Ledger {
                 });
             }
         }
+    }
+
+    /// What a member has computed that was listed in the step that ends may be found by others.
+    pub(super) fn register_listed(&mut self, slot: usize) {
+        let place = self.sequences[slot].place.expect("a member is listed");
+        let computed = self.pack.computed(&place);
+        self.register_up_to(slot, computed, self.blocks_for(computed));
     }
 
     /// Nobody is packed any more. Asked between steps.

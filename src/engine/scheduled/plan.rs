@@ -158,8 +158,7 @@ impl StepPlan<'_> {
     /// Everybody who runs and does not prefill computes a token in this step, if they are no more than `most` and at least
     /// `spare` blocks stay free. All or nothing: how many they are, or `None`.
     ///
-    /// The same as asking for each of them in order of admission, but a step costs O(its changes) where it is used and no
-    /// prefixes are cached.
+    /// The same as asking for each of them in order of admission, but a step costs O(its changes) where it is used.
     pub fn decode_all(&mut self, most: u32, spare: u32) -> Option<u32> {
         self.ledger.decode_all(most, spare)
     }

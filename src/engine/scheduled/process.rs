@@ -17,16 +17,22 @@ impl ScheduledReplica {
         let mut step = self.in_flight.take().expect("a step in flight ends");
         let now = step.end();
         self.ledger.list_endings(&mut step);
-        let since = self.report(&mut step, observer);
+        let since = self.report(&step, observer);
+        // Where whoever is packed has waited longer than the more numerous others, each is told of alone.
+        let tells_each = self.ledger.packed_in(&step) > 0 && since != self.ledger.last_decode;
+        self.ledger.list_packed(&mut step, tells_each);
         if step.packed.is_some() {
             step.entries.sort_unstable_by_key(|entry| entry.order);
             self.fruitless_preemptions = 0;
         }
         for entry in &step.entries {
             if entry.is_packed {
-                let id = self.ledger.sequences[entry.handle.slot].request.id;
-                let gap = now - self.ledger.last_decode;
-                observer.observe(&Fact::Gap { now, id, gap });
+                if tells_each {
+                    let id = self.ledger.sequences[entry.handle.slot].request.id;
+                    let gap = now - self.ledger.last_decode;
+                    observer.observe(&Fact::Gap { now, id, gap });
+                }
+                self.ledger.register_listed(entry.handle.slot);
             } else if self.ledger.slot(entry.handle).is_ok() {
                 self.take_output(entry.handle.slot, entry.tokens, now, since, observer, ended);
             }
@@ -41,7 +47,7 @@ impl ScheduledReplica {
     }
 
     /// Tells that a step was executed. Returns since when those who share its gap had waited.
-    fn report<O: Observer>(&mut self, step: &mut Step, observer: &mut O) -> Picos {
+    fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) -> Picos {
         let stories = step.entries.iter().filter_map(|entry| {
             let sequence = self.ledger.sequences.get(entry.handle)?;
             let samples = sequence.computed + entry.tokens == sequence.known();
@@ -50,10 +56,6 @@ impl ScheduledReplica {
         let packed = self.ledger.packed_in(step);
         let last_decode = self.ledger.last_decode;
         let (gap_seqs, since) = common_gap(stories, packed, self.last_end, last_decode);
-        if packed > 0 && since != last_decode {
-            // Whoever is packed has waited longer than the more numerous others, and each is told of alone.
-            self.ledger.list_packed(step);
-        }
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: step.begin,
