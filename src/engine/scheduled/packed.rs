@@ -242,7 +242,8 @@ impl ScheduledReplica {
     /// The pack computes in the step, too, if everybody was given a token; those of `singles` who can join it.
     pub(super) fn enter_pack(&mut self, step: &mut Step, singles: &[usize]) {
         let ledger = &mut self.ledger;
-        if ledger.decoded.is_none() {
+        // The word is for this step; behind it members have no share yet.
+        if ledger.decoded.take().is_none() {
             // The pack waits, unless others decode without it.
             if step.entries.iter().any(|entry| !entry.is_prefill) {
                 ledger.unpack();
