@@ -11,19 +11,39 @@ const NEVER: Wake = Wake {
     is_pass: true,
 };
 
-/// A replica in the tournament.
-#[derive(Clone, Copy, Debug)]
-struct Player {
-    wake: Wake,
-    index: u32,
+/// A replica and its wake-up, in the order in which they come: the time, the end of a step before a pass, the smaller index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Player(u128);
+
+impl Player {
+    #[inline]
+    fn new(wake: Wake, index: usize) -> Player {
+        Player(u128::from(wake.at.0) << 64 | u128::from(wake.is_pass) << 32 | index as u128)
+    }
+
+    #[inline]
+    fn wake(self) -> Option<Wake> {
+        let (at, is_pass) = (self.at(), self.0 >> 32 & 1 == 1);
+        let wake = Wake { at, is_pass };
+        (wake != NEVER).then_some(wake)
+    }
+
+    #[inline]
+    fn at(self) -> Picos {
+        Picos((self.0 >> 64) as u64)
+    }
+
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
 }
 
 /// The wake-ups of all replicas, and who is first.
 #[derive(Debug)]
 pub(super) struct Wakes {
-    /// A binary tree of matches. Node 1 is the root, leaf `i` is node `leaves + i`; who has come as far as node `n` sits in
-    /// match `n / 2`, across from its rival.
-    matches: Vec<[Player; 2]>,
+    /// A binary tree. Replica `i` is node `leaves + i`; each node above has the winner of the two beneath, node 1 that of all.
+    nodes: Vec<Player>,
     leaves: usize,
 }
 
@@ -31,91 +51,52 @@ impl Wakes {
     /// For so many replicas, none of which has anything to do.
     pub(super) fn new(replicas: usize) -> Wakes {
         let leaves = replicas.next_power_of_two();
-        let nobody = Player {
-            wake: NEVER,
-            index: 0,
-        };
-        let mut wakes = Wakes {
-            matches: vec![[nobody; 2]; leaves],
-            leaves,
-        };
-        for node in (1..2 * leaves).rev() {
-            *wakes.seat(node) = match node.checked_sub(leaves) {
-                Some(leaf) => Player {
-                    index: leaf as u32,
-                    ..nobody
-                },
-                None => winner(&wakes.matches[node]),
-            };
+        let mut nodes: Vec<Player> = (0..2 * leaves)
+            .map(|node| Player::new(NEVER, node.saturating_sub(leaves)))
+            .collect();
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node].min(nodes[2 * node + 1]);
         }
-        wakes
-    }
-
-    #[inline]
-    fn seat(&mut self, node: usize) -> &mut Player {
-        &mut self.matches[node / 2][node % 2]
-    }
-
-    #[inline]
-    fn champion(&self) -> &Player {
-        &self.matches[0][1]
+        Wakes { nodes, leaves }
     }
 
     /// Replica `index` wakes up at `wake` instead; `None` is never.
     pub(super) fn set(&mut self, index: usize, wake: Option<Wake>) {
-        let own = index as u32;
         let mut node = self.leaves + index;
-        let wake = wake.unwrap_or(NEVER);
-        let mut player = Player { wake, index: own };
-        loop {
-            let seat = self.seat(node);
-            if player.index != own && seat.index == player.index {
-                // Whoever won here before still does, and nothing changes from here on.
+        let mut player = Player::new(wake.unwrap_or(NEVER), index);
+        while self.nodes[node] != player {
+            self.nodes[node] = player;
+            if node == 1 {
                 return;
             }
-            *seat = player;
+            player = player.min(self.nodes[node ^ 1]);
             node /= 2;
-            if node == 0 {
-                return;
-            }
-            player = winner(&self.matches[node]);
         }
     }
 
     /// When a replica wakes up, if it does.
     pub(super) fn of(&self, index: usize) -> Option<Picos> {
-        let leaf = self.leaves + index;
-        let wake = self.matches[leaf / 2][leaf % 2].wake;
-        (wake != NEVER).then_some(wake.at)
+        let wake = self.nodes[self.leaves + index].wake()?;
+        Some(wake.at)
     }
 
     /// Who is first and when; `None` if nobody has anything to do.
     #[inline]
     pub(super) fn first(&self) -> Option<(usize, Wake)> {
-        let Player { wake, index } = *self.champion();
-        (wake != NEVER).then_some((index as usize, wake))
+        let first = self.nodes[1];
+        Some((first.index(), first.wake()?))
     }
 
     /// When the first of all others wakes up; [`Picos::MAX`] if none does.
     pub(super) fn second(&self) -> Picos {
-        let mut node = self.leaves + self.champion().index as usize;
+        let mut node = self.leaves + self.nodes[1].index();
         let mut earliest = Picos::MAX;
         while node > 1 {
-            let rival = &self.matches[node / 2][1 - node % 2];
-            earliest = earliest.min(rival.wake.at);
+            earliest = earliest.min(self.nodes[node ^ 1].at());
             node /= 2;
         }
         earliest
     }
-}
-
-/// Of equals the smaller index wins.
-#[inline]
-fn winner([left, right]: &[Player; 2]) -> Player {
-    let (first, second) = (left.wake, right.wake);
-    let right_is_earlier =
-        second.at < first.at || (second.at == first.at && first.is_pass && !second.is_pass);
-    if right_is_earlier { *right } else { *left }
 }
 
 #[cfg(test)]

@@ -125,7 +125,9 @@ impl Replica {
                 && sequence.sampled < sequence.output_tokens
                 && passes_as_in_pack(&self.pool, sequence, self.pack.in_flight)
             {
-                self.pack.join(handle.slot, sequence);
+                let left = sequence.output_tokens - sequence.sampled;
+                sequence.phase = Phase::Packed;
+                sequence.place = self.pack.join(handle.slot, sequence.computed, left);
                 sequence.packed_steps = (step.number + 1, u64::MAX);
             }
         }
@@ -144,8 +146,15 @@ impl Replica {
     pub(super) fn leave_pack(&mut self, slot: usize, phase: Phase) {
         let newest_overlapped = self.in_flight.back().is_some_and(|step| step.overlapped);
         let sequence = &mut self.sequences[slot];
-        let moved = self.pack.has_moved(sequence);
-        self.pack.leave(slot, sequence, phase);
+        debug_assert_eq!(sequence.phase, Phase::Packed, "only members leave");
+        let moved = self.pack.has_moved(&sequence.place);
+        self.pack.leave(slot, &sequence.place);
+        sequence.computed = self.pack.computed(&sequence.place);
+        let settled = sequence.computed.saturating_sub(1 + self.pack.in_flight);
+        sequence.settled = sequence.settled.max(settled);
+        let sampled = sequence.computed + 1 - sequence.request.prompt_tokens;
+        sequence.sampled = sampled.min(sequence.output_tokens);
+        sequence.phase = phase;
         sequence.packed_steps.1 = self.scheduled_steps;
         self.membership += 1;
         self.overrunning -= u32::from(sequence.sampled == sequence.output_tokens);
@@ -171,7 +180,7 @@ impl Replica {
         while let Some(slot) = at {
             let sequence = &self.sequences[slot];
             match sequence.phase {
-                Phase::Packed => shares.push((sequence.request.id, self.pack.computed(sequence), 1)),
+                Phase::Packed => shares.push((sequence.request.id, self.pack.computed(&sequence.place), 1)),
                 _ if sequence.last_step == step.number => {
                     let before = sequence.computed - sequence.last_share;
                     shares.push((sequence.request.id, before, sequence.last_share));

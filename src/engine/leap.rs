@@ -207,7 +207,11 @@ impl Replica {
         while let Some(slot) = at {
             let sequence = &self.sequences[slot];
             if sequence.phase == Phase::Packed {
-                shares.push((sequence.request.id, self.pack.computed(sequence) + ahead, 1));
+                shares.push((
+                    sequence.request.id,
+                    self.pack.computed(&sequence.place) + ahead,
+                    1,
+                ));
             }
             at = sequence.next;
         }

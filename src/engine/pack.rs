@@ -5,11 +5,25 @@
 //! follow from its *anchor* `computed − c`. The pack keeps the number of members, the sum of their contexts, how many
 //! anchors there are at each residue of the block size, and in order the clocks at which members end and their anchors.
 //! What windows give back is counted in the same way ([`Passing`]); without windows there is nothing of it.
+//!
+//! Every engine has one. What else there is to know of a member is its engine's, which keeps its [`Place`].
+
+use std::ops::Range;
 
 use super::passing::Passing;
 use super::ranks::Ranks;
-use super::sequence::{Phase, Sequence};
 use crate::kv::KvGroups;
+
+/// A member's place in the pack, the same as long as it stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// Its computed tokens less the pack's clock.
+    anchor: i64,
+    /// The clock at which it joined: that of the first step that it takes part in.
+    pub(crate) joined: u64,
+    /// The clock of the step that samples its last token.
+    pub(crate) last: u64,
+}
 
 /// Decoding sequences in lock-step.
 #[derive(Debug)]
@@ -73,56 +87,83 @@ impl Pack {
         }
     }
 
+    /// Steps that the pack has been scheduled for, since ever.
+    #[inline]
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock
+    }
+
     /// Computed tokens of a member.
-    pub(crate) fn computed(&self, member: &Sequence) -> u32 {
-        u32::try_from(member.anchor + self.clock as i64).expect("a member's context is a token count")
+    #[inline]
+    pub(crate) fn computed(&self, place: &Place) -> u32 {
+        self.computed_at(place, self.clock)
+    }
+
+    /// Computed tokens of a member at another clock.
+    #[inline]
+    pub(crate) fn computed_at(&self, place: &Place, clock: u64) -> u32 {
+        u32::try_from(place.anchor + clock as i64).expect("a member's context is a token count")
+    }
+
+    /// Whether the last block of any member is full at one of these clocks.
+    #[inline]
+    pub(crate) fn fills_blocks(&self, clocks: Range<u64>) -> bool {
+        let size = u64::from(self.block_size);
+        let mut residues = clocks
+            .take(self.residues.len())
+            .map(|clock| (size - clock % size) % size);
+        residues.any(|residue| self.residues[residue as usize] > 0)
     }
 
     /// A member has been scheduled since it joined.
-    pub(crate) fn has_moved(&self, member: &Sequence) -> bool {
-        self.clock > member.joined
+    #[inline]
+    pub(crate) fn has_moved(&self, place: &Place) -> bool {
+        self.clock > place.joined
     }
 
-    /// A sequence whose next token is a decode joins.
+    /// A sequence with so many computed tokens joins, which samples `left` more, one in each step.
     #[inline]
-    pub(crate) fn join(&mut self, slot: usize, sequence: &mut Sequence) {
-        sequence.phase = Phase::Packed;
-        sequence.anchor = i64::from(sequence.computed) - self.clock as i64;
-        sequence.joined = self.clock;
+    pub(crate) fn join(&mut self, slot: usize, computed: u32, left: u32) -> Place {
+        debug_assert!(left > 0, "whoever has all its tokens decodes no more");
+        let place = Place {
+            anchor: i64::from(computed) - self.clock as i64,
+            joined: self.clock,
+            last: self.clock + u64::from(left) - 1,
+        };
         self.members += 1;
-        self.context += u64::from(sequence.computed);
-        let residue = self.residue(sequence.anchor);
+        self.context += u64::from(computed);
+        let residue = self.residue(place.anchor);
         self.residues[residue] += 1;
         for kind in &mut self.passing {
-            kind.join(slot, sequence.anchor, self.clock);
+            kind.join(slot, place.anchor, self.clock);
         }
-        self.endings.insert(last_clock(sequence), slot);
+        self.endings.insert(place.last, slot);
         if self.tracks_longest {
-            self.contexts.insert(context_rank(sequence.anchor), slot);
+            self.contexts.insert(context_rank(place.anchor), slot);
         }
+        place
     }
 
-    /// A member leaves; its counts are made current.
+    /// A member leaves.
     #[inline]
-    pub(crate) fn leave(&mut self, slot: usize, sequence: &mut Sequence, phase: Phase) {
-        debug_assert_eq!(sequence.phase, Phase::Packed, "only members leave");
-        self.endings.remove(last_clock(sequence), slot);
+    pub(crate) fn leave(&mut self, slot: usize, place: &Place) {
+        self.endings.remove(place.last, slot);
         if self.tracks_longest {
-            self.contexts.remove(context_rank(sequence.anchor), slot);
+            self.contexts.remove(context_rank(place.anchor), slot);
         }
         for kind in &mut self.passing {
-            kind.leave(slot, sequence.anchor, self.clock);
+            kind.leave(slot, place.anchor, self.clock);
         }
-        sequence.computed = self.computed(sequence);
-        let settled = sequence.computed.saturating_sub(1 + self.in_flight);
-        sequence.settled = sequence.settled.max(settled);
-        sequence.sampled =
-            (sequence.computed + 1 - sequence.request.prompt_tokens).min(sequence.output_tokens);
-        sequence.phase = phase;
         self.members -= 1;
-        self.context -= u64::from(sequence.computed);
-        let residue = self.residue(sequence.anchor);
+        self.context -= u64::from(self.computed(place));
+        let residue = self.residue(place.anchor);
         self.residues[residue] -= 1;
+    }
+
+    /// The clock of the step that samples the next last token of a member.
+    #[inline]
+    pub(crate) fn first_ending(&self) -> Option<u64> {
+        self.endings.first()
     }
 
     /// The steps that may be scheduled until somebody's last token is sampled, the one that samples it included.
@@ -136,7 +177,6 @@ impl Pack {
 
     /// Moves the pack on by scheduled steps. Whether the blocks that a step gives back follow another law from now on.
     #[inline]
-    #[must_use]
     pub(crate) fn advance(&mut self, steps: u64) -> bool {
         self.clock += steps;
         self.context += steps * u64::from(self.members);
@@ -279,20 +319,21 @@ impl Pack {
         self.endings.first().is_some_and(|last| last < self.clock)
     }
 
-    /// Takes out the next member whose last token is sampled in the step before the current clock.
+    /// The next member whose last token is sampled in a step before the current clock; it is named once.
     #[inline]
     pub(crate) fn pop_ended(&mut self) -> Option<usize> {
         self.endings.pop_first_below(self.clock)
     }
 
+    /// The next member whose last token is sampled in a step before `clock`; it is named once.
+    #[inline]
+    pub(crate) fn pop_ended_before(&mut self, clock: u64) -> Option<usize> {
+        self.endings.pop_first_below(clock)
+    }
+
     fn residue(&self, anchor: i64) -> usize {
         anchor.rem_euclid(i64::from(self.block_size)) as usize
     }
-}
-
-/// The clock of the step that samples the last token of a member: one token each step since it joined.
-fn last_clock(sequence: &Sequence) -> u64 {
-    sequence.joined + u64::from(sequence.output_tokens - sequence.sampled) - 1
 }
 
 /// Orders by anchor, the largest first.

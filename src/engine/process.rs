@@ -160,7 +160,7 @@ impl Replica {
         let (from, to) = sequence.packed_steps;
         let mut overrun = 0;
         if sequence.phase == Phase::Packed {
-            let sampled = self.pack.computed(sequence) + 1 - sequence.request.prompt_tokens;
+            let sampled = self.pack.computed(&sequence.place) + 1 - sequence.request.prompt_tokens;
             overrun = sampled.saturating_sub(sequence.output_tokens);
         }
         let mut discarded = 0;

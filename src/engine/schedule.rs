@@ -291,7 +291,7 @@ impl Replica {
     pub(super) fn computed(&self, slot: usize) -> u32 {
         let sequence = &self.sequences[slot];
         match sequence.phase {
-            Phase::Packed => self.pack.computed(sequence),
+            Phase::Packed => self.pack.computed(&sequence.place),
             _ => sequence.computed,
         }
     }

@@ -1,5 +1,6 @@
 //! A request inside one engine.
 
+use super::pack::Place;
 use super::roster::{Handle, Roster, Seated, identify};
 use super::story::Story;
 use crate::kv::Held;
@@ -39,10 +40,8 @@ pub(crate) struct Sequence {
     pub(crate) sampled: u32,
     /// Output tokens it will have: its length, or less where `max_model_len` cuts it.
     pub(crate) output_tokens: u32,
-    /// `computed − clock` of the pack, while packed.
-    pub(crate) anchor: i64,
-    /// Pack clock at which it joined.
-    pub(crate) joined: u64,
+    /// Its place in the pack, while packed.
+    pub(crate) place: Place,
     /// Steps that its last stay in the pack took part in: from, up to (`u64::MAX` while it stays).
     pub(crate) packed_steps: (u64, u64),
     /// The last step in which it was scheduled, unless packed.
@@ -120,8 +119,7 @@ impl Sequences {
             settled: 0,
             sampled: 0,
             output_tokens: request.output_tokens.min(max_model_len - request.prompt_tokens),
-            anchor: 0,
-            joined: 0,
+            place: Place::default(),
             packed_steps: (0, 0),
             last_step: 0,
             placeholder: 0,

@@ -12,13 +12,17 @@ use crate::workload::Request;
 
 /// Finds the gap that is told with a step, of all who share it: that of the larger of two groups, who had a token at the
 /// end of the step before (`last_end`), and who had one in the decode before (`last_decode`) and were kept waiting by
-/// prefills since. How many they are, and when they had it.
+/// prefills since. How many they are, and when they had it. Of the second group `packed` are not among the samplers.
 pub(crate) fn common_gap<'a>(
     samplers: impl Iterator<Item = &'a Story>,
+    packed: u32,
     last_end: Picos,
     last_decode: Picos,
 ) -> (u32, Picos) {
-    let (mut from_last, mut from_decode) = (0, 0);
+    let (mut from_last, mut from_decode) = (0, packed);
+    if last_end == last_decode {
+        from_last = packed;
+    }
     for story in samplers {
         from_last += u32::from(story.had_token_at(last_end));
         from_decode += u32::from(story.had_token_at(last_decode));

@@ -11,13 +11,14 @@
 //!   referenced, because what is referenced is not evicted.
 //! * A run of which two physical copies exist is one block long, so that copies never need splitting.
 
-use rustc_hash::FxHashMap;
 use slab::Slab;
 
+use self::children::Children;
 use super::Journal;
 use super::content::{self, Cursor};
 use crate::workload::Piece;
 
+mod children;
 mod queue;
 mod telling;
 
@@ -62,8 +63,8 @@ struct Entry {
 enum Free {
     /// So many blocks without a hash.
     Blank(u32),
-    /// The blocks of a copy.
-    Cached(usize),
+    /// The blocks of a copy, and its node.
+    Cached(usize, usize),
 }
 
 /// What a sequence holds: a path of cached runs, then blocks that are not registered yet.
@@ -136,7 +137,7 @@ pub(crate) struct PrefixPool {
     blank_to_head: bool,
     nodes: Slab<Node>,
     copies: Slab<Copy>,
-    children: FxHashMap<(usize, u64), usize>,
+    children: Children,
     entries: Slab<Entry>,
     head: Option<usize>,
     tail: Option<usize>,
@@ -167,7 +168,7 @@ impl PrefixPool {
             blank_to_head,
             nodes,
             copies: Slab::new(),
-            children: FxHashMap::default(),
+            children: Children::default(),
             entries: Slab::new(),
             head: None,
             tail: None,
@@ -190,7 +191,7 @@ impl PrefixPool {
             let Some(key) = content::key(pieces, found.position, self.block_size) else {
                 break;
             };
-            let Some(&child) = self.children.get(&(found.tip, key)) else {
+            let Some(child) = self.children.get(&self.nodes, found.tip, key) else {
                 break;
             };
             let node = &self.nodes[child];
@@ -265,8 +266,7 @@ impl PrefixPool {
                     left -= count;
                     self.unlink(head);
                 }
-                Free::Cached(copy) => {
-                    let node = self.copies[copy].node;
+                Free::Cached(copy, node) => {
                     let run = self.nodes[node].blocks;
                     self.evicted += u64::from(run.min(left));
                     if run > left {
@@ -291,7 +291,7 @@ impl PrefixPool {
             let key = content::key(pieces, held.position, self.block_size)
                 .expect("a sequence knows the tokens whose blocks it registers");
             let has_children = self.nodes[held.tip].children > 0;
-            let existing = has_children.then(|| self.children.get(&(held.tip, key)).copied());
+            let existing = has_children.then(|| self.children.get(&self.nodes, held.tip, key));
             let added = match existing.flatten() {
                 Some(child) => {
                     self.add_duplicate(held, child);
@@ -318,7 +318,7 @@ impl PrefixPool {
             self.copies[copy].refs -= 1;
             if self.copies[copy].refs == 0 {
                 self.free += self.nodes[node].blocks;
-                let entry = self.push_back(Free::Cached(copy));
+                let entry = self.push_back(Free::Cached(copy, node));
                 self.copies[copy].entry = Some(entry);
             }
             node = self.nodes[node].parent;
@@ -364,7 +364,7 @@ impl PrefixPool {
             children: 0,
         });
         self.copies[copy].node = node;
-        self.children.insert((held.tip, key), node);
+        self.children.insert(&self.nodes, node);
         held.tip = node;
     }
 
@@ -427,11 +427,12 @@ impl PrefixPool {
             children: 1,
         });
         self.copies[upper_copy].node = upper;
+        self.children.remove(parent, upper_key, deep);
         (self.nodes[deep].parent, self.nodes[deep].key) = (upper, deep_key);
-        self.children.insert((parent, upper_key), upper);
-        self.children.insert((upper, deep_key), deep);
+        self.children.insert(&self.nodes, upper);
+        self.children.insert(&self.nodes, deep);
         if let Some(entry) = self.copies[copy].entry {
-            let place = self.insert_after(entry, Free::Cached(upper_copy));
+            let place = self.insert_after(entry, Free::Cached(upper_copy, upper));
             self.copies[upper_copy].entry = Some(place);
         }
         upper
@@ -478,7 +479,7 @@ impl PrefixPool {
         } = self.nodes.remove(node);
         self.cached -= blocks;
         self.nodes[parent].children -= 1;
-        self.children.remove(&(parent, key));
+        self.children.remove(parent, key, node);
         pieces.clear();
         self.spare.push(pieces);
     }

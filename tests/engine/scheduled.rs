@@ -474,6 +474,62 @@ fn an_illegal_action_is_denied_and_changes_nothing() {
     assert!(told.drained && told.completions.len() == 2);
 }
 
+/// Gives everybody who decodes a token, by one word if it may, and changes its mind every so often.
+struct Fickle {
+    in_one_word: bool,
+    decisions: u32,
+}
+
+impl Scheduler for Fickle {
+    fn schedule(&mut self, plan: &mut StepPlan<'_>) {
+        self.decisions += 1;
+        let in_one_word = self.in_one_word && !self.decisions.is_multiple_of(5);
+        if !in_one_word || plan.decode_all(64, 0).is_none() {
+            for one in plan.running().collect::<Vec<_>>() {
+                plan.compute(one.id, 1).unwrap();
+            }
+        }
+        assert!(plan.running().all(|one| one.given_tokens == 1));
+        if self.decisions.is_multiple_of(7)
+            && let Some(second) = plan.running().nth(1)
+        {
+            assert_eq!(plan.compute(second.id, 1), Err(Denied::GivenAlready));
+            plan.preempt(second.id).unwrap();
+        } else if let Some(head) = plan.waiting().next() {
+            let missing = plan.missing_tokens(head.id).unwrap();
+            plan.compute(head.id, missing).unwrap();
+        }
+    }
+}
+
+#[test]
+fn one_word_for_all_who_decode_is_as_good_as_their_names() {
+    let requests: Vec<Request> = ('A'..='M')
+        .zip(0..)
+        .map(|(name, at)| request(name, 20 * at, 3 + at as u32, 4 + 5 * (at as u32 % 4)))
+        .collect();
+    for enable_prefix_caching in [false, true] {
+        let [named, told] = [false, true].map(|in_one_word| {
+            let fickle = move || Fickle {
+                in_one_word,
+                decisions: 0,
+            };
+            let config = ScheduledConfig {
+                enable_prefix_caching,
+                ..ScheduledConfig::own("fickle", 100, 64, fickle)
+            };
+            serve(&config, &requests)
+        });
+        assert_eq!(told.0, named.0);
+        assert_eq!(told.1, named.1);
+        assert!(told.1.drained && told.1.completions.len() == requests.len());
+        assert!(
+            named.0.iter().any(|step| step.contains('!')),
+            "somebody is preempted"
+        );
+    }
+}
+
 #[test]
 fn the_example_shows_what_shortest_job_first_gains_and_costs() {
     let (fcfs, fcfs_tail) = crate::example::latency(false).expect("requests are answered");

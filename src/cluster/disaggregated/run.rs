@@ -14,7 +14,7 @@ use crate::cluster::links::Links;
 use crate::cluster::spec::ClusterSpec;
 use crate::cluster::wakes::Wakes;
 use crate::cost::jitter::Jitter;
-use crate::engine::{Engine, Refusal, Told};
+use crate::engine::{Engine, Refusal, Told, Wake};
 use crate::facts::{Completion, Observer, Outcome};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -108,7 +108,8 @@ impl Visit {
 
 /// What comes first.
 enum Next {
-    Replica(usize),
+    /// This replica wakes up, and when the next errand is due.
+    Replica(usize, Wake, Picos),
     Errand(Picos),
     Nothing,
 }
@@ -296,7 +297,7 @@ impl Disaggregated {
             (Some((replica, wake)), errand)
                 if errand.is_none_or(|at| wake.at < at || (wake.at == at && !wake.is_pass)) =>
             {
-                Next::Replica(replica)
+                Next::Replica(replica, wake, errand.unwrap_or(Picos::MAX))
             }
             (_, Some(at)) => Next::Errand(at),
             _ => Next::Nothing,
@@ -326,8 +327,7 @@ impl Disaggregated {
                     self.run_errand(at, observer, ended);
                     self.give_back_empty(at);
                 }
-                Next::Replica(replica) => {
-                    let (_, wake) = self.wakes.first().expect("it is the first");
+                Next::Replica(replica, wake, errand) => {
                     let is_due = wake.at < horizon || (wake.at == horizon && !wake.is_pass);
                     if !is_due || self.engines[replica].is_livelocked() {
                         break;
@@ -335,7 +335,6 @@ impl Disaggregated {
                     let visit = if wake.is_pass {
                         Visit::Pass(wake.at)
                     } else {
-                        let errand = self.next_errand().unwrap_or(Picos::MAX);
                         Visit::Run(horizon.min(self.wakes.second()).min(errand))
                     };
                     now = now.max(self.visit(replica, visit, observer, ended));
@@ -354,8 +353,7 @@ impl Disaggregated {
                     self.run_errand(at, observer, ended);
                     self.give_back_empty(at);
                 }
-                Next::Replica(replica) => {
-                    let (_, wake) = self.wakes.first().expect("it is the first");
+                Next::Replica(replica, wake, _) => {
                     if wake.at > now || self.engines[replica].is_livelocked() {
                         return;
                     }
@@ -397,7 +395,7 @@ impl Disaggregated {
             visit.go_on(engine, &mut tap, &mut left)
         };
         self.wake(replica);
-        for id in std::mem::take(&mut self.first_tokens) {
+        for id in self.first_tokens.drain(..) {
             self.decode.first_token(id);
         }
         for completion in left.drain(..) {

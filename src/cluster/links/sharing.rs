@@ -58,22 +58,23 @@ impl<T: Copy + Eq + Hash> Links<T> {
         for port in self.component.drain(..) {
             self.ports[port].is_met = false;
         }
+        self.ports[from].is_met = true;
+        self.component.push(from);
         let mut at = 0;
-        let mut pending = vec![from];
-        while let Some(index) = pending.pop() {
+        while let Some(&index) = self.component.get(at) {
             let port = &mut self.ports[index];
-            if std::mem::replace(&mut port.is_met, true) {
-                continue;
-            }
             (port.left, port.open) = (port.bytes_per_s, port.flows.len() as u64);
-            self.component.push(index);
-            for &slot in &self.ports[index].flows {
-                self.flows[slot].is_fixed = false;
-                pending.extend(self.flows[slot].ports);
+            for nth in 0..port.flows.len() {
+                let flow = &mut self.flows[self.ports[index].flows[nth]];
+                flow.is_fixed = false;
+                for port in flow.ports {
+                    if !std::mem::replace(&mut self.ports[port].is_met, true) {
+                        self.component.push(port);
+                    }
+                }
             }
             at += 1;
         }
-        debug_assert_eq!(at, self.component.len(), "a port is met once");
     }
 
     /// A transfer goes on at another rate, if it is another.

@@ -2,8 +2,9 @@
 //!
 //! Until an answer ends, a request arrives or blocks run short the batch is constant, its KV total grows by its size in
 //! each step, and durations are an arithmetic progression ([`crate::cost::DecodeCost`]): the steps that fit are solved for.
-//! Members' counters are stale while steps are leapt over and are brought up to date before anything else happens, in
-//! O(members): once for a run, not for a step.
+//! What the pack does next is known to it (`packed.rs`). Of a batch that its scheduler names one by one, counters are stale
+//! while steps are leapt over and are brought up to date before anything else happens, in O(members): once for a run, not
+//! for a step.
 
 use super::launch::Step;
 use super::replica::ScheduledReplica;
@@ -15,7 +16,7 @@ use crate::engine::scheduler::Binding;
 use crate::facts::{Fact, Observer, Steps};
 use crate::units::Picos;
 
-/// What the batch in flight is known to do next.
+/// What a batch in flight without the pack is known to do next.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Steps whose ends nobody notices: nobody ends, no batch does.
@@ -56,6 +57,17 @@ impl ScheduledReplica {
             return None;
         }
         let law = self.cost.decode(step.load.decode_seqs);
+        if let Some(packed) = step.packed {
+            if !step.entries.is_empty() {
+                return None;
+            }
+            let pack = &self.ledger.pack;
+            let to_end = pack.first_ending().map_or(u64::MAX, |last| last - packed);
+            let (increment, limit) = run_law(&law, &step.load, 1, to_end);
+            let free = self.ledger.pool.free().checked_sub(spare)?;
+            let limit = pack.steps_that_fit(free, limit);
+            return (limit > 0).then_some((increment, limit));
+        }
         if self.plan.is_none() {
             self.make_plan(spare);
         }
@@ -111,7 +123,10 @@ impl ScheduledReplica {
 
     fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
         let step = self.step();
-        let plan = self.plan.as_ref().expect("made before a leap");
+        let streaming = match &self.plan {
+            Some(plan) => plan.streaming,
+            None => step.load.decode_seqs,
+        };
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: step.begin,
@@ -119,7 +134,7 @@ impl ScheduledReplica {
             count: steps,
             duration: step.duration,
             duration_increment: increment,
-            gap_seqs: plan.streaming,
+            gap_seqs: streaming,
             gap: step.end() - self.last_end.min(step.begin),
             load: &step.load,
             recomputed_tokens: step.recomputed_tokens,
@@ -135,15 +150,21 @@ impl ScheduledReplica {
         if self.log.is_some() {
             self.log_run(steps, increment);
         }
-        let plan = self.plan.as_mut().expect("made before a leap");
-        self.ledger.pool.take(plan.growth.blocks_for(steps));
-        plan.growth.advance(steps);
-        plan.steps_left -= steps;
-        self.ahead += steps as u32;
+        if let Some(plan) = &mut self.plan {
+            self.ledger.pool.take(plan.growth.blocks_for(steps));
+            plan.growth.advance(steps);
+            plan.steps_left -= steps;
+            self.ahead += steps as u32;
+        } else {
+            let pack = &mut self.ledger.pack;
+            self.ledger.pool.take(pack.blocks_needed_for(steps) as u32);
+            pack.advance(steps);
+        }
         let members = self.step().load.decode_seqs;
         let law = self.cost.decode(members);
         let free_blocks = self.ledger.pool.free();
         let step = self.in_flight.as_mut().expect("a run has a step in flight");
+        step.packed = step.packed.map(|packed| packed + steps);
         step.begin += progression(step.duration, increment, steps);
         step.load.decode_kv_tokens += steps * u64::from(members);
         step.load.decode_longest += steps as u32;
@@ -151,31 +172,26 @@ impl ScheduledReplica {
         step.recomputed_tokens = 0;
         step.free_blocks = free_blocks;
         self.last_end = step.begin;
-        self.last_decode = step.begin;
+        self.ledger.last_decode = step.begin;
     }
 
     /// Brings the members' counters up to date.
     pub(super) fn settle(&mut self) {
+        if let Some(packed) = self.in_flight.as_ref().and_then(|step| step.packed) {
+            self.ledger.register_packed(packed);
+        }
         let ahead = std::mem::take(&mut self.ahead);
         if ahead == 0 {
             return;
         }
         let step = self.in_flight.take().expect("counters are stale in a run only");
-        let caches = self.ledger.pool.caches();
         for entry in &step.entries {
             let ledger = &mut self.ledger;
             let sequence = &mut ledger.sequences[entry.handle.slot];
             sequence.go_on(ahead, self.last_end);
             // The step in flight has its block, too.
             sequence.blocks = sequence.blocks.max(ledger.pool.blocks_for(sequence.computed + 1));
-            let fills_a_block = sequence.computed / ledger.block_size > sequence.held.registered();
-            if fills_a_block && caches && sequence.padding == 0 && sequence.filler == 0 {
-                let allocated = sequence.blocks * ledger.block_size;
-                let held = &mut sequence.held;
-                ledger
-                    .pool
-                    .register(held, &sequence.pieces, sequence.computed, allocated);
-            }
+            ledger.register(entry.handle.slot);
         }
         self.in_flight = Some(step);
     }
@@ -184,22 +200,33 @@ impl ScheduledReplica {
     fn log_run(&mut self, steps: u64, increment: Picos) {
         self.settle();
         let step = self.in_flight.as_deref().expect("a run has a step in flight");
-        let plan = self.plan.as_ref().expect("made before a leap");
+        let pack = &self.ledger.pack;
         let (mut begin, mut duration) = (step.begin, step.duration);
         let mut free_blocks = self.ledger.pool.free();
         for ahead in 0..steps {
             begin += duration;
             duration += increment;
-            free_blocks -= plan.growth.blocks_due(ahead);
-            let share = |entry: &super::launch::Entry| {
+            free_blocks -= match &self.plan {
+                Some(plan) => plan.growth.blocks_due(ahead),
+                None => pack.blocks_needed(ahead),
+            };
+            let one_by_one = step.entries.iter().map(|entry| {
                 let sequence = &self.ledger.sequences[entry.handle.slot];
                 (sequence.request.id, sequence.computed + 1 + ahead as u32, 1)
-            };
+            });
+            // The pack's clock has passed the step in flight.
+            let ledger = &self.ledger;
+            let running = ledger.running.iter().filter(|_| step.packed.is_some());
+            let packed = running.filter(|&&slot| ledger.sequences[slot].place.is_some());
+            let packed = packed.map(|&slot| {
+                let view = ledger.view(slot);
+                (view.request, view.computed_tokens + ahead as u32, 1)
+            });
             let record = ScheduleRecord {
                 scheduled: begin,
                 begin,
                 duration,
-                shares: step.entries.iter().map(share).collect(),
+                shares: one_by_one.chain(packed).collect(),
                 preempted: Vec::new(),
                 free_blocks,
                 running: step.running,

@@ -3,10 +3,12 @@
 //! Law: free blocks and the blocks that sequences hold add up to the pool; nothing else changes either.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::ScheduledConfig;
 use super::sequence::{Phase, Sequence};
 use crate::engine::Handle;
+use crate::engine::pack::Pack;
 use crate::engine::roster::Roster;
 use crate::engine::scheduler::Denied;
 use crate::facts::{Completion, Fact, Outcome};
@@ -26,6 +28,16 @@ pub(super) struct Ledger {
     pub(super) waiting: VecDeque<usize>,
     /// In order of admission.
     pub(super) running: Vec<usize>,
+    /// Those of them who decode together.
+    pub(super) pack: Pack,
+    /// The pack's clock when what its members had computed by then was last made known to the pool.
+    pub(super) registered: u64,
+    /// Requests that were admitted, since ever.
+    pub(super) numbered: u64,
+    /// Everybody who decodes was given a token: where among the shares are those who are not packed.
+    pub(super) decoded: Option<Range<usize>>,
+    /// End of the last step in which anybody decoded.
+    pub(super) last_decode: Picos,
     pub(super) swapped: VecDeque<usize>,
     pub(super) swap_total: u32,
     pub(super) swap_free: u32,
@@ -41,6 +53,8 @@ pub(super) struct Ledger {
     pub(super) wake: Option<Picos>,
     pub(super) repeat: Option<u32>,
     pub(super) is_halted: bool,
+    /// A batch was closed, ever.
+    pub(super) binds: bool,
 }
 
 impl Ledger {
@@ -55,6 +69,11 @@ impl Ledger {
             inside: 0,
             waiting: VecDeque::new(),
             running: Vec::new(),
+            pack: Pack::new(config.block_size, true),
+            registered: 0,
+            numbered: 0,
+            decoded: None,
+            last_decode: Picos::ZERO,
             swapped: VecDeque::new(),
             swap_total: config.swap_blocks,
             swap_free: config.swap_blocks,
@@ -66,12 +85,16 @@ impl Ledger {
             wake: None,
             repeat: None,
             is_halted: false,
+            binds: false,
         }
     }
 
     /// Empties the books after everybody has left, and the cache with them.
-    pub(super) fn restart(&mut self, config: &ScheduledConfig) {
+    pub(super) fn restart(&mut self, config: &ScheduledConfig, now: Picos) {
         self.pool = pool(config);
+        self.pack = Pack::new(config.block_size, true);
+        self.registered = 0;
+        self.last_decode = now;
         self.sequences.clear();
         self.waiting.clear();
         self.running.clear();
@@ -86,7 +109,12 @@ impl Ledger {
         self.shares.clear();
         self.preempted.clear();
         self.moved_blocks = 0;
-        (self.wake, self.repeat) = (None, None);
+        (self.wake, self.repeat, self.decoded) = (None, None, None);
+    }
+
+    /// Somebody was given a token.
+    pub(super) fn has_shares(&self) -> bool {
+        !self.shares.is_empty() || (self.decoded.is_some() && self.pack.members > 0)
     }
 
     /// Takes in a request; it waits when it is drained.
@@ -120,6 +148,23 @@ impl Ledger {
         }
     }
 
+    /// What has been computed may be found by others, once a block is full.
+    pub(super) fn register(&mut self, slot: usize) {
+        let sequence = &self.sequences[slot];
+        self.register_up_to(slot, sequence.computed, sequence.blocks);
+    }
+
+    /// The same of a sequence that has computed so many tokens and has so many blocks for them.
+    pub(super) fn register_up_to(&mut self, slot: usize, computed: u32, blocks: u32) {
+        let sequence = &mut self.sequences[slot];
+        let fills_a_block = computed / self.block_size > sequence.held.registered();
+        if fills_a_block && self.pool.caches() && sequence.padding == 0 && sequence.filler == 0 {
+            let allocated = blocks * self.block_size;
+            let held = &mut sequence.held;
+            self.pool.register(held, &sequence.pieces, computed, allocated);
+        }
+    }
+
     /// Frees the blocks that a running sequence holds; what it has computed stays cached.
     pub(super) fn release(&mut self, slot: usize) {
         let block_size = self.block_size;
@@ -137,8 +182,15 @@ impl Ledger {
 
     /// A sequence gives its share of the step back.
     pub(super) fn drop_share(&mut self, slot: usize) {
-        if std::mem::take(&mut self.sequences[slot].share) > 0 {
-            self.shares.retain(|&other| other != slot);
+        if std::mem::take(&mut self.sequences[slot].share) == 0 {
+            return;
+        }
+        let at = self.shares.iter().position(|&other| other == slot);
+        let at = at.expect("whoever has a share is among them");
+        self.shares.remove(at);
+        if let Some(decoded) = &mut self.decoded {
+            decoded.start -= usize::from(at < decoded.start);
+            decoded.end -= usize::from(at < decoded.end);
         }
     }
 
@@ -172,7 +224,7 @@ impl Ledger {
     #[cfg(debug_assertions)]
     pub(super) fn check(&self) {
         if !self.pool.caches() {
-            let held: u32 = self.running.iter().map(|&slot| self.sequences[slot].blocks).sum();
+            let held: u32 = self.running.iter().map(|&slot| self.view(slot).blocks).sum();
             assert_eq!(
                 held + self.pool.free(),
                 self.pool.total(),

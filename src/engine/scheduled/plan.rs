@@ -5,7 +5,6 @@ use std::slice;
 
 use super::ledger::Ledger;
 use super::sequence::{Phase, Sequence};
-use crate::engine::roster::Roster;
 use crate::engine::scheduler::{Binding, Denied, SequenceId, SequenceView};
 use crate::facts::Outcome;
 use crate::kv::{Match, Taken};
@@ -55,26 +54,33 @@ impl StepPlan<'_> {
     /// Who waits: in order of arrival, whoever was preempted first, unless the scheduler sorts them otherwise.
     #[must_use]
     pub fn waiting(&self) -> Views<'_> {
-        Views::of(&self.ledger.sequences, self.ledger.waiting.as_slices())
+        Views::of(self.ledger, self.ledger.waiting.as_slices())
     }
 
     /// Who runs, in order of admission.
     #[must_use]
     pub fn running(&self) -> Views<'_> {
-        Views::of(&self.ledger.sequences, (&self.ledger.running, &[]))
+        Views::of(self.ledger, (&self.ledger.running, &[]))
     }
 
     /// Whose blocks are in the host's memory, in the order in which they went there.
     #[must_use]
     pub fn swapped(&self) -> Views<'_> {
-        Views::of(&self.ledger.sequences, self.ledger.swapped.as_slices())
+        Views::of(self.ledger, self.ledger.swapped.as_slices())
     }
 
     /// One sequence; `None` if it has left.
     #[must_use]
     pub fn get(&self, id: SequenceId) -> Option<SequenceView> {
         let slot = self.ledger.slot(id.0).ok()?;
-        Some(self.ledger.sequences[slot].view())
+        Some(self.ledger.view(slot))
+    }
+
+    /// Of those who run, those who compute their prompts.
+    pub fn prefilling(&self) -> impl Iterator<Item = SequenceView> {
+        let unpacked = self.ledger.unpacked().into_iter();
+        let views = unpacked.map(|slot| self.ledger.view(slot));
+        views.filter(|sequence| sequence.is_prefilling)
     }
 
     /// Tokens that a sequence must compute before its next is sampled: what it knows, without what is computed or, if it
@@ -85,6 +91,9 @@ impl StepPlan<'_> {
     pub fn missing_tokens(&self, id: SequenceId) -> Result<u32, Denied> {
         let slot = self.ledger.slot(id.0)?;
         let sequence = &self.ledger.sequences[slot];
+        if sequence.place.is_some() {
+            return Ok(1);
+        }
         let cached = self.ledger.cached_prefix(sequence).blocks * self.ledger.block_size;
         Ok(sequence.known() - sequence.computed.max(cached))
     }
@@ -107,10 +116,11 @@ impl StepPlan<'_> {
     pub fn compute_reserving(&mut self, id: SequenceId, tokens: u32, reserved: u32) -> Result<(), Denied> {
         let ledger = &mut *self.ledger;
         let slot = ledger.slot(id.0)?;
-        let sequence = &ledger.sequences[slot];
-        if sequence.share > 0 {
+        if ledger.share(slot) > 0 {
             return Err(Denied::GivenAlready);
         }
+        ledger.detach(slot, None);
+        let sequence = &ledger.sequences[slot];
         if sequence.phase == Phase::Swapped {
             return Err(Denied::NotRunning);
         }
@@ -143,6 +153,14 @@ impl StepPlan<'_> {
         ledger.sequences[slot].share = tokens;
         ledger.shares.push(slot);
         Ok(())
+    }
+
+    /// Everybody who runs and does not prefill computes a token in this step, if they are no more than `most` and at least
+    /// `spare` blocks stay free. All or nothing: how many they are, or `None`.
+    ///
+    /// The same as asking for each of them in order of admission, but a step costs O(its changes) where it is used.
+    pub fn decode_all(&mut self, most: u32, spare: u32) -> Option<u32> {
+        self.ledger.decode_all(most, spare)
     }
 
     /// A running sequence loses its blocks and waits again, at the head of the queue; all that it knows must be computed
@@ -251,6 +269,7 @@ impl StepPlan<'_> {
             return Err(Denied::NotWaiting);
         }
         sequence.binding = Some(binding);
+        self.ledger.binds = true;
         Ok(())
     }
 
@@ -263,9 +282,11 @@ impl StepPlan<'_> {
 
     /// Puts the running sequences in order of `key`, equals as they were.
     pub fn sort_running_by_key<K: Ord>(&mut self, mut key: impl FnMut(&SequenceView) -> K) {
-        let sequences = &self.ledger.sequences;
-        let running = &mut self.ledger.running;
-        running.sort_by_cached_key(|&slot| key(&sequences[slot].view()));
+        let ledger = &mut *self.ledger;
+        let mut running = std::mem::take(&mut ledger.running);
+        running.sort_by_cached_key(|&slot| key(&ledger.view(slot)));
+        running.iter().for_each(|&slot| ledger.number(slot));
+        ledger.running = running;
     }
 
     /// The scheduler wants to be asked again at `at`, if nothing happens before.
@@ -285,7 +306,7 @@ impl StepPlan<'_> {
         self.ledger.is_halted = true;
     }
 
-    fn running_unbound(&self, id: SequenceId) -> Result<usize, Denied> {
+    fn running_unbound(&mut self, id: SequenceId) -> Result<usize, Denied> {
         let slot = self.ledger.slot(id.0)?;
         let sequence = &self.ledger.sequences[slot];
         if sequence.phase != Phase::Running {
@@ -294,22 +315,23 @@ impl StepPlan<'_> {
         if sequence.binding.is_some() {
             return Err(Denied::Bound);
         }
+        self.ledger.unpack();
         Ok(slot)
     }
 }
 
 /// The sequences of a queue, from either end. It borrows the plan only until the next is taken, so that
 /// `while let Some(head) = plan.waiting().next()` may act on the plan.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Views<'a> {
-    sequences: &'a Roster<Sequence>,
+    ledger: &'a Ledger,
     slots: Chain<slice::Iter<'a, usize>, slice::Iter<'a, usize>>,
 }
 
 impl<'a> Views<'a> {
-    fn of(sequences: &'a Roster<Sequence>, (first, second): (&'a [usize], &'a [usize])) -> Views<'a> {
+    fn of(ledger: &'a Ledger, (first, second): (&'a [usize], &'a [usize])) -> Views<'a> {
         Views {
-            sequences,
+            ledger,
             slots: first.iter().chain(second),
         }
     }
@@ -320,12 +342,12 @@ impl Iterator for Views<'_> {
 
     fn next(&mut self) -> Option<SequenceView> {
         let slot = *self.slots.next()?;
-        Some(self.sequences[slot].view())
+        Some(self.ledger.view(slot))
     }
 
     fn nth(&mut self, n: usize) -> Option<SequenceView> {
         let slot = *self.slots.nth(n)?;
-        Some(self.sequences[slot].view())
+        Some(self.ledger.view(slot))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -336,7 +358,7 @@ impl Iterator for Views<'_> {
 impl DoubleEndedIterator for Views<'_> {
     fn next_back(&mut self) -> Option<SequenceView> {
         let slot = *self.slots.next_back()?;
-        Some(self.sequences[slot].view())
+        Some(self.ledger.view(slot))
     }
 }
 
@@ -367,6 +389,7 @@ impl Ledger {
     /// A sequence that waited or was swapped out runs.
     fn start_running(&mut self, slot: usize, cached_tokens: u32, now: Picos) {
         self.running.push(slot);
+        self.number(slot);
         let sequence = &mut self.sequences[slot];
         sequence.phase = Phase::Running;
         let known = sequence.request.prompt_tokens + sequence.outputs;

@@ -14,18 +14,33 @@ impl ScheduledReplica {
     pub(super) fn process<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) -> Picos {
         self.settle();
         self.plan = None;
-        let step = self.in_flight.take().expect("a step in flight ends");
+        let mut step = self.in_flight.take().expect("a step in flight ends");
         let now = step.end();
+        self.ledger.list_endings(&mut step);
         let since = self.report(&step, observer);
+        // Where whoever is packed has waited longer than the more numerous others, each is told of alone.
+        let tells_each = self.ledger.packed_in(&step) > 0 && since != self.ledger.last_decode;
+        self.ledger.list_packed(&mut step, tells_each);
+        if step.packed.is_some() {
+            step.entries.sort_unstable_by_key(|entry| entry.order);
+            self.fruitless_preemptions = 0;
+        }
         for entry in &step.entries {
-            if self.ledger.slot(entry.handle).is_ok() {
+            if entry.is_packed {
+                if tells_each {
+                    let id = self.ledger.sequences[entry.handle.slot].request.id;
+                    let gap = now - self.ledger.last_decode;
+                    observer.observe(&Fact::Gap { now, id, gap });
+                }
+                self.ledger.register_listed(entry.handle.slot);
+            } else if self.ledger.slot(entry.handle).is_ok() {
                 self.take_output(entry.handle.slot, entry.tokens, now, since, observer, ended);
             }
         }
         self.end_batch(now, observer, ended);
         self.last_end = now;
-        if step.entries.iter().any(|entry| !entry.is_prefill) {
-            self.last_decode = now;
+        if step.packed.is_some() || step.entries.iter().any(|entry| !entry.is_prefill) {
+            self.ledger.last_decode = now;
         }
         self.spare_step = Some(step);
         now
@@ -38,7 +53,9 @@ impl ScheduledReplica {
             let samples = sequence.computed + entry.tokens == sequence.known();
             (samples && sequence.binding.is_none()).then_some(&sequence.story)
         });
-        let (gap_seqs, since) = common_gap(stories, self.last_end, self.last_decode);
+        let packed = self.ledger.packed_in(step);
+        let last_decode = self.ledger.last_decode;
+        let (gap_seqs, since) = common_gap(stories, packed, self.last_end, last_decode);
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: step.begin,
@@ -73,17 +90,11 @@ impl ScheduledReplica {
         sequence.share = 0;
         sequence.computed += tokens;
         let samples = sequence.computed == sequence.known();
-        let fills_a_block = sequence.computed / ledger.block_size > sequence.held.registered();
-        if fills_a_block && ledger.pool.caches() && sequence.padding == 0 && sequence.filler == 0 {
-            let allocated = sequence.blocks * ledger.block_size;
-            let held = &mut sequence.held;
-            ledger
-                .pool
-                .register(held, &sequence.pieces, sequence.computed, allocated);
-        }
+        ledger.register(slot);
         if !samples {
             return;
         }
+        let sequence = &mut ledger.sequences[slot];
         if sequence.is_complete() {
             sequence.filler += 1;
             return;
@@ -142,6 +153,9 @@ impl ScheduledReplica {
 
     /// A closed batch ends when the answers of all its members are complete (ST-3).
     fn end_batch<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
+        if !self.ledger.binds {
+            return;
+        }
         let sequences = &self.ledger.sequences;
         let is_bound = |slot: &&usize| sequences[**slot].binding.is_some();
         let mut bound = self.ledger.running.iter().filter(is_bound);
@@ -171,6 +185,7 @@ impl ScheduledReplica {
         }
         self.settle();
         self.plan = None;
+        self.ledger.detach(slot, self.in_flight.as_deref_mut());
         if let Some(step) = &mut self.in_flight {
             step.repeat = None;
         }

@@ -17,7 +17,7 @@ use crate::engine::priced::Priced;
 use crate::engine::scheduler::Scheduler;
 use crate::engine::{Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
-use crate::ids::ReplicaId;
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -44,8 +44,6 @@ pub(crate) struct ScheduledReplica {
     pub(super) ahead: u32,
     /// End of the last processed step.
     pub(super) last_end: Picos,
-    /// End of the last step in which anybody decoded.
-    pub(super) last_decode: Picos,
     pub(super) next_pass: Option<Picos>,
     pub(super) is_stuck: bool,
     /// Preemptions since anybody had a token.
@@ -53,6 +51,7 @@ pub(crate) struct ScheduledReplica {
     pub(super) stepwise: bool,
     pub(super) jitter: Option<Jitter>,
     pub(super) log: Option<Vec<ScheduleRecord>>,
+    pub(super) shares_log: Vec<(RequestId, u32, u32)>,
 }
 
 impl ScheduledReplica {
@@ -74,13 +73,13 @@ impl ScheduledReplica {
             plan: None,
             ahead: 0,
             last_end: Picos::ZERO,
-            last_decode: Picos::ZERO,
             next_pass: None,
             is_stuck: false,
             fruitless_preemptions: 0,
             stepwise,
             jitter: None,
             log: None,
+            shares_log: Vec::new(),
             config,
         }
     }
@@ -224,7 +223,7 @@ impl ScheduledReplica {
                 self.is_stuck = true;
                 return;
             }
-            if !self.ledger.shares.is_empty() {
+            if self.ledger.has_shares() {
                 return self.launch(now);
             }
             // A decision that preempted or refused somebody made room for another.
@@ -279,11 +278,11 @@ impl ScheduledReplica {
 
     /// Starts again empty at `now`, after everybody inside has left.
     pub(super) fn restart(&mut self, now: Picos) {
-        self.ledger.restart(&self.config);
+        self.ledger.restart(&self.config, now);
         self.scheduler = self.config.make_scheduler();
         self.inbox.clear();
         (self.in_flight, self.plan, self.ahead) = (None, None, 0);
-        (self.last_end, self.last_decode) = (now, now);
+        self.last_end = now;
         self.next_pass = None;
     }
 

@@ -1,6 +1,7 @@
 //! A request inside an engine whose scheduler is separate.
 
 use crate::engine::Handle;
+use crate::engine::pack::Place;
 use crate::engine::roster::{Seated, identify};
 use crate::engine::scheduler::{Binding, SequenceId, SequenceView};
 use crate::engine::story::Story;
@@ -32,7 +33,7 @@ pub(super) struct Sequence {
     pub(super) target: u32,
     /// Padding in front of the prompt (ST-2).
     pub(super) padding: u32,
-    /// Output tokens sampled.
+    /// Output tokens sampled. Stale while packed, as are those that follow from it.
     pub(super) outputs: u32,
     /// Tokens computed behind the end of its answer (ST-3).
     pub(super) filler: u32,
@@ -43,8 +44,12 @@ pub(super) struct Sequence {
     /// Blocks that it holds, in the GPU's memory or in the host's.
     pub(super) blocks: u32,
     pub(super) held: Held,
-    /// Tokens it was given in the step that is composed or runs.
+    /// Tokens it was given in the step that is composed or runs, by name.
     pub(super) share: u32,
+    /// Its place in the pack, if it is a member.
+    pub(super) place: Option<Place>,
+    /// Its place in the order of admission.
+    pub(super) order: u64,
     /// It belongs to a closed batch.
     pub(super) binding: Option<Binding>,
     /// Its client has its answer or has given up; the row is computed on.
@@ -82,6 +87,8 @@ impl Sequence {
             blocks: 0,
             held: Held::default(),
             share: 0,
+            place: None,
+            order: 0,
             binding: None,
             is_answered: false,
             queued_since: now,

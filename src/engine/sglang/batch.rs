@@ -25,16 +25,25 @@ pub(crate) struct Entry {
     pub(crate) handle: Handle,
     /// The sequence's life at that time.
     pub(crate) life: u32,
+    /// Its place in the order of the running batch, for decodes.
+    pub(crate) order: u64,
     /// It emits a token: everything but a chunk with more to come.
     pub(crate) samples: bool,
     pub(crate) is_decode: bool,
+    /// It is packed and stays so: there is nothing to do but to tell since when it had waited.
+    pub(crate) is_packed: bool,
 }
 
 /// One launched batch.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) mode: BatchMode,
+    /// Whoever computes in it, but for the pack.
     pub(crate) entries: Vec<Entry>,
+    /// The step of the pack that it is; `None` for batches without the pack.
+    pub(crate) packed: Option<u64>,
+    /// Members that joined the pack right behind it.
+    pub(crate) joined: u32,
     pub(crate) load: StepLoad,
     pub(crate) begin: Picos,
     pub(crate) duration: Picos,
@@ -51,6 +60,12 @@ impl Batch {
     #[inline]
     pub(crate) fn end(&self) -> Picos {
         self.begin + self.duration
+    }
+
+    /// Nobody but the pack computes in it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.packed.is_some() && self.entries.is_empty()
     }
 }
 

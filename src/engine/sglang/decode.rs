@@ -4,6 +4,7 @@ use super::batch::{Batch, BatchMode, Entry};
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::{Phase, Sequence};
+use crate::engine::Handle;
 use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
@@ -25,7 +26,7 @@ impl SglangReplica {
             self.full = false;
             return None;
         }
-        if self.has_decode_memory(self.running.len()) {
+        if self.has_decode_memory() {
             self.ratio =
                 (self.ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
         } else if finishing > 0 {
@@ -42,75 +43,85 @@ impl SglangReplica {
             return None;
         }
         let mut batch = self.open_batch(BatchMode::Decode);
-        self.add_decodes(&mut batch);
+        self.add_pack(&mut batch);
         batch.membership = self.membership;
         Some(batch)
     }
 
     /// Takes requests out of the running batch whose last token is being computed (SG-5); how many.
     pub(super) fn leave_out_finishing(&mut self) -> usize {
-        let predicts = self.config.switches.predicts_length_endings && self.config.overlap_schedule;
-        if !predicts || self.launches_left > 0 {
+        if !self.predicts_endings() {
             return 0;
         }
         let before = self.running.len();
-        let sequences = &self.sequences;
-        self.running
-            .retain(|handle| sequences[handle.slot].launches_left() > 0);
+        while let Some(slot) = self.packed.pop_leaving() {
+            self.take_out(slot);
+            let handle = self.sequences[slot].handle;
+            self.running.retain(|&other| other != handle);
+        }
+        for handle in self.newcomers() {
+            if self.sequences[handle.slot].launches_left() == 0 {
+                self.running.retain(|&other| other != handle);
+            }
+        }
         let left = before - self.running.len();
         self.membership += u64::from(left > 0);
         left
     }
 
-    /// Tokens that the next decode of the first `count` running requests takes (SG-33).
-    fn decode_need(&self, count: usize) -> u64 {
+    /// Whether a pass knows which requests end with what is in flight.
+    pub(super) fn predicts_endings(&self) -> bool {
+        self.config.switches.predicts_length_endings && self.config.overlap_schedule
+    }
+
+    /// Tokens that the next decode of the running requests takes (SG-33).
+    fn decode_need(&self) -> u64 {
         let page = self.config.page_size;
         if page == 1 {
-            return count as u64;
+            return self.running.len() as u64;
         }
-        let at_boundary =
-            |handle: &&crate::engine::Handle| self.sequences[handle.slot].kv.is_multiple_of(page);
-        let pages = self.running[..count].iter().filter(at_boundary).count();
+        let at_boundary = |handle: &Handle| self.sequences[handle.slot].kv.is_multiple_of(page);
+        let newcomers = self.newcomers();
+        let pages = self.packed.pages_due() + newcomers.iter().filter(|handle| at_boundary(handle)).count();
         pages as u64 * u64::from(page)
     }
 
     /// Evicts for the next decode; whether there is room for it.
-    pub(super) fn has_decode_memory(&mut self, count: usize) -> bool {
-        let need = self.decode_need(count);
+    pub(super) fn has_decode_memory(&mut self) -> bool {
+        let need = self.decode_need();
         self.make_room(need)
     }
 
-    /// Everybody in the running batch computes one token in this batch.
-    pub(super) fn add_decodes(&mut self, batch: &mut Batch) {
+    /// Each decode asks for a page for everybody, whatever it takes.
+    pub(super) fn reserve_decodes(&mut self) {
+        self.make_room(u64::from(self.config.page_size) * self.running.len() as u64);
+    }
+
+    /// A running request that is not packed computes a token in this batch; the pages that it takes.
+    pub(super) fn add_decode(&mut self, batch: &mut Batch, handle: Handle) -> u32 {
         let page = self.config.page_size;
-        self.make_room(u64::from(page) * self.running.len() as u64);
-        let running = std::mem::take(&mut self.running);
-        let (mut pages, mut launches_left) = (0, u32::MAX);
-        for &handle in &running {
-            self.log_share(handle.slot, 1);
-            let sequence = &mut self.sequences[handle.slot];
-            pages += u32::from(page == 1 || sequence.kv.is_multiple_of(page));
-            batch.load.add(sequence.kv, 1);
-            sequence.kv += 1;
-            sequence.in_flight += 1;
-            launches_left = launches_left.min(sequence.launches_left());
-            batch.entries.push(Entry {
-                handle,
-                life: sequence.life,
-                samples: true,
-                is_decode: true,
-            });
-        }
-        batch.load.sampled_rows += running.len() as u32;
-        self.running = running;
-        self.launches_left = launches_left;
-        self.take_pages(pages);
+        let sequence = &mut self.sequences[handle.slot];
+        let pages = u32::from(page == 1 || sequence.kv.is_multiple_of(page));
+        batch.load.add(sequence.kv, 1);
+        batch.load.sampled_rows += 1;
+        sequence.kv += 1;
+        sequence.in_flight += 1;
+        batch.entries.push(Entry {
+            handle,
+            life: sequence.life,
+            order: sequence.order,
+            samples: true,
+            is_decode: true,
+            is_packed: false,
+        });
+        pages
     }
 
     /// Sends running requests back to the queue until the others can decode: those with the fewest outputs first,
     /// among equals the longest prompt.
     fn retract<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.membership += 1;
+        self.unpack();
         let sequences = &self.sequences;
         let key = |sequence: &Sequence| {
             (
@@ -120,10 +131,13 @@ impl SglangReplica {
         };
         self.running
             .sort_by(|a, b| key(&sequences[b.slot]).cmp(&key(&sequences[a.slot])));
+        let order = std::mem::take(&mut self.running);
+        self.number(&order);
+        self.running = order;
         let mut is_first = true;
-        while is_first || !self.has_decode_memory(self.running.len()) {
+        while is_first || !self.has_decode_memory() {
             if self.running.len() == 1 {
-                if !self.has_decode_memory(1) {
+                if !self.has_decode_memory() {
                     self.give_up_lone(now, observer, ended);
                 }
                 break;
@@ -147,6 +161,7 @@ impl SglangReplica {
 
     /// A running request goes back to the tail of the queue; it keeps its outputs, the token in flight is thrown away.
     pub(super) fn send_back<O: Observer>(&mut self, slot: usize, now: Picos, observer: &mut O) {
+        self.take_out(slot);
         self.release(slot);
         self.rows -= 1;
         let sequence = &mut self.sequences[slot];

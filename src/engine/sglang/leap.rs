@@ -5,25 +5,15 @@
 //! solved for. The new-token ratio is subtracted step by step, in floating point as the engine does, which no step but
 //! the next prefill looks at. Evictions in a run free whole leaves, so the run is cut there and goes on.
 //!
-//! Members' counters are stale while steps are leapt over and are brought up to date before anything else happens, in
-//! O(members): once for a run, not for a step. A batch that changes in every step is stepped through.
+//! Members' counters follow from the pack's clock (`packed.rs`), which a leap moves on. A batch that changes in every step
+//! is stepped through.
 
 use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
-use crate::engine::growth::Growth;
 use crate::engine::leap::{progression, run_law, steps_before};
 use crate::facts::{Fact, Observer, Steps};
 use crate::units::Picos;
-
-/// What a constant batch is known to do next. Made once for a batch.
-#[derive(Debug)]
-pub(super) struct Plan {
-    membership: u64,
-    /// Steps that can be processed before somebody ends, or is left out because its end is known.
-    steps_left: u64,
-    growth: Growth,
-}
 
 impl SglangReplica {
     /// Leaps over the steps that end before `horizon` if all in flight decode the present running batch and nobody can
@@ -59,7 +49,7 @@ impl SglangReplica {
     /// All in flight decode the running batch, whose members had their last tokens together, and nobody will be
     /// admitted, chunked or dropped.
     pub(super) fn goes_on_plainly(&self) -> bool {
-        let is_plain = |batch: &Batch| batch.mode == BatchMode::Decode && batch.membership == self.membership;
+        let is_plain = |batch: &Batch| batch.is_plain() && batch.membership == self.membership;
         !self.stepwise
             && self.in_flight.len() == self.depth()
             && self.uniform == self.membership
@@ -79,35 +69,13 @@ impl SglangReplica {
         }
     }
 
-    /// Steps until the running batch changes by an ending.
-    pub(super) fn steps_to_ending(&mut self) -> u64 {
-        if let Some(plan) = &self.plan
-            && plan.membership == self.membership
-        {
-            return plan.steps_left;
+    /// Steps until the running batch changes by an ending: somebody ends, or is left out because its end is known (SG-5).
+    pub(super) fn steps_to_ending(&self) -> u64 {
+        let to_end = self.packed.steps_to_ending();
+        match self.packed.steps_to_leaving() {
+            Some(to_leave) => to_end.min(to_leave),
+            None => to_end,
         }
-        self.settle();
-        let predicts = self.config.switches.predicts_length_endings && self.config.overlap_schedule;
-        let mut growth = Growth::new(self.config.page_size);
-        let mut steps_left = u32::MAX;
-        for handle in &self.running {
-            let sequence = &self.sequences[handle.slot];
-            let to_end = sequence.target - sequence.outputs - 1;
-            // A pass leaves out whose last token is in flight (SG-5).
-            let to_leave = (sequence.max_new - sequence.outputs).saturating_sub(2);
-            steps_left = steps_left.min(if predicts { to_end.min(to_leave) } else { to_end });
-            growth.count(sequence.kv);
-        }
-        self.plan = Some(Plan {
-            membership: self.membership,
-            steps_left: steps_left.into(),
-            growth,
-        });
-        steps_left.into()
-    }
-
-    pub(super) fn growth(&self) -> &Growth {
-        &self.plan.as_ref().expect("made before").growth
     }
 
     /// The most steps, `limit` at most, before which nothing is evicted but before the first. Each asks for a page for
@@ -117,7 +85,7 @@ impl SglangReplica {
         if self.free_pages < members {
             // What the decision for the next batch would do.
             let page = u64::from(self.config.page_size);
-            let need = u64::from(self.growth().blocks_due(0)) * page;
+            let need = self.packed.pages_due() as u64 * page;
             if !self.make_room(need) {
                 return 0;
             }
@@ -125,7 +93,7 @@ impl SglangReplica {
                 return limit.min(1);
             }
         }
-        1 + self.growth().steps_that_fit(self.free_pages, members, limit - 1)
+        1 + self.packed.steps_that_fit(self.free_pages, limit - 1)
     }
 
     pub(super) fn tell_run<O: Observer>(&mut self, steps: u64, increment: Picos, observer: &mut O) {
@@ -163,17 +131,13 @@ impl SglangReplica {
         }
         let members = self.running.len() as u32;
         let law = self.cost.decode(members);
-        let plan = self.plan.as_mut().expect("made before");
-        self.free_pages -= plan.growth.blocks_for(steps);
-        plan.growth.advance(steps);
-        plan.steps_left -= steps;
-        let newest = plan.growth.blocks_taken_last();
-        self.ahead += steps as u32;
-        self.launches_left = self.launches_left.saturating_sub(steps as u32);
+        self.free_pages -= self.packed.pages_for(steps) as u32;
+        self.packed.advance(steps);
+        let newest = self.packed.pages_taken_last();
         self.prefill_hold = self.prefill_hold.saturating_sub(steps as u32);
         let first = self.in_flight.front().expect("a plain run has a batch in flight");
         let mut begin = first.begin + progression(first.duration, increment, steps);
-        self.last_end = begin;
+        (self.last_end, self.last_decode) = (begin, begin);
         let mut free = self.reported_free();
         // The pages that the newest batch took were free when the one before it was decided.
         for batch in self.in_flight.iter_mut().rev() {
@@ -182,6 +146,7 @@ impl SglangReplica {
         }
         let waiting = self.waiting.len() as u32;
         for batch in &mut self.in_flight {
+            batch.packed = batch.packed.map(|step| step + steps);
             batch.load.decode_kv_tokens += steps * u64::from(members);
             batch.load.decode_longest += steps as u32;
             batch.begin = begin;
@@ -190,21 +155,6 @@ impl SglangReplica {
             begin = batch.end();
         }
         self.gpu_free = begin;
-    }
-
-    /// Brings the members' counters up to date.
-    #[inline]
-    pub(super) fn settle(&mut self) {
-        let ahead = std::mem::take(&mut self.ahead);
-        if ahead == 0 {
-            return;
-        }
-        for handle in &self.running {
-            let sequence = &mut self.sequences[handle.slot];
-            sequence.outputs += ahead;
-            sequence.kv += ahead;
-            sequence.story.note_token_at(self.last_end);
-        }
     }
 
     /// Writes down the passes that a leap takes.
@@ -217,7 +167,7 @@ impl SglangReplica {
         let (mut free_pages, mut ratio) = (self.free_pages, self.ratio);
         for step in 0..steps {
             duration += increment;
-            free_pages -= self.growth().blocks_due(step);
+            free_pages -= self.packed.pages_due_after(step);
             ratio = (ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
             let share = |handle: &crate::engine::Handle| {
                 let sequence = &self.sequences[handle.slot];

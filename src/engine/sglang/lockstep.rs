@@ -24,7 +24,6 @@ impl SglangReplica {
         ended: &mut Vec<Completion>,
     ) -> bool {
         self.forget_pass();
-        self.settle();
         self.tree.set_clock(now);
         self.drain(now);
         self.decided = self.next_batch(now, observer, ended);
@@ -84,7 +83,7 @@ impl SglangReplica {
     pub(crate) fn retime_newest(&mut self, duration: Picos) {
         let batch = self.in_flight.back_mut().expect("asked only after a launch");
         batch.duration = duration;
-        let is_idle = batch.entries.is_empty();
+        let is_idle = batch.mode == BatchMode::None;
         self.gpu_free = batch.end();
         if let Some(record) = self.log.as_mut().and_then(|log| log.last_mut())
             && !is_idle
@@ -104,7 +103,7 @@ impl SglangReplica {
     /// The oldest step ends.
     pub(crate) fn end_in_step<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) {
         let front = self.in_flight.front().expect("all ranks have a step in flight");
-        if !front.entries.is_empty() {
+        if front.mode != BatchMode::None {
             self.process_oldest(observer, ended);
             return;
         }
@@ -129,7 +128,7 @@ impl SglangReplica {
             && self.waiting.is_empty()
             && self.last.is_none()
             && self.chunked.is_none()
-            && self.in_flight.iter().all(|batch| batch.entries.is_empty())
+            && self.in_flight.iter().all(|batch| batch.mode == BatchMode::None)
     }
 
     /// Whether nothing but a run of alike steps lies before it.

@@ -4,7 +4,8 @@
 //! from. The engine decides which tokens are computed; [`crate::cost`] says how long that takes.
 //!
 //! Read [`replica`](self) first: the loop; then `intake` (who is taken in), `schedule` (which batch is next), `adder` (who
-//! is admitted), `decode` (memory, retraction), `process` (what a finished batch brings about).
+//! is admitted), `decode` (memory, retraction), `process` (what a finished batch brings about), `packed` (why a decode
+//! costs O(its changes)).
 
 mod adder;
 mod batch;
@@ -15,6 +16,7 @@ mod intake;
 mod leap;
 mod lockstep;
 mod memory;
+mod packed;
 mod policy;
 mod priority;
 mod process;

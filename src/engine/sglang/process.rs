@@ -17,22 +17,39 @@ impl SglangReplica {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) -> Picos {
-        self.settle();
-        self.plan = None;
-        let batch = self.in_flight.pop_front().expect("a batch in flight ends");
+        self.list_endings();
+        let packed = self.packed_in_oldest();
+        let (gap_seqs, since) = self.common_gap(packed);
+        if packed > 0 && since != self.last_decode {
+            // Whoever is packed has waited longer than the more numerous others, and each is told of alone.
+            self.list_packed();
+        }
+        let mut batch = self.in_flight.pop_front().expect("a batch in flight ends");
         let now = batch.end();
         self.publish_result(batch.mode, now);
         self.tree.set_clock(now);
-        let since = self.report(&batch, observer);
+        self.report(&batch, gap_seqs, since, observer);
+        if batch.packed.is_some() {
+            batch.entries.sort_unstable_by_key(|entry| entry.order);
+        }
         let before = ended.len();
         for entry in &batch.entries {
             if !entry.samples {
                 self.send_chunk(now);
+            } else if entry.is_packed {
+                let (id, gap) = (
+                    self.sequences[entry.handle.slot].request.id,
+                    now - self.last_decode,
+                );
+                observer.observe(&Fact::Gap { now, id, gap });
             } else if self.awaits(entry) {
                 self.deliver(entry, now, since, observer, ended);
             }
         }
         self.last_end = now;
+        if let Some(step) = batch.packed {
+            self.packed.processed = step + 1;
+        }
         if batch.mode != BatchMode::Extend {
             self.last_decode = now;
         }
@@ -49,12 +66,17 @@ impl SglangReplica {
             .is_some_and(|sequence| sequence.phase == Phase::Running && sequence.life == entry.life)
     }
 
-    /// Tells that a batch was executed. Returns since when those who share its gap had waited.
-    fn report<O: Observer>(&mut self, batch: &Batch, observer: &mut O) -> Picos {
+    /// How many share the gap that is told with the oldest batch, and since when they had waited.
+    fn common_gap(&self, packed: u32) -> (u32, Picos) {
+        let batch = self.in_flight.front().expect("a batch in flight ends");
         let entries = batch.entries.iter();
         let samplers = entries.filter(|entry| entry.samples && self.awaits(entry));
         let stories = samplers.map(|entry| &self.sequences[entry.handle.slot].story);
-        let (gap_seqs, since) = common_gap(stories, self.last_end, self.last_decode);
+        common_gap(stories, packed, self.last_end, self.last_decode)
+    }
+
+    /// Tells that a batch was executed.
+    fn report<O: Observer>(&mut self, batch: &Batch, gap_seqs: u32, since: Picos, observer: &mut O) {
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
             begin: batch.begin,
@@ -71,7 +93,6 @@ impl SglangReplica {
             free_blocks: batch.free_pages,
             kv_slots: batch.load.decode_seqs,
         }));
-        since
     }
 
     /// A request gets a token.
@@ -139,8 +160,6 @@ impl SglangReplica {
         now: Picos,
         observer: &mut O,
     ) -> Option<Completion> {
-        self.settle();
-        self.plan = None;
         self.tree.set_clock(now);
         let phase = self.find(handle)?.phase;
         if phase == Phase::Ended {
@@ -155,6 +174,7 @@ impl SglangReplica {
             if self.chunked == Some(handle.slot) {
                 self.chunked = None;
             }
+            self.take_out(handle.slot);
             if self.sequences[handle.slot].outputs > 0 {
                 self.cache_finished(handle.slot);
             } else {

@@ -102,7 +102,7 @@ impl SglangReplica {
             let at = front.begin + progression(front.duration, increment, step);
             let mut snapshot = self.count_load(at);
             // By then the loop has decided all but the last of these steps anew.
-            snapshot.tokens += u64::from(self.growth().blocks_for(step - 1)) * page;
+            snapshot.tokens += self.packed.pages_for(step - 1) * page;
             self.write_snapshot(snapshot);
         }
         let publisher = self.publisher.as_mut().expect("it was just looked at");

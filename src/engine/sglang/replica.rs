@@ -13,7 +13,7 @@ use rand::rngs::ChaCha8Rng;
 use super::SglangConfig;
 use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
-use super::leap::Plan;
+use super::packed::Packed;
 use super::publish::Publisher;
 use super::sequence::{Phase, Sequence};
 use crate::cost::StepCost;
@@ -63,13 +63,10 @@ pub(crate) struct SglangReplica {
     pub(super) membership: u64,
     /// What it was before the last decision.
     pub(super) found: u64,
-    /// At most so many as [`Sequence::launches_left`] of every running member; 0 where it has to be looked up.
-    pub(super) launches_left: u32,
     /// The running batch whose members all had a token in the last processed batch.
     pub(super) uniform: u64,
-    pub(super) plan: Option<Plan>,
-    /// Steps by which the running members' counters are stale.
-    pub(super) ahead: u32,
+    /// Those of the running batch who are not visited one by one.
+    pub(super) packed: Packed,
     /// Where a balancer reads its load, if one does.
     pub(super) publisher: Option<Publisher>,
     jitter: Option<Jitter>,
@@ -132,10 +129,8 @@ impl SglangReplica {
             ratio: config.init_new_token_ratio,
             membership: 1,
             found: 1,
-            launches_left: 0,
             uniform: 0,
-            plan: None,
-            ahead: 0,
+            packed: Packed::new(config.page_size),
             publisher: None,
             jitter: None,
             stepwise,
@@ -306,7 +301,6 @@ impl SglangReplica {
     /// Passes of the loop at `now`, until it waits for a batch or for input.
     fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         self.next_pass = None;
-        self.settle();
         self.tree.set_clock(now);
         self.publish_idle(now);
         loop {
@@ -398,6 +392,7 @@ impl SglangReplica {
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.mode = mode;
         batch.entries.clear();
+        (batch.packed, batch.joined) = (None, 0);
         batch.recomputed_tokens = 0;
         batch.membership = 0;
         batch.load.clear();

@@ -76,7 +76,7 @@ impl SglangReplica {
             return;
         }
         self.membership += 1;
-        self.launches_left = 0;
+        self.number(&last);
         if self.running.is_empty() {
             // The flag belongs to the batch that is replaced (SG-14).
             self.full = false;
@@ -129,6 +129,7 @@ impl SglangReplica {
             return None;
         }
         self.sort_waiting();
+        self.settle();
         let mut adder = self.budgets();
         if let Some(slot) = self.chunked
             && !self.add_chunk(&mut adder, slot)
@@ -243,8 +244,10 @@ impl SglangReplica {
         batch.entries.push(Entry {
             handle: sequence.handle,
             life: sequence.life,
+            order: 0,
             samples,
             is_decode: false,
+            is_packed: false,
         });
         if !samples {
             let (handle, kv) = (sequence.handle, sequence.kv);
@@ -264,14 +267,20 @@ impl SglangReplica {
         if self.running.is_empty() {
             return;
         }
-        if !self.has_decode_memory(self.running.len()) {
+        if !self.has_decode_memory() {
             // Version 0.5.4 does not look, and dies.
             self.is_stuck |= !self.config.switches.mixes_only_with_memory;
             return;
         }
         batch.mode = BatchMode::Mixed;
-        self.add_decodes(batch);
-        self.running.clear();
+        self.unpack();
+        self.reserve_decodes();
+        self.log_decodes();
+        let mut pages = 0;
+        for handle in std::mem::take(&mut self.running) {
+            pages += self.add_decode(batch, handle);
+        }
+        self.take_pages(pages);
         self.membership += 1;
     }
 }

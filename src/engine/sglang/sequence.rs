@@ -2,6 +2,7 @@
 
 use super::SglangConfig;
 use crate::engine::Handle;
+use crate::engine::pack::Place;
 use crate::engine::roster::{Seated, identify};
 use crate::engine::story::Story;
 use crate::kv::{Found, NodeId, ROOT};
@@ -27,19 +28,23 @@ pub(crate) struct Sequence {
     /// What its tokens are, prompt and output; empty where nothing is cached.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) handle: Handle,
-    /// Its last token is stale while steps are leapt over.
+    /// Its last token is stale while packed.
     pub(crate) story: Story,
     pub(crate) phase: Phase,
     /// `max_new_tokens` after clipping (SG-25).
     pub(crate) max_new: u32,
     /// Output tokens that it will have.
     pub(crate) target: u32,
-    /// Output tokens processed.
+    /// Output tokens processed. Stale while packed.
     pub(crate) outputs: u32,
-    /// Tokens sampled in launched batches that are not processed.
+    /// Tokens sampled in launched batches that are not processed, those of the pack left out.
     pub(crate) in_flight: u32,
-    /// Tokens with KV, computed or launched.
+    /// Tokens with KV, computed or launched. Stale while packed.
     pub(crate) kv: u32,
+    /// Its place in the pack, if it is a member.
+    pub(crate) place: Option<Place>,
+    /// Its place in the order of the running batch.
+    pub(crate) order: u64,
     /// Tokens that its current prefill ends at.
     pub(crate) fill: u32,
     /// Deepest node that it protects.
@@ -68,6 +73,8 @@ impl Sequence {
             outputs: 0,
             in_flight: 0,
             kv: 0,
+            place: None,
+            order: 0,
             fill: 0,
             node: ROOT,
             shared: 0,

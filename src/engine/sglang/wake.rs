@@ -1,5 +1,6 @@
 //! What others need to know of an SGLang server among several, as [`crate::engine::wake`] tells of vLLM's.
 
+use super::packed::Packed;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::engine::leap::{progression, run_law};
@@ -74,7 +75,6 @@ impl SglangReplica {
 
     /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.
     pub(crate) fn fail<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
-        self.settle();
         let inside: Vec<Handle> = self
             .sequences
             .iter()
@@ -106,7 +106,7 @@ impl SglangReplica {
         self.ratio = self.config.init_new_token_ratio;
         self.prefill_hold = 0;
         self.membership += 1;
-        (self.uniform, self.plan, self.ahead) = (0, None, 0);
+        (self.uniform, self.packed) = (0, Packed::new(self.config.page_size));
         (self.rows, self.ended_in_lists) = (0, 0);
         self.in_flight.clear();
         self.role.restart();

@@ -49,16 +49,21 @@ impl HfContinuous {
 impl Scheduler for HfContinuous {
     fn schedule(&mut self, plan: &mut StepPlan<'_>) {
         let prefills_first = self.config.order == HfOrder::PrefillFirst;
+        let mut budget = self.config.max_batch_tokens;
+        let mut given = 0;
         self.candidates.clear();
-        self.candidates.extend(plan.running());
-        // A stable sort: within a kind in order of admission. Mostly all decode.
-        if self.candidates.iter().any(|sequence| sequence.is_prefilling) {
+        let decodes_first = !prefills_first || plan.prefilling().next().is_none();
+        if decodes_first && let Some(decoding) = plan.decode_all(budget, 0) {
+            budget -= decoding;
+            given = decoding;
+            self.candidates.extend(plan.prefilling());
+        } else {
+            self.candidates.extend(plan.running());
+            // A stable sort: within a kind in order of admission.
             self.candidates
                 .sort_by_key(|sequence| sequence.is_prefilling != prefills_first);
         }
         let running = self.candidates.len();
-        let mut budget = self.config.max_batch_tokens;
-        let mut given = 0;
         // Each that waits uses at least one token of the budget, or ends the scan, or finds no blocks.
         let mut at = 0;
         let mut skipped = 0;

@@ -138,10 +138,11 @@ impl VllmV0 {
         if let Some(at) = self.prompt_at.take() {
             self.prompt_latency = plan.now() - at;
         }
-        let others_run = plan.running().any(|sequence| sequence.given_tokens == 0);
+        let delays = self.config.delay_factor > 0.0;
+        let others_run = delays && plan.running().any(|sequence| sequence.given_tokens == 0);
         let mut any = false;
         while let Some(head) = plan.waiting().next() {
-            if self.config.delay_factor > 0.0 && !self.has_passed_delay(plan, others_run) {
+            if delays && !self.has_passed_delay(plan, others_run) {
                 break;
             }
             let missing = plan
@@ -206,8 +207,11 @@ impl VllmV0 {
     fn go_on(&mut self, plan: &mut StepPlan<'_>) -> bool {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend(plan.running().filter(|one| !one.is_prefilling).map(|one| one.id));
-        order.extend(plan.running().filter(|one| one.is_prefilling).map(|one| one.id));
+        match plan.decode_all(self.budget, 1) {
+            Some(decoding) => self.budget -= decoding,
+            None => order.extend(plan.running().filter(|one| !one.is_prefilling).map(|one| one.id)),
+        }
+        order.extend(plan.prefilling().map(|one| one.id));
         let (mut at, mut end) = (0, order.len());
         let mut disturbed = false;
         while at < end {

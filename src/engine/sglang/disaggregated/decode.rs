@@ -151,6 +151,7 @@ impl SglangReplica {
             return;
         }
         // What would be free if all others were retracted, and what the largest of the running may need in all.
+        self.settle();
         let (mut retractable, mut largest) = (0i64, None);
         for handle in &self.running {
             let sequence = &self.sequences[handle.slot];
@@ -246,9 +247,9 @@ impl SglangReplica {
                 }
             }
             let handle = self.sequences[slot].handle;
+            self.number(&[handle]);
             self.running.push(handle);
             self.membership += 1;
-            self.launches_left = 0;
         }
     }
 
