@@ -448,6 +448,27 @@ fn values_of_one_mean_spread_only_so_far() {
     assert_eq!(with(|row| row.e2el.p50 = Some(0.98)), "");
 }
 
+#[test]
+fn a_first_token_after_the_last_is_told_as_that() {
+    let mut row = sound();
+    row.e2el = Stats {
+        mean: Some(0.01),
+        ..Stats::default()
+    };
+    let told = findings(&[row]);
+    let told: Vec<&Finding> = told
+        .iter()
+        .filter(|finding| finding.check == Check::TtftIsE2el)
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].claim, "mean ttft is longer than mean e2el");
+    assert!(
+        told[0].arithmetic.starts_with("48.0 ms > 10.0 ms"),
+        "{}",
+        told[0].arithmetic
+    );
+}
+
 fn course() -> Vec<Measured> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results/course_tables.json");
     read(&std::fs::read(path).unwrap(), "course").unwrap().rows
