@@ -2,7 +2,7 @@
 
 use crate::hardware::{self, Device};
 use crate::model::{self, ModelShape, Quantization};
-use crate::results::{Load, Measured, Stats};
+use crate::results::{Load, Measured, Stats, Tool};
 
 /// What a row ran on.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +84,12 @@ pub(super) struct Case<'a> {
 impl<'a> Case<'a> {
     pub(super) fn new(row: &'a Measured, known: Option<&Machine>) -> Case<'a> {
         let setup = &row.setup;
+        // A sweep's table does not say how many GPUs a prediction is of, so no bound follows from the name of one.
+        let is_unsized = row.tool == Tool::Plimsoll && setup.n_gpus.is_none();
         let device = known.and_then(|known| known.device.clone()).or_else(|| {
+            if is_unsized {
+                return None;
+            }
             // `A100-PCIe-80GB (NVLink pair)`: what stands in brackets is a remark.
             let name = setup.gpu.as_deref()?.split('(').next()?.trim().to_owned();
             hardware::find(&name).ok().map(|(device, _)| device)

@@ -1,6 +1,6 @@
 //! What follows from the definitions: an answer is its first token and its gaps, and nothing else.
 
-use super::case::{Case, show};
+use super::case::{Case, printed_time_slack, show};
 use super::finding::{Check, Finding, Severity, time};
 
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
@@ -16,11 +16,17 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
 /// Every statistic of the whole answer is at least that of its first token, and more by the rest of the answer.
 fn whole_after_first(case: &Case<'_>, found: &mut Vec<Finding>) {
     let (ttft, e2el) = (&case.row.ttft, &case.row.e2el);
-    for (name, percent) in [("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)] {
-        let Some((first, whole)) = ttft.percentile(percent).zip(e2el.percentile(percent)) else {
+    let percentiles = [("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
+    let percentiles =
+        percentiles.map(|(name, percent)| (name, ttft.percentile(percent).zip(e2el.percentile(percent))));
+    let pairs = [("mean", ttft.mean.zip(e2el.mean))]
+        .into_iter()
+        .chain(percentiles);
+    for (name, pair) in pairs {
+        let Some((first, whole)) = pair else {
             continue;
         };
-        if first > whole * 1.001 {
+        if first > whole * (1.001 + printed_time_slack(first) + printed_time_slack(whole)) {
             let claim = format!("{name} ttft is longer than {name} e2el");
             let shown = format!(
                 "{} > {}: the first token comes before the last",
@@ -44,13 +50,14 @@ fn whole_after_first(case: &Case<'_>, found: &mut Vec<Finding>) {
         return;
     };
     let rest = (tokens - 1.0) * step;
-    if first > 0.97 * whole && whole - first < 0.25 * rest {
+    // What is longer than the whole is no column under another name.
+    if first <= whole && first > 0.97 * whole && whole - first < 0.25 * rest {
         let claim = "the ttft column is the time of the whole answer";
         let shown = format!(
             "e2el − ttft = {} − {} = {}, but {} further tokens at {} take {}",
             time(whole),
             time(first),
-            time((whole - first).max(0.0)),
+            time(whole - first),
             show(tokens - 1.0),
             time(step),
             time(rest)
@@ -76,6 +83,10 @@ fn gaps_add_up(case: &Case<'_>, found: &mut Vec<Finding>) {
     let Some((((whole, first), itl), tokens)) = known else {
         return;
     };
+    if whole < first {
+        // Told above; no gaps follow from it.
+        return;
+    }
     let chunks = (whole - first) / itl;
     let per_token = chunks / (tokens - 1.0);
     let shown = format!(
@@ -127,6 +138,9 @@ fn tpot_definition(case: &Case<'_>, found: &mut Vec<Finding>) {
     let Some((((whole, first), tpot), tokens)) = known else {
         return;
     };
+    if whole < first {
+        return;
+    }
     let expected = (whole - first) / (tokens - 1.0);
     let tolerance = if case.has_fixed_lengths() { 0.05 } else { 0.35 };
     if (tpot / expected - 1.0).abs() <= tolerance {
@@ -137,7 +151,7 @@ fn tpot_definition(case: &Case<'_>, found: &mut Vec<Finding>) {
         time(whole),
         time(first),
         show(tokens - 1.0),
-        time(expected.max(0.0)),
+        time(expected),
         time(tpot)
     );
     let with_first = whole / tokens;

@@ -10,6 +10,7 @@ mod bounds;
 mod case;
 pub mod compare;
 mod counts;
+mod extremes;
 mod finding;
 mod identities;
 mod length;
@@ -61,6 +62,7 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
     let mut found = table::first_token_is_the_answer(&mut cases);
     for (case, found) in cases.iter().zip(&mut found) {
         counts::check(case, found);
+        extremes::check(case, found);
         identities::check(case, found);
         percentiles::check(case.row, found);
         bounds::check(case, found);

@@ -1,6 +1,8 @@
-//! Statistics of one sample obey inequalities, whatever the sample: their order, Markov's and Cantelli's.
+//! Statistics of one sample obey inequalities, whatever the sample: their order, Markov's, Cantelli's, and how far values
+//! that are not negative can spread.
 
-use super::finding::{Check, Finding, Severity, time};
+use super::case::printed_time_slack;
+use super::finding::{Check, Finding, Severity, plain, time};
 use crate::results::{Measured, Stats};
 
 /// Interpolation between two values and rounding to printed digits may break an inequality by this share.
@@ -11,6 +13,8 @@ pub(super) fn check(row: &Measured, found: &mut Vec<Finding>) {
         if stats.derived.is_none() {
             order(name, stats, found);
             inequalities(name, stats, found);
+            one_median(name, stats, found);
+            spread(name, stats, largest_sample(row, name, stats), found);
         }
     }
     samples(row, found);
@@ -87,6 +91,84 @@ fn inequalities(name: &str, stats: &Stats, found: &mut Vec<Finding>) {
             found.push(impossible(claim, shown));
         }
     }
+}
+
+/// The median and the 50th percentile are one value.
+fn one_median(name: &str, stats: &Stats, found: &mut Vec<Finding>) {
+    let Some((median, p50)) = stats.median.zip(stats.p50) else {
+        return;
+    };
+    let slack = ROUNDING + printed_time_slack(median) + printed_time_slack(p50);
+    if (p50 - median).abs() <= slack * median.max(p50) {
+        return;
+    }
+    let claim = format!("{name}: the median is not p50");
+    let shown = format!(
+        "median {}, p50 {}: two names of one value",
+        time(median),
+        time(p50)
+    );
+    found.push(Finding::new(Severity::Impossible, Check::Percentiles, claim).shown(shown));
+}
+
+/// The most values that can be behind a statistic. Of gaps hardly a file says how many they were, and a count may be that of
+/// the requests: a chunk without a token beside every token, and as much again, is taken for the most.
+fn largest_sample(row: &Measured, name: &str, stats: &Stats) -> Option<f64> {
+    let requests = row.outcome.completed.or(row.setup.num_prompts);
+    let requests = requests.map(|count| count as f64);
+    let samples = stats.samples.map(|count| count as f64);
+    if name != "itl" {
+        return samples.or(requests);
+    }
+    let tokens = row.outcome.output_tokens.or(requests
+        .zip(row.setup.output_tokens)
+        .map(|(count, each)| count * each))?;
+    Some((4.0 * tokens).max(samples.unwrap_or(0.0)))
+}
+
+/// Of n values of at least 0 the deviation is largest where one holds the whole sum: `mean · √(n − 1)`, and with n − 1 in
+/// the denominator `mean · √n`, which is allowed here. Between a smallest and a largest value it is
+/// `√((max − mean)(mean − min))` at most (Bhatia and Davis 2000).
+fn spread(name: &str, stats: &Stats, samples: Option<f64>, found: &mut Vec<Finding>) {
+    let Some((mean, std)) = stats.mean.zip(stats.std) else {
+        return;
+    };
+    let samples = samples.filter(|samples| *samples >= 1.0);
+    let of_count = samples.map(|samples| {
+        let most = mean * samples.sqrt();
+        (
+            most,
+            format!(
+                "{} values of at least 0 with a mean of {}",
+                plain(samples),
+                time(mean)
+            ),
+        )
+    });
+    let of_ends = stats.max.map(|max| {
+        let min = stats.min.unwrap_or(0.0);
+        let product = (max - mean).max(0.0) * (mean - min).max(0.0);
+        let unbiased = samples.map_or(2.0, |samples| samples / (samples - 1.0).max(1.0));
+        let values = format!(
+            "values from {} to {} with a mean of {}",
+            time(min),
+            time(max),
+            time(mean)
+        );
+        ((product * unbiased).sqrt(), values)
+    });
+    let least = [of_count, of_ends]
+        .into_iter()
+        .flatten()
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((most, values)) = least else { return };
+    // Rounded ends and means matter most where all values are nearly one.
+    if std <= most * (1.0 + ROUNDING) + ROUNDING * mean {
+        return;
+    }
+    let claim = format!("{name}: the deviation is larger than such values can have");
+    let shown = format!("{values} deviate by {} at most, not {}", time(most), time(std));
+    found.push(Finding::new(Severity::Impossible, Check::Percentiles, claim).shown(shown));
 }
 
 /// Fewer than one sample beyond a percentile: it is the largest value under another name.

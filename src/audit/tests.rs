@@ -377,6 +377,98 @@ fn rows_that_contradict_each_other_are_found() {
     assert_eq!(named, [1]);
 }
 
+#[test]
+fn a_peak_is_no_less_than_the_mean() {
+    let with = |change: fn(&mut Measured)| {
+        let mut row = sound();
+        row.outcome.peak_in_flight = Some(8.0);
+        row.outcome.peak_output_throughput = Some(1100.0);
+        row.outcome.goodput = Some(7.9);
+        change(&mut row);
+        found(&[row])
+    };
+    assert_eq!(with(|_| ()), "");
+    // 8 in flight by Little's law; 51,200 tokens in 51 whole seconds; 8 requests answered a second.
+    assert_eq!(
+        with(|row| row.outcome.peak_in_flight = Some(2.0)),
+        "impossible counts-agree"
+    );
+    assert_eq!(
+        with(|row| row.outcome.peak_output_throughput = Some(5.0)),
+        "impossible counts-agree"
+    );
+    assert_eq!(
+        with(|row| row.outcome.goodput = Some(1e6)),
+        "impossible counts-agree"
+    );
+    assert_eq!(with(|row| row.outcome.goodput = Some(8.1)), "");
+    // Half as many chunks as tokens, and a chunk is counted as one token; a speculative decoder emits several at once.
+    let bunched = |row: &mut Measured| {
+        row.itl.mean = Some(0.0148);
+        row.itl.median = Some(0.0145);
+        row.outcome.peak_output_throughput = Some(520.0);
+    };
+    assert_eq!(with(bunched), "note itl-adds-up");
+    let speculating = |row: &mut Measured| {
+        row.setup.flags = "speculative acceptance_length=2.4".into();
+        row.outcome.peak_output_throughput = Some(430.0);
+    };
+    assert_eq!(with(speculating), "");
+    // Within half a second nothing fills a second.
+    let short = |row: &mut Measured| {
+        row.outcome.duration_s = Some(0.5);
+        row.outcome.request_throughput = Some(800.0);
+        row.outcome.output_throughput = Some(102_400.0);
+        row.outcome.total_throughput = Some(512_000.0);
+        row.outcome.peak_in_flight = Some(800.0);
+        row.outcome.peak_output_throughput = Some(51_200.0);
+    };
+    assert!(!with(short).contains("counts-agree"), "{}", with(short));
+}
+
+#[test]
+fn values_of_one_mean_spread_only_so_far() {
+    let with = |change: fn(&mut Measured)| {
+        let mut row = sound();
+        change(&mut row);
+        found(&[row])
+    };
+    // 400 values with a mean of 48 ms: one holds all, 48 ms × √399 = 959 ms.
+    assert_eq!(with(|row| row.ttft.std = Some(0.95)), "");
+    assert_eq!(with(|row| row.ttft.std = Some(1.0)), "impossible percentiles");
+    assert_eq!(with(|row| row.tpot.std = Some(1.0)), "impossible percentiles");
+    assert_eq!(with(|row| row.itl.std = Some(1.0)), "");
+    assert_eq!(with(|row| row.itl.std = Some(1e6)), "impossible percentiles");
+    let between = |row: &mut Measured| {
+        (row.ttft.min, row.ttft.max, row.ttft.std) = (Some(0.03), Some(0.1), Some(0.05));
+    };
+    assert_eq!(with(between), "impossible percentiles");
+    assert_eq!(with(|row| row.ttft.p50 = Some(0.044)), "");
+    assert_eq!(with(|row| row.ttft.p50 = Some(0.046)), "impossible percentiles");
+    assert_eq!(with(|row| row.e2el.p50 = Some(0.98)), "");
+}
+
+#[test]
+fn a_first_token_after_the_last_is_told_as_that() {
+    let mut row = sound();
+    row.e2el = Stats {
+        mean: Some(0.01),
+        ..Stats::default()
+    };
+    let told = findings(&[row]);
+    let told: Vec<&Finding> = told
+        .iter()
+        .filter(|finding| finding.check == Check::TtftIsE2el)
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].claim, "mean ttft is longer than mean e2el");
+    assert!(
+        told[0].arithmetic.starts_with("48.0 ms > 10.0 ms"),
+        "{}",
+        told[0].arithmetic
+    );
+}
+
 fn course() -> Vec<Measured> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results/course_tables.json");
     read(&std::fs::read(path).unwrap(), "course").unwrap().rows

@@ -1,11 +1,13 @@
 //! What makes a fit of the host doubtful: runs that no host explains.
 //!
 //! The host's terms are the only ones that runs move. If the GPU, the model or a flag is another than was said, they run
-//! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one.
+//! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. The fit is
+//! robust, so a single impossible figure hardly moves it: it stands alone beside runs that are met, and is doubted all the same.
 
 use super::host::HostFit;
+use crate::cost::calibration::RunEvidence;
 
-/// Median error of the fitted runs above which they are not of the server that was described, in percent.
+/// Error of a fitted run above which it is not of the server that was described, in percent.
 const MISFIT_PCT: f64 = 25.0;
 /// Width of an interval, relative to its middle, below which a parameter stands at the end of what is possible.
 const STUCK: f64 = 1e-3;
@@ -15,10 +17,27 @@ const STUCK: f64 = 1e-3;
 pub fn doubts(host: &HostFit) -> Vec<String> {
     let mut doubts = Vec::new();
     let median = host.evidence.residual_median_pct;
-    if is_misfit(host) {
+    if median > MISFIT_PCT {
         doubts.push(format!(
             "no host explains these runs: they are {median:.0} % off in the median after the fit; is it this GPU, this \
              model, these flags, this engine? the terms are marked prior"
+        ));
+    } else if let Some(&worst) = furthest(&host.unexplained, &host.runs) {
+        let RunEvidence {
+            run,
+            figure,
+            measured,
+            predicted,
+        } = &host.runs[worst];
+        let (count, are) = match host.unexplained.len() {
+            1 => ("1".to_owned(), "is"),
+            more => (more.to_string(), "are"),
+        };
+        doubts.push(format!(
+            "{count} of {} runs {are} more than {MISFIT_PCT:.0} % off after a fit that such runs hardly move: {run} measured \
+             {figure} {measured}, and the fit has {predicted}; is it this GPU, this model, these flags, this engine, and is \
+             the file whole? the terms are marked prior",
+            host.evidence.shapes
         ));
     }
     for name in stuck(host) {
@@ -29,10 +48,43 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
     doubts
 }
 
-/// Whether the runs are not met even after the fit.
+/// Whether something in the runs is not the host's doing.
 #[must_use]
-pub fn is_misfit(host: &HostFit) -> bool {
-    host.evidence.residual_median_pct > MISFIT_PCT
+pub fn is_doubtful(host: &HostFit) -> bool {
+    !doubts(host).is_empty()
+}
+
+/// Which figures belong to runs that are met, and the worst figure of each run that is not; `runs_of` tells the run of each.
+pub(super) fn explained(runs_of: &[usize], figures: &[RunEvidence]) -> (Vec<usize>, Vec<usize>) {
+    let (mut met, mut not_met) = (Vec::new(), Vec::new());
+    let mut all = 0..figures.len();
+    while let Some(first) = all.next() {
+        let mut own = vec![first];
+        own.extend(
+            all.clone()
+                .take_while(|&figure| runs_of[figure] == runs_of[first]),
+        );
+        own[1..].iter().for_each(|_| _ = all.next());
+        match furthest(&own, figures) {
+            Some(&worst) if is_off(&figures[worst]) => not_met.push(worst),
+            _ => met.extend(own),
+        }
+    }
+    (met, not_met)
+}
+
+/// A figure that is no number is met by nothing.
+fn is_off(figure: &RunEvidence) -> bool {
+    100.0 * figure.error().abs() > MISFIT_PCT || figure.error().is_nan()
+}
+
+/// The figure that is off by the largest factor, either way.
+fn furthest<'a>(among: &'a [usize], figures: &[RunEvidence]) -> Option<&'a usize> {
+    let factor = |&&index: &&usize| {
+        let figure = &figures[index];
+        (figure.predicted / figure.measured).ln().abs()
+    };
+    among.iter().max_by(|a, b| factor(a).total_cmp(&factor(b)))
 }
 
 /// Parameters that every draw puts at one place.
@@ -42,4 +94,31 @@ fn stuck(host: &HostFit) -> Vec<&String> {
         .filter(|(_, [low, high])| high - low <= STUCK * (high + low) / 2.0)
         .map(|(name, _)| name)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_figure_that_is_off_makes_its_run_unexplained() {
+        let figure = |measured: f64, predicted: f64| RunEvidence {
+            run: String::new(),
+            figure: String::new(),
+            measured,
+            predicted,
+        };
+        let figures = [
+            figure(6.5, 6.4),
+            figure(15.0, 14.0),
+            figure(0.5, 10.1),
+            figure(71.8, 73.3),
+            figure(10.0, 7.4),
+            figure(10.0, 12.6),
+            figure(8.0, 9.0),
+        ];
+        let runs_of = [0, 0, 1, 1, 2, 2, 3];
+        assert_eq!(explained(&runs_of, &figures), (vec![0, 1, 6], vec![2, 4]));
+        assert_eq!(furthest(&[2, 4], &figures), Some(&2));
+    }
 }

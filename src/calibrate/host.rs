@@ -16,6 +16,7 @@ use families::families;
 use rayon::prelude::*;
 
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
+use super::doubts;
 use super::runs::{Figure, Run};
 use super::solve::{Parameter, Task};
 use crate::cost::calibration::{
@@ -42,6 +43,10 @@ pub struct HostFit {
     pub parameters: usize,
     /// Measured and reproduced.
     pub runs: Vec<RunEvidence>,
+    /// Of each run that no host explains the figure that is furthest off, by its place in `runs`.
+    pub unexplained: Vec<usize>,
+    /// Figures of all other runs, by their places in `runs`.
+    pub explained: Vec<usize>,
     /// The terms as they might as well be, by parameter in the order of `names`.
     pub draws: Vec<Vec<f64>>,
     /// Names of the parameters.
@@ -97,6 +102,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let held_out = hold_out::hold_out(&trial, runs, (&rows, &weights), &values, options);
     let unseen = |p: f64| held_out.as_ref().map(|errors| percent(errors, p));
     let host = trial.host(&values);
+    let told = evidence(runs, &errors);
+    let (explained, unexplained) = doubts::explained(&rows, &told);
     Some(HostFit {
         bandwidth: known.bandwidth_of.map(|_| values[values.len() - 1]),
         evidence: BlockEvidence {
@@ -115,7 +122,9 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         draws,
         parameters: parameters.len(),
         families: families(&trial, runs, &rows, &weights, &values),
-        runs: evidence(runs, &errors),
+        runs: told,
+        unexplained,
+        explained,
         host,
     })
 }

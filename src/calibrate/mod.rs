@@ -193,7 +193,7 @@ fn store_host(
         ));
     }
     // Terms from other cards' runs are another server's.
-    let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_misfit(fitted);
+    let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_doubtful(fitted);
     own.trust = if is_measured {
         Trust::Calibrated
     } else {

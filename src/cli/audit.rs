@@ -1,7 +1,6 @@
 //! `plimsoll audit`: is a benchmark's result physically and statistically possible?
 
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -177,17 +176,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 /// # Errors
 /// A file that cannot be opened, or that is no result.
 pub(super) fn read(name: &str) -> anyhow::Result<ResultFile> {
-    use anyhow::Context;
-    let (bytes, shown) = if name == "-" {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
-            .context("cannot read standard input")?;
-        (bytes, "standard input")
-    } else {
-        (
-            std::fs::read(Path::new(name)).with_context(|| format!("cannot read {name}"))?,
-            name,
-        )
-    };
-    Ok(results::read(&super::files::without_mark(bytes), shown)?)
+    let shown = if name == "-" { "standard input" } else { name };
+    Ok(results::read(&files::read_result(name)?, shown)?)
 }

@@ -1,6 +1,6 @@
 //! Writing results: to the screen or to files, whole or not at all.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::Context;
@@ -14,6 +14,34 @@ pub(super) fn without_mark(bytes: Vec<u8>) -> Vec<u8> {
         Some(rest) => rest.to_vec(),
         None => bytes,
     }
+}
+
+/// Most bytes of a result that are read: half a gigabyte holds every token of 100,000 long answers.
+const RESULT_MAX: u64 = 512 << 20;
+
+/// All bytes of a result's file, or of standard input for `-`.
+///
+/// # Errors
+/// If it cannot be read, or does not end within [`RESULT_MAX`], as a device does not.
+pub(super) fn read_result(name: &str) -> anyhow::Result<Vec<u8>> {
+    if name == "-" {
+        return up_to(std::io::stdin(), RESULT_MAX, "standard input");
+    }
+    let file = std::fs::File::open(name).with_context(|| format!("cannot read {name}"))?;
+    up_to(file, RESULT_MAX, name)
+}
+
+fn up_to(from: impl Read, most: u64, name: &str) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {name}"))?;
+    anyhow::ensure!(
+        bytes.len() as u64 <= most,
+        "{name} has more than {} MiB: no more of a result is read; leave out lists of single tokens, or give one run a file",
+        most >> 20
+    );
+    Ok(without_mark(bytes))
 }
 
 /// Puts a result on the screen, or into a file where one was asked for; `-` is the screen, too.
@@ -107,13 +135,24 @@ pub(super) fn save_pictures(
 
 #[cfg(test)]
 mod tests {
-    #[cfg(unix)]
     use super::*;
 
     #[test]
     fn the_mark_before_a_text_is_no_part_of_it() {
         assert_eq!(without_mark("\u{feff}{}".into()), b"{}");
         assert_eq!(without_mark(b"{}".to_vec()), b"{}");
+    }
+
+    #[test]
+    fn what_does_not_end_is_not_read_on() {
+        assert_eq!(
+            up_to(std::io::repeat(b'7').take(8), 8, "it").unwrap(),
+            b"77777777"
+        );
+        let told = up_to(std::io::repeat(0), 3 << 20, "/dev/zero")
+            .unwrap_err()
+            .to_string();
+        assert!(told.starts_with("/dev/zero has more than 3 MiB"), "{told}");
     }
 
     #[cfg(unix)]

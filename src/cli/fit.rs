@@ -9,12 +9,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::disk::Disk;
+use super::figures::grouped;
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
 use crate::config::flags::ScenarioFlags;
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang};
 use crate::config::{Capacity, assemble, capacity};
-use crate::engine::memory::{MemoryPlan, plan};
+use crate::engine::EngineSpec;
+use crate::engine::memory::MemoryPlan;
 use json::{does_not_fit_json, fits_json};
 use text::{folded, write_text};
 
@@ -99,13 +101,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                     a pool has of its own is left out";
         question.notes.push(note.to_owned());
     }
-    let mut answer = plan(&question.device, &question.model, &question.options);
-    if let Ok(plan) = answer {
-        let (plan, note) = plan.capped(question.blocks_max, &question.profile);
-        question.notes.extend(note);
-        answer = Ok(plan);
-    }
-    let text = match (&answer, args.format.as_str()) {
+    let text = match (&question.plan, args.format.as_str()) {
         (Ok(plan), "json") => format!("{:#}\n", fits_json(&question, plan)),
         (Err(error), "json") => format!("{:#}\n", does_not_fit_json(&question, error)),
         (Ok(plan), _) => text_of(&question, plan, args.why)?,
@@ -117,7 +113,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let width = terminal.width().filter(|_| args.format == "text");
     let text = width.map_or(text.clone(), |width| folded(&text, width));
     out.write_all(text.as_bytes())?;
-    Ok(match answer {
+    Ok(match question.plan {
         Ok(_) => Exit::Ok,
         Err(_) => Exit::NotMet,
     }
@@ -131,9 +127,40 @@ fn text_of(question: &Capacity, plan: &MemoryPlan, why: bool) -> anyhow::Result<
     Ok(String::from_utf8(text)?)
 }
 
+/// The most sequences that run at once, and the engine's word for that.
+fn running_at_most(question: &Capacity) -> (u32, &'static str) {
+    match &question.engine {
+        Some(EngineSpec::Sglang(config)) => (config.max_running_requests, "max_running_requests"),
+        Some(engine) => (engine.max_num_seqs(), "max_num_seqs"),
+        None => (question.options.max_num_seqs, "max_num_seqs"),
+    }
+}
+
+/// What becomes of long requests where the engine starts though its pool holds none of the longest.
+fn too_long(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
+    if plan.concurrency(question.max_model_len) > 0 {
+        return None;
+    }
+    let then = match &question.engine {
+        // `max_req_len` (SG-25).
+        Some(EngineSpec::Sglang(config)) => format!(
+            "cuts answers at {} tokens, prompt included, and refuses prompts that leave no room for one",
+            grouped(u64::from(config.context_length.min(config.max_total_tokens) - 1))
+        ),
+        _ => format!(
+            "refuses requests of more than {} tokens, as `run` does",
+            grouped(plan.tokens())
+        ),
+    };
+    Some(format!(
+        "no request of {} tokens fits the KV pool: the engine starts all the same and {then}",
+        grouped(u64::from(question.max_model_len))
+    ))
+}
+
 /// Keys that decide memory and that nobody gave, as flags with the profile's values.
 fn assumed(question: &Capacity) -> Vec<String> {
-    const DECIDE: [&str; 8] = [
+    const DECIDE: [&str; 9] = [
         "engine.gpu_memory_utilization",
         "engine.max_model_len",
         "engine.max_num_batched_tokens",
@@ -142,6 +169,7 @@ fn assumed(question: &Capacity) -> Vec<String> {
         "sglang.mem_fraction_static",
         "sglang.context_length",
         "sglang.page_size",
+        "sglang.max_running_requests",
     ];
     let value = |path: &str| {
         let key = path.rsplit('.').next().unwrap_or(path);
@@ -238,6 +266,64 @@ mod tests {
         estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
         note          cached prefixes are found by the layers that attend to everything; vLLM also asks whether the last window is still cached, and may share it
         "#);
+    }
+
+    #[test]
+    fn each_engine_runs_as_many_at_once_as_its_own_limit() {
+        for (engine, most) in [
+            ("sglang@0.5.23", None),
+            (
+                "sglang@0.5.4 --max-running-requests 16",
+                Some("16 run at once (max_running_requests)"),
+            ),
+            ("static", Some("8 run at once (max_num_seqs)")),
+            ("hf-cb", None),
+            ("vllm@0.6", Some("256 run at once (max_num_seqs)")),
+        ] {
+            let (text, _) = fit(&format!("Llama-3.1-8B --gpu h100 --engine {engine}"));
+            let told = text
+                .split("|  at most ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next());
+            assert_eq!(told, most, "{engine}");
+        }
+        let (text, _) = fit("Llama-3.1-8B --gpu h100 --engine sglang --max-total-tokens 10000 --format json");
+        let json: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["kv_tokens"], 10_000);
+        assert_eq!(json["scenario"]["max_num_seqs"], 2048);
+        assert_eq!(json["scenario"]["max_num_batched_tokens"], 8192);
+    }
+
+    #[test]
+    fn a_pool_that_holds_no_longest_request_is_told_of() {
+        let long = "Qwen/Qwen3-30B-A3B-Instruct-2507 --gpu h200 --engine hf-cb";
+        for (flags, told) in [
+            (
+                "google/gemma-3-27b-it --gpu h100 --engine sglang",
+                "cuts answers at 31,227 tokens, prompt included",
+            ),
+            (long, "refuses requests of more than 131,072 tokens"),
+        ] {
+            let (text, code) = fit(flags);
+            let warning = text.lines().find(|line| line.starts_with(" warning"));
+            assert!(
+                warning.is_some_and(|line| line.contains(told)),
+                "{flags}:\n{text}"
+            );
+            assert_eq!(code, ExitCode::SUCCESS, "the server starts");
+            let json: Value = serde_json::from_str(&fit(&format!("{flags} --format json")).0).unwrap();
+            assert!(json["warning"].as_str().unwrap().contains(told), "{json}");
+        }
+        assert!(
+            !fit("Llama-3.1-8B --gpu h100 --engine sglang")
+                .0
+                .contains("warning")
+        );
+        let (text, code) = fit("google/gemma-3-27b-it --gpu h100 --engine static");
+        assert!(
+            text.starts_with(" DOES NOT FIT") && code == ExitCode::from(3),
+            "{text}"
+        );
     }
 
     #[test]

@@ -9,14 +9,15 @@ use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::{formats, lmcache, lockstep, machine, ranks, serving, sglang};
 use crate::analysis::{BreakEven, break_even};
-use crate::engine::memory::MemoryOptions;
+use crate::engine::EngineSpec;
+use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
 use crate::hardware::Device;
 use crate::model::ModelShape;
 
 /// Context that calibrations are read at where there is no traffic.
 const PROMPT: u32 = 1024;
 
-/// A model on a GPU under an engine's flags, before memory is planned.
+/// A model on a GPU under an engine's flags.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     /// The GPU.
@@ -29,8 +30,10 @@ pub struct Capacity {
     pub options: MemoryOptions,
     /// Longest sequence that the server takes.
     pub max_model_len: u32,
-    /// KV blocks that the engine takes at most, whatever the memory holds; `None` where the memory alone decides.
-    pub blocks_max: Option<u32>,
+    /// How the memory is divided, with the caps of the engine itself.
+    pub plan: Result<MemoryPlan, DoesNotFit>,
+    /// The engine that would serve, with what it derives from its memory at start; `None` where nothing fits.
+    pub engine: Option<EngineSpec>,
     /// Every value's source, in the order of resolution.
     pub provenance: Vec<Provenance>,
     /// Sentences that belong beside the result.
@@ -93,7 +96,6 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     };
     judge.notes.extend(flags.windows_note(&model, &options));
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
-    let blocks_max = flags.blocks_max();
     let is_vllm = flags.engine() == "vllm";
     let copies = machine::copies(&raw.cluster, &device, flags.engine(), files);
     let tiers = lmcache::resolve(
@@ -108,9 +110,12 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }
-    let (notes, provenance) = (judge.notes.len(), judge.provenance.len());
-    let break_even = tiers.and_then(|tiers| {
-        // What does not fit is answered by whoever asks; it has no step times.
+    let mut answer = plan(&device, &model, &options);
+    let (mut engine, mut told) = (None, None);
+    if let (Ok(_), Some(tiers)) = (&answer, tiers) {
+        // What the step times take from calibrations is none of the question.
+        let (notes, provenance) = (judge.notes.len(), judge.provenance.len());
+        let traffic = (PROMPT, 0);
         let machine = machine::build(
             &mut judge,
             &raw,
@@ -118,31 +123,38 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             &device,
             tensor_parallel,
             flags,
-            (PROMPT, 0),
+            traffic,
             files,
-        )?;
-        let mut cost = (machine.cost)();
-        let config = machine.engine.vllm()?;
-        let longest = config.max_model_len - 1;
-        Some(break_even(
-            &tiers,
-            &mut *cost,
-            config.max_num_batched_tokens,
-            longest,
-        ))
-    });
-    judge.notes.truncate(notes);
-    judge.provenance.truncate(provenance);
+        );
+        judge.notes.truncate(notes);
+        judge.provenance.truncate(provenance);
+        told = machine.as_ref().and_then(|machine| {
+            let config = machine.engine.vllm()?;
+            let mut cost = (machine.cost)();
+            let (budget, longest) = (config.max_num_batched_tokens, config.max_model_len - 1);
+            Some(break_even(&tiers, &mut *cost, budget, longest))
+        });
+        engine = machine.map(|machine| machine.engine);
+    } else if let Ok(plan) = &mut answer {
+        // As a run gives an engine its memory; the seed is of shuffles.
+        let (served, kept) = match flags.with_memory(&mut judge, plan.clone(), 0) {
+            Some(served) if judge.problems.is_empty() => served,
+            _ => return Err(Diagnostics(judge.problems)),
+        };
+        *plan = kept.unwrap_or_else(|| plan.clone());
+        engine = Some(served);
+    }
     Ok(Capacity {
         device,
         model,
         profile,
         max_model_len,
-        blocks_max,
         options,
+        plan: answer,
+        engine,
         provenance: judge.provenance,
         notes: judge.notes,
-        break_even,
+        break_even: told,
     })
 }
 
@@ -220,16 +232,21 @@ mod tests {
             "performance_mode = \"throughput\"",
             "enable_chunked_prefill = false\nmax_model_len = 20000",
             "profile = \"hf-cb\"\nmax_model_len = 4096",
+            "profile = \"static\"\nmax_num_seqs = 3",
+            "profile = \"vllm@0.6\"",
+            "profile = \"sglang@0.5.23\"",
+            "profile = \"sglang@0.5.4\"\n[sglang]\nmax_running_requests = 7\nmax_total_tokens = 10000",
         ] {
             let alone = capacity(document(engine), &NoFiles).unwrap();
-            let plan = crate::engine::memory::plan(&alone.device, &alone.model, &alone.options).unwrap();
-            let (plan, _) = plan.capped(alone.blocks_max, &alone.profile);
+            let plan = alone.plan.unwrap();
             let run = resolve(document(engine), &NoFiles).unwrap();
             assert_eq!(
                 Some(plan.num_gpu_blocks),
-                run.memory.map(|plan| plan.num_gpu_blocks),
+                run.memory.as_ref().map(|plan| plan.num_gpu_blocks),
                 "{engine}"
             );
+            let of_run = run.scenario.first_pool().engine.max_num_seqs();
+            assert_eq!(alone.engine.unwrap().max_num_seqs(), of_run, "{engine}");
         }
     }
 

@@ -167,11 +167,29 @@ impl Diagnostics {
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let parts: Vec<String> = self
-            .0
+            .in_order()
             .iter()
             .map(|diagnostic| diagnostic.render(colour))
             .collect();
         parts.join("\n\n")
+    }
+
+    /// Problems of a file in the order of its lines, where the first of them stood; all others keep their places. They are
+    /// found key by key in the order in which keys are judged.
+    fn in_order(&self) -> Vec<&Diagnostic> {
+        let start = |problem: &&Diagnostic| match &problem.place {
+            Place::File(file, span) => Some((file.name.clone(), span.start)),
+            _ => None,
+        };
+        let mut of_files: Vec<&Diagnostic> =
+            self.0.iter().filter(|problem| start(problem).is_some()).collect();
+        of_files.sort_by_key(start);
+        let mut of_files = of_files.into_iter();
+        let next = |problem| match start(&problem) {
+            Some(_) => of_files.next().unwrap_or(problem),
+            None => problem,
+        };
+        self.0.iter().map(next).collect()
     }
 }
 
@@ -188,3 +206,30 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Document, NoFiles, resolve};
+
+    #[test]
+    fn problems_of_a_file_are_told_from_its_top_to_its_end() {
+        let engine = "[engine]\ngpu_memory_utilization = 92\nblock_size = 0\n";
+        let machine = "[cluster]\ngpu = \"h100\"\ntensor_parallel_size = 0\n[model]\nname = \"Llama-3.1-8B-Instruct\"\n";
+        let traffic = "[workload]\nnum_prompts = 0\n[workload.arrivals.poisson]\nrequest_rate = -1.0\n\
+                       [workload.lengths.fixed]\ninput_len = 0\noutput_len = 10\n";
+        for parts in [
+            [engine, machine, traffic],
+            [traffic, engine, machine],
+            [machine, traffic, engine],
+        ] {
+            let document = Document::parse("it.toml", &parts.concat()).unwrap();
+            let told = resolve(document, &NoFiles).map(|_| ()).unwrap_err().to_string();
+            let lines: Vec<u32> = told
+                .split("it.toml:")
+                .skip(1)
+                .map(|rest| rest.split(':').next().unwrap().parse().unwrap())
+                .collect();
+            assert!(lines.len() >= 5 && lines.is_sorted(), "{lines:?}\n{told}");
+        }
+    }
+}

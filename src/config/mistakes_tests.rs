@@ -188,12 +188,6 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
       |
     help: add --router kv_events, or leave it out
 
-    error: `replica` is no replica
-      --> a.toml:10:11
-       |
-    10 | replica = 1
-       |           ^ there are 1, numbered from 0
-
     error: `mean_time_to_recovery` needs a mean time between failures
      --> a.toml:7:25
       |
@@ -201,6 +195,12 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
       |                         ^^^^^ given alone
       |
     help: add --mean-time-between-failures
+
+    error: `replica` is no replica
+      --> a.toml:10:11
+       |
+    10 | replica = 1
+       |           ^ there are 1, numbered from 0
     "#);
     // Replicas that fail all the time are a run of nothing else.
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\nmean_time_between_failures = \"1 ns\"\nmean_time_to_recovery = \"1 ns\""), @r#"

@@ -229,15 +229,6 @@ impl Flags {
         }
     }
 
-    /// KV blocks that the engine takes at most, whatever the memory holds; `None` where that is all that decides, or where
-    /// their number was given.
-    pub(super) fn blocks_max(&self) -> Option<u32> {
-        match self {
-            Flags::Vllm(_) | Flags::Sglang(_) => None,
-            Flags::Scheduled(flags) => flags.blocks_max(),
-        }
-    }
-
     /// The engine with its memory; the plan is kept where memory decided.
     pub(super) fn with_memory(
         self,
@@ -263,6 +254,9 @@ impl Flags {
             }
             Flags::Sglang(flags) => {
                 let config = flags.engine(judge, &plan, seed)?;
+                // What `max_total_tokens` leaves of the memory has been said.
+                let pages = config.max_total_tokens / config.page_size;
+                let (plan, _) = plan.capped(Some(pages), &config.profile);
                 let plan = MemoryPlan {
                     max_model_len: config.context_length,
                     ..plan

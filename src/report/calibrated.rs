@@ -67,11 +67,23 @@ pub fn answer(gpu: &str, fitted: &Calibrated) -> String {
         parts.push(format!("kernels within {median:.1} % in the median{unseen}"));
     }
     if let Some(host) = &fitted.host {
-        let errors: Vec<f64> = host.runs.iter().map(|run| 100.0 * run.error().abs()).collect();
-        let median = quantile(&errors, 0.5).unwrap_or(0.0);
+        let figures: Vec<usize> = match host.explained.is_empty() {
+            true => (0..host.runs.len()).collect(),
+            false => host.explained.clone(),
+        };
+        let errors = figures
+            .iter()
+            .map(|figure| 100.0 * host.runs[*figure].error().abs());
+        let median = quantile(&errors.collect::<Vec<_>>(), 0.5).unwrap_or(0.0);
+        let (off, all) = (host.unexplained.len() as u64, host.evidence.shapes);
+        let which = match off {
+            0 => "end-to-end runs".to_owned(),
+            off if off == all => format!("none of {all} end-to-end runs met: they are"),
+            off => format!("{} of {all} end-to-end runs", all - off),
+        };
         let unseen = host.evidence.hold_out_median_pct;
         let unseen = unseen.map_or("in sample".to_owned(), |unseen| format!("hold-out {unseen:.1} %"));
-        parts.push(format!("end-to-end runs within {median:.1} % ({unseen})"));
+        parts.push(format!("{which} within {median:.1} % ({unseen})"));
     }
     format!("{gpu}: {}", parts.join(", "))
 }
@@ -192,6 +204,7 @@ pub fn json(gpu: &str, fitted: &Calibrated, told: &Told, toml: &str) -> String {
         "format_version": 1,
         "gpu": gpu,
         "answer": answer(gpu, fitted),
+        "doubts": fitted.host.iter().flat_map(doubts).collect::<Vec<_>>(),
         "parameters": fitted.parameters,
         "identified": fitted.identified(),
         "evidence": evidence,

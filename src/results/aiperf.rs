@@ -44,6 +44,7 @@ pub(super) fn aggregate(fields: &Fields<'_>, place: &str) -> Measured {
     row.outcome.failed = average("error_request_count").and_then(json::whole);
     row.outcome.request_throughput = average("request_throughput");
     row.outcome.output_throughput = average("output_token_throughput");
+    row.outcome.goodput = average("goodput").or(average("request_goodput"));
     row.outcome.duration_s = metric(fields, "benchmark_duration").and_then(|metric| timed(&metric).mean);
     row.taken
         .push("inter_token_latency is one value a request, so it is taken as TPOT".to_owned());

@@ -111,6 +111,8 @@ impl Block {
             "Total token throughput (tok/s)" | "Total Token throughput (tok/s)" => {
                 outcome.total_throughput = Some(number(text)?);
             }
+            "Request goodput (req/s)" => outcome.goodput = Some(number(text)?),
+            "Peak output token throughput (tok/s)" => outcome.peak_output_throughput = Some(number(text)?),
             "Peak concurrent requests" => outcome.peak_in_flight = Some(number(text)?),
             "Concurrency" => outcome.mean_in_flight = Some(number(text)?),
             "Accept length" => self.row.setup.flags = format!("speculative accept_length={}", number(text)?),

@@ -118,6 +118,7 @@ fn in_seconds(stats: Stats) -> Stats {
     Stats {
         mean: seconds(stats.mean),
         median: seconds(stats.median),
+        p50: seconds(stats.p50),
         std: seconds(stats.std),
         min: seconds(stats.min),
         max: seconds(stats.max),

@@ -25,6 +25,9 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     outcome.input_throughput = fields.number("input_throughput");
     outcome.output_throughput = fields.number("output_throughput");
     outcome.total_throughput = fields.number("total_token_throughput");
+    outcome.goodput = fields
+        .number("request_goodput")
+        .or_else(|| fields.number("request_goodput:"));
     row.ttft = fields.stats("", "_ttft", 1.0);
     row.tpot = fields.stats("", "_tpot", 1.0);
     row.itl = fields.stats("", "_itl", 1.0);

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
 
 use super::error::Problems;
 use super::measured::Stats;
@@ -14,7 +15,7 @@ const COUNT_MAX: f64 = 1e15;
 pub(super) fn documents(text: &str, problems: &Problems) -> Vec<(usize, Value)> {
     let text = quote_bare_numbers(text);
     let mut found = Vec::new();
-    let mut stream = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let mut stream = serde_json::Deserializer::from_str(&text).into_iter::<Single>();
     let (mut line, mut seen) = (1, 0);
     loop {
         let rest = &text[stream.byte_offset()..];
@@ -22,14 +23,86 @@ pub(super) fn documents(text: &str, problems: &Problems) -> Vec<(usize, Value)> 
         line += text[seen..start].bytes().filter(|byte| *byte == b'\n').count();
         seen = start;
         match stream.next() {
-            Some(Ok(value)) => found.push((line, value)),
+            Some(Ok(Single(value))) => found.push((line, value)),
             Some(Err(error)) => {
                 let place = format!("line {}, column {}", error.line(), error.column());
-                problems.push(place, format!("is not JSON: {}", reason(&error)));
+                let what = match error.classify() {
+                    serde_json::error::Category::Data => reason(&error),
+                    _ => format!("is not JSON: {}", reason(&error)),
+                };
+                problems.push(place, what);
                 return found;
             }
             None => return found,
         }
+    }
+}
+
+/// A document in whose objects no key has two values; the parser's own type would keep the last of them in silence.
+struct Single(Value);
+
+impl<'de> Deserialize<'de> for Single {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Single, D::Error> {
+        from.deserialize_any(Build).map(Single)
+    }
+}
+
+struct Build;
+
+impl<'de> Visitor<'de> for Build {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Single(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((key, Single(value))) = entries.next_entry::<String, Single>()? {
+            if map.get(&key).is_some_and(|known| *known != value) {
+                return Err(A::Error::custom(format!(
+                    "`{key}` stands twice in one object, with two values"
+                )));
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
     }
 }
 
@@ -311,6 +384,29 @@ mod tests {
         assert_eq!(found[1].1["c"], "NaN \" Infinity");
         assert_eq!((found[0].0, found[1].0), (1, 2));
         assert_eq!(found[1].1["e"], -3);
+    }
+
+    #[test]
+    fn a_key_with_two_values_is_told_and_one_written_twice_is_one() {
+        let problems = Problems::default();
+        let same = documents(
+            "{\"a\": 1, \"b\": [{\"c\": 2.5, \"c\": 2.5}], \"a\": 1}",
+            &problems,
+        );
+        assert!(problems.is_empty());
+        let plain: Value = serde_json::from_str("{\"a\": 1, \"b\": [{\"c\": 2.5}]}").unwrap();
+        assert_eq!(same[0].1, plain);
+        documents("{\"a\": {\"c\": 2.5,\n\"c\": null}}", &problems);
+        let file = crate::results::ResultFile {
+            name: "it".to_owned(),
+            rows: Vec::new(),
+        };
+        let told = problems.into_result(file).unwrap_err();
+        assert_eq!(
+            told.problems[0].what,
+            "`c` stands twice in one object, with two values"
+        );
+        assert!(told.problems[0].place.starts_with("line 2"), "{told}");
     }
 
     #[test]

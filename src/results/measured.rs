@@ -361,6 +361,10 @@ pub struct Outcome {
     pub peak_in_flight: Option<f64>,
     /// Mean requests in flight, as the tool reports it.
     pub mean_in_flight: Option<f64>,
+    /// Most tokens of answers in a whole second, as the tool counts them (a chunk as one).
+    pub peak_output_throughput: Option<f64>,
+    /// Answers per second that met all limits that were asked for.
+    pub goodput: Option<f64>,
 }
 
 /// Statistics of one latency, s.
@@ -372,6 +376,8 @@ pub struct Stats {
     pub mean: Option<f64>,
     /// 50th percentile.
     pub median: Option<f64>,
+    /// The same under its other name, where a file has both.
+    pub p50: Option<f64>,
     /// Standard deviation.
     pub std: Option<f64>,
     /// Smallest.
@@ -400,6 +406,7 @@ impl Stats {
             samples: Some(values.len() as u64),
             mean: Some(running.mean()),
             median: stats::quantile_sorted(&sorted, 0.5),
+            p50: None,
             std: Some((squares.sum::<f64>() / values.len() as f64).sqrt()),
             min: sorted.first().copied(),
             max: sorted.last().copied(),
@@ -437,7 +444,10 @@ impl Stats {
     /// Adds a percentile in its place; 50 is the median, and what is there already stays.
     pub fn put_percentile(&mut self, percent: f64, value: f64) {
         if percent == 50.0 {
-            self.median = self.median.or(Some(value));
+            match self.median {
+                None => self.median = Some(value),
+                Some(_) => self.p50 = Some(value),
+            }
             return;
         }
         let at = self.percentiles.partition_point(|(known, _)| *known < percent);

@@ -125,9 +125,44 @@ fn read_document(document: &Value, place: &str, problems: &Problems) -> Vec<Meas
     }
 }
 
+/// What documents of Plimsoll's own say that are of no single run.
+fn no_single_run(map: &Map<String, Value>) -> Option<&'static str> {
+    let has = |keys: &[&str]| keys.iter().all(|key| map.contains_key(*key));
+    if has(&["knee", "saturation", "points"]) {
+        Some(
+            "is what `plimsoll knee` found over many rates, and no run: give the result of one rate, of `plimsoll run … \
+             --request-rate RATE --format json`",
+        )
+    } else if has(&["variants", "same_requests"]) {
+        Some(
+            "is what `plimsoll compare` found between variants, and no run: give the result of one variant, of `plimsoll run \
+             … --format json`",
+        )
+    } else if has(&["fits", "scenario"]) {
+        Some(
+            "is what `plimsoll fit` says of memory, and no run: give the result of `plimsoll run … --format json`",
+        )
+    } else if has(&["impossible", "doubtful", "files"]) {
+        Some("is what `plimsoll audit` found in a result: give that result itself")
+    } else {
+        None
+    }
+}
+
 fn read_object(map: &Map<String, Value>, place: &str, problems: &Problems) -> Vec<Measured> {
     let fields = Fields::new(place, map, problems);
     let has = |key: &str| map.contains_key(key);
+    if let (true, Some(Value::Object(result))) = (has("cell"), map.get("result")) {
+        // A row of a sweep that was not run has nothing but its verdict.
+        return match result.contains_key("duration") {
+            true => read_object(result, place, problems),
+            false => Vec::new(),
+        };
+    }
+    if let Some(what) = no_single_run(map) {
+        problems.push(if place.is_empty() { "the file" } else { place }, what);
+        return Vec::new();
+    }
     if has("week1") || has("week2") {
         course::read(&fields)
     } else if map.get("benchmarks").is_some_and(Value::is_array) {

@@ -22,6 +22,8 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     outcome.total_throughput = fields.number("total_throughput");
     outcome.mean_in_flight = fields.number("concurrency");
     outcome.peak_in_flight = fields.number("max_concurrent_requests");
+    outcome.peak_output_throughput = fields.number("max_output_tokens_per_s");
+    outcome.goodput = fields.number("request_goodput");
     if row.outcome.completed == Some(0) {
         row.leave("latencies", "no request was answered");
         return row;

@@ -1,19 +1,20 @@
 //! CSV tables with one run a row, columns named after figures and units: `ttft_mean_ms`, `output_tok_s`, `isl_mean` …
 //!
 //! Any subset of the columns will do, in any order, in these names or in those of vLLM's JSON (`mean_ttft_ms`,
-//! `output_throughput`); columns that are not known are left out and named. Latencies are taken as their columns say:
-//! whether they can be that is for an audit.
+//! `output_throughput`); columns that are not known are left out and named. Two columns may be one figure under two names
+//! as long as they agree. Latencies are taken as their columns say: whether they can be that is for an audit.
+//! The table of `plimsoll sweep` is one of these, whose rows are predictions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::Problems;
-use super::measured::{Load, Measured, Stats, Tool};
+use super::measured::{Load, Measured, Own, Stats, Tool};
 use super::vllm;
 
 const MEASURES: [&str; 4] = ["ttft_", "tpot_", "itl_", "e2e_"];
 const RATES: [&str; 4] = ["req_throughput", "output_tok_s", "total_tok_s", "duration_s"];
-const KNOWN: [&str; 31] = [
+const KNOWN: [&str; 38] = [
     "request_rate",
     "max_concurrency",
     "id",
@@ -45,7 +46,20 @@ const KNOWN: [&str; 31] = [
     "suggested_use",
     "completed",
     "failed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "burstiness",
+    "max_concurrent_requests",
+    "max_output_tokens_per_s",
+    "request_goodput",
+    "verdict",
 ];
+
+/// What only a sweep's table has: the judgement, beside the columns of a client. What else its header names are axes and
+/// factors of the model's intervals.
+const OF_A_SWEEP: [&str; 3] = ["verdict", "burstiness", "completed"];
+/// A cell of a sweep that was not run.
+const NOT_RUN: &str = "not_run";
 
 /// Whether the first line names a figure that a benchmark has.
 pub(super) fn is_table(text: &str) -> bool {
@@ -109,20 +123,21 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         problems.push("line 1", "is no header of a CSV table");
         return Vec::new();
     };
-    let headers: Vec<Cow<'_, str>> = headers.iter().map(canonical).collect();
-    for (at, name) in headers.iter().enumerate() {
-        if headers[..at].contains(name) {
-            problems.push(
-                "line 1",
-                format!("two columns are `{name}`, in whatever spelling"),
-            );
-        }
-    }
+    let is_sweep = OF_A_SWEEP
+        .iter()
+        .all(|name| headers.iter().any(|column| column == *name));
+    // Axes are spelt as flags are.
+    let flags: Vec<String> = headers.iter().map(|name| name.replace('-', "_")).collect();
+    let headers: Vec<Cow<'_, str>> = match is_sweep {
+        true => flags.iter().map(|name| canonical(name)).collect(),
+        false => headers.iter().map(canonical).collect(),
+    };
     let headers: Vec<&str> = headers.iter().map(|name| &**name).collect();
+    let mut contradicted: Vec<&str> = Vec::new();
     let unknown: Vec<&str> = headers
         .iter()
         .copied()
-        .filter(|name| !is_figure(name) && !KNOWN.contains(name))
+        .filter(|name| !is_sweep && !is_figure(name) && !KNOWN.contains(name))
         .collect();
     let mut rows = Vec::new();
     for record in reader.records() {
@@ -140,13 +155,30 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
             problems.push(format!("line {line}"), what);
             continue;
         }
-        let cells: BTreeMap<&str, &str> = headers.iter().copied().zip(record.iter()).collect();
-        let mut row = Cells {
+        let mut cells: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, cell) in headers.iter().copied().zip(record.iter()) {
+            let known = cells.entry(name).or_insert(cell);
+            if known.is_empty() {
+                *known = cell;
+            } else if !cell.is_empty() && !is_same(known, cell) && !contradicted.contains(&name) {
+                let what =
+                    format!("two columns are `{name}`, in whatever spelling, and differ: {known} and {cell}");
+                problems.push(format!("line {line}"), what);
+                contradicted.push(name);
+            }
+        }
+        if is_sweep && cells.get("verdict") == Some(&NOT_RUN) {
+            continue;
+        }
+        let cells_of_row = Cells {
             line,
             cells: &cells,
             problems,
-        }
-        .row();
+        };
+        let mut row = match is_sweep {
+            true => cells_of_row.predicted(),
+            false => cells_of_row.row(),
+        };
         for name in unknown
             .iter()
             .filter(|name| cells.get(*name).is_some_and(|cell| !cell.is_empty()))
@@ -156,6 +188,15 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         rows.push(row);
     }
     rows
+}
+
+/// Whether two cells say one thing: `5` is `5.0`.
+fn is_same(one: &str, other: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    one == other
+        || number(one)
+            .zip(number(other))
+            .is_some_and(|(one, other)| one == other)
 }
 
 /// One row by column name.
@@ -235,9 +276,23 @@ impl Cells<'_> {
             _ => None,
         };
         setup.has_fixed_lengths = fixed_lengths(&setup.workload);
+        setup.burstiness = self.number("burstiness");
         self.outcome(&mut row);
         [row.ttft, row.tpot, row.itl, row.e2el] = MEASURES.map(|start| self.stats(start));
         row
+    }
+
+    /// A row of a sweep: what a run's own JSON says, as far as a table can hold it. How many GPUs served stands in no column.
+    fn predicted(&self) -> Measured {
+        let mut row = self.row();
+        row.tool = Tool::Plimsoll;
+        row.ttft.samples = row.outcome.completed;
+        row.e2el.samples = row.outcome.completed;
+        row.own = Some(Own {
+            verdict: self.text("verdict").unwrap_or_default(),
+            ..Own::default()
+        });
+        row.complete()
     }
 
     fn outcome(&self, row: &mut Measured) {
@@ -247,6 +302,11 @@ impl Cells<'_> {
         outcome.output_throughput = self.number("output_tok_s");
         outcome.total_throughput = self.number("total_tok_s");
         outcome.failed = self.count("failed");
+        outcome.input_tokens = self.number("total_input_tokens");
+        outcome.output_tokens = self.number("total_output_tokens");
+        outcome.peak_in_flight = self.number("max_concurrent_requests");
+        outcome.peak_output_throughput = self.number("max_output_tokens_per_s");
+        outcome.goodput = self.number("request_goodput");
         // A table of runs names the requests that were sent; that they were answered is what its throughput tells.
         outcome.completed = self.count("completed");
     }

@@ -206,10 +206,85 @@ fn a_table_may_use_the_clients_own_names() {
     );
     assert_eq!(rows[0].left[0].what, "extra");
     let twice = read(b"mean_ttft_ms,ttft_mean_ms\n1,2\n", "twice.csv").unwrap_err();
-    assert!(
-        twice.to_string().contains("two columns are `ttft_mean_ms`"),
-        "{twice}"
+    let told = "line 2: two columns are `ttft_mean_ms`, in whatever spelling, and differ: 1 and 2";
+    assert!(twice.to_string().contains(told), "{twice}");
+    let same = b"median_ttft_ms,p50_ttft_ms,mean_ttft_ms\n1,1.0,2\n,3,4\n5,,6\n";
+    let medians = read(same, "same.csv")
+        .unwrap()
+        .rows
+        .into_iter()
+        .map(|row| row.ttft.median);
+    assert_eq!(
+        medians.collect::<Vec<_>>(),
+        [Some(0.001), Some(0.003), Some(0.005)]
     );
+}
+
+/// As `sweep -o` writes it, but for columns that are left out here.
+#[test]
+fn a_sweeps_own_table_and_lines_are_results() {
+    let table = "request-rate,tensor-parallel-size,backend,burstiness,completed,duration,max_concurrency,\
+                 max_concurrent_requests,max_output_tokens_per_s,mean_e2el_ms,mean_itl_ms,mean_tpot_ms,mean_ttft_ms,\
+                 median_ttft_ms,model_id,num_prompts,output_throughput,p50_ttft_ms,request_goodput,request_rate,\
+                 request_throughput,total_input_tokens,total_output_tokens,mean_ttft_ms_model_low,verdict\n\
+                 5,2,vllm,1.0,200,40,,12,750,450,6.7,6.7,25,26,m,200,320,26,,5.0,5,51200,12800,0.8,stable\n\
+                 9,2,,,,,,,,,,,,,,,,,,,,,,,not_run\n";
+    let rows = read(table.as_bytes(), "own.csv").unwrap().rows;
+    assert_eq!(rows.len(), 1, "a cell that was not run has no result");
+    let row = &rows[0];
+    assert_eq!(
+        (row.tool, row.setup.load),
+        (Tool::Plimsoll, Load::Open { rate: 5.0 })
+    );
+    assert_eq!((row.setup.tensor_parallel, row.setup.n_gpus), (Some(2), None));
+    assert_eq!(
+        (row.setup.input_tokens, row.setup.output_tokens),
+        (Some(256.0), Some(64.0))
+    );
+    assert_eq!(
+        (row.outcome.peak_in_flight, row.ttft.median),
+        (Some(12.0), Some(0.026))
+    );
+    assert_eq!(row.own.as_ref().unwrap().verdict, "stable");
+    assert!(row.left.is_empty(), "{:?}", row.left);
+
+    let result = r#"{"backend": "vllm", "completed": 10, "duration": 5.0, "mean_ttft_ms": 20.0, "plimsoll": {"verdict": "stable"}}"#;
+    let lines = format!(
+        "{{\"cell\":\"a=1\",\"result\":{result}}}\n{{\"cell\":\"a=2\",\"result\":{{\"plimsoll\":{{\"verdict\":\"not_run\"}}}}}}\n\
+         {{\"cell\":\"a=3\",\"result\":{result}}}\n"
+    );
+    let rows = read(lines.as_bytes(), "own.jsonl").unwrap().rows;
+    let places: Vec<&str> = rows.iter().map(|row| row.place.as_str()).collect();
+    assert_eq!(places, ["line 1", "line 3"]);
+    assert!(
+        rows.iter()
+            .all(|row| row.tool == Tool::Plimsoll && row.ttft.mean == Some(0.02))
+    );
+}
+
+#[test]
+fn documents_of_no_single_run_say_which_file_to_give() {
+    for (text, told) in [
+        (
+            r#"{"knee": {}, "saturation": {}, "points": []}"#,
+            "give the result of one rate",
+        ),
+        (
+            r#"{"variants": [], "same_requests": true}"#,
+            "give the result of one variant",
+        ),
+        (
+            r#"{"fits": true, "scenario": {}}"#,
+            "is what `plimsoll fit` says of memory",
+        ),
+        (
+            r#"{"impossible": 0, "doubtful": 0, "files": []}"#,
+            "give that result itself",
+        ),
+    ] {
+        let error = read(text.as_bytes(), "it.json").unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
 }
 
 #[test]

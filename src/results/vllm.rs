@@ -125,6 +125,11 @@ fn totals(fields: &Fields<'_>, row: &mut Measured) {
     outcome.request_throughput = fields.number("request_throughput");
     outcome.output_throughput = fields.number("output_throughput");
     outcome.total_throughput = fields.number("total_token_throughput");
+    outcome.peak_output_throughput = fields.number("max_output_tokens_per_s");
+    // With a colon in files of vLLM before 0.9.
+    outcome.goodput = fields
+        .number("request_goodput")
+        .or_else(|| fields.number("request_goodput:"));
     outcome.peak_in_flight = fields.number("max_concurrent_requests");
     if outcome.peak_in_flight.is_some() {
         let why =

@@ -194,6 +194,69 @@ fn runs_that_no_host_explains_are_doubtful_and_stay_a_prior() {
     assert!(written.evidence.unwrap().remarks[0].contains("no host explains"));
 }
 
+/// Three closed loops as one server has them, and the time per token of the last as no GPU can have it: reading the weights
+/// alone takes nine times as long.
+#[test]
+fn one_impossible_run_among_sound_ones_is_doubted_and_no_fit_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = |clients: u32, prompts: u32, throughput: f64, ttft: f64, tpot: f64| {
+        format!(
+            r#"{{"backend": "vllm", "model_id": "meta-llama/Llama-3.1-8B-Instruct", "request_rate": "inf",
+            "max_concurrency": {clients}, "num_prompts": {prompts}, "completed": {prompts}, "duration": {},
+            "total_input_tokens": {}, "total_output_tokens": {}, "request_throughput": {throughput},
+            "median_ttft_ms": {ttft}, "mean_tpot_ms": {tpot}}}"#,
+            f64::from(prompts) / throughput,
+            256 * prompts,
+            64 * prompts
+        )
+    };
+    let fitted = |last_tpot: f64| {
+        for (name, clients, prompts, throughput, ttft, tpot) in [
+            ("c1.json", 1, 200, 2.34, 15.0, 6.53),
+            ("c16.json", 16, 320, 29.6, 60.0, 7.32),
+            ("c64.json", 64, 1280, 71.8, 268.0, last_tpot),
+        ] {
+            std::fs::write(
+                folder.path().join(name),
+                result(clients, prompts, throughput, ttft, tpot),
+            )
+            .unwrap();
+        }
+        let args = [
+            "calibrate",
+            "c1.json",
+            "c16.json",
+            "c64.json",
+            "--gpu",
+            "H100-SXM-80GB",
+            "-o",
+            "out.toml",
+        ];
+        let ran = plimsoll(folder.path(), &args);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        let file = std::fs::read_to_string(folder.path().join("out.toml")).unwrap();
+        (text(&ran.stdout), Calibration::parse("out", &file).unwrap())
+    };
+    let (report, written) = fitted(10.4);
+    assert!(!report.contains("DOUBTFUL"), "{report}");
+    assert_eq!(written.host["vllm"].trust, Trust::Measured);
+    let (report, written) = fitted(0.5);
+    let mut lines = report.lines();
+    let answer = lines.next().unwrap();
+    assert!(answer.contains("2 of 3 end-to-end runs within"), "{report}");
+    let doubt = lines.next().unwrap();
+    assert!(
+        doubt.starts_with("DOUBTFUL: 1 of 3 runs is more than 25 % off"),
+        "{report}"
+    );
+    assert!(
+        doubt.contains("c64.json") && doubt.contains("tpot_mean_ms 0.5"),
+        "{report}"
+    );
+    assert_eq!(written.host["vllm"].trust, Trust::Prior);
+    assert!(written.evidence.unwrap().remarks[0].contains("1 of 3 runs"));
+}
+
 #[test]
 fn a_fit_that_is_stopped_gives_nothing() {
     let truth = Copies {

@@ -62,15 +62,7 @@ impl<'a> Read<'a> {
     /// # Errors
     /// One that cannot be opened, is of no known kind or is broken, with the place and the remedy.
     pub(super) fn file(&mut self, path: &str) -> anyhow::Result<()> {
-        let bytes = if path == "-" {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)
-                .context("cannot read standard input")?;
-            bytes
-        } else {
-            std::fs::read(path).with_context(|| format!("cannot read {path}"))?
-        };
-        let bytes = crate::cli::files::without_mark(bytes);
+        let bytes = crate::cli::files::read_result(path)?;
         let text = String::from_utf8_lossy(&bytes);
         let (name, index) = (file_name(path), self.inputs.len());
         let crc32 = tables::crc32(&text);

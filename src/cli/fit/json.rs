@@ -2,13 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, too_long};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
 
 fn question_json(question: &Capacity) -> Value {
     let options = &question.options;
+    let limits = match &question.engine {
+        Some(engine) => Some((engine.max_num_seqs(), engine.prompt_tokens_per_step())),
+        // SGLang derives its own from the pool, and its plan charges no step.
+        None if !options.budget.holds_activations => None,
+        None => Some((options.max_num_seqs, options.max_num_batched_tokens)),
+    };
     json!({
         "model": question.model.name,
         "gpu": question.device.id,
@@ -21,8 +27,8 @@ fn question_json(question: &Capacity) -> Value {
         "kv_cache_dtype": options.kv_dtype.name(),
         "block_size": options.block_size,
         "max_model_len": question.max_model_len,
-        "max_num_seqs": options.max_num_seqs,
-        "max_num_batched_tokens": options.max_num_batched_tokens,
+        "max_num_seqs": limits.map(|limits| limits.0),
+        "max_num_batched_tokens": limits.map(|limits| limits.1),
         "enforce_eager": options.enforce_eager,
         "kv_bytes_per_token": question.model.kv_bytes_per_token(options.kv_dtype, options.tensor_parallel).0,
         "parameters": question.model.parameters(),
@@ -60,6 +66,9 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "decode_ceiling_tok_s": ceilings.decode_tokens_per_s,
         "ridge_tokens": ceilings.ridge_tokens,
     });
+    if let Some(warning) = too_long(question, plan) {
+        fits["warning"] = warning.into();
+    }
     if let Some(told) = &question.break_even {
         fits["break_even"] = loading::to_json(told);
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, too_long};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -55,8 +55,11 @@ pub(super) fn write_text(
         grouped(u64::from(question.max_model_len)),
         grouped(plan.concurrency(typical)),
         grouped(u64::from(typical)),
-        at_most(options.max_num_seqs, plan.concurrency(typical)),
+        at_most(running_at_most(question), plan.concurrency(typical)),
     )?;
+    if let Some(warning) = too_long(question, plan) {
+        writeln!(out, " warning       {warning}")?;
+    }
     writeln!(
         out,
         " ceilings      prefill ≤ {} tok/s (compute roof)  |  decode bs=1 ≤ {} tok/s (memory roof)  |  ridge point {:.0} tokens/step",
@@ -98,9 +101,9 @@ pub(super) fn write_text(
 }
 
 /// The cap on sequences, where memory would hold more.
-fn at_most(max_num_seqs: u32, fitting: u64) -> String {
-    match u64::from(max_num_seqs) {
-        most if most < fitting => format!("  |  at most {} run at once (max_num_seqs)", grouped(most)),
+fn at_most((most, limit): (u32, &str), fitting: u64) -> String {
+    match u64::from(most) {
+        most if most < fitting => format!("  |  at most {} run at once ({limit})", grouped(most)),
         _ => String::new(),
     }
 }

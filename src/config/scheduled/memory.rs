@@ -89,7 +89,7 @@ impl ScheduledFlags {
     }
 
     /// KV blocks that the engine takes at most, unless their number was given.
-    pub(in crate::config) fn blocks_max(&self) -> Option<u32> {
+    fn blocks_max(&self) -> Option<u32> {
         self.blocks_max.filter(|_| self.num_gpu_blocks_override.is_none())
     }
 
