@@ -16,6 +16,7 @@
 use super::generations::{Generations, STEADY_MIN};
 use super::growth::{Growth, T_RETURNING};
 use super::load::{Load, LoadKind};
+use super::memory;
 use super::overload::{growth, left_over};
 use super::reasons::{Asked, reasons, several_clients};
 use super::steady;
@@ -128,8 +129,8 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     let ended: u64 = batches.iter().map(Stretch::ended).sum();
     let by_memory = steady
         .clone()
-        .and_then(|range| steady::crowd(&batches[range], evidence.replicas))
-        .map_or(0.0, |crowd| steady::width_of_number(&crowd));
+        .and_then(|range| memory::crowd(&batches[range], evidence.replicas))
+        .map_or(0.0, |crowd| memory::width_of_number(&crowd));
     let width = in_system.map_or(f64::INFINITY, |interval| interval.relative().max(by_memory));
     let wanders = steady.clone().is_some_and(|range| {
         let batches = &batches[range];

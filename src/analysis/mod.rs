@@ -11,6 +11,7 @@ mod judge;
 pub mod knee;
 mod length;
 mod load;
+mod memory;
 mod overload;
 mod paired;
 mod reasons;

@@ -7,19 +7,19 @@
 //! shares of values above it: that share has an interval like any mean, which the distribution function carries
 //! over to the value. Quantiles within batches are never averaged: they are biased where batches are small. In a stretch
 //! that is short against the memory of the number inside batches are all alike, and an interval is as wide at least as
-//! [`Crowd`] says.
+//! [`memory`] says.
 
 use std::ops::Range;
 
 use super::Estimate;
 use super::generations::{Generations, STEADY_MIN};
-use crate::metrics::{Distribution, Metric, Observation, Quantiles, Stretch, Summary};
-use crate::stats::crowd::Crowd;
+use super::memory;
+use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
 use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup, student_t};
 use crate::units::Picos;
 
 /// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
-const GROUPS: usize = 20;
+pub(super) const GROUPS: usize = 20;
 /// Fewest batches that make a steady stretch.
 const BATCHES_MIN: usize = 8;
 /// Stays that the steady stretch of a closed loop lasts at least. Requests that were sent together leave together, and
@@ -406,9 +406,7 @@ pub(super) fn intervals(
     let mut add = |name: &str, estimate: Option<Estimate>| {
         named.extend(estimate.map(|estimate| (name.to_owned(), estimate)));
     };
-    // Where the stretch is long enough, its batches tell.
-    let crowd = crowd(batches, seen.fleet.replicas());
-    let crowd = crowd.filter(|crowd| crowd.values < MEMORIES_A_GROUP * GROUPS as f64);
+    let memory = memory::short(batches, seen.fleet.replicas());
     let latencies = [
         (Metric::Ttft, &summary.ttft),
         (Metric::Tpot, &summary.tpot),
@@ -417,8 +415,8 @@ pub(super) fn intervals(
         (Metric::QueueTime, &summary.queue_time),
     ];
     for (metric, distribution) in latencies {
-        let widened = |estimate: Estimate, quantile: Option<f64>| match &crowd {
-            Some(crowd) => at_least_as_wide(estimate, crowd, distribution, quantile),
+        let widened = |estimate: Estimate, quantile: Option<f64>| match &memory {
+            Some(crowd) => memory::at_least_as_wide(estimate, crowd, distribution, quantile),
             None => estimate,
         };
         let mean = mean_of(batches, metric).map(estimate);
@@ -444,51 +442,6 @@ pub(super) fn intervals(
         );
     }
     named
-}
-
-/// How many times a group of batches must outlast the memory of the number inside for its mean to be independent of the next
-/// one's.
-const MEMORIES_A_GROUP: f64 = 5.0;
-
-/// What the requests of a steady stretch have in common.
-pub(super) fn crowd(batches: &[Stretch], replicas: u32) -> Option<Crowd> {
-    let duration_s: f64 = batches.iter().map(Stretch::duration_s).sum();
-    let (mean_s, deviation_s) = Stretch::mean_and_deviation_s(batches, Metric::Tpot)?;
-    let (stay_s, _) = Stretch::mean_and_deviation_s(batches, Metric::E2el)?;
-    let servers = f64::from(replicas.max(1));
-    let inside = mean_in_system(batches)?.value / servers;
-    Crowd::new(
-        stay_s,
-        duration_s,
-        inside,
-        servers,
-        (deviation_s / mean_s).powi(2),
-    )
-}
-
-/// The relative half-width of the mean number inside that its memory leaves over a stretch.
-pub(super) fn width_of_number(crowd: &Crowd) -> f64 {
-    student_t(CONFIDENCE, (crowd.values - 1.0).max(1.0)) * crowd.number_error()
-}
-
-/// An interval, or the one that the deviation of the latency implies where that is wider.
-fn at_least_as_wide(
-    estimate: Estimate,
-    crowd: &Crowd,
-    latency: &Distribution,
-    quantile: Option<f64>,
-) -> Estimate {
-    let deviation = latency.std_s().zip(latency.mean_s());
-    let Some((std_s, mean_s)) = deviation.filter(|(_, mean_s)| *mean_s > 0.0) else {
-        return estimate;
-    };
-    let error = crowd.standard_error((std_s / mean_s).powi(2), latency.count() as f64, quantile);
-    let half = student_t(CONFIDENCE, (crowd.values - 1.0).max(1.0)) * error * estimate.value;
-    Estimate {
-        low: estimate.low.min(estimate.value - half).max(0.0),
-        high: estimate.high.max(estimate.value + half),
-        ..estimate
-    }
 }
 
 /// An interval of something that cannot be negative.

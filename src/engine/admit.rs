@@ -124,7 +124,8 @@ impl Replica {
             Err(need) => {
                 // Fewer once a hit that nobody uses is evicted: the windows behind it are shorter.
                 self.admission_needs = if found.unreferenced > 0 { 0 } else { need };
-                return Turn::Stop(true);
+                // And more may be offered from outside then than is worth a retrieval now, for which there may be room.
+                return Turn::Stop(self.external.is_none() || found.unreferenced == 0);
             }
         };
         self.waiting.pop();

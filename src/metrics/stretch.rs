@@ -4,6 +4,7 @@
 //! drain is the steady state. Nothing here is an average: averages are taken once, in [`Stretch::summary`].
 
 use super::distribution::Distribution;
+use super::metric::Metric;
 use super::moments::Moments;
 use super::packed::Packed;
 use super::summary::{Occupancy, Summary, WorkCounters};
@@ -11,48 +12,6 @@ use crate::cost::bounds::StepsBySize;
 use crate::ids::ReplicaId;
 use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
-
-/// The latencies that are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Time to first token.
-    Ttft,
-    /// Mean time per output token after the first.
-    Tpot,
-    /// Every token gap.
-    Itl,
-    /// Send to last token.
-    E2el,
-    /// Arrival to first scheduling.
-    QueueTime,
-    /// Waiting in the client.
-    ClientQueueTime,
-}
-
-impl Metric {
-    /// All of them, in the order of their storage.
-    pub const ALL: [Metric; 6] = [
-        Metric::Ttft,
-        Metric::Tpot,
-        Metric::Itl,
-        Metric::E2el,
-        Metric::QueueTime,
-        Metric::ClientQueueTime,
-    ];
-
-    /// The name in results: `ttft`, `tpot`, `itl`, `e2el`, `queue_time`, `client_queue_time`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Ttft => "ttft",
-            Metric::Tpot => "tpot",
-            Metric::Itl => "itl",
-            Metric::E2el => "e2el",
-            Metric::QueueTime => "queue_time",
-            Metric::ClientQueueTime => "client_queue_time",
-        }
-    }
-}
 
 /// The KV pool of one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

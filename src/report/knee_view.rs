@@ -119,10 +119,18 @@ fn meaning_of_saturation(knee: &Knee, load_varies: bool) -> Vec<String> {
         );
     }
     if knee.points.iter().any(|point| point.is_losing) && knee.saturation.is_some() {
-        said.push(
-            "it saturates where more requests are refused or given up than the promise leaves room for, at least 5 %"
-                .into(),
-        );
+        let fail = knee
+            .points
+            .iter()
+            .any(|point| point.is_losing && point.lost.failed > 0.0);
+        let or_fail = if fail {
+            ", or lost in the queues of replicas that fail,"
+        } else {
+            ""
+        };
+        said.push(format!(
+            "it saturates where more requests are refused or given up{or_fail} than the promise leaves room for, at least 5 %"
+        ));
     }
     said
 }

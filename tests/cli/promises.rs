@@ -45,6 +45,46 @@ fn overload_has_no_steady_state_and_exits_with_4() {
     assert!(printed.starts_with("UNSTABLE at 60.0 req/s"), "{printed}");
 }
 
+/// The server is never asked for more than it can do, and looks steady at any rate: 32 in flight are served at 18.5 a second.
+#[test]
+fn overload_behind_a_limit_on_requests_in_flight_is_told_as_that() {
+    let desk = Desk::new();
+    let served = "run meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --input-len 1024 --output-len 128 --max-concurrency 32";
+    let printed = desk.expect(0, &format!("{served} --request-rate 24 --num-prompts 4000"));
+    assert!(printed.starts_with("UNSTABLE"), "{printed}");
+    assert!(
+        printed.contains("clients' limit on requests in flight"),
+        "{printed}"
+    );
+    assert!(printed.contains("what clients hold back grows"), "{printed}");
+    let slack = desk.expect(0, &format!("{served} --request-rate 8 --num-prompts 4000"));
+    assert!(slack.starts_with("stable"), "{slack}");
+}
+
+/// A run that ends in the first state of the traffic is not one of the traffic.
+#[test]
+fn bursts_are_judged_once_they_have_come_a_few_times() {
+    let desk = Desk::new();
+    let scenario = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
+        [workload.lengths.fixed]\ninput_len = 512\noutput_len = 32\n[workload.arrivals.mmpp]\n\
+        states = [{ request_rate = 2.0, mean_sojourn = \"60s\" }, { request_rate = 20.0, mean_sojourn = \"20s\" }]\n";
+    std::fs::write(desk.path().join("bursts.toml"), scenario).unwrap();
+    let early = desk.expect(0, "run bursts.toml --num-prompts 300");
+    assert!(
+        early.starts_with("TOO SHORT") && early.contains("went through its states"),
+        "{early}"
+    );
+    // Thirty cycles of 80 s at 6.5 requests a second.
+    let json = desk.expect(0, "run bursts.toml --format json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["plimsoll"]["verdict"], "stable");
+    assert!(
+        json["duration"].as_f64().unwrap() > 2_000.0,
+        "{}",
+        json["duration"]
+    );
+}
+
 #[test]
 fn a_model_that_does_not_fit_exits_with_3_and_a_file_that_is_not_there_with_2() {
     let desk = Desk::new();

@@ -241,8 +241,8 @@ fn queues_near_saturation_are_told_from_queues_beyond_it() {
     }
 }
 
-/// Too few to tell is an answer; that all is well is not. Nearer to 1 it is given by chance: at 1.05 to 1.1 to as many as two
-/// in five runs of 200 to 2,000 requests, whose second half, which is all that is looked at then, happened to be level.
+/// Too few to tell is an answer; that all is well is not. Nearer to 1, at 1.05 to 1.1, it is given to a few runs in a hundred whose
+/// number inside happened to be level.
 #[test]
 fn overload_that_is_not_seen_is_not_called_stable() {
     for system in QUEUES {

@@ -2,7 +2,8 @@
 
 use super::{Latencies, Place, Recorder};
 use crate::ids::RequestId;
-use crate::metrics::stretch::{Metric, class_counts};
+use crate::metrics::metric::Metric;
+use crate::metrics::stretch::class_counts;
 use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
 
