@@ -118,7 +118,7 @@ mod tests {
         loop {
             let mut recorder = Recorder::new(RecorderOptions {
                 fleet: Fleet::alike(1, 100, 16),
-                slo: slo.clone(),
+                slo,
                 records: Records::None,
             });
             let server = Server {
