@@ -125,11 +125,6 @@ impl Generations {
         }
     }
 
-    /// Requests that had left at an instant in seconds.
-    pub(super) fn left_at(&self, at_s: f64) -> f64 {
-        self.curve.left(at_s)
-    }
-
     /// Requests that came per second in a stretch.
     pub(super) fn arrivals_per_s(&self, begin_s: f64, end_s: f64) -> f64 {
         (self.curve.arrived(end_s) - self.curve.arrived(begin_s)) / (end_s - begin_s).max(f64::MIN_POSITIVE)

@@ -64,9 +64,9 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
 const OVERLOAD: f64 = 1.02;
 /// The same while filling up: where few tokens share experts each costs more than one of many will, by so much at most.
 const OVERLOAD_FILLING: f64 = 1.1;
-/// Requests that must have left before that is asked, unless everybody inside was replaced: until then batches are so small that
-/// what larger ones cost is a guess.
-const LEFT_FILLING: f64 = 400.0;
+/// Requests that must have been sent before that is asked, unless everybody inside was replaced: until then batches are so small
+/// that what larger ones cost is a guess.
+const SENT_FILLING: u64 = 1_000;
 /// How many times all that were ever served together must wait, for a queue to be more than the filling up of a batch.
 const CROWD: f64 = 2.0;
 /// Share of what grows that must be waiting, for its generations to be those of a queue.
@@ -139,9 +139,7 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     });
     let overload = match filled_s {
         Some(_) => OVERLOAD,
-        None if generations.count() > 0 || generations.left_at(last_arrival_s) >= LEFT_FILLING => {
-            OVERLOAD_FILLING
-        }
+        None if generations.count() > 0 || evidence.sent >= SENT_FILLING => OVERLOAD_FILLING,
         None => f64::INFINITY,
     };
     let is_overloaded = is_queue || load.is_some_and(|load| load > overload && inside.significant);
