@@ -131,7 +131,11 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         .clone()
         .and_then(|range| memory::crowd(&batches[range], evidence.replicas))
         .map_or(0.0, |crowd| memory::width_of_number(&crowd));
-    let width = in_system.map_or(f64::INFINITY, |interval| interval.relative().max(by_memory));
+    let in_system = in_system.map(|known| Interval {
+        half_width: known.half_width.max(by_memory * known.value),
+        ..known
+    });
+    let width = in_system.map_or(f64::INFINITY, |interval| interval.relative());
     let wanders = steady.clone().is_some_and(|range| {
         let batches = &batches[range];
         (growth.t >= T_RETURNING || steady::wanders(batches)) && !steady::is_level(batches, STABLE_WITHIN)

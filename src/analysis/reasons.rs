@@ -53,7 +53,7 @@ pub(super) struct Asked {
 }
 
 /// Requests below which their number is what a run lacks, however often they were replaced.
-const FEW: u64 = 100;
+const FEW: u64 = 200;
 
 /// Sentences behind a verdict, the most important first.
 pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked) -> Vec<String> {
