@@ -3,10 +3,10 @@
 use super::router::{Load, Router, View};
 use crate::engine::Engine;
 use crate::ids::RequestId;
-use crate::kv::Heard;
+use crate::kv::{Heard, Journal};
 use crate::units::Picos;
 use crate::window::Window;
-use crate::workload::{Prompt, Request};
+use crate::workload::{Piece, Prompt, Request};
 
 /// A router with its books.
 pub(super) struct Dispatch {
@@ -17,6 +17,8 @@ pub(super) struct Dispatch {
     sent: Window<(usize, u64)>,
     /// What the replicas have cached, as far as they have told.
     heard: Option<Heard>,
+    /// Who is listened to next where nothing is asked.
+    turn: usize,
 }
 
 impl Dispatch {
@@ -26,6 +28,7 @@ impl Dispatch {
             router,
             loads,
             sent: Window::default(),
+            turn: 0,
         }
     }
 
@@ -37,7 +40,15 @@ impl Dispatch {
         engine: &dyn Fn(usize) -> &'a Engine,
     ) -> Option<usize> {
         if let Some(heard) = &mut self.heard {
-            hear(heard, request, now, self.loads.len(), engine);
+            match &request.prompt {
+                Prompt::Pieces(_) => hear(heard, request, now, self.loads.len(), engine),
+                // Of a text that nobody shares nobody has anything.
+                Prompt::Unique => {
+                    self.turn = (self.turn + 1) % self.loads.len();
+                    listen(heard, self.turn, engine(self.turn).journal(), now);
+                    heard.look_up(&[], request.prompt_tokens);
+                }
+            }
         }
         let view = View {
             loads: &self.loads,
@@ -111,22 +122,27 @@ fn hear<'a>(
     replicas: usize,
     engine: &dyn Fn(usize) -> &'a Engine,
 ) {
-    // Of a text that nobody shares nobody has anything; what is told by then is heard with the next one.
-    let Prompt::Pieces(pieces) = &request.prompt else {
-        return heard.look_up(&[], request.prompt_tokens);
+    let pieces: &[Piece] = match &request.prompt {
+        Prompt::Unique => &[],
+        Prompt::Pieces(pieces) => pieces,
     };
     let mut all_tell = true;
     for index in 0..replicas {
-        match engine(index).journal() {
-            Some(journal) => heard.listen(index, journal, now),
-            None => all_tell = false,
-        }
+        all_tell &= listen(heard, index, engine(index).journal(), now);
     }
     heard.look_up(pieces, request.prompt_tokens);
     if !all_tell {
         let silent = (0..replicas).filter(|&index| engine(index).journal().is_none());
         silent.for_each(|index| heard.see(index, engine(index).cached_tokens(request)));
     }
+}
+
+/// What replica `index` has told by `now` is heard; whether it tells. Somebody must be listened to with every request, or what is
+/// told piles up.
+fn listen(heard: &mut Heard, index: usize, journal: Option<&Journal>, now: Picos) -> bool {
+    journal
+        .inspect(|journal| heard.listen(index, journal, now))
+        .is_some()
 }
 
 /// Tokens that a request may come to.
