@@ -322,7 +322,7 @@ impl Pack {
     /// The next member whose last token is sampled in a step before the current clock; it is named once.
     #[inline]
     pub(crate) fn pop_ended(&mut self) -> Option<usize> {
-        self.endings.pop_first_below(self.clock)
+        self.pop_ended_before(self.clock)
     }
 
     /// The next member whose last token is sampled in a step before `clock`; it is named once.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::replica::ScheduledReplica;
+use super::sequence::Sequence;
 use crate::cost::StepLoad;
 use crate::engine::{Handle, ScheduleRecord};
 use crate::units::Picos;
@@ -19,6 +20,19 @@ pub(super) struct Entry {
     /// It is packed and stays so: there is nothing to do but to tell since when it had waited, or that others may find
     /// a block of it.
     pub(super) is_packed: bool,
+}
+
+impl Entry {
+    /// Of a sequence that was given its next token together with the pack.
+    pub(super) fn of_decode(sequence: &Sequence, is_packed: bool) -> Entry {
+        Entry {
+            handle: sequence.handle,
+            tokens: 1,
+            is_prefill: false,
+            order: (1, sequence.order),
+            is_packed,
+        }
+    }
 }
 
 /// One launched step.

@@ -165,13 +165,7 @@ impl Ledger {
             let sequence = &self.sequences[slot];
             let place = sequence.place.filter(|place| place.joined <= packed);
             if place.is_some_and(|place| all || is_full(&place)) {
-                step.entries.push(Entry {
-                    handle: sequence.handle,
-                    tokens: 1,
-                    is_prefill: false,
-                    order: (1, sequence.order),
-                    is_packed: true,
-                });
+                step.entries.push(Entry::of_decode(sequence, true));
             }
         }
     }
@@ -212,13 +206,7 @@ impl Ledger {
                 clock = self.pack.clock() - 1;
                 sequence.computed = self.pack.computed(&place) - 1;
                 sequence.share = 1;
-                step.entries.push(Entry {
-                    handle: sequence.handle,
-                    tokens: 1,
-                    is_prefill: false,
-                    order: (1, sequence.order),
-                    is_packed: false,
-                });
+                step.entries.push(Entry::of_decode(sequence, false));
             }
             None => {
                 clock = self.pack.clock();

@@ -1,5 +1,6 @@
 //! A batch between its decision and the processing of its result.
 
+use super::sequence::Sequence;
 use crate::cost::StepLoad;
 use crate::engine::Handle;
 use crate::ids::RequestId;
@@ -32,6 +33,20 @@ pub(crate) struct Entry {
     pub(crate) is_decode: bool,
     /// It is packed and stays so: there is nothing to do but to tell since when it had waited.
     pub(crate) is_packed: bool,
+}
+
+impl Entry {
+    /// Of a sequence that decodes.
+    pub(crate) fn of_decode(sequence: &Sequence, is_packed: bool) -> Entry {
+        Entry {
+            handle: sequence.handle,
+            life: sequence.life,
+            order: sequence.order,
+            samples: true,
+            is_decode: true,
+            is_packed,
+        }
+    }
 }
 
 /// One launched batch.

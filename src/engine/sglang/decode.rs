@@ -106,14 +106,7 @@ impl SglangReplica {
         batch.load.sampled_rows += 1;
         sequence.kv += 1;
         sequence.in_flight += 1;
-        batch.entries.push(Entry {
-            handle,
-            life: sequence.life,
-            order: sequence.order,
-            samples: true,
-            is_decode: true,
-            is_packed: false,
-        });
+        batch.entries.push(Entry::of_decode(sequence, false));
         pages
     }
 

@@ -190,14 +190,7 @@ impl SglangReplica {
         for &handle in &self.running {
             let sequence = &self.sequences[handle.slot];
             if sequence.place.is_some_and(|place| place.joined <= step) {
-                batch.entries.push(Entry {
-                    handle,
-                    life: sequence.life,
-                    order: sequence.order,
-                    samples: true,
-                    is_decode: true,
-                    is_packed: true,
-                });
+                batch.entries.push(Entry::of_decode(sequence, true));
             }
         }
     }
@@ -227,14 +220,7 @@ impl SglangReplica {
             batch.joined -= u32::from(place.joined == step + 1);
             if place.joined <= step {
                 sequence.in_flight += 1;
-                batch.entries.push(Entry {
-                    handle: sequence.handle,
-                    life: sequence.life,
-                    order: sequence.order,
-                    samples: true,
-                    is_decode: true,
-                    is_packed: false,
-                });
+                batch.entries.push(Entry::of_decode(sequence, false));
             }
         }
     }
