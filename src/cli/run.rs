@@ -48,28 +48,28 @@ pub struct Args {
     pub output: OutputFlags,
 }
 
+/// The flags, of the quickstart scenario where they name neither a scenario nor a model, and what is to be said of that.
+pub(super) fn or_quickstart(flags: ScenarioFlags) -> (ScenarioFlags, Option<String>) {
+    let names_something = flags.target.is_some()
+        || flags.scenario.is_some()
+        || flags.model.is_some()
+        || flags.serve_cmd.is_some()
+        || flags.bench_cmd.is_some();
+    if names_something {
+        return (flags, None);
+    }
+    let note =
+        format!("neither a scenario nor a model is named: this is the shipped scenario `{QUICKSTART}`");
+    let scenario = Some(QUICKSTART.to_owned());
+    (ScenarioFlags { scenario, ..flags }, Some(note))
+}
+
 /// Layers the input; without a scenario and a model it is the quickstart scenario, under the other flags. What the flags
 /// of the output say about a result becomes part of the scenario.
 pub(super) fn read(flags: &ScenarioFlags, output: &OutputFlags) -> Result<Assembled, Diagnostics> {
-    let names_nothing = flags.target.is_none()
-        && flags.scenario.is_none()
-        && flags.model.is_none()
-        && flags.serve_cmd.is_none()
-        && flags.bench_cmd.is_none();
-    let mut input = if names_nothing {
-        let scenario = Some(QUICKSTART.to_string());
-        let flags = ScenarioFlags {
-            scenario,
-            ..flags.clone()
-        };
-        let mut input = assemble(&flags, &Disk)?;
-        input.notes.push(format!(
-            "neither a scenario nor a model is named: this is the shipped scenario `{QUICKSTART}`"
-        ));
-        input
-    } else {
-        assemble(flags, &Disk)?
-    };
+    let (flags, note) = or_quickstart(flags.clone());
+    let mut input = assemble(&flags, &Disk)?;
+    input.notes.extend(note);
     let problems = apply_report(&mut input.document, &output.results, "");
     if problems.is_empty() {
         Ok(input)

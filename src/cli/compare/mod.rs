@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Writer};
 use super::progress::Progress;
+use super::run::or_quickstart;
 use super::terminal::Terminal;
 use super::{Exit, files, interrupt, present, remarks};
 use crate::analysis::{Experiment, simulate_watched};
 use crate::calibrate::interval::model_interval;
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
-use crate::config::{Diagnostic, Diagnostics, QUICKSTART, Resolved, RunLength, resolve, resolved_toml};
+use crate::config::{Diagnostic, Diagnostics, Resolved, RunLength, resolve, resolved_toml};
 use crate::metrics::{Records, Waits};
 use crate::report::chart::{self, Picture};
 use crate::report::versus::{self, VariantView, Versus};
@@ -140,7 +141,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 
 /// The variants in order, the base first; what must be said goes to `notes`.
 fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostics> {
-    let (common, said) = said(args)?;
+    let (common, said) = said(args, notes)?;
     let mut planned: Vec<Planned> = Vec::new();
     let mut problems: Vec<Diagnostic> = Vec::new();
     for (at, said) in said.into_iter().enumerate() {
@@ -190,7 +191,7 @@ fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostic
 }
 
 /// What all have in common, and what each variant says.
-fn said(args: &Args) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
+fn said(args: &Args, notes: &mut Vec<String>) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
     let mut common = args.scenario.clone();
     let mut texts = args.variants.clone();
     // The first positional may be a variant where everything common stands in flags.
@@ -198,13 +199,8 @@ fn said(args: &Args) -> Result<(ScenarioFlags, Vec<Said>), Diagnostics> {
     if common.target.as_ref().is_some_and(is_variant) {
         texts.splice(0..0, common.target.take());
     }
-    let names_nothing = common.target.is_none()
-        && common.scenario.is_none()
-        && common.model.is_none()
-        && common.serve_cmd.is_none();
-    if names_nothing {
-        common.scenario = Some(QUICKSTART.to_owned());
-    }
+    let (common, note) = or_quickstart(common);
+    notes.extend(note);
     let mut said = texts
         .iter()
         .map(|text| Said::parse(text))
