@@ -232,6 +232,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         verdict: assessment.verdict,
         reasons,
         growth_per_s: assessment.growth.per_s,
+        is_held_back: assessment.growth.is_client,
         intervals,
         whole: seen.whole,
         little: seen.little,

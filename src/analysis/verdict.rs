@@ -45,6 +45,8 @@ pub struct RunResult {
     pub reasons: Vec<String>,
     /// Growth of the number in the system, requests per second, over the run.
     pub growth_per_s: f64,
+    /// What grows is held back in clients, behind a limit on what they have in flight, and not in the system.
+    pub is_held_back: bool,
     /// Intervals of steady-state means by metric name (`ttft`, `tpot`, `itl`, `e2el`, `p99_ttft` …), seconds.
     pub intervals: Vec<(String, Estimate)>,
     /// Little's law, over the whole run.

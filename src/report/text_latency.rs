@@ -29,14 +29,10 @@ pub(super) fn latencies(page: &mut Page, result: &RunResult, shown: &Summary, me
                 counted(steady.completed, "request")
             )
         }
-        _ if result.verdict == Verdict::Unstable => {
-            // Behind a limit on requests in flight the clients hold back what the server has no place for.
-            let waits = |waits: &Distribution| waits.mean_s().unwrap_or(0.0);
-            match waits(&shown.client_queue_time) > waits(&shown.queue_time) {
-                true => "whole run: what clients hold back grows with its length".into(),
-                false => "whole run: TTFT, E2EL and queue grow with its length".into(),
-            }
-        }
+        _ if result.verdict == Verdict::Unstable => match result.is_held_back {
+            true => "whole run: what clients hold back grows with its length".into(),
+            false => "whole run: TTFT, E2EL and queue grow with its length".into(),
+        },
         _ => format!("whole run, {}", counted(shown.completed, "request")),
     };
     let rows: Vec<_> = rows(shown)
