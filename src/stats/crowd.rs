@@ -20,8 +20,8 @@ pub struct Crowd {
     pub variance: f64,
     /// How many independent values of it the stretch saw, at least 1.
     pub values: f64,
-    /// Relative variance of the number inside a server; 0 where it was never asked for.
-    pub number_variance: f64,
+    /// Relative variance of the number inside a server.
+    number_variance: f64,
 }
 
 impl Crowd {
@@ -39,6 +39,16 @@ impl Crowd {
             values: values.max(1.0),
             number_variance: 1.0 / (inside * (1.0 - gain)).max(f64::MIN_POSITIVE),
         })
+    }
+
+    /// So many requests that have nothing in common.
+    #[must_use]
+    pub fn apart(requests: f64) -> Crowd {
+        Crowd {
+            variance: 0.0,
+            values: requests,
+            number_variance: 0.0,
+        }
     }
 
     /// Standard error of the mean number inside, relative to it.

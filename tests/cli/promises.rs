@@ -24,6 +24,9 @@ fn a_run_that_names_no_scenario_is_the_quickstart_s() {
     };
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(without_notes(&output.stdout), without_notes(&named.stdout));
+    let compared = desk.run("compare '--max-num-seqs 4' --num-prompts 60 --seeds 2");
+    assert_eq!(compared.status.code(), Some(0));
+    assert!(text(&compared.stderr).contains("the shipped scenario `quickstart`"));
 }
 
 #[test]

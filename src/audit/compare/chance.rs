@@ -114,11 +114,7 @@ impl<'a> Chance<'a> {
         let mean = stats.mean.filter(|mean| *mean > 0.0)?;
         let variance = (stats.std? / mean).powi(2);
         let counted = stats.samples.map(|samples| samples as f64).or(self.requests)?;
-        let crowd = self.crowd().unwrap_or(Crowd {
-            variance: 0.0,
-            values: counted,
-            number_variance: 0.0,
-        });
+        let crowd = self.crowd().unwrap_or(Crowd::apart(counted));
         let quantile = match of {
             Of::Mean => None,
             Of::Percentile(percent) => Some(percent / 100.0),

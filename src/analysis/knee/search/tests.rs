@@ -45,6 +45,26 @@ fn mm1(rate: f64, limit_s: f64, objective: &Objective) -> Point {
     }
 }
 
+/// Replicas that fail take a queue with them, which keeps it from growing: that is no way to keep up. A few lost in batches are.
+#[test]
+fn a_queue_that_failures_take_away_is_not_kept_up_with() {
+    let mut recorder = Recorder::new(RecorderOptions {
+        fleet: Fleet::alike(1, 100, 16),
+        slo: SloLimits::default(),
+        records: Records::None,
+    });
+    let end = single_server::run(&Server::mm1(0.5, 20_000, 11), &mut recorder);
+    let mut run = judge(recorder.finish(end), LoadKind::Open, &Precision::default());
+    let keeps_up = |run: &crate::analysis::RunResult| Point::of(0.5, run, &Objective::default()).keeps_up();
+    assert!(keeps_up(&run));
+    let steady = run.steady.as_mut().unwrap();
+    (steady.failed, steady.completed) = (steady.completed / 2, steady.completed / 2);
+    (steady.occupancy.waiting, steady.occupancy.running) = (1.0, 2.0);
+    assert!(keeps_up(&run), "half of a batch is lost with it");
+    run.steady.as_mut().unwrap().occupancy.waiting = 40.0;
+    assert!(!keeps_up(&run));
+}
+
 #[test]
 fn the_knee_of_m_m_1_is_where_the_closed_form_has_it() {
     // P(sojourn ≤ x) = 1 − e^−(μ−λ)x = 0.95 at x = 10: λ = 1 − ln 20 / 10 = 0.700.
