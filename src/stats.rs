@@ -5,7 +5,7 @@
 
 pub mod crowd;
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;
 
 /// A mean with the half-width of its confidence interval.
@@ -116,10 +116,39 @@ pub fn normal_cdf(z: f64) -> f64 {
     0.5 * erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The two-sided Student t factor: `P(|T| ≤ t) = confidence` with `freedom` degrees of freedom.
+/// Degrees of freedom from which on [`student_t`] is expanded around the normal law, with an error below `1/freedom³`.
+const FREEDOM_MANY: f64 = 1000.0;
+
+/// The two-sided Student t factor: `P(|T| ≤ t) = confidence` with `freedom` degrees of freedom, which need not be whole.
+///
+/// It is bisected from the distribution function: statrs 0.19's own inverse does not end for some fractional degrees.
 #[must_use]
 pub fn student_t(confidence: f64, freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(0.5 + confidence / 2.0))
+    let Ok(law) = StudentsT::new(0.0, 1.0, freedom) else {
+        return f64::INFINITY;
+    };
+    let z = Normal::standard().inverse_cdf(0.5 + confidence / 2.0);
+    if freedom >= FREEDOM_MANY {
+        // Abramowitz and Stegun, 26.7.5.
+        let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom);
+        return z + (z.powi(3) + z) / (4.0 * freedom) + second;
+    }
+    let outside = 0.5 - confidence / 2.0;
+    let is_inside = |t: f64| law.sf(t) > outside;
+    let mut high = z.max(1.0);
+    while is_inside(high) && high < f64::MAX / 2.0 {
+        high *= 2.0;
+    }
+    let mut low = 0.0;
+    for _ in 0..64 {
+        let middle = f64::midpoint(low, high);
+        if is_inside(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
 }
 
 /// Lag-one autocorrelation of a series; 0 where it has no spread.
@@ -255,6 +284,21 @@ mod tests {
     fn factors_are_those_of_the_tables() {
         assert!((student_t(0.95, 10.0) - 2.228).abs() < 1e-3);
         assert!((student_t(0.95, 30.0) - 2.042).abs() < 1e-3);
+        assert!((student_t(0.95, 1.0) - 12.706).abs() < 1e-3);
+        assert!((student_t(0.9, 2.0) - 2.920).abs() < 1e-3);
+    }
+
+    #[test]
+    fn factors_end_and_fall_whatever_the_degrees_of_freedom() {
+        let mut before = f64::INFINITY;
+        for step in 0..4000 {
+            let freedom = (f64::from(step) * 0.002).exp();
+            let factor = student_t(0.95, freedom);
+            assert!(factor < before, "{factor} at {freedom} degrees, {before} before");
+            let law = StudentsT::new(0.0, 1.0, freedom).unwrap();
+            assert!((law.sf(factor) - 0.025).abs() < 1e-9, "{freedom} degrees");
+            before = factor;
+        }
     }
 
     #[test]
