@@ -9,7 +9,7 @@ use super::{
     Decision, Load, LoadKind, Precision, RunResult, Verdict, bursts_span_s, decide, failures_span_s, judge,
 };
 use crate::cluster::{LockStepAccount, Payroll};
-use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
+use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits, Summary};
 use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Class, Generator, Promise, Source, Superposition};
@@ -31,6 +31,9 @@ pub struct Experiment {
     /// Send no more requests than these where several clients send, whoever would send them. A number of requests in the
     /// workload is another traffic: who has no end of its own goes on until that many, and not with those who have one.
     pub sent_max: Option<u64>,
+    /// Judge the run. Else only its figures as a whole are asked for, which takes a third of the time of a short run, and
+    /// nothing else of the result holds.
+    pub is_judged: bool,
 }
 
 impl Experiment {
@@ -44,6 +47,7 @@ impl Experiment {
             stops_when_precise: false,
             bad_max: None,
             sent_max: None,
+            is_judged: true,
         }
     }
 }
@@ -112,6 +116,16 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     simulate_watched(scenario, experiment, &mut Nobody, go_on)
 }
 
+/// All of a run of traffic to its end, or to so many requests sent where several clients send.
+pub(crate) fn simulate_whole(scenario: &Scenario, sent_max: Option<u64>) -> Summary {
+    let experiment = Experiment {
+        sent_max,
+        is_judged: false,
+        ..Experiment::of_whole_run(Records::None)
+    };
+    simulate(scenario, &experiment, |_| true).result.whole
+}
+
 /// Simulates a scenario while somebody else looks on, too.
 pub fn simulate_watched(
     scenario: &Scenario,
@@ -167,6 +181,9 @@ fn simulate_traffic<S: Source>(
         records: experiment.records,
     })
     .with_classes(class_limits(scenario, experiment));
+    if !experiment.is_judged {
+        recorder = recorder.in_one_stretch();
+    }
     let kind = LoadKind::of_scenario(scenario);
     let mut seen = Both {
         recorder: &mut recorder,

@@ -24,6 +24,7 @@ mod working_set;
 
 pub use break_even::{BreakEven, TierBreakEven, break_even};
 pub use bursts::bursts_span_s;
+pub(crate) use experiment::simulate_whole;
 pub use experiment::{
     Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_watched,
 };

@@ -8,12 +8,12 @@
 
 use rayon::prelude::*;
 
-use crate::analysis::{Experiment, simulate};
+use crate::analysis::simulate_whole;
 use crate::config::{Resolved, Server};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{RooflineCost, SharedExperts};
 use crate::cost::uncertainty::Component;
-use crate::metrics::{Records, Summary};
+use crate::metrics::Summary;
 use crate::sim::{Frontend, Pool, Scenario};
 use crate::stats::Z_90;
 use crate::workload::Arrivals;
@@ -246,11 +246,11 @@ fn recalibrate(pool: &mut Pool, server: &Server, calibration: &Calibration) {
 fn simulated(resolved: &Resolved, moved: Option<(Component, f64)>) -> [f64; FIGURES.len()] {
     let mut scenario = under(resolved, moved);
     let workload = &mut scenario.workload;
-    let mut experiment = Experiment::of_whole_run(Records::None);
+    let mut sent_max = None;
     if matches!(workload.arrivals, Arrivals::Superposed { .. }) {
         // A number of requests would let those without an end go on when the others are through.
         let has_end = workload.has_end() || workload.parts().iter().any(|part| part.has_end());
-        experiment.sent_max = Some(if has_end {
+        sent_max = Some(if has_end {
             REQUESTS_MAX_TO_AN_END
         } else {
             REQUESTS_MAX
@@ -259,13 +259,15 @@ fn simulated(resolved: &Resolved, moved: Option<(Component, f64)>) -> [f64; FIGU
         let own = workload.num_prompts.unwrap_or(REQUESTS_MAX);
         workload.num_prompts = Some(own.min(REQUESTS_MAX));
     }
-    figures(&simulate(&scenario, &experiment, |_| true).result.whole)
+    figures(&simulate_whole(&scenario, sent_max))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::{Experiment, simulate};
     use crate::config::{Document, NoFiles, resolve};
+    use crate::metrics::Records;
 
     fn resolved(rate: f64) -> Resolved {
         let text = format!(
@@ -306,6 +308,20 @@ mod tests {
         let (down, up) = interval.reach_ln;
         assert!((down - 0.2).abs() < 1e-12 && (up - 0.5).abs() < 1e-12);
         assert_eq!(interval.worst(), Some(Component::Step));
+    }
+
+    #[test]
+    fn a_run_in_one_stretch_has_the_figures_of_one_in_batches() {
+        for rate in [2.0, 40.0] {
+            let scenario = resolved(rate).scenario;
+            let judged = Experiment::of_whole_run(Records::None);
+            let in_batches = simulate(&scenario, &judged, |_| true).result.whole;
+            let in_one = simulate_whole(&scenario, None);
+            assert_eq!(figures(&in_one), figures(&in_batches));
+            assert_eq!(in_one.itl, in_batches.itl);
+            assert_eq!(in_one.occupancy, in_batches.occupancy);
+            assert_eq!(in_one.work, in_batches.work);
+        }
     }
 
     #[test]

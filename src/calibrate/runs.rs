@@ -3,12 +3,12 @@
 //! A run keeps everything but its step cost, which every trial of the host's terms makes anew.
 
 use super::jitter::Tails;
-use crate::analysis::{Experiment, simulate};
+use crate::analysis::simulate_whole;
 use crate::config::Resolved;
 use crate::cost::calibration::Calibration;
 use crate::cost::jitter::JitterLaw;
 use crate::cost::roofline::{RooflineCost, SharedExperts};
-use crate::metrics::{Records, Summary};
+use crate::metrics::Summary;
 use crate::sim::{Frontend, Scenario};
 
 /// A figure of a whole run, ramp and drain included.
@@ -102,7 +102,7 @@ impl Run {
         let Some(scenario) = self.scenario(calibration) else {
             return vec![f64::NAN; self.measured.len()];
         };
-        let summary = whole(&scenario);
+        let summary = simulate_whole(&scenario, None);
         self.measured
             .iter()
             .map(|(figure, _)| figure.of(&summary))
@@ -114,10 +114,11 @@ impl Run {
     #[must_use]
     pub fn predict_tails(&self, calibration: &Calibration, law: JitterLaw) -> Vec<f64> {
         let summary = self.scenario(calibration).map(|scenario| {
-            whole(&Scenario {
+            let scattering = Scenario {
                 jitter: vec![law; scenario.pools.len()],
                 ..scenario
-            })
+            };
+            simulate_whole(&scattering, None)
         });
         let gap = |p: f64| summary.as_ref()?.itl.quantile_s(p);
         let ratio = |percent: f64| Some(gap(percent / 100.0)? / gap(0.5)?);
@@ -149,10 +150,4 @@ impl Run {
         }
         Some(scenario)
     }
-}
-
-/// All of a run, ramp and drain included, as a client sees it.
-fn whole(scenario: &Scenario) -> Summary {
-    let experiment = Experiment::of_whole_run(Records::None);
-    simulate(scenario, &experiment, |_| true).result.whole
 }

@@ -139,13 +139,22 @@ fn execute(
         waits: (outputs.why || watches_waits(&resolved.scenario)).then(Waits::default),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
     };
-    let outcome = if watchers.waits.is_none() && watchers.over_time.is_none() {
-        simulate(&resolved.scenario, &experiment, |ended| progress.at(ended))
-    } else {
-        simulate_watched(&resolved.scenario, &experiment, &mut watchers, |ended| {
-            progress.at(ended)
-        })
-    };
+    // The short runs under other calibrations wait for nothing, so a second core does them meanwhile.
+    let (outcome, model_interval) = std::thread::scope(|scope| {
+        let interval = scope.spawn(|| model_interval(resolved));
+        let outcome = if watchers.waits.is_none() && watchers.over_time.is_none() {
+            simulate(&resolved.scenario, &experiment, |ended| progress.at(ended))
+        } else {
+            simulate_watched(&resolved.scenario, &experiment, &mut watchers, |ended| {
+                progress.at(ended)
+            })
+        };
+        let interval = interval.join();
+        (
+            outcome,
+            interval.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    });
     let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
     let waits = watchers.waits.map(|waits| waits.finish(end));
     let loads = watchers.over_time.map(|seen| seen.finish(end));
@@ -161,7 +170,7 @@ fn execute(
             ended: outcome.counts.ended,
             asked: resolved.scenario.workload.num_prompts,
         }),
-        model_interval: is_whole.then(|| model_interval(resolved)),
+        model_interval: is_whole.then_some(model_interval),
         waits,
         evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
         ignored: [resolved.ignored.clone(), unread].concat(),

@@ -30,6 +30,14 @@ impl Batches {
         }
     }
 
+    /// No batch is ever full.
+    pub(super) fn never_closed() -> Self {
+        Batches {
+            size: u64::MAX,
+            ..Batches::new()
+        }
+    }
+
     /// Requests that make a batch now.
     pub(super) fn size(&self) -> u64 {
         self.size
@@ -71,10 +79,8 @@ impl Batches {
         if bound <= 2 * super::exact::DISTINCT_MAX {
             return false;
         }
-        let mut union = Packed::default();
-        self.closed
-            .iter()
-            .for_each(|batch| union.merge(&batch.tally.latencies[metric]));
+        let batches = self.closed.iter().map(|batch| &batch.tally.latencies[metric]);
+        let union = Packed::union(&batches.collect::<Vec<_>>());
         self.distinct[metric] = union.is_exact().then_some(union.distinct());
         !union.is_exact()
     }

@@ -76,6 +76,12 @@ impl Buckets {
         }
     }
 
+    /// How many buckets were touched.
+    pub(super) fn touched(&self) -> usize {
+        let words = self.pages.iter().flatten().flat_map(|page| &page.touched);
+        words.map(|bits| bits.count_ones() as usize).sum()
+    }
+
     /// (bucket, count) of the touched buckets in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let pages = self

@@ -210,10 +210,8 @@ impl Distribution {
                     match theirs {
                         Store::Buckets(theirs) => theirs.iter().for_each(|(bucket, n)| mine.add(bucket, n)),
                         Store::Exact(theirs) => {
-                            theirs
-                                .sorted()
-                                .iter()
-                                .for_each(|&(value, n)| mine.add(bucket_of(value), n));
+                            let theirs = theirs.in_buckets();
+                            theirs.iter().for_each(|(bucket, n)| mine.add(bucket, n));
                         }
                     }
                 }
@@ -226,28 +224,22 @@ impl Distribution {
     pub(super) fn clear(&mut self) {
         self.moments = Moments::default();
         match &mut self.store {
-            Store::Exact(exact) => *exact = Exact::default(),
+            Store::Exact(exact) => exact.clear(),
             Store::Buckets(buckets) => buckets.clear(),
         }
     }
 
     /// What is needed to rebuild the distribution, as small as it gets.
     pub(super) fn pack(&self) -> Packed {
-        let of_buckets = |buckets: &Buckets| Packed {
-            moments: self.moments,
-            exact: false,
-            entries: buckets
-                .iter()
-                .map(|(bucket, count)| (bucket as u64, count))
-                .collect(),
-        };
         match &self.store {
-            Store::Buckets(buckets) => of_buckets(buckets),
-            Store::Exact(exact) if !exact.are_few() => of_buckets(&exact.in_buckets()),
-            Store::Exact(exact) => Packed {
-                moments: self.moments,
-                exact: true,
-                entries: exact.sorted(),
+            Store::Buckets(buckets) => Packed::of_buckets(self.moments, buckets),
+            Store::Exact(exact) => match exact.sorted_if_few() {
+                None => Packed::of_buckets(self.moments, &exact.in_buckets()),
+                Some(entries) => Packed {
+                    moments: self.moments,
+                    exact: true,
+                    entries,
+                },
             },
         }
     }
@@ -285,16 +277,17 @@ impl Distribution {
         };
         match &self.store {
             Store::Buckets(buckets) => of_buckets(buckets),
-            Store::Exact(exact) if !exact.are_few() => of_buckets(&exact.in_buckets()),
-            Store::Exact(exact) => exact
-                .sorted()
-                .iter()
-                .map(|&(lower, count)| Cell {
-                    lower,
-                    width: 1,
-                    count,
-                })
-                .collect(),
+            Store::Exact(exact) => match exact.sorted_if_few() {
+                None => of_buckets(&exact.in_buckets()),
+                Some(values) => {
+                    let cell = |(lower, count)| Cell {
+                        lower,
+                        width: 1,
+                        count,
+                    };
+                    values.into_iter().map(cell).collect()
+                }
+            },
         }
     }
 }

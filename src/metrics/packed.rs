@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::buckets::{bounds, bucket_of};
+use super::buckets::{Buckets, bounds, bucket_of};
 use super::exact::DISTINCT_MAX;
 use super::moments::Moments;
 use crate::units::Picos;
+
+/// Entries from which on a union is counted in buckets at once rather than merged by halves.
+const COUNTED_FROM: usize = 2048;
 
 /// A distribution at rest: sorted (value, count) or (bucket, count).
 #[derive(Clone, Debug, Default)]
@@ -18,6 +21,45 @@ pub(super) struct Packed {
 }
 
 impl Packed {
+    /// What has gone to buckets.
+    pub(super) fn of_buckets(moments: Moments, buckets: &Buckets) -> Packed {
+        let mut entries = Vec::with_capacity(buckets.touched());
+        entries.extend(buckets.iter().map(|(bucket, count)| (bucket as u64, count)));
+        Packed {
+            moments,
+            exact: false,
+            entries,
+        }
+    }
+
+    /// All of several.
+    pub(super) fn union(parts: &[&Packed]) -> Packed {
+        let (left, right) = match parts {
+            [] => return Packed::default(),
+            [one] => return (*one).clone(),
+            _ => parts.split_at(parts.len() / 2),
+        };
+        let entries: usize = parts.iter().map(|part| part.entries.len()).sum();
+        if entries >= COUNTED_FROM && parts.iter().any(|part| !part.is_exact()) {
+            return Packed::counted(parts);
+        }
+        // By halves, so that no entry is gone through more often than log₂ of the number of parts.
+        let mut union = Packed::union(left);
+        union.merge(&Packed::union(right));
+        union
+    }
+
+    /// The union in buckets.
+    fn counted(parts: &[&Packed]) -> Packed {
+        let (mut moments, mut buckets) = (Moments::default(), Buckets::new());
+        for part in parts {
+            moments.merge(&part.moments);
+            part.in_buckets()
+                .for_each(|(bucket, count)| buckets.add(bucket as usize, count));
+        }
+        Packed::of_buckets(moments, &buckets)
+    }
+
     /// Whether the entries are values rather than buckets.
     pub(super) fn is_exact(&self) -> bool {
         self.exact || self.moments.count == 0
@@ -92,15 +134,18 @@ impl Packed {
 
 /// Two lists of (key, count), each ascending with every key once, as one.
 fn merged(mine: &[(u64, u64)], theirs: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut both = Vec::with_capacity(mine.len() + theirs.len());
+    let mut both = vec![(0, 0); mine.len() + theirs.len()];
     let (mut i, mut j) = (0, 0);
+    let mut used = 0;
     while i < mine.len() && j < theirs.len() {
         let ((left, n), (right, m)) = (mine[i], theirs[j]);
         let count = if left <= right { n } else { 0 } + if right <= left { m } else { 0 };
-        both.push((left.min(right), count));
+        both[used] = (left.min(right), count);
+        used += 1;
         i += usize::from(left <= right);
         j += usize::from(right <= left);
     }
+    both.truncate(used);
     both.extend_from_slice(&mine[i..]);
     both.extend_from_slice(&theirs[j..]);
     both

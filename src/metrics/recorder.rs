@@ -106,6 +106,13 @@ impl Recorder {
         self
     }
 
+    /// Closes no batches: all of the run is one stretch, of which nothing can be judged.
+    #[must_use]
+    pub fn in_one_stretch(mut self) -> Self {
+        self.batches = Batches::never_closed();
+        self
+    }
+
     /// The batches closed so far, for those who decide whether to go on.
     #[must_use]
     pub fn batches(&self) -> &[Stretch] {

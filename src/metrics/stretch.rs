@@ -277,25 +277,29 @@ impl Stretch {
         self.tally.latencies[metric as usize].exceeding(limit)
     }
 
-    /// Adds the stretch that follows.
-    pub(super) fn append(&mut self, next: &Stretch) {
-        self.tally.add(&next.tally);
-        self.end = next.end;
-        for (area, more) in self.areas.iter_mut().zip(next.areas) {
-            *area += more;
-        }
-    }
-
     /// One stretch from consecutive ones; `None` if there are none.
     #[must_use]
     pub fn joined(parts: &[Stretch]) -> Option<Stretch> {
-        let [_, _, ..] = parts else {
-            return parts.first().cloned();
+        let latency = |metric| {
+            let parts = parts.iter().map(|part: &Stretch| &part.tally.latencies[metric]);
+            Packed::union(&parts.collect::<Vec<_>>())
         };
-        // By halves, so that no latency is gone through more often than log₂ of the number of parts.
-        let (left, right) = parts.split_at(parts.len() / 2);
-        let mut whole = Stretch::joined(left)?;
-        whole.append(&Stretch::joined(right)?);
+        let first = parts.first()?;
+        let mut whole = Stretch {
+            tally: Tally {
+                latencies: std::array::from_fn(latency),
+                classes: first.tally.classes.clone(),
+                ..first.tally
+            },
+            ..*first
+        };
+        for next in &parts[1..] {
+            whole.tally.add_counts(&next.tally);
+            whole.end = next.end;
+            for (area, more) in whole.areas.iter_mut().zip(next.areas) {
+                *area += more;
+            }
+        }
         Some(whole)
     }
 
@@ -356,13 +360,11 @@ impl Stretch {
 }
 
 impl Tally<Packed> {
-    fn add(&mut self, next: &Tally<Packed>) {
+    /// Adds all of the tally that follows but for its latencies.
+    fn add_counts(&mut self, next: &Tally<Packed>) {
         self.counts.add(&next.counts);
         self.peaks.raise(&next.peaks);
         self.work.add(&next.work);
-        for (mine, theirs) in self.latencies.iter_mut().zip(&next.latencies) {
-            mine.merge(theirs);
-        }
         for (class, counts) in next.classes.iter().enumerate() {
             let mine = class_counts(&mut self.classes, class);
             mine.ended += counts.ended;
