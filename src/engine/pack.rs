@@ -266,12 +266,12 @@ impl Pack {
             (steps / size, (steps % size) as usize)
         };
         // The residues are met downwards from the one that is due, and again from the top.
-        let mut at = self.due as usize;
-        let mut blocks = 0;
-        for _ in 0..rest {
-            blocks += self.residues[at];
-            at = at.checked_sub(1).unwrap_or(self.residues.len() - 1);
-        }
+        let (below, above) = self.residues.split_at(self.due as usize + 1);
+        let last = |residues: &[u32], many: usize| residues[residues.len() - many..].iter().sum::<u32>();
+        let blocks = match rest.checked_sub(below.len()) {
+            None => last(below, rest),
+            Some(again) => last(below, below.len()) + last(above, again),
+        };
         u64::from(self.groups) * (cycles * u64::from(self.members) + u64::from(blocks))
     }
 

@@ -410,6 +410,9 @@ impl<T: Traffic> Simulation<T> {
         completion.end += delay;
         completion.first_token = completion.first_token.map(|at| at + delay);
         // Replicas may have front ends that are not equally fast: in order of delivery, of equals in that of leaving.
+        if self.outbox.back().is_none_or(|last| last.end <= completion.end) {
+            return self.outbox.push_back(completion.clone());
+        }
         let place = self.outbox.partition_point(|other| other.end <= completion.end);
         self.outbox.insert(place, completion.clone());
     }

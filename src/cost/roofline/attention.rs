@@ -34,7 +34,6 @@ pub(super) struct AttentionTerms {
     pub(super) seq_bytes: f64,
     chunks: Vec<ChunkTerms>,
     pub(super) prefill_scale: f64,
-    pub(super) derate: f64,
     pub(super) trust: Trust,
 }
 
@@ -75,7 +74,6 @@ impl AttentionTerms {
             seq_bytes: 0.0,
             chunks: Vec::new(),
             prefill_scale: 1.0,
-            derate: 1.0,
             trust: Trust::Prior,
         };
         let (mut per_seq, mut per_kv, mut per_longest, mut floor) = (0.0, 0.0, 0.0, 0.0);
@@ -132,6 +130,13 @@ impl AttentionTerms {
         terms
     }
 
+    /// Chunks compute at so much of the burst's rate.
+    pub(super) fn derate(&mut self, sustained_over_burst: f64) {
+        for terms in &mut self.chunks {
+            terms.seconds_per_flop /= sustained_over_burst;
+        }
+    }
+
     pub(super) fn decode_scale(&mut self, factor: f64) {
         for picos in [
             &mut self.decode_t0,
@@ -171,7 +176,7 @@ impl AttentionTerms {
                 longest_block_pairs(f64::from(chunk.new), f64::from(keys))
             };
             let tail = chunks.iter().map(longest).fold(0.0, f64::max) * terms.tail_flops_per_pair;
-            work.seconds += tail * terms.seconds_per_flop / self.derate;
+            work.seconds += tail * terms.seconds_per_flop;
             for chunk in chunks {
                 let flops = attended_pairs(chunk, terms.window) * terms.flops_per_pair;
                 let kv_tokens = match terms.window {
@@ -181,7 +186,7 @@ impl AttentionTerms {
                 let bytes = f64::from(kv_tokens) * terms.kv_bytes + f64::from(chunk.new) * terms.query_bytes;
                 work.flops += flops;
                 work.bytes += bytes;
-                work.seconds += flops * terms.seconds_per_flop / self.derate + bytes * terms.seconds_per_byte;
+                work.seconds += flops * terms.seconds_per_flop + bytes * terms.seconds_per_byte;
             }
         }
         work.seconds *= self.prefill_scale;

@@ -165,10 +165,8 @@ impl RooflineCost {
         };
         let mut terms = AttentionTerms::new(device, shape, placement, decode, prefill);
         terms.trust = attention.trust;
-        terms.derate = calibration
-            .gemm
-            .get(&KernelFormat::Bf16)
-            .map_or(1.0, |gemm| gemm.sustained_over_burst);
+        let gemm = calibration.gemm.get(&KernelFormat::Bf16);
+        terms.derate(gemm.map_or(1.0, |gemm| gemm.sustained_over_burst));
         terms.decode_scale(calibration.scale.get("decode_attention").copied().unwrap_or(1.0));
         terms.prefill_scale = calibration.scale.get("prefill_attention").copied().unwrap_or(1.0);
         let mut host_terms = HostTerms::new(host, shape.layer_count(), placement.asynchronous);
