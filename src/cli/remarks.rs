@@ -19,10 +19,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     remarks.extend(failures::of_run(resolved, outcome));
     remarks.extend(few_gaps(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
-    remarks.extend(streaming(
-        &fronts(resolved, outcome),
-        outcome.result.whole.duration_s,
-    ));
+    remarks.extend(streamed(resolved, outcome));
     remarks
 }
 
@@ -240,6 +237,11 @@ fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
         }
     };
     pools.iter().zip(replicas).map(front).collect()
+}
+
+/// What there is to say of the tokens that API servers stream.
+pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
 }
 
 /// Says where a replica streams more than its API servers were seen to keep up with.

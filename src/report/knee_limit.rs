@@ -121,8 +121,14 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
     );
     Some(if lowest.is_hopeless() {
         format!(
-            "the requests themselves: one that is alone in the server has {figure}, and no lower rate makes it faster. \
-             --goodput and --slo are in milliseconds"
+            "the requests themselves: {figure} at {} req/s, where {}, and no lower rate keeps the promise. --goodput and --slo \
+             are in milliseconds",
+            significant(lowest.rate),
+            if lowest.is_alone() {
+                "they hardly ever meet"
+            } else {
+                "too many would miss it alone in the server"
+            }
         )
     } else {
         format!(

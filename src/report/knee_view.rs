@@ -79,6 +79,13 @@ impl KneeView {
             beside,
         } = context;
         assumptions.extend(meaning_of_saturation(knee, load_varies));
+        if load_varies && (knee.within_slo.is_some() || knee.saturation.is_some()) {
+            notes.push(
+                "every rate was looked at with one and the same traffic: brackets are those of the search, and how far the knee \
+                 of another day lies from it is not in them (where arrivals are drawn, --seed draws others)"
+                    .into(),
+            );
+        }
         if !knee.converged && !is_interrupted {
             notes.extend(not_narrowed(knee));
         }
@@ -93,6 +100,7 @@ impl KneeView {
             promises,
             attainment,
             is_interrupted,
+            is_of_one_traffic: load_varies,
             trust,
             assumptions,
             sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),

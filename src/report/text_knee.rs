@@ -29,9 +29,14 @@ pub fn knee(view: &KneeView, style: Style) -> String {
 #[must_use]
 pub fn knee_markdown(view: &KneeView) -> String {
     let (columns, rows) = cells(view);
-    let sized = view.sizing.as_ref().and_then(text_sizing::headline);
+    let sized = sized(view);
     let sized = sized.map_or(String::new(), |line| format!("**{line}**\n\n"));
     format!("{sized}{}\n\n{}", answer(view), markdown(&columns, &rows))
+}
+
+/// How many replicas a rate needs, where that was asked and is known.
+fn sized(view: &KneeView) -> Option<String> {
+    text_sizing::headline(view.sizing.as_ref()?, view.certainty())
 }
 
 /// The first line.
@@ -57,16 +62,18 @@ fn found(view: &KneeView) -> String {
             return format!("saturates below {} req/s", significant(estimate.high));
         }
         format!(
-            "saturates at {} req/s (95 % {})",
+            "saturates at {} req/s ({} {})",
             significant(estimate.value),
+            view.certainty(),
             bounds(&estimate)
         )
     });
     let is_asked = per_request(view).is_some() || !view.promises.is_empty();
     match view.knee {
         Some(knee) => format!(
-            "{} req/s within SLO  (95 % {})   {saturation}",
+            "{} req/s within SLO  ({} {})   {saturation}",
             significant(knee.value),
+            view.certainty(),
             bounds(&knee)
         ),
         None if !is_asked && !saturation.is_empty() => format!("no SLO given: {saturation}"),
@@ -96,7 +103,7 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
         true => format!("\u{1b}[1;{code}m{line}\u{1b}[0m"),
         false => line,
     };
-    if let Some(sized) = view.sizing.as_ref().and_then(text_sizing::headline) {
+    if let Some(sized) = sized(view) {
         page.answer(&coloured(sized));
     }
     page.answer(&coloured(answer(view)));

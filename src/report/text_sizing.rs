@@ -4,13 +4,13 @@ use super::figures::{count, counted, percent, significant};
 use super::views::Sizing;
 use crate::analysis::knee::Fleet;
 
-/// `3 replicas for 40.0 req/s (95 % [3, 3]): 3 × H100-SXM-80GB, 8.97 $/h, 0.291 $/M output tokens`.
-pub(super) fn headline(sizing: &Sizing) -> Option<String> {
+/// With the certainty of the knee's interval: `3 replicas for 40.0 req/s (95 % [3, 3]): 3 × H100-SXM-80GB, 8.97 $/h, 0.291 $/M output tokens`.
+pub(super) fn headline(sizing: &Sizing, certainty: &str) -> Option<String> {
     let rate = significant(sizing.demand.rate);
     let fleet = sizing.fleet.as_ref()?;
     let (fewest, most) = fleet.replicas_95;
     let mut text = format!(
-        "{} for {rate} req/s  (95 % [{}, {}])   {} × {}",
+        "{} for {rate} req/s  ({certainty} [{}, {}])   {} × {}",
         counted(fleet.replicas, "replica"),
         count(fewest),
         count(most),

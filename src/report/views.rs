@@ -222,6 +222,9 @@ pub struct KneeView {
     pub attainment: f64,
     /// Ctrl-C ended the search: more rates would have been tried.
     pub is_interrupted: bool,
+    /// All rates were looked at with one traffic of a given span, sped up and slowed down: intervals are those of the search, and
+    /// say nothing of another such traffic.
+    pub is_of_one_traffic: bool,
     /// What binds first at the knee, as a phrase: `TTFT p99 reaching 490 ms of 500 ms: …`.
     pub limited_by: Option<String>,
     /// How well each component of the step time is known.
@@ -246,6 +249,17 @@ pub struct KneeView {
     pub beside: Vec<String>,
     /// How many replicas a rate needs, where that was asked.
     pub sizing: Option<Sizing>,
+}
+
+impl KneeView {
+    /// What the intervals of the knee and of saturation hold for.
+    #[must_use]
+    pub fn certainty(&self) -> &'static str {
+        match self.is_of_one_traffic {
+            true => "in this traffic",
+            false => "95 %",
+        }
+    }
 }
 
 /// How many replicas a rate needs.

@@ -143,7 +143,7 @@ fn scaled_by(streams: &[Stream], factor: f64) -> Arc<[Stream]> {
 
 /// `spec` without an end: neither a number of requests nor an instant stops it or one of its streams. A trace still ends.
 /// Without a beginning either: all streams send from the first instant, for whoever asks of an endless load asks of the
-/// stretch in which all send.
+/// stretch in which all send. Nor are arrivals moved to where the last of so many falls at a given instant.
 #[must_use]
 pub fn endless(spec: &WorkloadSpec) -> WorkloadSpec {
     let mut endless = WorkloadSpec {
@@ -151,6 +151,7 @@ pub fn endless(spec: &WorkloadSpec) -> WorkloadSpec {
         duration: None,
         ..spec.clone()
     };
+    endless.client.rescale_arrivals = false;
     if let Arrivals::Superposed { streams } = &mut endless.arrivals {
         let of_stream = |stream: &Stream| Stream {
             start: Picos::ZERO,

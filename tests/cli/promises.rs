@@ -42,6 +42,32 @@ fn a_promise_that_is_not_kept_exits_with_3() {
     assert!(printed.contains("DOES NOT FIT"), "{printed}");
 }
 
+/// A benchmark's command spreads its requests over a time of their own, and a knee has no number of requests.
+#[test]
+fn a_pasted_command_has_a_knee() {
+    let desk = Desk::new();
+    let pasted = "knee --gpu H100-SXM-80GB --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct' --bench-cmd \
+                  'vllm bench serve --dataset-name random --input-len 1024 --output-len 128 --request-rate 20 --num-prompts 2000'";
+    let output = desk.run(&format!("{pasted} --goodput ttft:500 tpot:50"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout)
+            .lines()
+            .next()
+            .unwrap()
+            .contains(" req/s within SLO")
+    );
+    assert!(text(&output.stderr).contains("rescale_arrivals has no effect on knee"));
+}
+
+/// Intervals of several replicas ask for Student's t with fractional degrees of freedom.
+#[test]
+fn a_promise_that_no_rate_of_several_replicas_keeps_is_told_as_that() {
+    let command = "knee meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --replicas 4 --input-len 800 --output-len 200";
+    let printed = Desk::new().expect(3, &format!("{command} --slo 'p99_ttft_ms<=1'"));
+    assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
+}
+
 #[test]
 fn overload_has_no_steady_state_and_exits_with_4() {
     let printed = Desk::new().expect(4, "run quickstart --request-rate 60");

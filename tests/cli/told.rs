@@ -429,3 +429,35 @@ fn a_shipped_queue_of_unlike_prompts_is_long_enough_to_be_judged() {
         .collect();
     assert_eq!(states, ["stable"; 3], "{table}");
 }
+
+/// What `run` says of the tokens that one API server process streams, `knee` says of the rate that it finds.
+#[test]
+fn a_knee_beyond_what_an_api_server_streams_says_so() {
+    let command = "knee meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --input-len 16 --output-len 500 --max-num-seqs 4096";
+    let printed = Desk::new().expect(0, &format!("{command} --goodput tpot:100"));
+    assert!(printed.contains("each API server process streams"), "{printed}");
+}
+
+/// A trace or a day curve is one traffic: the bracket of the search is not how far its knee lies from that of another day.
+#[test]
+fn the_bracket_of_a_load_with_a_span_of_its_own_claims_no_certainty() {
+    let desk = Desk::new();
+    let rows: String = (0..400)
+        .map(|i| format!("{},200,40\n", f64::from(i) * 0.25))
+        .collect();
+    std::fs::write(
+        desk.path().join("trace.csv"),
+        format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}"),
+    )
+    .unwrap();
+    let printed = desk.expect(
+        0,
+        "knee meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --trace trace.csv --goodput ttft:500 tpot:50",
+    );
+    let first = printed.lines().next().unwrap();
+    assert!(
+        first.contains("req/s within SLO  (in this traffic ["),
+        "{printed}"
+    );
+    assert!(printed.contains("one and the same traffic"), "{printed}");
+}

@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
-use super::{failures, files, interrupt, mix, present, why};
+use super::{failures, files, interrupt, mix, present, remarks, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
 use crate::analysis::{
     FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, bursts_span_s, failures_span_s, silent_classes,
@@ -186,6 +186,10 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
     let drawn = "exact_shares has no effect on knee: prefixes are drawn with their shares, because no number of requests is set \
                  that could be divided"
         .to_owned();
+    let is_rescaled = resolved.scenario.workload.client.rescale_arrivals;
+    let unscaled = "rescale_arrivals has no effect on knee: arrivals are as they are drawn, because no number of requests is set \
+                    whose last one could be moved to its instant"
+        .to_owned();
     given
         .map(|value| {
             let key = value.key.rsplit('.').next().unwrap_or(&value.key);
@@ -196,6 +200,7 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
             format!("{key} = {} has no effect on knee, {why}", value.value)
         })
         .chain(are_exact.then_some(drawn))
+        .chain(is_rescaled.then_some(unscaled))
         .collect()
 }
 
@@ -295,13 +300,14 @@ fn execute(
     let objective = present::objective(resolved);
     let precision = precision(resolved);
     let options = options(asked.bracket, own_rate, &precision);
-    let (knee, is_interrupted) = find(resolved, &objective, precision, &options, terminal)?;
+    let (knee, is_interrupted, streamed) = find(resolved, &objective, precision, &options, terminal)?;
     let model = (!is_interrupted)
         .then(|| model::uncertainty(resolved, &objective, &knee))
         .flatten();
     // Runs that were cut short tell nothing of the model.
     let model = model.filter(|_| !interrupt::is_asked()).transpose();
-    let view = view(asked, &knee, &precision, is_interrupted, model);
+    let mut view = view(asked, &knee, &precision, is_interrupted, model);
+    view.notes.extend(streamed_below(&knee, streamed));
     let mut text = match outputs.format {
         Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
@@ -342,7 +348,8 @@ fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOpti
     }
 }
 
-/// Simulates rate after rate; whether the user stopped it before its end.
+/// Simulates rate after rate; whether the user stopped it before its end, and what there is to say of what is streamed at
+/// which rate.
 ///
 /// # Errors
 /// At one of them a class never began, so that the rate is not that of all.
@@ -352,11 +359,12 @@ fn find(
     precision: Precision,
     options: &SearchOptions,
     terminal: &Terminal,
-) -> anyhow::Result<(Knee, bool)> {
+) -> anyhow::Result<(Knee, bool, Vec<(f64, String)>)> {
     let mut progress = Progress::new(terminal, None, "rates");
     let mut tried = 0;
     let mut is_interrupted = false;
     let (mut never_began, mut never_began_at) = (None, 0.0);
+    let mut streamed = Vec::new();
     let mut evaluate = |rate: f64| {
         let mut outcome = run_at(resolved, rate, precision);
         // A class that sends seldom beside others needs a longer run.
@@ -374,6 +382,11 @@ fn find(
             never_began_at = rate;
             return None;
         }
+        streamed.extend(
+            remarks::streamed(resolved, &outcome)
+                .into_iter()
+                .map(|said| (rate, said)),
+        );
         let mut point = Point::of(rate, &outcome.result, objective);
         point.pressure = present::pressure(resolved, &outcome.result);
         if let Some(met) = met(resolved, rate, &outcome.result) {
@@ -395,7 +408,19 @@ fn find(
             class.why()
         );
     }
-    Ok((knee, is_interrupted))
+    Ok((knee, is_interrupted, streamed))
+}
+
+/// What is said of the highest rate that the answer vouches for, if that is more than API servers were seen to stream.
+fn streamed_below(knee: &Knee, streamed: Vec<(f64, String)>) -> Vec<String> {
+    let answer = knee.within_slo.or(knee.saturation);
+    let within = knee.points.iter().map(|point| point.rate);
+    let highest = within.filter(|&rate| answer.is_some_and(|answer| rate <= answer.value));
+    let highest = highest.fold(f64::NEG_INFINITY, f64::max);
+    let of_highest = streamed.into_iter().filter(|(rate, _)| *rate == highest);
+    of_highest
+        .map(|(rate, said)| format!("at {} req/s {said}", significant(rate)))
+        .collect()
 }
 
 /// At most this share of the requests met another, where they come at random: as Poisson arrivals see time averages, no more

@@ -258,7 +258,7 @@ fn row(
         anyhow::bail!("the traffic has no rate that could be raised: give --request-rate");
     };
     let precision = precision(resolved);
-    let (knee, _) = find(
+    let (knee, ..) = find(
         resolved,
         objective,
         precision,

@@ -15,7 +15,7 @@ const PANEL_GAP: f64 = 44.0;
 /// Room above the first panel for the names of the knee and of saturation.
 const FLAGS: f64 = 76.0;
 
-const FIRST_HEADING: &str = "Time to first token";
+const FIRST_HEADING: &str = "Time to first token, logarithmic";
 
 /// Draws a knee search: three panels over one axis of offered load.
 ///
@@ -46,7 +46,7 @@ pub fn knee(view: &KneeView) -> Picture {
         &mut picture,
         view,
         &panels[1],
-        "Time per output token and gaps between tokens",
+        "Time per output token and gaps between tokens, logarithmic",
         &TPOT,
         "tpot",
     );
@@ -180,52 +180,86 @@ fn marks(view: &KneeView) -> impl Iterator<Item = (Estimate, Colour)> {
         .chain(view.saturation.map(|estimate| (estimate, Colour::VERMILLION)))
 }
 
-/// The names of the knee, left of its line, and of saturation, right of its own, above the first panel.
+/// The names of the knee and of saturation above the first panel, each beside its line: the knee's to the left where there is
+/// room, saturation's to the right of its line and of the other name.
 fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
-    let mut write = |estimate: Estimate, name: &str, colour: Colour, anchor: Anchor| {
-        let (low, high) = (
-            figures::significant(estimate.low),
-            figures::significant(estimate.high),
+    let flag = |estimate: Estimate, name: &str| Flag::new(estimate, name, view.certainty());
+    let knee = view.knee.map(|knee| (knee, flag(knee, "knee")));
+    let mut taken = panel.left;
+    if let Some((knee, flag)) = &knee {
+        let line = panel.pixel_x(knee.value);
+        let left = line - 6.0 - flag.width;
+        let x = if left >= panel.left { left } else { line + 6.0 };
+        taken = x + flag.width;
+        flag.draw(picture, panel, (x, line), Colour::BLUE, None);
+    }
+    if let Some(saturation) = view.saturation {
+        let flag = flag(saturation, "saturates at");
+        let line = panel.pixel_x(saturation.value);
+        let room = picture.width - 12.0 - flag.width;
+        let beside = knee
+            .as_ref()
+            .map_or(line + 6.0, |_| (line + 6.0).max(taken + 12.0));
+        // Its line begins below the other name where it would run through it.
+        let below = knee.as_ref().filter(|_| line < taken + 6.0).map(|_| 30.0);
+        flag.draw(
+            picture,
+            panel,
+            (beside.min(room), line),
+            Colour::VERMILLION,
+            below,
         );
-        let lines = [
-            (
-                format!("{name} {} req/s", figures::significant(estimate.value)),
-                Font::LABEL,
-            ),
-            (format!("95 % [{low}, {high}]"), Font::NOTE),
-        ];
-        let width = lines
-            .iter()
-            .map(|(text, font)| font.width(text))
-            .fold(0.0, f64::max);
-        let line = panel.pixel_x(estimate.value);
-        let x = match anchor {
-            Anchor::End => (line - 6.0).max(panel.left + width),
-            _ => (line + 6.0).min(picture.width - 12.0 - width),
+    }
+}
+
+/// A name with its rate and its interval, in two lines.
+struct Flag {
+    lines: [(String, Font); 2],
+    width: f64,
+}
+
+impl Flag {
+    fn new(estimate: Estimate, name: &str, certainty: &str) -> Flag {
+        let rate = figures::significant;
+        let (value, low, high) = (rate(estimate.value), rate(estimate.low), rate(estimate.high));
+        // Every rate tried was above it: what was served there is no bracket.
+        let lines = if estimate.low <= 0.0 {
+            let name = name.trim_end_matches(" at");
+            [
+                format!("{name} below {high} req/s"),
+                "none was seen to be stable".to_owned(),
+            ]
+        } else {
+            [
+                format!("{name} {value} req/s"),
+                format!("{certainty} [{low}, {high}]"),
+            ]
         };
-        for (index, (text, font)) in lines.iter().enumerate() {
-            picture.text(
-                (x, panel.top - 54.0 + 16.0 * index as f64),
-                text,
-                *font,
-                anchor,
-                colour,
-            );
+        let [first, second] = lines;
+        Flag {
+            width: Font::LABEL.width(&first).max(Font::NOTE.width(&second)),
+            lines: [(first, Font::LABEL), (second, Font::NOTE)],
+        }
+    }
+
+    /// Writes it at `x` beside its line, which begins above the words, or so far above the panel.
+    fn draw(
+        &self,
+        picture: &mut Picture,
+        panel: &Panel,
+        (x, line): (f64, f64),
+        colour: Colour,
+        below: Option<f64>,
+    ) {
+        for (index, (text, font)) in self.lines.iter().enumerate() {
+            let at = (x, panel.top - 54.0 + 16.0 * index as f64);
+            picture.text(at, text, *font, Anchor::Start, colour);
         }
         // The heading of the panel stands between the flag and the panel.
         let heading = panel.left + Font::HEADING.width(FIRST_HEADING) + 6.0;
         let foot = if line < heading { 26.0 } else { 0.0 };
-        picture.line(
-            vec![(line, panel.top - 64.0), (line, panel.top - foot)],
-            colour,
-            1.5,
-        );
-    };
-    if let Some(knee) = view.knee {
-        write(knee, "knee", Colour::BLUE, Anchor::End);
-    }
-    if let Some(saturation) = view.saturation {
-        write(saturation, "saturates at", Colour::VERMILLION, Anchor::Start);
+        let top = panel.top - below.unwrap_or(64.0);
+        picture.line(vec![(line, top), (line, panel.top - foot)], colour, 1.5);
     }
 }
 
@@ -313,7 +347,12 @@ fn latencies(
         );
     }
     if labels.is_empty() {
-        nothing(picture, panel, "no steady state at any simulated rate");
+        let is_steady = view.points.iter().any(|point| point.ttft.is_some());
+        let why = match is_steady {
+            true => "no request has a second token",
+            false => "no steady state at any simulated rate",
+        };
+        nothing(picture, panel, why);
     }
     panel.end_labels(picture, labels);
 }

@@ -24,6 +24,7 @@ pub fn knee(view: &KneeView) -> String {
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
+    object.put("of_one_traffic", view.is_of_one_traffic);
     object.put(
         "limited_by",
         view.limited_by.clone().map_or(Value::Null, Value::Text),
