@@ -494,7 +494,7 @@ mod tests {
             let mut placement = placement();
             placement.graphs.mode = mode;
             let cost = RooflineCost::new(&device, &narrow, &calibration, &placement);
-            cost.unwrap().decode(8).at(8, 1).seconds()
+            cost.unwrap().decode(1).at(1, 1).seconds()
         };
         let (graph, eager) = (
             decode(CudagraphMode::FullAndPiecewise),
