@@ -40,7 +40,7 @@ fn demand(fitted: &Calibrated, block: &str, fit: (f64, f64), unseen: (f64, f64))
 
 #[test]
 fn published_tables_are_fitted_and_unseen_shapes_predicted() {
-    // Nine shapes of heads are few: without the one of a single KV head, a token's way into a B200's cache seems twice as long.
+    // Eight shapes of heads are few: without the one of a single KV head, a token's way into a B200's cache seems twice as long.
     for (gpu, key, base, prefill_p95) in [
         ("H100-SXM-80GB", "h100_sxm", "prior-hopper", 15.0),
         ("H200-SXM-141GB", "h200_sxm", "prior-hopper", 15.0),
