@@ -40,17 +40,18 @@ fn demand(fitted: &Calibrated, block: &str, fit: (f64, f64), unseen: (f64, f64))
 
 #[test]
 fn published_tables_are_fitted_and_unseen_shapes_predicted() {
-    for (gpu, key, base) in [
-        ("H100-SXM-80GB", "h100_sxm", "prior-hopper"),
-        ("H200-SXM-141GB", "h200_sxm", "prior-hopper"),
-        ("B200-SXM-180GB", "b200_sxm", "prior-blackwell"),
+    // Eight shapes of heads are few: without the one of a single KV head, a token's way into a B200's cache seems twice as long.
+    for (gpu, key, base, prefill_p95) in [
+        ("H100-SXM-80GB", "h100_sxm", "prior-hopper", 15.0),
+        ("H200-SXM-141GB", "h200_sxm", "prior-hopper", 15.0),
+        ("B200-SXM-180GB", "b200_sxm", "prior-blackwell", 21.0),
     ] {
         let tables = ["gemm", "attn_decode", "attn_prefill"];
         let observations = tables.iter().flat_map(|name| table(name, key)).collect();
         let fitted = calibrate(&request(gpu, base, observations));
         demand(&fitted, "gemm.bf16", (5.0, 16.0), (6.0, 16.0));
-        demand(&fitted, "attention.decode", (5.0, 16.0), (5.0, 18.0));
-        demand(&fitted, "attention.prefill", (6.0, 20.0), (7.0, 20.0));
+        demand(&fitted, "attention.decode", (5.0, 12.0), (5.0, 15.0));
+        demand(&fitted, "attention.prefill", (6.0, 15.0), (7.0, prefill_p95));
     }
 }
 

@@ -130,6 +130,7 @@ fn decodes(width: f64) -> Vec<Kernel> {
     let kernel = |batch: u64, context: u64| {
         Kernel::Decode(DecodeAttentionShape {
             batch,
+            heads: 32,
             kv_heads: 8,
             context,
             kv_bytes_per_token_head: 256.0 * width,

@@ -110,10 +110,27 @@ impl MoeShape {
     }
 }
 
-/// Seconds of the routed experts of one layer: `o + (Tc^p + Tb^p)^(1/p) + m·rows·bytes/BW`, where each active expert
-/// computes `padding_rows` rows more than it was sent and `Tb` is that of the weights. Rows are moved by kernels of their own;
-/// some move the rows of other GPUs' experts, too ([`Moved`](super::calibration::Moved)). A block without those terms has
-/// the activations in `Tb`.
+/// Rows for which `Moe::rereads` counts the readings of an expert's weights.
+const ROWS_READ_FOR: f64 = 128.0;
+
+impl MoeShape {
+    /// Times that the weights of an active expert are read. Tiles of 64 to 256 rows go through all of them; where they do not stay
+    /// in the L2 cache until the next tiles come, they are read again (the order of tiles decides when: Triton's tutorial on
+    /// matrix products, "L2 cache optimizations"). The part that stays is read once.
+    fn readings(&self, rereads: f64, resident_bytes: f64) -> f64 {
+        if self.load.active <= 0.0 {
+            return 0.0;
+        }
+        let kept = (resident_bytes * self.load.active / self.active_weight_bytes()).min(1.0);
+        let needed = rereads * self.load.rows / (self.load.active * ROWS_READ_FOR);
+        kept + (1.0 - kept) * needed.max(1.0)
+    }
+}
+
+/// Seconds of the routed experts of one layer: `o + e·active + (Tc^p + Tb^p)^(1/p) + m·rows·bytes/BW`, where each active expert
+/// computes `padding_rows` rows more than it was sent and `Tb` is that of the weights, as often as they are read. Rows
+/// are moved by kernels of their own; some move the rows of other GPUs' experts, too
+/// ([`Moved`](super::calibration::Moved)). A block without those terms has the activations in `Tb`.
 #[must_use]
 pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_derate: f64) -> f64 {
     if shape.tokens == 0 {
@@ -123,6 +140,7 @@ pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_der
     let padding = 6.0 * rows_added * f64::from(shape.hidden) * f64::from(shape.intermediate);
     let compute =
         (shape.flops() + padding) / (moe.compute_efficiency * compute_derate * ceilings.flops_per_s);
+    let again = shape.readings(moe.rereads, ceilings.resident_bytes) - 1.0;
     let (bytes, moving) = match moe.moved {
         None => (shape.bytes(), 0.0),
         Some(moved) => {
@@ -134,8 +152,10 @@ pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_der
             )
         }
     };
+    let bytes = bytes + again * shape.active_weight_bytes();
     let memory = bytes / (moe.bandwidth_efficiency * ceilings.bytes_per_s);
-    moe.overhead_us * 1e-6 + pnorm(compute, memory, moe.pnorm) + moving
+    let starts = moe.overhead_us + moe.per_expert_us * shape.load.active;
+    starts * 1e-6 + pnorm(compute, memory, moe.pnorm) + moving
 }
 
 #[cfg(test)]
@@ -163,5 +183,75 @@ mod tests {
             fullest.rows > shared.rows && fullest.rows < 1.2 * shared.rows,
             "{fullest:?}"
         );
+    }
+
+    /// Mixtral's experts of 352 MB or a sixteenth of them, 8 on a GPU with a 50 MB L2 cache.
+    fn big(rows_each: u64, slices: u32) -> MoeShape {
+        MoeShape {
+            tokens: 4 * rows_each,
+            hidden: 4096,
+            intermediate: 14_336 / slices,
+            experts: 8,
+            experts_per_token: 2,
+            load: Load::balanced(8, 2, 4 * rows_each, 1),
+            weight_bytes: 2.0,
+            activation_bytes: 2.0,
+        }
+    }
+
+    fn moe(rereads: f64, per_expert_us: f64) -> Moe {
+        Moe {
+            // Weights alone decide.
+            compute_efficiency: 1e6,
+            bandwidth_efficiency: 1.0,
+            overhead_us: 10.0,
+            pnorm: 3.0,
+            padding_rows: 0.0,
+            per_expert_us,
+            rereads,
+            moved: Some(crate::cost::calibration::Moved {
+                passes: 0.0,
+                foreign_share: 0.0,
+            }),
+            residual: crate::cost::calibration::Residual::default(),
+            trust: crate::cost::Trust::Prior,
+        }
+    }
+
+    fn seconds(moe: &Moe, shape: &MoeShape) -> f64 {
+        let ceilings = Ceilings::of(&crate::cost::testing::device("h100"), 1e15);
+        moe_seconds(moe, &ceilings, shape, 1.0)
+    }
+
+    #[test]
+    fn weights_that_leave_the_cache_are_read_again_for_every_so_many_rows() {
+        let (once, twice) = (moe(0.0, 0.0), moe(2.0, 0.0));
+        let read = |shape: &MoeShape| seconds(&once, shape) - 10e-6;
+        // 64 rows need the weights once; 640 ten times, but for the 25 MB that stay.
+        assert_eq!(seconds(&twice, &big(64, 1)), seconds(&once, &big(64, 1)));
+        let again = (seconds(&twice, &big(640, 1)) - 10e-6) / read(&big(640, 1));
+        let kept = 25e6 / (3.0 * 4096.0 * 14_336.0 * 2.0);
+        assert!((again - (kept + (1.0 - kept) * 10.0)).abs() < 1e-9, "{again}");
+        // Slices of 22 MB stay, however many rows come.
+        assert_eq!(seconds(&twice, &big(6400, 16)), seconds(&once, &big(6400, 16)));
+    }
+
+    #[test]
+    fn more_experts_never_take_less_though_each_is_read_less_often() {
+        let moe = moe(3.0, 0.0);
+        let mut shape = big(2048, 1);
+        let mut last = 0.0;
+        for active in 1..=8 {
+            shape.load.active = f64::from(active);
+            let now = seconds(&moe, &shape);
+            assert!(now >= last, "{active} experts: {now} after {last}");
+            last = now;
+        }
+    }
+
+    #[test]
+    fn each_product_of_a_list_starts_anew() {
+        let more = seconds(&moe(0.0, 1.5), &big(4, 1)) - seconds(&moe(0.0, 0.0), &big(4, 1));
+        assert!((more - 8.0 * 1.5e-6).abs() < 1e-12, "{more}");
     }
 }

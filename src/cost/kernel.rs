@@ -52,7 +52,14 @@ pub struct Ceilings {
     pub bytes_per_s: f64,
     /// Streaming multiprocessors.
     pub sm_count: u32,
+    /// What the L2 cache keeps of data that stream through it, bytes: [`RESIDENT`] of its size.
+    pub resident_bytes: f64,
 }
+
+/// Part of the L2 cache that holds what a kernel reads again. Each of an A100's two partitions caches data for the SMs beside it
+/// (NVIDIA 2020, "A100 Tensor Core GPU Architecture"), and what a kernel writes takes room, too. In cross-validation a
+/// quarter and the whole are no better.
+pub const RESIDENT: f64 = 0.5;
 
 impl Ceilings {
     /// The ceilings of `device` where the tensor cores run at `flops_per_s`.
@@ -62,6 +69,7 @@ impl Ceilings {
             flops_per_s,
             bytes_per_s: device.memory_bandwidth.0,
             sm_count: device.sm_count,
+            resident_bytes: RESIDENT * device.l2.0 as f64,
         }
     }
 }
@@ -145,6 +153,8 @@ fn burst_seconds(form: &OccupancyPnorm, ceilings: &Ceilings, shape: &GemmShape) 
 pub struct DecodeAttentionShape {
     /// Sequences.
     pub batch: u64,
+    /// Query heads of the rank.
+    pub heads: u64,
     /// KV heads of the rank.
     pub kv_heads: u64,
     /// Tokens attended to by each sequence.
@@ -153,7 +163,7 @@ pub struct DecodeAttentionShape {
     pub kv_bytes_per_token_head: f64,
 }
 
-/// Seconds of one layer's decode attention: `t0 + max(c·batch·n_kv + k·S_max + KV_bytes/W, r·batch·n_kv)`.
+/// Seconds of one layer's decode attention: `t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)`.
 #[must_use]
 pub fn decode_attention_seconds(
     decode: &DecodeAttention,
@@ -163,7 +173,8 @@ pub fn decode_attention_seconds(
     let (batch, heads) = (shape.batch as f64, shape.kv_heads as f64);
     let context = shape.context as f64;
     let bytes = batch * context * heads * shape.kv_bytes_per_token_head;
-    let read = 1e-9 * (decode.per_seq_head_ns * batch * heads + decode.per_token_ns * context)
+    let rows = decode.per_seq_head_ns * heads + decode.per_query_head_ns * shape.heads as f64;
+    let read = 1e-9 * (batch * rows + decode.per_token_ns * context)
         + bytes / decode.bandwidth.of(ceilings.bytes_per_s);
     decode.t0_us * 1e-6 + read.max(1e-9 * decode.row_ns * batch * heads)
 }
@@ -199,9 +210,11 @@ pub fn longest_block_pairs(tokens: f64, keys: f64) -> f64 {
     tokens.min(BLOCK_QUERIES) * keys
 }
 
-/// Seconds of one layer's prefill attention: `o + (F + θ·SMs·F1)/(ec·PEAK) + bytes/(eb·BW)`, with `q·c + q(q+1)/2` pairs of
-/// query and key for `q` new tokens behind `c` cached ones, as a step's chunks have them, and `F1` of
-/// [`longest_block_pairs`] in one head (Graham 1969, "Bounds on multiprocessing timing anomalies").
+/// Seconds of one layer's prefill attention: `o + (F + θ·SMs·F1)/(ec·PEAK) + (bytes − s·min(new, R))/(eb·BW) + w·tokens`, with
+/// `q·c + q(q+1)/2` pairs of query and key for `q` new tokens behind `c` cached ones, as a step's chunks have them, and
+/// `F1` of [`longest_block_pairs`] in one head (Graham 1969, "Bounds on multiprocessing timing anomalies"). `new` are the
+/// bytes of the new tokens' queries, keys, values and outputs, which neighbouring kernels write and read while they are
+/// still among the `R` that [L2 keeps](RESIDENT); `w` writes a token into the cache.
 #[must_use]
 pub fn prefill_attention_seconds(
     prefill: &PrefillAttention,
@@ -213,11 +226,13 @@ pub fn prefill_attention_seconds(
     let flops = 4.0 * shape.heads as f64 * width * batch * tokens * (prefix + (tokens + 1.0) / 2.0);
     let longest = 4.0 * width * longest_block_pairs(tokens, tokens) * f64::from(ceilings.sm_count);
     let (heads, kv_heads) = (2.0 * shape.heads as f64, 2.0 * shape.kv_heads as f64);
-    let kv_bytes = kv_heads * (tokens + prefix) * shape.kv_bytes;
-    let bytes = batch * width * (tokens * heads * shape.query_bytes + kv_bytes);
+    let new = batch * width * tokens * (heads * shape.query_bytes + kv_heads * shape.kv_bytes);
+    let cached = batch * width * prefix * kv_heads * shape.kv_bytes;
+    let bytes = new + cached - prefill.resident_share * new.min(ceilings.resident_bytes);
     prefill.overhead_us * 1e-6
         + (flops + prefill.tail * longest) / prefill.compute.of(ceilings.flops_per_s)
         + bytes / prefill.bandwidth.of(ceilings.bytes_per_s)
+        + 1e-9 * prefill.per_token_ns * batch * tokens
 }
 
 /// Seconds of an all-reduce of `bytes`: `o + min((n−1)·S/B1, o2 + 2(n−1)/n·S/B2)`, one-shot against two-shot.

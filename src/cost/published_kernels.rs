@@ -110,6 +110,7 @@ fn decode_attention(gpu: &str, short: &str, kv_dtype: &str, bars: (f64, f64)) {
         |row| {
             let shape = DecodeAttentionShape {
                 batch: whole(row, "batch"),
+                heads: whole(row, "heads"),
                 kv_heads: whole(row, "kv_heads"),
                 context: whole(row, "context"),
                 kv_bytes_per_token_head: 2.0 * 128.0 * width,

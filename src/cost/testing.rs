@@ -36,7 +36,12 @@ pub(crate) fn device(short: &str) -> Device {
             int8: None,
             fp4: (short == "b200").then_some(FlopsPerSec(9e15)),
         },
-        l2: Bytes(50_000_000),
+        l2: Bytes(match short {
+            "l40s" => 96_000_000,
+            "b200" => 126_000_000,
+            "a100" | "a100-pcie" => 40_000_000,
+            _ => 50_000_000,
+        }),
         sm_count,
         nvlink: short.len().eq(&4).then_some(BytesPerSec(450e9)),
         nvlink_bridge: None,

@@ -30,13 +30,15 @@ pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<B
         ceilings,
         parameters: vec![
             // Tables leave small caches out because they stay in L2, and with them what would show the floor: its
-            // prior is narrow.
-            Parameter::factor("t0_us", (1.0, 60.0), prior.t0_us, 0.1),
+            // prior is narrow, though not so that large caches would have to be read too slowly.
+            Parameter::factor("t0_us", (1.0, 60.0), prior.t0_us, 0.2),
             // Without a least time for a row, as priors are, long rows had to pay for short ones.
             Parameter::term("per_seq_head_ns", (0.0, 80.0), 0.4 * prior.per_seq_head_ns, 8.0),
             Parameter::term("per_token_ns", (0.0, 1.0), prior.per_token_ns, 0.05),
             Parameter::factor("decode_eb", (0.3, 1.3), share, 0.2),
             Parameter::factor("row_ns", (1.0, 200.0), 2.5 * prior.per_seq_head_ns, 0.5),
+            // A head's query, output and sums over the splits of its context are 0.5 to 2 kB.
+            Parameter::term("per_query_head_ns", (0.0, 5.0), 0.3, 0.5),
         ],
         base: attention.clone(),
     };
@@ -51,6 +53,7 @@ impl Decode {
             per_token_ns: values[2],
             bandwidth: Rate::Share(values[3]),
             row_ns: values[4],
+            per_query_head_ns: values[5],
         }
     }
 }
@@ -106,6 +109,10 @@ pub(super) fn prefill(block: Block, device: &Device, base: &Calibration) -> Vec<
             Parameter::factor("prefill_eb", (0.05, 1.9), bandwidth, 0.4),
             // Half of a block is what the last wave costs on average; 1 is Graham's bound, and blocks may be of 256.
             Parameter::term("prefill_tail", (0.0, 2.0), 0.5, 0.3),
+            // Data in L2 are read at two to six times the memory's rate, if other things do not decide.
+            Parameter::term("prefill_resident", (0.0, 1.0), 0.3, 0.3),
+            // vLLM's `reshape_and_cache_flash` starts a thread block for each token; others write within the kernel.
+            Parameter::term("prefill_token_ns", (0.0, 10.0), 0.0, 1.0),
         ],
         base: attention.clone(),
     };
@@ -119,6 +126,8 @@ impl Prefill {
             compute: Rate::Share(values[1]),
             bandwidth: Rate::Share(values[2]),
             tail: values[3],
+            resident_share: values[4],
+            per_token_ns: values[5],
         }
     }
 }

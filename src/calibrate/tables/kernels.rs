@@ -88,6 +88,7 @@ fn decode(row: &Row) -> Read {
     };
     let shape = DecodeAttentionShape {
         batch: row.whole("batch")?,
+        heads: row.whole("heads")?,
         kv_heads: row.whole("kv_heads")?,
         context: row.whole("context")?,
         kv_bytes_per_token_head: 2.0 * HEAD_DIM as f64 * width,
@@ -160,6 +161,7 @@ fn chunk(row: &Row) -> Read {
         "decode" => {
             let shape = DecodeAttentionShape {
                 batch,
+                heads: row.whole("heads")?,
                 kv_heads,
                 context: prefix,
                 kv_bytes_per_token_head: 4.0 * head_dim as f64,

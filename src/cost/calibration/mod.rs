@@ -287,13 +287,15 @@ pub struct Attention {
     pub trust: Trust,
 }
 
-/// `t = t0 + max(c·batch·n_kv + k·S_max + KV_bytes/W, r·batch·n_kv)`, a layer.
+/// `t = t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)`, a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodeAttention {
     /// `t0` in µs.
     pub t0_us: f64,
     /// `c` in ns.
     pub per_seq_head_ns: f64,
+    /// `h` in ns: a sequence's query head is rescaled, reduced over the splits of its context and written.
+    pub per_query_head_ns: f64,
     /// `r` in ns: what a sequence and KV head takes however short its context is; no more than `c` where nothing shows it.
     pub row_ns: f64,
     /// `k` in ns.
@@ -302,7 +304,8 @@ pub struct DecodeAttention {
     pub bandwidth: Rate,
 }
 
-/// `t = o + (F + θ·SMs·F1)/(ec·PEAK) + bytes/(eb·BW)`, a layer; `F1` is the longest block's share of the work.
+/// `t = o + (F + θ·SMs·F1)/(ec·PEAK) + (bytes − s·min(new, R))/(eb·BW) + w·tokens`, a layer, see
+/// [`super::kernel::prefill_attention_seconds`]; `F1` is the longest block's share of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrefillAttention {
     /// `o` in µs.
@@ -314,6 +317,10 @@ pub struct PrefillAttention {
     /// `θ`: part of its longest block that a kernel takes longer than an even share of its work (Graham 1969: at most 1
     /// for blocks of 128 queries).
     pub tail: f64,
+    /// `s`: part of their time that bytes take less which are still in the L2 cache.
+    pub resident_share: f64,
+    /// `w` in ns: a token's keys and values are written to their place in the cache by a thread block of their own.
+    pub per_token_ns: f64,
 }
 
 /// A rate by itself or as a share of a ceiling.
@@ -349,6 +356,10 @@ pub struct Moe {
     pub pnorm: f64,
     /// Rows that an active expert computes in vain.
     pub padding_rows: f64,
+    /// What an active expert takes besides, µs: kernels that compute a list of products start each anew.
+    pub per_expert_us: f64,
+    /// Times that an expert's weights are read for each 128 of its rows, where they do not stay in the L2 cache; 0 if only once.
+    pub rereads: f64,
     /// What moves activations between the products; `None` where that is part of the products' memory traffic.
     pub moved: Option<Moved>,
     /// Error against the measurements that were fitted.

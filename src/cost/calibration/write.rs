@@ -221,6 +221,8 @@ fn moe_table(moe: &Moe) -> Table {
         ("o_us", moe.overhead_us),
         ("pnorm", moe.pnorm),
         ("padding_rows", moe.padding_rows),
+        ("per_expert_us", moe.per_expert_us),
+        ("rereads", moe.rereads),
     ]);
     if let Some(moved) = moe.moved {
         table.extend(numbers(&[
@@ -260,6 +262,8 @@ fn prefill_table(prefill: &PrefillAttention) -> Table {
             Rate::Absolute(rate) => ("prefill_gbs", rate / 1e9),
         },
         ("prefill_tail", prefill.tail),
+        ("prefill_resident", prefill.resident_share),
+        ("prefill_token_ns", prefill.per_token_ns),
     ])
 }
 
@@ -279,6 +283,7 @@ fn decode_table(decode: &DecodeAttention) -> Table {
     numbers(&[
         ("t0_us", decode.t0_us),
         ("per_seq_head_ns", decode.per_seq_head_ns),
+        ("per_query_head_ns", decode.per_query_head_ns),
         ("row_ns", decode.row_ns),
         ("per_token_ns", decode.per_token_ns),
         bandwidth,

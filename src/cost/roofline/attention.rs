@@ -1,13 +1,13 @@
 //! Attention of all layers of a step: affine in the KV tokens for decoding sequences, a few flops for each chunk.
 //!
-//! Decoding: `t0 + max(c·batch·n_kv + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer. A layer whose window is shorter than the
-//! typical context counts as `batch` full windows, any other as unwindowed. Chunks: `o + (F + θ·SMs·F1)/(ec·PEAK) +
-//! bytes/(eb·BW)`, with the cached prefix in both terms, windows exact, and `F1` that of the step's longest block. A
-//! mixed step has one kernel and so one floor.
+//! Decoding: `t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer. A layer whose window is shorter
+//! than the typical context counts as `batch` full windows, any other as unwindowed. Chunks: `o + (F + θ·SMs·F1)/(ec·PEAK) +
+//! (bytes − s·min(new, R))/(eb·BW) + w·tokens`, with the cached prefix in `F` and `bytes`, windows exact, `F1` that of
+//! the step's longest block, and `new` the bytes of all chunks' own tokens. A mixed step has one kernel and so one floor.
 
 use super::Placement;
 use crate::cost::calibration::{DecodeAttention, PrefillAttention};
-use crate::cost::kernel::longest_block_pairs;
+use crate::cost::kernel::{RESIDENT, longest_block_pairs};
 use crate::cost::operators::{
     flops_per_pair, local_kv_heads, local_query_heads, query_bytes_per_token, window,
 };
@@ -34,6 +34,7 @@ pub(super) struct AttentionTerms {
     pub(super) seq_bytes: f64,
     chunks: Vec<ChunkTerms>,
     pub(super) prefill_scale: f64,
+    pub(super) derate: f64,
     pub(super) trust: Trust,
 }
 
@@ -48,6 +49,10 @@ struct ChunkTerms {
     kv_bytes: f64,
     query_bytes: f64,
     seconds_per_byte: f64,
+    /// Bytes that new tokens' data may save, if there are so many, and the part of them that is saved.
+    resident_bytes: f64,
+    resident_share: f64,
+    seconds_per_token: f64,
 }
 
 impl AttentionTerms {
@@ -74,6 +79,7 @@ impl AttentionTerms {
             seq_bytes: 0.0,
             chunks: Vec::new(),
             prefill_scale: 1.0,
+            derate: 1.0,
             trust: Trust::Prior,
         };
         let (mut per_seq, mut per_kv, mut per_longest, mut floor) = (0.0, 0.0, 0.0, 0.0);
@@ -86,7 +92,9 @@ impl AttentionTerms {
             let kv_seconds = (kv_bytes / decode_rate).max(kv_flops / prefill_rate);
             let query_bytes = layers * query_bytes_per_token(attention, shape.dtype, tp);
             let kv_heads = f64::from(local_kv_heads(attention, tp));
-            let row = layers * decode.per_seq_head_ns * 1e-9 * kv_heads;
+            let query_heads = f64::from(local_query_heads(attention, tp));
+            let row = decode.per_seq_head_ns * kv_heads + decode.per_query_head_ns * query_heads;
+            let row = layers * row * 1e-9;
             // What is missing to a row's least time where its context is short.
             let missing = (layers * decode.row_ns * 1e-9 * kv_heads - row).max(0.0);
             per_seq += row;
@@ -113,11 +121,14 @@ impl AttentionTerms {
                     * prefill.tail
                     * f64::from(device.sm_count)
                     * flops_per_pair(attention, tp, false)
-                    / f64::from(local_query_heads(attention, tp)),
+                    / query_heads,
                 seconds_per_flop: 1.0 / prefill_rate,
                 kv_bytes,
                 query_bytes,
                 seconds_per_byte: 1.0 / prefill.bandwidth.of(bandwidth),
+                resident_bytes: layers * RESIDENT * device.l2.0 as f64,
+                resident_share: prefill.resident_share,
+                seconds_per_token: layers * prefill.per_token_ns * 1e-9,
             });
         }
         let layers = f64::from(shape.layer_count());
@@ -128,13 +139,6 @@ impl AttentionTerms {
         terms.per_kv_token = Picos::from_seconds(per_kv).0;
         terms.per_longest_token = Picos::from_seconds(per_longest).0;
         terms
-    }
-
-    /// Chunks compute at so much of the burst's rate.
-    pub(super) fn derate(&mut self, sustained_over_burst: f64) {
-        for terms in &mut self.chunks {
-            terms.seconds_per_flop /= sustained_over_burst;
-        }
     }
 
     pub(super) fn decode_scale(&mut self, factor: f64) {
@@ -170,13 +174,17 @@ impl AttentionTerms {
 
     fn chunk_work(&self, chunks: &[Chunk]) -> Work {
         let mut work = Work::default();
+        let new: f64 = chunks.iter().map(|chunk| f64::from(chunk.new)).sum();
         for terms in &self.chunks {
             let longest = |chunk: &Chunk| {
                 let keys = terms.window.map_or(chunk.new, |window| chunk.new.min(window));
                 longest_block_pairs(f64::from(chunk.new), f64::from(keys))
             };
             let tail = chunks.iter().map(longest).fold(0.0, f64::max) * terms.tail_flops_per_pair;
-            work.seconds += tail * terms.seconds_per_flop;
+            work.seconds += tail * terms.seconds_per_flop / self.derate;
+            let fresh = (new * (terms.kv_bytes + terms.query_bytes)).min(terms.resident_bytes);
+            work.seconds +=
+                new * terms.seconds_per_token - terms.resident_share * fresh * terms.seconds_per_byte;
             for chunk in chunks {
                 let flops = attended_pairs(chunk, terms.window) * terms.flops_per_pair;
                 let kv_tokens = match terms.window {
@@ -186,7 +194,7 @@ impl AttentionTerms {
                 let bytes = f64::from(kv_tokens) * terms.kv_bytes + f64::from(chunk.new) * terms.query_bytes;
                 work.flops += flops;
                 work.bytes += bytes;
-                work.seconds += flops * terms.seconds_per_flop + bytes * terms.seconds_per_byte;
+                work.seconds += flops * terms.seconds_per_flop / self.derate + bytes * terms.seconds_per_byte;
             }
         }
         work.seconds *= self.prefill_scale;
@@ -249,6 +257,12 @@ fn attended_pairs(chunk: &Chunk, window: Option<u32>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::calibration::Rate;
+    use crate::cost::kernel::{
+        Ceilings, DecodeAttentionShape, PrefillAttentionShape, decode_attention_seconds,
+        prefill_attention_seconds,
+    };
+    use crate::cost::testing;
 
     #[test]
     fn a_windowed_layer_attends_to_no_more_than_its_window() {
@@ -266,5 +280,99 @@ mod tests {
                 "{c} {q} {w}"
             );
         }
+    }
+
+    /// Llama-3.1-8B on an L40S with every term of attention in play.
+    fn terms() -> (Device, AttentionTerms, DecodeAttention, PrefillAttention) {
+        let device = testing::device("l40s");
+        let decode = DecodeAttention {
+            t0_us: 10.0,
+            per_seq_head_ns: 9.0,
+            per_query_head_ns: 0.7,
+            row_ns: 30.0,
+            per_token_ns: 0.1,
+            bandwidth: Rate::Share(0.8),
+        };
+        let prefill = PrefillAttention {
+            overhead_us: 10.0,
+            compute: Rate::Share(0.5),
+            bandwidth: Rate::Share(0.6),
+            tail: 0.3,
+            resident_share: 0.7,
+            per_token_ns: 1.5,
+        };
+        let terms = AttentionTerms::new(
+            &device,
+            &testing::llama_8b(),
+            &testing::placement(),
+            &decode,
+            &prefill,
+        );
+        (device, terms, decode, prefill)
+    }
+
+    #[test]
+    fn a_step_takes_what_the_fitted_laws_say_layer_by_layer() {
+        let (device, terms, decode, prefill) = terms();
+        let ceilings = Ceilings::of(&device, device.peaks.bf16.0);
+        // Few tokens leave room in L2, many do not; a prefix comes from memory.
+        for (computed, new) in [(0, 64), (0, 8192), (30_000, 512)] {
+            let shape = PrefillAttentionShape {
+                batch: 1,
+                heads: 32,
+                kv_heads: 8,
+                head_dim: 128,
+                tokens: u64::from(new),
+                prefix: u64::from(computed),
+                query_bytes: 2.0,
+                kv_bytes: 2.0,
+            };
+            let law = 32.0 * prefill_attention_seconds(&prefill, &ceilings, &shape);
+            let step = terms.chunks_picos(&[Chunk { computed, new }]).0 + terms.base_picos(0, true);
+            assert!(
+                (Picos(step).seconds() / law - 1.0).abs() < 1e-5,
+                "{computed} {new}"
+            );
+        }
+        for (batch, context) in [(1, 20_000), (64, 2000), (256, 20)] {
+            let shape = DecodeAttentionShape {
+                batch,
+                heads: 32,
+                kv_heads: 8,
+                context,
+                kv_bytes_per_token_head: 512.0,
+            };
+            let law = 32.0 * decode_attention_seconds(&decode, &ceilings, &shape);
+            let seqs = batch as u32;
+            let read = terms.per_kv_token * batch * context + terms.per_longest_token * context;
+            let step = terms.base_picos(seqs, false) + read.max(terms.kv_floor_picos(seqs));
+            assert!(
+                (Picos(step).seconds() / law - 1.0).abs() < 1e-5,
+                "{batch} {context}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_stays_in_the_cache_is_shared_by_all_chunks_of_a_step() {
+        let (_, terms, _, prefill) = terms();
+        let of = |share: f64, chunks: &[Chunk]| {
+            let mut terms = terms.clone();
+            terms
+                .chunks
+                .iter_mut()
+                .for_each(|terms| terms.resident_share = share);
+            terms.chunks_picos(chunks).seconds()
+        };
+        let saved = |chunks: &[Chunk]| of(0.0, chunks) - of(prefill.resident_share, chunks);
+        let chunk = Chunk {
+            computed: 0,
+            new: 1024,
+        };
+        let (one, two, many) = (saved(&[chunk]), saved(&[chunk; 2]), saved(&[chunk; 16]));
+        assert!((two / one - 2.0).abs() < 1e-6, "{one} {two}");
+        // 48 MB of a layer at 0.6 x 864 GB/s: no more, however many chunks.
+        let most = 32.0 * 0.7 * 48e6 / (0.6 * 0.864e12);
+        assert!((many / most - 1.0).abs() < 1e-6, "{many} {most}");
     }
 }

@@ -165,8 +165,10 @@ impl RooflineCost {
         };
         let mut terms = AttentionTerms::new(device, shape, placement, decode, prefill);
         terms.trust = attention.trust;
-        let gemm = calibration.gemm.get(&KernelFormat::Bf16);
-        terms.derate(gemm.map_or(1.0, |gemm| gemm.sustained_over_burst));
+        terms.derate = calibration
+            .gemm
+            .get(&KernelFormat::Bf16)
+            .map_or(1.0, |gemm| gemm.sustained_over_burst);
         terms.decode_scale(calibration.scale.get("decode_attention").copied().unwrap_or(1.0));
         terms.prefill_scale = calibration.scale.get("prefill_attention").copied().unwrap_or(1.0);
         let mut host_terms = HostTerms::new(host, shape.layer_count(), placement.asynchronous);
@@ -492,7 +494,7 @@ mod tests {
             let mut placement = placement();
             placement.graphs.mode = mode;
             let cost = RooflineCost::new(&device, &narrow, &calibration, &placement);
-            cost.unwrap().decode(8).at(8, 1).seconds()
+            cost.unwrap().decode(1).at(1, 1).seconds()
         };
         let (graph, eager) = (
             decode(CudagraphMode::FullAndPiecewise),

@@ -98,6 +98,8 @@ pub(super) fn read_moe(fields: &mut Fields, trust: Trust) -> Option<Moe> {
         overhead_us: fields.number("o_us", NOT_NEGATIVE),
         pnorm: fields.number("pnorm", PNORM),
         padding_rows: fields.number_or("padding_rows", NOT_NEGATIVE, 0.0),
+        per_expert_us: fields.number_or("per_expert_us", NOT_NEGATIVE, 0.0),
+        rereads: fields.number_or("rereads", NOT_NEGATIVE, 0.0),
         moved: fields
             .optional_number("moved_passes", NOT_NEGATIVE)
             .map(|passes| Moved {
@@ -160,6 +162,8 @@ fn read_prefill_attention(fields: &mut Fields, bf16: Option<&C5>) -> PrefillAtte
                 compute: Rate::Share(ratio),
                 bandwidth: Rate::Share(w_ratio),
                 tail: 0.0,
+                resident_share: 0.0,
+                per_token_ns: 0.0,
             };
         };
         return PrefillAttention {
@@ -167,6 +171,8 @@ fn read_prefill_attention(fields: &mut Fields, bf16: Option<&C5>) -> PrefillAtte
             compute: Rate::Absolute(ratio * c5.p_tflops * 1e12),
             bandwidth: Rate::Absolute(w_ratio * c5.w_gbs * 1e9),
             tail: 0.0,
+            resident_share: 0.0,
+            per_token_ns: 0.0,
         };
     }
     PrefillAttention {
@@ -180,6 +186,8 @@ fn read_prefill_attention(fields: &mut Fields, bf16: Option<&C5>) -> PrefillAtte
             None => Rate::Share(fields.number("prefill_eb", EFFICIENCY)),
         },
         tail: fields.number_or("prefill_tail", NOT_NEGATIVE, 0.0),
+        resident_share: fields.number_or("prefill_resident", 0.0..=1.0, 0.0),
+        per_token_ns: fields.number_or("prefill_token_ns", NOT_NEGATIVE, 0.0),
     }
 }
 
@@ -191,6 +199,8 @@ fn read_prefill_shares(fields: &mut Fields) -> Option<PrefillAttention> {
         compute: Rate::Share(fields.number("prefill_ec", EFFICIENCY)),
         bandwidth: Rate::Share(fields.number("prefill_eb", EFFICIENCY)),
         tail: fields.number_or("prefill_tail", NOT_NEGATIVE, 0.0),
+        resident_share: fields.number_or("prefill_resident", 0.0..=1.0, 0.0),
+        per_token_ns: fields.number_or("prefill_token_ns", NOT_NEGATIVE, 0.0),
     })
 }
 
@@ -203,6 +213,7 @@ fn read_decode_attention(fields: &mut Fields) -> DecodeAttention {
             None => fields.number("t0_us", NOT_NEGATIVE),
         },
         per_seq_head_ns: fields.number("per_seq_head_ns", NOT_NEGATIVE),
+        per_query_head_ns: fields.number_or("per_query_head_ns", NOT_NEGATIVE, 0.0),
         row_ns: fields.number_or("row_ns", NOT_NEGATIVE, 0.0),
         per_token_ns: fields.number("per_token_ns", NOT_NEGATIVE),
         bandwidth: match fields.optional_number("w_att_gbs", POSITIVE) {
