@@ -263,7 +263,7 @@ fn a_promise_that_a_request_alone_breaks_has_no_knee_at_any_rate() {
                  --output-len 8 --goodput ttft:190";
     let printed = Desk::new().expect(3, words);
     assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
-    assert!(printed.contains("one that is alone in the server"), "{printed}");
+    assert!(printed.contains("no lower rate keeps the promise"), "{printed}");
     let rows = printed.lines().filter(|line| line.contains("stable")).count();
     assert!(rows < 25, "{printed}");
 }

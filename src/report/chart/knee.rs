@@ -15,6 +15,9 @@ const PANEL_GAP: f64 = 44.0;
 /// Room above the first panel for the names of the knee and of saturation.
 const FLAGS: f64 = 76.0;
 
+/// Rates up to so many times saturation are drawn.
+const BEYOND: f64 = 2.0;
+
 const FIRST_HEADING: &str = "Time to first token, logarithmic";
 
 /// Draws a knee search: three panels over one axis of offered load.
@@ -22,6 +25,7 @@ const FIRST_HEADING: &str = "Time to first token, logarithmic";
 /// Past saturation no latency is drawn, since none is a property of the system; critical points are hollow.
 #[must_use]
 pub fn knee(view: &KneeView) -> Picture {
+    let view = &near(view);
     let height = 520.0 + FLAGS + PANEL_HEIGHT;
     let mut picture = Picture::new(&title(view), WIDTH, height);
     let mut top = head(&mut picture, LEFT, &subtitle(view)) + FLAGS;
@@ -59,6 +63,14 @@ pub fn knee(view: &KneeView) -> Picture {
     top = panels[2].bottom;
     picture.height = top + 56.0;
     picture
+}
+
+/// Without the rates so far beyond saturation that they would press all else into a corner.
+fn near(view: &KneeView) -> KneeView {
+    let furthest = view.saturation.map_or(f64::INFINITY, |rate| BEYOND * rate.high);
+    let mut near = view.clone();
+    near.points.retain(|point| point.request_rate <= furthest);
+    near
 }
 
 fn title(view: &KneeView) -> String {
@@ -162,7 +174,9 @@ fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
         };
         if let Some(saturation) = view.saturation {
             band(saturation.high, panel.x.high(), Colour::AXIS.faded(0.18));
-            band(saturation.low, saturation.high, Colour::VERMILLION.faded(0.15));
+            if saturation.low > 0.0 {
+                band(saturation.low, saturation.high, Colour::VERMILLION.faded(0.15));
+            }
         }
         if let Some(knee) = view.knee {
             band(knee.low, knee.high, Colour::BLUE.faded(0.15));
