@@ -140,11 +140,11 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
             &mut evidence,
         );
     }
-    let jitter = jitter::fit(
-        &request.runs,
-        &calibration.clone().over(&known_calibration),
-        goes_on,
-    );
+    let met: Vec<&Run> = match &host {
+        Some(host) => host.met.iter().map(|run| &request.runs[*run]).collect(),
+        None => request.runs.iter().collect(),
+    };
+    let jitter = jitter::fit(&met, &calibration.clone().over(&known_calibration), goes_on);
     if !goes_on() {
         return None;
     }
