@@ -10,6 +10,7 @@ mod consensus;
 mod families;
 mod front_end;
 mod hold_out;
+mod next_run;
 
 pub(super) use front_end::next_front_end;
 
@@ -52,12 +53,10 @@ pub struct HostFit {
     pub met: Vec<usize>,
     /// Runs that are far off took no part in the fit.
     pub is_of_fewer: bool,
-    /// The terms as they might as well be, by parameter in the order of `names`.
-    pub draws: Vec<Vec<f64>>,
-    /// Names of the parameters.
-    pub names: Vec<&'static str>,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
     pub families: Vec<FamilyEvidence>,
+    /// The run that would tell most, in words.
+    pub next: Option<String>,
 }
 
 /// What is known before: the device, its calibration with every block filled, and the engine.
@@ -114,10 +113,9 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             interval_90: intervals(parameters, &draws),
         },
         unidentified: unidentified(parameters, &draws),
-        names: parameters.iter().map(|parameter| parameter.name).collect(),
-        draws,
         parameters: parameters.len(),
         families: families(trial, values),
+        next: next_run::next_run(trial, values),
         runs: told,
         unexplained,
         explained,

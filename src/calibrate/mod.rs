@@ -226,7 +226,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     evidence.remarks.extend(doubts::doubts(fitted));
     evidence.families.clone_from(&fitted.families);
     let next = evidence.next_measurement.take().into_iter();
-    let all: Vec<String> = next.chain(next::run(fitted)).collect();
+    let all: Vec<String> = next.chain(fitted.next.clone()).collect();
     evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));
     evidence.blocks.insert(name, fitted.evidence.clone());
     evidence.runs = fitted.runs.clone();

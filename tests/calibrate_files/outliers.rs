@@ -1,4 +1,4 @@
-//! A file that is far off, beside good ones: it decides nothing, and what it lacks is not invented.
+//! A file that is far off, beside good ones: it decides nothing, and what it lacks is not invented. And what to measure next.
 
 use std::path::Path;
 
@@ -105,4 +105,35 @@ fn pauses_come_only_from_runs_of_which_every_gap_is_known() {
     let law = fit["jitter"]["vllm"].as_table().unwrap();
     let stalls = law.get("stalls_per_s").and_then(toml::Value::as_float);
     assert_eq!(stalls.unwrap_or(0.0), 0.0, "{said}");
+}
+
+#[test]
+fn the_next_run_is_one_that_was_not_given_and_leaves_less_to_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut files = vec!["c1.json".to_owned()];
+    simulate(folder, &files[0], ["--max-concurrency", "1"]);
+    let mut left = f64::INFINITY;
+    while files.len() < 8 {
+        let names: Vec<&str> = files.iter().map(String::as_str).collect();
+        let (said, _) = fitted(folder, &names);
+        let Some((_, next)) = said.split_once("a closed loop at --max-concurrency ") else {
+            break;
+        };
+        let clients = next.split(' ').next().unwrap();
+        let known: f64 = next
+            .split('±')
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .unwrap()
+            .parse()
+            .unwrap();
+        let name = format!("c{clients}.json");
+        assert!(!files.contains(&name) && known <= left, "{files:?}: {said}");
+        simulate(folder, &name, ["--max-concurrency", clients]);
+        files.push(name);
+        left = known;
+    }
+    // The host of a single stream says little of many, and two loads tell most of what all can.
+    assert!((2..8).contains(&files.len()) && left < 2.0, "{files:?} {left}");
 }
