@@ -5,15 +5,34 @@
 
 use super::case::{Case, show};
 use super::finding::{Check, Finding, Severity, time};
+use crate::model::is_other;
 
 /// A datasheet's bandwidth and a clock may be off by this much.
 const TOLERANCE: f64 = 0.03;
 
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
+    other_model(case, found);
     decode(case, found);
     whole(case, found);
     first_token(case, found);
     prompts(case, found);
+}
+
+/// Bounds of another model than the file's are bounds of nothing.
+fn other_model(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let (Some(model), Some(named)) = (&case.model, &case.row.setup.model) else {
+        return;
+    };
+    if is_other(&model.name, named) {
+        let claim = "the file names another model than was given: bounds are the given one's";
+        let shown = format!("{named} in the file, {} given", model.name);
+        let rerun = "leave --model out, or give the file of that model";
+        found.push(
+            Finding::new(Severity::Doubtful, Check::OtherModel, claim)
+                .shown(shown)
+                .rerun(rerun),
+        );
+    }
 }
 
 /// `tpot ≥ weights / (ranks · bandwidth)`, unless one step makes several tokens.

@@ -64,6 +64,8 @@ pub enum Check {
     RowsContradict,
     /// Two figures of a table count different things.
     NotComparable,
+    /// The file names another model than was said.
+    OtherModel,
 }
 
 impl Check {
@@ -89,6 +91,7 @@ impl Check {
             Check::PrefillBound => "prefill-bound",
             Check::RowsContradict => "rows-contradict",
             Check::NotComparable => "not-comparable",
+            Check::OtherModel => "other-model",
         }
     }
 }
@@ -130,9 +133,12 @@ impl Finding {
     }
 }
 
-/// Seconds in three significant figures and a unit.
+/// Seconds in three significant figures and a unit; a power of ten where there is none.
 pub(super) fn time(seconds: f64) -> String {
-    Picos::try_from_seconds(seconds).map_or_else(|| format!("{seconds:.3} s"), |time| time.to_string())
+    /// Below it no unit has digits left.
+    const LEAST_S: f64 = 1e-9;
+    let time = Picos::try_from_seconds(seconds).filter(|_| seconds == 0.0 || seconds >= LEAST_S);
+    time.map_or_else(|| format!("{seconds:.2e} s"), |time| time.to_string())
 }
 
 /// A number in four significant figures.
@@ -150,5 +156,23 @@ pub(super) fn plain(value: f64) -> String {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_any_size_are_short() {
+        for (seconds, expected) in [
+            (1e300, "1.00e300 s"),
+            (-1e300, "-1.00e300 s"),
+            (4e-13, "4.00e-13 s"),
+            (0.0, "0.00 ns"),
+            (1.5, "1.50 s"),
+        ] {
+            assert_eq!(time(seconds), expected);
+        }
     }
 }

@@ -89,8 +89,12 @@ fn gaps_add_up(case: &Case<'_>, found: &mut Vec<Finding>) {
     }
     let chunks = (whole - first) / itl;
     let per_token = chunks / (tokens - 1.0);
+    let each = match per_token < 1e6 {
+        true => format!("{per_token:.2}"),
+        false => show(per_token),
+    };
     let shown = format!(
-        "(e2el − ttft) / itl = ({} − {}) / {} = {} gaps for {} tokens: {per_token:.2} a token",
+        "(e2el − ttft) / itl = ({} − {}) / {} = {} gaps for {} tokens: {each} a token",
         time(whole),
         time(first),
         time(itl),

@@ -88,6 +88,28 @@ fn after(change: impl FnOnce(&mut Measured)) -> String {
 }
 
 #[test]
+fn a_model_that_is_not_the_files_is_doubted() {
+    let given = |name: &str| {
+        let known = Known {
+            machine: Some(Machine {
+                model: Some(crate::model::find(name).unwrap().0),
+                ..Machine::default()
+            }),
+        };
+        let audited = audit(&[sound()], &known);
+        let doubted = |finding: &&Finding| finding.check == Check::OtherModel;
+        audited[0].findings.iter().find(doubted).cloned()
+    };
+    assert_eq!(given("llama-3.1-8b-instruct"), None);
+    let doubt = given("openai/gpt-oss-120b").unwrap();
+    assert_eq!(doubt.severity, Severity::Doubtful);
+    assert_eq!(
+        doubt.arithmetic,
+        "meta-llama/Llama-3.1-8B-Instruct in the file, openai/gpt-oss-120b given"
+    );
+}
+
+#[test]
 fn a_sound_result_breaks_no_law() {
     assert_eq!(after(|_| {}), "");
 }

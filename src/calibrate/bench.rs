@@ -14,7 +14,7 @@ use super::plan::{Plan, plan};
 use super::runs::{Figure, Run};
 use crate::config::{Document, Files, Resolved, resolve};
 use crate::hardware;
-use crate::model::is_same_name;
+use crate::model::{is_other, is_same_name};
 use crate::quantity::significant;
 use crate::results::{Load, Measured, ResultFile, Setup, Tool};
 use lengths::{Recorded, WithFile};
@@ -30,6 +30,8 @@ pub struct Said {
     pub engine: String,
     /// Its version, where said.
     pub version: Option<String>,
+    /// It was said of this one file, which then is taken to name its model otherwise.
+    pub is_of_file: bool,
 }
 
 /// What a file gave.
@@ -179,6 +181,15 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
             }
         ));
     }
+    if let (Some(model), Some(named)) = (&setup.model, &named)
+        && is_other(model, named)
+        && !said.is_of_file
+    {
+        return Err(format!(
+            "it names the model {named}, and {model} is said beside it; leave that out where files name their models, or write \
+             FILE= before a --serve-cmd or --scenario to say it of this file alone"
+        ));
+    }
     if found.is_none() {
         assumptions.push(format!("it does not name its engine: {}", said.engine));
     }
@@ -268,6 +279,9 @@ fn load(row: &mut Measured, said: &Said) -> Result<(), String> {
 /// How far a law's mean may be from the file's, of the logarithm: means of a few hundred drawn lengths scatter less.
 const LENGTHS_APART: f64 = 0.2;
 
+/// Longest mean of prompts or answers, tokens: more than any model's context.
+const LENGTH_MAX: f64 = 1e9;
+
 /// Refuses lengths that are of another run: one command for several files is easily pasted.
 fn check_lengths(row: &Measured, document: &Document) -> Result<(), String> {
     let number = |key: &str| {
@@ -289,6 +303,11 @@ fn check_lengths(row: &Measured, document: &Document) -> Result<(), String> {
         ("answers", row.setup.output_tokens, of_law("output_len")),
     ];
     for (what, of_file, said) in kinds {
+        if let Some(tokens) = of_file.filter(|tokens| *tokens > LENGTH_MAX) {
+            return Err(format!(
+                "its {what} have {tokens:.3e} tokens in the mean, and no model takes as many"
+            ));
+        }
         if let (Some(of_file), Some(said)) = (of_file, said)
             && (said / of_file).ln().abs() > LENGTHS_APART
         {

@@ -14,7 +14,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::forms::Form;
 use super::observation::{Block, Observation};
-use super::solve::{Parameter, Task, starts};
+use super::solve::{Loss, Parameter, Task, starts};
 use crate::cost::calibration::{BlockEvidence, Calibration, Residual};
 use crate::rng::{Purpose, stream};
 use crate::stats::{Z_90, quantile, student_t};
@@ -156,6 +156,7 @@ fn solve(form: &dyn Form, rows: &[&Observation], options: &Options, count: usize
         weights: &vec![1.0; rows.len()],
         shifts: &vec![0.0; parameters.len()],
         sigma: ROW_SIGMA,
+        loss: Loss::SoftL1,
     };
     task.solve(&starts(
         parameters,
@@ -205,6 +206,7 @@ fn draws(form: &dyn Form, rows: &[&Observation], best: &[f64], options: &Options
             weights: &weights,
             shifts: &shifts,
             sigma: ROW_SIGMA,
+            loss: Loss::SoftL1,
         };
         task.solve(&[best.to_vec()])
     };

@@ -1,11 +1,12 @@
 //! What makes a fit of the host doubtful: runs that no host explains.
 //!
 //! The host's terms are the only ones that runs move. If the GPU, the model or a flag is another than was said, they run
-//! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. The fit is
-//! robust, so a single impossible figure hardly moves it: it stands alone beside runs that are met, and is doubted all the same.
+//! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. A run that is
+//! far off beside runs that are met is left out of the fit, and the fit is doubted all the same.
 
 use super::host::HostFit;
 use crate::cost::calibration::RunEvidence;
+use crate::quantity::significant;
 
 /// Error of a fitted run above which it is not of the server that was described, in percent.
 const MISFIT_PCT: f64 = 25.0;
@@ -17,7 +18,8 @@ const STUCK: f64 = 1e-3;
 pub fn doubts(host: &HostFit) -> Vec<String> {
     let mut doubts = Vec::new();
     let median = host.evidence.residual_median_pct;
-    if median > MISFIT_PCT {
+    let is_minority = 2 * (host.met.len() as u64) < host.evidence.shapes;
+    if median > MISFIT_PCT && is_minority {
         doubts.push(format!(
             "no host explains these runs: they are {median:.0} % off in the median after the fit; is it this GPU, this \
              model, these flags, this engine? the terms are marked prior"
@@ -33,11 +35,16 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
             1 => ("1".to_owned(), "is"),
             more => (more.to_string(), "are"),
         };
+        let and = match host.is_of_fewer {
+            true => " and left out of it",
+            false => "",
+        };
         doubts.push(format!(
-            "{count} of {} runs {are} more than {MISFIT_PCT:.0} % off after a fit that such runs hardly move: {run} measured \
-             {figure} {measured}, and the fit has {predicted}; is it this GPU, this model, these flags, this engine, and is \
-             the file whole? the terms are marked prior",
-            host.evidence.shapes
+            "{count} of {} runs {are} more than {MISFIT_PCT:.0} % off after the fit{and}: {run} measured {figure} {}, and the fit \
+             has {}; is it this GPU, this model, these flags, this engine, and is the file whole? the terms are marked prior",
+            host.evidence.shapes,
+            significant(*measured),
+            significant(*predicted)
         ));
     }
     for name in stuck(host) {

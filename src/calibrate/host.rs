@@ -4,11 +4,13 @@
 //! own card's kernels. A card without a kernel table of its own may have the bandwidth of a cousin's scaled by one
 //! factor. What cannot be told apart: a term added to every step from a slightly slower kernel (runs of several
 //! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
-//! one batch size.
+//! one batch size. A run that no host explains decides nothing: it is left out of the fit ([`consensus`]) and told.
 
+mod consensus;
 mod families;
 mod front_end;
 mod hold_out;
+mod next_run;
 
 pub(super) use front_end::next_front_end;
 
@@ -18,7 +20,7 @@ use rayon::prelude::*;
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
 use super::doubts;
 use super::runs::{Figure, Run};
-use super::solve::{Parameter, Task};
+use super::solve::{Loss, Parameter, Task};
 use crate::cost::calibration::{
     BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
 };
@@ -47,12 +49,14 @@ pub struct HostFit {
     pub unexplained: Vec<usize>,
     /// Figures of all other runs, by their places in `runs`.
     pub explained: Vec<usize>,
-    /// The terms as they might as well be, by parameter in the order of `names`.
-    pub draws: Vec<Vec<f64>>,
-    /// Names of the parameters.
-    pub names: Vec<&'static str>,
+    /// Those other runs, by their places among all that were given.
+    pub met: Vec<usize>,
+    /// Runs that are far off took no part in the fit.
+    pub is_of_fewer: bool,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
     pub families: Vec<FamilyEvidence>,
+    /// The run that would tell most, in words.
+    pub next: Option<String>,
 }
 
 /// What is known before: the device, its calibration with every block filled, and the engine.
@@ -78,62 +82,58 @@ const DRAWS: usize = 24;
 /// Fits the terms that the runs speak about; `None` without runs, or where the engine has no terms to start from.
 #[must_use]
 pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
-    let base = known.calibration.host.get(known.engine)?;
-    let parameters = parameters(runs, base, known.bandwidth_of.is_some());
-    if runs.is_empty() || parameters.is_empty() {
-        return None;
-    }
-    let trial = Trial {
-        base,
-        parameters: &parameters,
-        cards: runs.iter().map(|run| card(run, known)).collect(),
-        known,
-    };
-    let rows: Vec<usize> = runs
-        .iter()
-        .enumerate()
-        .flat_map(|(index, run)| vec![index; run.measured.len()])
-        .collect();
-    let weights = weights(runs, &rows, known);
-    let values = invert(&trial, runs, &weights);
-    let values: Vec<f64> = values.into_iter().map(rounded).collect();
-    let draws = draws(&trial, runs, &rows, &weights, &values, options);
-    let errors = trial.errors(runs, &values);
-    let held_out = hold_out::hold_out(&trial, runs, (&rows, &weights), &values, options);
+    let all = Trial::of(runs.iter().collect(), known)?;
+    let first = rounded_all(invert(&all, Loss::SoftL1, &all.priors()));
+    let fewer = consensus::without_far_ones(&all, &first);
+    let (trial, values) = fewer
+        .as_ref()
+        .map_or((&all, &first), |(trial, values)| (trial, values));
+    let draws = draws(trial, values, options);
+    let host = trial.host(values);
+    let bandwidth = trial.bandwidth(values);
+    let errors = all.errors_under(&host, bandwidth);
+    let held_out = hold_out::hold_out(trial, values, options);
     let unseen = |p: f64| held_out.as_ref().map(|errors| percent(errors, p));
-    let host = trial.host(&values);
-    let told = evidence(runs, &errors);
-    let (explained, unexplained) = doubts::explained(&rows, &told);
+    let told = evidence(&all.runs, &errors);
+    let (explained, unexplained) = doubts::explained(&all.rows, &told);
+    let parameters = &trial.parameters;
+    let mut met: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
+    met.dedup();
     Some(HostFit {
-        bandwidth: known.bandwidth_of.map(|_| values[values.len() - 1]),
+        bandwidth,
         evidence: BlockEvidence {
-            rows: rows.len() as u64,
+            rows: all.rows.len() as u64,
             shapes: runs.len() as u64,
             residual_median_pct: percent(&errors, 0.5),
             residual_p95_pct: percent(&errors, 0.95),
             bias_pct: bias(&errors),
             hold_out_median_pct: unseen(0.5),
             hold_out_p95_pct: unseen(0.95),
-            sigma_ln: rounded(sigma(&parameters, &draws)),
-            interval_90: intervals(&parameters, &draws),
+            sigma_ln: rounded(sigma(parameters, &draws)),
+            interval_90: intervals(parameters, &draws),
         },
-        unidentified: unidentified(&parameters, &draws),
-        names: parameters.iter().map(|parameter| parameter.name).collect(),
-        draws,
+        unidentified: unidentified(parameters, &draws),
         parameters: parameters.len(),
-        families: families(&trial, runs, &rows, &weights, &values),
+        families: families(trial, values),
+        next: next_run::next_run(trial, values),
         runs: told,
         unexplained,
         explained,
+        met,
+        is_of_fewer: fewer.is_some(),
         host,
     })
+}
+
+fn rounded_all(values: Vec<f64>) -> Vec<f64> {
+    values.into_iter().map(rounded).collect()
 }
 
 /// Least relative uncertainty of the host's share: one CPU is not another.
 const HOST_SIGMA: f64 = 0.2;
 
 /// Which terms the runs speak about at all.
-fn parameters(runs: &[Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter> {
+fn parameters(runs: &[&Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter> {
     let mut all = Vec::new();
     let has = |asynchronous: bool| runs.iter().any(|run| run.is_asynchronous() == asynchronous);
     if has(false) {
@@ -155,7 +155,7 @@ fn parameters(runs: &[Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter>
             0.5,
         ));
     }
-    let is_ttft = |run: &Run| {
+    let is_ttft = |run: &&Run| {
         let mut figures = run.measured.iter();
         figures.any(|(figure, _)| !run.is_offline && matches!(figure, Figure::TtftP50 | Figure::TtftMean))
     };
@@ -185,14 +185,45 @@ fn card(run: &Run, known: &Known) -> (Calibration, bool) {
     (calibration, own)
 }
 
+/// Runs, and what is sought from them.
 struct Trial<'a> {
     base: &'a Host,
-    parameters: &'a [Parameter],
-    cards: Vec<(Calibration, bool)>,
     known: &'a Known<'a>,
+    parameters: Vec<Parameter>,
+    runs: Vec<&'a Run>,
+    cards: Vec<(Calibration, bool)>,
+    /// The run of each figure.
+    rows: Vec<usize>,
+    weights: Vec<f64>,
 }
 
-impl Trial<'_> {
+impl<'a> Trial<'a> {
+    /// `None` where there is nothing to fit, or nothing to fit to.
+    fn of(runs: Vec<&'a Run>, known: &'a Known<'a>) -> Option<Trial<'a>> {
+        let base = known.calibration.host.get(known.engine)?;
+        let parameters = parameters(&runs, base, known.bandwidth_of.is_some());
+        if runs.is_empty() || parameters.is_empty() {
+            return None;
+        }
+        let figures = runs.iter().enumerate();
+        let rows: Vec<usize> = figures
+            .flat_map(|(index, run)| vec![index; run.measured.len()])
+            .collect();
+        Some(Trial {
+            base,
+            known,
+            parameters,
+            cards: runs.iter().map(|run| card(run, known)).collect(),
+            weights: weights(&runs, &rows, known),
+            rows,
+            runs,
+        })
+    }
+
+    fn priors(&self) -> Vec<f64> {
+        self.parameters.iter().map(|parameter| parameter.prior).collect()
+    }
+
     fn host(&self, values: &[f64]) -> Host {
         let mut host = self.base.clone();
         for (parameter, value) in self.parameters.iter().zip(values) {
@@ -208,22 +239,26 @@ impl Trial<'_> {
         host
     }
 
+    /// The factor on the bandwidth of products, where it is sought: the last of the parameters.
+    fn bandwidth(&self, values: &[f64]) -> Option<f64> {
+        self.known.bandwidth_of.map(|_| values[values.len() - 1])
+    }
+
     /// ln(predicted/measured) of every figure of every run.
-    fn errors(&self, runs: &[Run], values: &[f64]) -> Vec<f64> {
-        let host = self.host(values);
-        let errors: Vec<Vec<f64>> = runs
+    fn errors(&self, values: &[f64]) -> Vec<f64> {
+        self.errors_under(&self.host(values), self.bandwidth(values))
+    }
+
+    fn errors_under(&self, host: &Host, bandwidth: Option<f64>) -> Vec<f64> {
+        let errors: Vec<Vec<f64>> = self
+            .runs
             .par_iter()
-            .zip(&self.cards)
-            .map(|(run, (card, is_own))| {
+            .enumerate()
+            .map(|(index, run)| {
                 if !(self.known.goes_on)() {
                     return vec![0.0; run.measured.len()];
                 }
-                let mut card = card.clone();
-                card.host.insert(self.known.engine.to_owned(), host.clone());
-                if *is_own && self.known.bandwidth_of.is_some() {
-                    scale_bandwidth(&mut card, values[values.len() - 1]);
-                }
-                let predicted = run.predict(&card);
+                let predicted = run.predict(&self.card(index, host, bandwidth));
                 let pairs = predicted.iter().zip(&run.measured);
                 pairs
                     .map(|(predicted, (_, measured))| (predicted / measured).ln())
@@ -232,33 +267,48 @@ impl Trial<'_> {
             .collect();
         errors.concat()
     }
+
+    /// The card of a run under terms that are tried.
+    fn card(&self, run: usize, host: &Host, bandwidth: Option<f64>) -> Calibration {
+        let (card, is_own) = &self.cards[run];
+        let mut card = card.clone();
+        card.host.insert(self.known.engine.to_owned(), host.clone());
+        if let Some(factor) = bandwidth.filter(|_| *is_own) {
+            scale_bandwidth(&mut card, factor);
+        }
+        card
+    }
+
+    /// What a fit minimises, at values whose errors are known.
+    fn cost(&self, loss: Loss, values: &[f64], errors: &[f64]) -> f64 {
+        let task = Task {
+            parameters: &self.parameters,
+            errors: &|_| errors.to_vec(),
+            weights: &self.weights,
+            shifts: &vec![0.0; values.len()],
+            sigma: RUN_SIGMA,
+            loss,
+        };
+        task.cost(values)
+    }
 }
 
 /// Gauss-Newton on the simulator: expand the errors around the best values so far, solve the expansion, go there, or
 /// half the way where that was too far. Steps of 5 % see through the grain of a simulation, which finer ones do not.
-fn invert(trial: &Trial, runs: &[Run], weights: &[f64]) -> Vec<f64> {
-    let parameters = trial.parameters;
-    let centred = vec![0.0; parameters.len()];
-    let mut best: Vec<f64> = parameters.iter().map(|parameter| parameter.prior).collect();
-    let cost_of = |values: &[f64], errors: Vec<f64>| {
-        let task = Task {
-            parameters,
-            errors: &|_| errors.clone(),
-            weights,
-            shifts: &centred,
-            sigma: RUN_SIGMA,
-        };
-        task.cost(values)
-    };
-    let mut expansion = Linear::new(trial, runs, &best);
-    let mut least = cost_of(&best, expansion.errors.clone());
+fn invert(trial: &Trial, loss: Loss, start: &[f64]) -> Vec<f64> {
+    let centred = vec![0.0; start.len()];
+    let mut best = start.to_vec();
+    let cost_of = |values: &[f64], errors: &[f64]| trial.cost(loss, values, errors);
+    let mut expansion = Linear::new(trial, &best);
+    let mut least = cost_of(&best, &expansion.errors);
     for _ in 0..ROUNDS {
         let task = Task {
-            parameters,
-            errors: &|values| expansion.errors(parameters, values),
-            weights,
+            parameters: &trial.parameters,
+            errors: &|values| expansion.errors(&trial.parameters, values),
+            weights: &trial.weights,
             shifts: &centred,
             sigma: RUN_SIGMA,
+            loss,
         };
         let aim = task.solve(&[best.clone()]);
         let towards = |share: f64| -> Vec<f64> {
@@ -267,7 +317,7 @@ fn invert(trial: &Trial, runs: &[Run], weights: &[f64]) -> Vec<f64> {
         };
         let tried = [1.0, 0.5, 0.25].into_iter().find_map(|share| {
             let values = towards(share);
-            let cost = cost_of(&values, trial.errors(runs, &values));
+            let cost = cost_of(&values, &trial.errors(&values));
             (cost < least).then_some((cost, values))
         });
         let Some((cost, values)) = tried else {
@@ -278,7 +328,7 @@ fn invert(trial: &Trial, runs: &[Run], weights: &[f64]) -> Vec<f64> {
         if is_done {
             break;
         }
-        expansion = Linear::new(trial, runs, &best);
+        expansion = Linear::new(trial, &best);
     }
     best
 }
@@ -289,37 +339,21 @@ const ENOUGH: f64 = 0.999;
 
 /// Runs drawn with replacement and priors moved by their own width. One Gauss-Newton step from the best values stands
 /// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
-fn draws(
-    trial: &Trial,
-    runs: &[Run],
-    rows: &[usize],
-    counts: &[f64],
-    best: &[f64],
-    options: &Options,
-) -> Vec<Vec<f64>> {
-    let linear = Linear::new(trial, runs, best);
+fn draws(trial: &Trial, best: &[f64], options: &Options) -> Vec<Vec<f64>> {
+    let linear = Linear::new(trial, best);
+    let count = trial.runs.len();
     let one = |index: usize| {
         let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
-        let mut times = vec![0.0; runs.len()];
-        for _ in 0..runs.len() {
-            times[stream.random_range(0..runs.len())] += 1.0;
+        let mut times = vec![0.0; count];
+        for _ in 0..count {
+            times[stream.random_range(0..count)] += 1.0;
         }
-        let weights: Vec<f64> = rows
-            .iter()
-            .zip(counts)
-            .map(|(run, count)| count * times[*run])
-            .collect();
+        let pairs = trial.rows.iter().zip(&trial.weights);
+        let weights: Vec<f64> = pairs.map(|(run, count)| count * times[*run]).collect();
         let shifts: Vec<f64> = (0..best.len())
             .map(|_| StandardNormal.sample(&mut stream))
             .collect();
-        let task = Task {
-            parameters: trial.parameters,
-            errors: &|values| linear.errors(trial.parameters, values),
-            weights: &weights,
-            shifts: &shifts,
-            sigma: RUN_SIGMA,
-        };
-        task.solve(&[best.to_vec()])
+        linear.solve(trial, best, &weights, &shifts)
     };
     (0..DRAWS.max(options.draws)).map(one).collect()
 }
@@ -335,12 +369,12 @@ struct Linear {
 const NUDGE: f64 = 0.05;
 
 impl Linear {
-    fn new(trial: &Trial, runs: &[Run], best: &[f64]) -> Linear {
-        let errors = trial.errors(runs, best);
+    fn new(trial: &Trial, best: &[f64]) -> Linear {
+        let errors = trial.errors(best);
         let slope = |index: usize| {
             let mut moved = best.to_vec();
             moved[index] *= NUDGE.exp();
-            let there = trial.errors(runs, &moved);
+            let there = trial.errors(&moved);
             there
                 .iter()
                 .zip(&errors)
@@ -368,13 +402,26 @@ impl Linear {
         }
         errors
     }
+
+    /// The best values under other weights and priors that have moved.
+    fn solve(&self, trial: &Trial, best: &[f64], weights: &[f64], shifts: &[f64]) -> Vec<f64> {
+        let task = Task {
+            parameters: &trial.parameters,
+            errors: &|values| self.errors(&trial.parameters, values),
+            weights,
+            shifts,
+            sigma: RUN_SIGMA,
+            loss: Loss::SoftL1,
+        };
+        task.solve(&[best.to_vec()])
+    }
 }
 
 /// Figures of one family count as four at most: they share their set-up, and one with many rows must not outvote the
 /// rest. Runs on the card itself count more: its server's CPU is theirs.
-fn weights(runs: &[Run], rows: &[usize], known: &Known) -> Vec<f64> {
+fn weights(runs: &[&Run], rows: &[usize], known: &Known) -> Vec<f64> {
     let weight = |run: &usize| {
-        let Run { family, resolved, .. } = &runs[*run];
+        let Run { family, resolved, .. } = runs[*run];
         let others = rows.iter().filter(|other| runs[**other].family == *family);
         let shared = (FAMILY_WEIGHT / others.count() as f64).min(1.0);
         if resolved.device.id == known.device.id {
@@ -408,7 +455,7 @@ fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {
     widest.unwrap_or(HOST_SIGMA).max(HOST_SIGMA)
 }
 
-fn evidence(runs: &[Run], errors: &[f64]) -> Vec<RunEvidence> {
+fn evidence(runs: &[&Run], errors: &[f64]) -> Vec<RunEvidence> {
     let figures = runs
         .iter()
         .flat_map(|run| run.measured.iter().map(move |figure| (run, figure)));

@@ -3,7 +3,8 @@
 //! Runs are simulated under the fitted calibration with the law of [`crate::cost::jitter`] until the upper percentiles
 //! of their gaps, each over the median gap, come out as measured: a ratio does not see the level, which the host's
 //! terms decide, and the simulation has every cause of a long gap that is no scatter, such as another prompt in the
-//! step. Rare stalls are sought only where every gap is known: one percentile cannot tell their rate from their length.
+//! step. Rare stalls are sought only in runs of which every gap is known, and no longer than the longest of those: one
+//! percentile cannot tell their rate from their length. Runs that the fitted host does not explain tell nothing here.
 //! Left out: time per token of whole requests, in which the scatter of single steps averages out.
 //!
 //! The search is a grid and a walk with shrinking strides, since a percentile of a simulation has a grain that slopes
@@ -35,8 +36,16 @@ pub struct JitterFit {
 pub struct Tails {
     /// Percent, and the gap at it over the median gap.
     pub over_median: Vec<(f64, f64)>,
-    /// Every gap of the run is behind them.
-    pub is_whole: bool,
+    /// The longest gap, ms, where every gap of the run is behind them.
+    pub longest_ms: Option<f64>,
+}
+
+impl Tails {
+    /// Whether every gap of the run is behind them.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.longest_ms.is_some()
+    }
 }
 
 /// Expected error of a percentile over the median: as a tool prints it, and of all gaps by one definition.
@@ -56,6 +65,9 @@ const STALLS_COST: f64 = 4.0;
 /// Where the walk for stalls begins, a second and ms.
 const STALL_RATES: [f64; 4] = [0.05, 0.3, 1.5, 8.0];
 const STALL_MS: [f64; 4] = [10.0, 30.0, 100.0, 300.0];
+/// How long a stall is at least and at most, as `--step-jitter` takes it.
+const STALL_MS_LEAST: f64 = 1.0;
+const STALL_MS_MOST: f64 = 1e4;
 /// Share of the time that stalls take at most, as a calibration file may say.
 const STALLED_MOST: f64 = 0.5;
 /// Rise of the cost at the ends of a 90 % interval.
@@ -66,28 +78,33 @@ const STRIDES: (f64, f64) = (0.7, 0.04);
 /// Fits the law to all runs that have tails; `None` without any, or once `goes_on` says no.
 #[must_use]
 pub fn fit(
-    runs: &[Run],
+    runs: &[&Run],
     calibration: &Calibration,
     goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<JitterFit> {
-    let runs: Vec<&Run> = runs
-        .iter()
-        .filter(|run| !run.tails.over_median.is_empty())
-        .collect();
+    let has_tails = |run: &&&Run| !run.tails.over_median.is_empty();
+    let runs: Vec<&Run> = runs.iter().filter(has_tails).copied().collect();
     if runs.is_empty() {
         return None;
     }
-    let search = Search {
-        runs: &runs,
-        calibration,
-        goes_on,
-    };
-    let is_whole = runs.iter().any(|run| run.tails.is_whole);
+    let whole: Vec<&Run> = runs.iter().filter(|run| run.tails.is_whole()).copied().collect();
+    let search = Search::new(runs, calibration, goes_on);
     let mut best = search.walk(search.first(), &[0]);
-    if is_whole {
-        let with_stalls = search.walk(search.first_stalls(best), &[0, 1, 2]);
-        if search.cost(with_stalls) < search.cost(best) {
-            best = with_stalls;
+    let is_whole = !whole.is_empty();
+    if is_whole && search.longest_ms > STALL_MS_LEAST {
+        let is_all = whole.len() == search.runs.len();
+        let of_whole = Search::new(whole, calibration, goes_on);
+        let without = match is_all {
+            true => best,
+            false => of_whole.walk(of_whole.first(), &[0]),
+        };
+        let with = of_whole.walk(of_whole.first_stalls(without), &[0, 1, 2]);
+        if of_whole.cost(with) < of_whole.cost(without) {
+            best = match is_all {
+                true => with,
+                // Their scatter is that of all runs, beside stalls that only some can show.
+                false => search.walk(with, &[0]),
+            };
         }
     }
     if !goes_on() {
@@ -109,12 +126,28 @@ fn law(values: Law) -> JitterLaw {
 }
 
 struct Search<'a> {
-    runs: &'a [&'a Run],
+    runs: Vec<&'a Run>,
+    /// The longest gap of all runs of which every gap is known: no stall was longer.
+    longest_ms: f64,
     calibration: &'a Calibration,
     goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(
+        runs: Vec<&'a Run>,
+        calibration: &'a Calibration,
+        goes_on: &'a (dyn Fn() -> bool + Sync),
+    ) -> Search<'a> {
+        let longest = runs.iter().filter_map(|run| run.tails.longest_ms);
+        Search {
+            longest_ms: longest.fold(0.0, f64::max),
+            runs,
+            calibration,
+            goes_on,
+        }
+    }
+
     /// ln(predicted/measured) of every ratio of every run.
     fn errors(&self, values: Law) -> Vec<f64> {
         let of_run = |run: &&&Run| {
@@ -139,9 +172,9 @@ impl Search<'_> {
         let errors = self.errors(values);
         let mut misses = 0.0;
         let mut at = 0;
-        for run in self.runs {
+        for run in &self.runs {
             let count = run.tails.over_median.len();
-            let sigma = if run.tails.is_whole {
+            let sigma = if run.tails.is_whole() {
                 WHOLE_SIGMA
             } else {
                 TAIL_SIGMA
@@ -167,7 +200,7 @@ impl Search<'_> {
     fn first_stalls(&self, known: Law) -> Law {
         let pairs = STALL_RATES
             .into_iter()
-            .flat_map(|rate| STALL_MS.into_iter().map(move |ms| (rate, ms)));
+            .flat_map(|rate| STALL_MS.map(|ms| (rate, ms.min(self.longest_ms))));
         // Stalls may have passed for scatter.
         let scatters = [known[0], (known[0] / 3.0).max(CV_LEAST)];
         self.best(pairs.flat_map(|(rate, ms)| scatters.map(|cv| [cv, rate, ms])))
@@ -188,7 +221,7 @@ impl Search<'_> {
             for &parameter in free {
                 for factor in [stride.exp(), (-stride).exp()] {
                     let mut values = best;
-                    values[parameter] = bounded(parameter, values[parameter] * factor);
+                    values[parameter] = self.bounded(parameter, values[parameter] * factor);
                     let cost = self.cost(values);
                     if cost < least {
                         (best, least, moved) = (values, cost, true);
@@ -207,7 +240,7 @@ impl Search<'_> {
         let end = |factor: f64| {
             let mut values = best;
             loop {
-                let next = bounded(parameter, values[parameter] * factor);
+                let next = self.bounded(parameter, values[parameter] * factor);
                 if next == values[parameter] {
                     return next;
                 }
@@ -218,6 +251,13 @@ impl Search<'_> {
             }
         };
         [rounded(end(1.0 / INTERVAL_STEP)), rounded(end(INTERVAL_STEP))]
+    }
+
+    /// A parameter inside what `--step-jitter` takes, and what was seen.
+    fn bounded(&self, parameter: usize, value: f64) -> f64 {
+        let longest = self.longest_ms.clamp(STALL_MS_LEAST, STALL_MS_MOST);
+        let (least, most) = [(CV_LEAST, CV_MOST), (1e-3, 100.0), (STALL_MS_LEAST, longest)][parameter];
+        value.clamp(least, most)
     }
 
     fn found(&self, best: Law, is_whole: bool) -> JitterFit {
@@ -259,9 +299,3 @@ const PARAMETERS: [&str; 3] = ["cv", "stalls_per_s", "stall_ms"];
 const INTERVAL_STEP: f64 = 1.12;
 const NO_STALLS: &str = "stalls of steps were not sought: their rate and length show only where a result holds every gap \
                          (vllm bench serve --save-detailed)";
-
-/// A parameter inside what `--step-jitter` takes.
-fn bounded(parameter: usize, value: f64) -> f64 {
-    let (least, most) = [(CV_LEAST, CV_MOST), (1e-3, 100.0), (1.0, 1e4)][parameter];
-    value.clamp(least, most)
-}

@@ -140,11 +140,11 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
             &mut evidence,
         );
     }
-    let jitter = jitter::fit(
-        &request.runs,
-        &calibration.clone().over(&known_calibration),
-        goes_on,
-    );
+    let met: Vec<&Run> = match &host {
+        Some(host) => host.met.iter().map(|run| &request.runs[*run]).collect(),
+        None => request.runs.iter().collect(),
+    };
+    let jitter = jitter::fit(&met, &calibration.clone().over(&known_calibration), goes_on);
     if !goes_on() {
         return None;
     }
@@ -226,7 +226,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     evidence.remarks.extend(doubts::doubts(fitted));
     evidence.families.clone_from(&fitted.families);
     let next = evidence.next_measurement.take().into_iter();
-    let all: Vec<String> = next.chain(next::run(fitted)).collect();
+    let all: Vec<String> = next.chain(fitted.next.clone()).collect();
     evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));
     evidence.blocks.insert(name, fitted.evidence.clone());
     evidence.runs = fitted.runs.clone();

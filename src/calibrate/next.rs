@@ -2,10 +2,9 @@
 //!
 //! Candidates are what serving runs: products of common models at decode and prefill sizes, attention over common
 //! caches. A candidate's worth is the variance of ln(prediction) over the draws, less what one more row of the form's
-//! own error cannot resolve. Left out: what a measurement costs.
+//! own error cannot resolve. Left out: what a measurement costs. The next best run is `host/next_run.rs`'.
 
 use super::component::BlockFit;
-use super::host::HostFit;
 use super::observation::{Block, Kernel};
 use crate::cost::calibration::KernelFormat;
 use crate::cost::experts::{Load, MoeShape};
@@ -34,39 +33,6 @@ pub fn measurement(blocks: &[BlockFit]) -> Option<String> {
     }
     best.map(|(_, words)| words)
 }
-
-/// The end-to-end run whose host share the draws disagree most about, in words. The host's time of a step is
-/// `step + per_seq·batch`, synchronous, or `gap + gap_per_seq·batch`.
-#[must_use]
-pub fn run(host: &HostFit) -> Option<String> {
-    let kinds = [
-        ("step_us", "per_seq_us", "without"),
-        ("async_gap_us", "async_gap_per_seq_us", "with"),
-    ];
-    let mut best: Option<(f64, String)> = None;
-    for (step, per_seq, kind) in kinds {
-        let index = |name: &str| host.names.iter().position(|known| *known == name);
-        let (Some(step), Some(per_seq)) = (index(step), index(per_seq)) else {
-            continue;
-        };
-        for batch in RUN_BATCHES {
-            let share = host.draws.iter().map(|draw| draw[step] + draw[per_seq] * batch);
-            let spread = Running::from_iter(share).variance().sqrt();
-            if best.as_ref().is_none_or(|(most, _)| spread > *most) {
-                let words = format!(
-                    "for the host, a closed loop at --max-concurrency {batch} {kind} asynchronous scheduling: it adds \
-                     a time to each step that is known within ±{spread:.0} µs only"
-                );
-                best = Some((spread, words));
-            }
-        }
-    }
-    // Terms at the end of what is possible do not move whatever is measured.
-    best.filter(|(spread, _)| *spread >= 1.0).map(|(_, words)| words)
-}
-
-/// Batches that serving runs at.
-const RUN_BATCHES: [f64; 4] = [1.0, 16.0, 64.0, 128.0];
 
 /// Standard deviation of ln(prediction) over the draws.
 #[must_use]

@@ -128,6 +128,15 @@ impl Run {
             .collect()
     }
 
+    /// How long a step of the run's server takes that decodes for so many, each with so many tokens; `None` where its model
+    /// has no cost under a calibration.
+    #[must_use]
+    pub fn step_seconds(&self, calibration: &Calibration, decoding: u32, context: u32) -> Option<f64> {
+        let mut cost = (self.scenario(calibration)?.first_pool().cost)();
+        let tokens = u64::from(decoding) * u64::from(context);
+        Some(cost.decode(decoding).at(tokens, context).seconds())
+    }
+
     /// The run under a calibration; `None` where its model has no cost there.
     fn scenario(&self, calibration: &Calibration) -> Option<Scenario> {
         let Resolved {

@@ -92,9 +92,20 @@ pub struct Task<'a> {
     pub shifts: &'a [f64],
     /// Expected error of one row, of the logarithm.
     pub sigma: f64,
+    /// What a far row costs.
+    pub loss: Loss,
 }
 
-/// Error of the logarithm beyond which a row pulls with a constant force.
+/// What a row costs that is far off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It pulls with a constant force. One minimum near any other, so where a fit begins hardly matters.
+    SoftL1,
+    /// It pulls ever less (Geman and McClure 1985): `ρ(r) = r²/(1 + (r/s)²)`. Many minima.
+    Redescending,
+}
+
+/// Error of the logarithm beyond which a row pulls with a constant force, or ever less.
 const SOFT: f64 = 0.1;
 
 impl Task<'_> {
@@ -102,8 +113,11 @@ impl Task<'_> {
         let soft = SOFT / self.sigma;
         let robust = |error: f64| {
             let r = error / self.sigma;
-            let rho = 2.0 * soft * soft * ((1.0 + (r / soft).powi(2)).sqrt() - 1.0);
-            rho.max(0.0).sqrt().copysign(r)
+            let root = (1.0 + (r / soft).powi(2)).sqrt();
+            match self.loss {
+                Loss::SoftL1 => (2.0 * soft * soft * (root - 1.0)).max(0.0).sqrt().copysign(r),
+                Loss::Redescending => r / root,
+            }
         };
         let rows = (self.errors)(values);
         let rows = rows.iter().zip(self.weights);
@@ -224,7 +238,7 @@ mod tests {
     use rand::SeedableRng;
 
     /// A line through the origin and an offset, with one wild row.
-    fn line(weights: &[f64], shifts: &[f64], sd: f64) -> Vec<f64> {
+    fn line(loss: Loss, weights: &[f64], shifts: &[f64], sd: f64) -> Vec<f64> {
         let parameters = [
             Parameter::factor("slope", (0.1, 10.0), 1.0, sd),
             Parameter::term("offset", (0.0, 5.0), 1.0, sd),
@@ -240,6 +254,7 @@ mod tests {
             weights,
             shifts,
             sigma: 0.01,
+            loss,
         };
         let mut stream = ChaCha8Rng::seed_from_u64(1);
         task.solve(&starts(&parameters, 3, &mut stream))
@@ -247,9 +262,9 @@ mod tests {
 
     #[test]
     fn a_wild_row_hardly_moves_the_fit() {
-        let values = line(&[1.0; 5], &[0.0; 2], 10.0);
+        let values = line(Loss::SoftL1, &[1.0; 5], &[0.0; 2], 10.0);
         assert!((values[0] / 2.0 - 1.0).abs() < 0.1, "{values:?}");
-        let without = line(&[1.0, 1.0, 1.0, 1.0, 0.0], &[0.0; 2], 10.0);
+        let without = line(Loss::SoftL1, &[1.0, 1.0, 1.0, 1.0, 0.0], &[0.0; 2], 10.0);
         assert!(
             (without[0] - 2.0).abs() < 1e-3 && (without[1] - 0.5).abs() < 1e-3,
             "{without:?}"
@@ -257,8 +272,17 @@ mod tests {
     }
 
     #[test]
+    fn a_redescending_loss_lets_go_of_a_wild_row() {
+        let values = line(Loss::Redescending, &[1.0; 5], &[0.0; 2], 10.0);
+        assert!(
+            (values[0] - 2.0).abs() < 5e-3 && (values[1] - 0.5).abs() < 5e-3,
+            "{values:?}"
+        );
+    }
+
+    #[test]
     fn without_rows_the_prior_is_the_answer_wherever_it_is_centred() {
-        let values = line(&[0.0; 5], &[0.0, 1.0], 0.5);
+        let values = line(Loss::SoftL1, &[0.0; 5], &[0.0, 1.0], 0.5);
         assert!(
             (values[0] - 1.0).abs() < 1e-3 && (values[1] - 1.5).abs() < 1e-3,
             "{values:?}"

@@ -19,6 +19,7 @@ pub(super) use self::row::SIZE_MAX;
 use self::row::Row;
 use super::observation::Observation;
 use crate::hardware::Device;
+use crate::results::csv_rows;
 
 /// Whose rows to take.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,14 +91,13 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     })?;
     let framework_column = ["fw", "impl"].into_iter().find(|name| has(name));
     let mut table = Table::default();
-    for (index, row) in reader.deserialize::<Row>().enumerate() {
-        let line = index as u64 + 2;
+    for (line, row) in csv_rows(text) {
         let wrong = |message: String| TableError::Row {
             file: file.to_owned(),
             line,
             message,
         };
-        let row = row.map_err(|error| wrong(error.to_string()))?;
+        let row = Row(row.map_err(wrong)?);
         table.rows += 1;
         let is_asked = |column: &str| is_framework(row.text(column), &selection.framework);
         let is_other_gpu = has("gpu") && row.text("gpu") != selection.gpu;
@@ -143,9 +143,7 @@ pub fn is_kernel_table(header: &str) -> bool {
 /// Every selection that some row belongs to, in order; a table that cannot be read has none.
 #[must_use]
 pub fn selections(text: &str) -> BTreeSet<Selection> {
-    let rows = csv::Reader::from_reader(text.as_bytes())
-        .into_deserialize::<Row>()
-        .filter_map(Result::ok);
+    let rows = csv_rows(text).filter_map(|(_, row)| row.ok().map(Row));
     rows.filter_map(|row| {
         let framework = match row.text("fw") {
             "" if !row.0.contains_key("impl") => "vllm",

@@ -19,16 +19,40 @@ pub(super) fn without_mark(bytes: Vec<u8>) -> Vec<u8> {
 /// Most bytes of a result that are read: half a gigabyte holds every token of 100,000 long answers.
 const RESULT_MAX: u64 = 512 << 20;
 
-/// All bytes of a result's file, or of standard input for `-`.
+/// All bytes of a result's file, or of standard input for `-`; what is packed by gzip is unpacked.
 ///
 /// # Errors
-/// If it cannot be read, or does not end within [`RESULT_MAX`], as a device does not.
+/// If it cannot be read, is in UTF-16, or does not end within [`RESULT_MAX`], as a device does not.
 pub(super) fn read_result(name: &str) -> anyhow::Result<Vec<u8>> {
-    if name == "-" {
-        return up_to(std::io::stdin(), RESULT_MAX, "standard input");
-    }
-    let file = std::fs::File::open(name).with_context(|| format!("cannot read {name}"))?;
-    up_to(file, RESULT_MAX, name)
+    let (shown, bytes) = if name == "-" {
+        let shown = "standard input";
+        (shown, up_to(std::io::stdin(), RESULT_MAX, shown)?)
+    } else {
+        let file = std::fs::File::open(name).with_context(|| format!("cannot read {name}"))?;
+        (name, up_to(file, RESULT_MAX, name)?)
+    };
+    unpacked(bytes, shown)
+}
+
+/// Of a text in UTF-16 the first bytes: its mark, or a letter of ASCII and a zero.
+const UTF_16: [&[u8]; 4] = [b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{"];
+
+fn unpacked(bytes: Vec<u8>, name: &str) -> anyhow::Result<Vec<u8>> {
+    let bytes = match bytes.starts_with(b"\x1f\x8b") {
+        // In words: what cannot be unpacked is a wrong file, and no failure of the machine.
+        true => up_to(
+            flate2::read::MultiGzDecoder::new(bytes.as_slice()),
+            RESULT_MAX,
+            name,
+        )
+        .map_err(|error| anyhow::anyhow!("{error:#}, unpacked by gzip"))?,
+        false => bytes,
+    };
+    anyhow::ensure!(
+        !UTF_16.iter().any(|start| bytes.starts_with(start)),
+        "{name} is UTF-16 text: save it as UTF-8"
+    );
+    Ok(bytes)
 }
 
 fn up_to(from: impl Read, most: u64, name: &str) -> anyhow::Result<Vec<u8>> {
@@ -141,6 +165,21 @@ mod tests {
     fn the_mark_before_a_text_is_no_part_of_it() {
         assert_eq!(without_mark("\u{feff}{}".into()), b"{}");
         assert_eq!(without_mark(b"{}".to_vec()), b"{}");
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_and_utf_16_is_named() {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all("\u{feff}{}".as_bytes()).unwrap();
+        let packed = packer.finish().unwrap();
+        assert_eq!(unpacked(packed.clone(), "it").unwrap(), b"{}");
+        let told = unpacked(packed[..packed.len() - 9].to_vec(), "cut.json.gz").unwrap_err();
+        assert!(told.to_string().contains("cannot read cut.json.gz"), "{told}");
+        for start in UTF_16 {
+            let told = unpacked([start, b"\0a"].concat(), "wide.json").unwrap_err();
+            assert!(told.to_string().contains("wide.json is UTF-16 text"), "{told}");
+        }
+        assert_eq!(unpacked(b"{}".to_vec(), "it").unwrap(), b"{}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::Measured;
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, predict, scores, scores_by_engine};
+use crate::validate::{Row, Score, impossible, once, predict, scores, scores_by_engine};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
@@ -113,6 +113,14 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
+    let rows = rows.map(once).map(|(rows, twice)| {
+        terminal.notes(&twice);
+        rows
+    });
+    if let Some(what) = rows.as_deref().and_then(impossible) {
+        terminal.error(&anyhow::anyhow!("{what}"));
+        return Ok(Exit::BadInput.into());
+    }
     let traces = args
         .traces
         .as_deref()
@@ -335,7 +343,7 @@ fn by_request(
 
 fn text_of(path: &str) -> anyhow::Result<String> {
     use anyhow::Context;
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))
+    String::from_utf8(files::read_result(path)?).with_context(|| format!("cannot read {path}"))
 }
 
 /// SVG, or PNG by its name.

@@ -10,7 +10,7 @@
 //! theirs cannot be told. Left out: whatever a scenario assumes about a server (flags, links, neighbours).
 //! Law: nothing here may rest on a measurement that predictions are judged by.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::calibration::{Calibration, FamilyEvidence, Source};
 use super::operators::{experts, linears};
@@ -97,13 +97,35 @@ impl Calibration {
     }
 
     /// What runs of the very server leave unexplained; no family of theirs can be left out.
+    ///
+    /// A fit meets few runs whatever the server is: one run has no scatter. So what one more server would be off by counts as one
+    /// run beside them, as it does in what is known of a front end. Far runs that the fit let go of decide nothing here either.
     fn own_runs(&self, device: &Device) -> Option<f64> {
         let evidence = self.evidence.as_ref().filter(|_| self.is_of(device))?;
         let steps = evidence.runs.iter().filter(|run| !run.figure.starts_with("ttft"));
-        let errors = steps.map(|run| run.error().ln_1p());
-        pooled(errors).map(|sigma| sigma.max(REPEAT_SIGMA))
+        let mut squares: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for run in steps {
+            squares
+                .entry(&run.run)
+                .or_default()
+                .push(run.error().ln_1p().powi(2));
+        }
+        let of_run = |figures: &Vec<f64>| figures.iter().sum::<f64>() / figures.len() as f64;
+        let all: Vec<f64> = squares.values().map(of_run).collect();
+        let near: Vec<f64> = all
+            .iter()
+            .copied()
+            .filter(|square| square.sqrt() <= LET_GO_LN)
+            .collect();
+        let runs = if 2 * near.len() >= all.len() { near } else { all };
+        let sum: f64 = UNSEEN_SERVER.powi(2) + runs.iter().sum::<f64>();
+        let sigma = (sum / (1.0 + runs.len() as f64)).sqrt();
+        (!runs.is_empty()).then(|| sigma.max(REPEAT_SIGMA))
     }
 }
+
+/// Error of the logarithm of a run that a fit to others has let go of: a quarter off.
+const LET_GO_LN: f64 = 0.25;
 
 /// Root mean square, widened so that the normal law's 90 % is Student's.
 fn pooled(errors: impl Iterator<Item = f64>) -> Option<f64> {
@@ -128,8 +150,6 @@ pub fn kinds_of_weights(device: &Device, model: &ModelShape, placement: &Placeme
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::cost::Trust;
     use crate::cost::calibration::{for_device, prior, shipped, shipped_names};
@@ -224,6 +244,31 @@ mod tests {
         }
         assert_eq!(own.step_sigma(&device, &model, &placement()), REPEAT_SIGMA);
         assert!(own.front_end_sigma(&device, &placement()) < 0.3);
+        // Few runs say less: what other servers miss by counts as one of them.
+        let names: BTreeSet<String> = (own.evidence.iter().flat_map(|evidence| &evidence.runs))
+            .map(|run| run.run.clone())
+            .collect();
+        let widths = [1, 4, 12].map(|count| {
+            let mut few = own.clone();
+            let kept: BTreeSet<&String> = names.iter().take(count).collect();
+            let runs = &mut few.evidence.as_mut().unwrap().runs;
+            runs.retain(|run| kept.contains(&run.run));
+            few.step_sigma(&device, &model, &placement())
+        });
+        assert!(
+            (widths[0] - UNSEEN_SERVER / 2_f64.sqrt()).abs() < 0.003,
+            "{widths:?}"
+        );
+        assert!(
+            (widths[1] - UNSEEN_SERVER / 5_f64.sqrt()).abs() < 0.006,
+            "{widths:?}"
+        );
+        assert!(widths[2] == REPEAT_SIGMA, "{widths:?}");
+        // A run that the fit let go of is none of them.
+        let mut with_far = own.clone();
+        let first = &mut with_far.evidence.as_mut().unwrap().runs[0];
+        first.predicted = 10.0 * first.measured;
+        assert!(with_far.step_sigma(&device, &model, &placement()) < 0.035);
         // Errors of its own runs are its discrepancy.
         for run in &mut own.evidence.as_mut().unwrap().runs {
             run.predicted = 1.1 * run.measured;

@@ -8,13 +8,15 @@
 mod families;
 mod hf_config;
 mod matrices;
+mod names;
 mod options;
 mod registry;
 
 pub use hf_config::ModelError;
 pub use matrices::{Matrix, Precision, Sharding};
+pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
-pub use registry::{UnknownModel, find, is_same_name, names};
+pub use registry::{UnknownModel, find, names};
 
 use crate::units::Bytes;
 

@@ -334,20 +334,6 @@ fn read(shipped: &Shipped) -> (ModelShape, Vec<String>) {
     (shape, notes)
 }
 
-/// Whether two names mean one model: its maker may be left out, and a path ends in the name.
-///
-/// ```
-/// assert!(plimsoll::model::is_same_name("Qwen/Qwen3-8B", "/models/qwen3-8b/"));
-/// ```
-#[must_use]
-pub fn is_same_name(one: &str, other: &str) -> bool {
-    let last = |name: &str| {
-        let name = name.trim_end_matches('/');
-        name.rsplit('/').next().unwrap_or(name).to_lowercase()
-    };
-    last(one) == last(other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 use super::error::Problems;
 use super::json;
 use super::measured::{Measured, Tool};
+use super::text::number;
 use super::vllm;
 
 const TITLE: &str = "Serving Benchmark Result";
@@ -157,13 +158,6 @@ impl Block {
                 }
             }
         }
-    }
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    match text.replace(',', "").parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err(format!("`{text}` must be a number of at least 0")),
     }
 }
 

@@ -5,6 +5,7 @@
 use super::error::Problems;
 use super::json;
 use super::measured::{Measured, Stats, Tool};
+use super::text::number;
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
     let tool = if text.contains("GenAI-Perf") {
@@ -36,10 +37,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         }
         match figures(&columns, &cells) {
             Ok(stats) => found += usize::from(take(&mut row, &cells[0].to_lowercase(), stats)),
-            Err(cell) => problems.push(
-                format!("line {}: `{}`", index + 1, cells[0]),
-                format!("`{cell}` is no number"),
-            ),
+            Err(what) => problems.push(format!("line {}: `{}`", index + 1, cells[0]), what),
         }
     }
     if found == 0 {
@@ -67,10 +65,7 @@ fn figures(columns: &[String], cells: &[String]) -> Result<Stats, String> {
         if cell.is_empty() || cell == "N/A" {
             continue;
         }
-        let number = cell.replace(',', "").parse::<f64>().ok();
-        let Some(value) = number.filter(|value| value.is_finite() && *value >= 0.0) else {
-            return Err(cell.clone());
-        };
+        let value = number(cell)?;
         match column.as_str() {
             "avg" => stats.mean = Some(value),
             "min" => stats.min = Some(value),

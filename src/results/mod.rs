@@ -21,11 +21,13 @@ mod measured;
 mod recognise;
 mod sglang;
 mod table;
+mod text;
 mod trtllm;
 mod vllm;
 
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
 pub use measured::{Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
+pub use text::csv_rows;
 
 use error::Problems;
 

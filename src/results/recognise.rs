@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::error::Problems;
 use super::json::{self, Fields};
 use super::measured::Measured;
+use super::text::without_colours;
 use super::{
     aiperf, block, console, course, fixed_batch, guidellm, inference_perf, inferencex, llmperf, sglang,
     table, trtllm, vllm,
@@ -31,6 +32,8 @@ pub(super) fn read(bytes: &[u8], problems: &Problems) -> Vec<Measured> {
             return Vec::new();
         }
     };
+    let text = without_colours(text);
+    let text = text.as_ref();
     match text.trim_start().chars().next() {
         None => {
             problems.push("the file", "is empty");

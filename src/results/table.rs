@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::measured::{Load, Measured, Own, Stats, Tool};
+use super::text::{Lines, ungrouped};
 use super::vllm;
 
 const MEASURES: [&str; 4] = ["ttft_", "tpot_", "itl_", "e2e_"];
@@ -140,16 +141,17 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         .filter(|name| !is_sweep && !is_figure(name) && !KNOWN.contains(name))
         .collect();
     let mut rows = Vec::new();
+    let mut lines = Lines::of(text);
     for record in reader.records() {
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                let line = error.position().map_or(0, csv::Position::line);
+                let line = lines.at(error.position());
                 problems.push(format!("line {line}"), "cannot be read as CSV");
                 continue;
             }
         };
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = lines.at(record.position());
         if record.len() != headers.len() {
             let what = format!("has {} cells, the header has {}", record.len(), headers.len());
             problems.push(format!("line {line}"), what);
@@ -223,7 +225,8 @@ impl Cells<'_> {
             .ok()
             .filter(|number| number.is_finite() && *number >= 0.0);
         if number.is_none() {
-            self.problem(name, format!("`{text}` must be a number of at least 0"));
+            let what = ungrouped(&text).unwrap_or_else(|| format!("`{text}` must be a number of at least 0"));
+            self.problem(name, what);
         }
         number
     }

@@ -25,6 +25,35 @@ fn one(name: &str) -> Measured {
     rows.remove(0)
 }
 
+#[test]
+fn a_block_is_read_through_its_colours() {
+    let plain = String::from_utf8(fixture("vllm_block.txt")).unwrap();
+    let coloured: Vec<String> = plain
+        .lines()
+        .map(|line| format!("\u{1b}[32m{}\u{1b}[0m", line.replace(':', ":\u{1b}[1;36m")))
+        .collect();
+    let read = |text: &str| read(text.as_bytes(), "block").unwrap().rows;
+    assert_eq!(read(&coloured.join("\n")), read(&plain));
+}
+
+#[test]
+fn a_table_names_the_line_of_the_file_and_a_comma_that_parts_no_thousands() {
+    let table = [
+        "model,ttft_mean_ms,tpot_mean_ms",
+        "a,1,2",
+        "",
+        "a,1,2,3",
+        "a,\"827,89\",2",
+    ]
+    .join("\r\n");
+    let told = read(table.as_bytes(), "t.csv").unwrap_err().to_string();
+    assert!(told.contains("line 4: has 4 cells, the header has 3"), "{told}");
+    assert!(
+        told.contains("line 5: `ttft_mean_ms`: `827,89` has a comma"),
+        "{told}"
+    );
+}
+
 /// Mean, or median marked `~`, in milliseconds.
 fn ms(stats: &Stats) -> String {
     let mark = if stats.mean.is_some() { "" } else { "~" };

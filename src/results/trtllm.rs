@@ -6,6 +6,7 @@
 use super::error::Problems;
 use super::json;
 use super::measured::{Load, Measured, Stats, Tool};
+use super::text::number;
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
     let mut row = Measured::new(Tool::TrtllmBench, "");
@@ -20,15 +21,12 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         if !knows(name) {
             continue;
         }
-        match value.replace(',', "").parse::<f64>() {
-            Ok(value) if value.is_finite() && value >= 0.0 => {
+        match number(value) {
+            Ok(value) => {
                 take(&mut row, name, value);
                 found += 1;
             }
-            _ => problems.push(
-                format!("line {}: `{name}`", index + 1),
-                format!("`{value}` must be a number of at least 0"),
-            ),
+            Err(what) => problems.push(format!("line {}: `{name}`", index + 1), what),
         }
     }
     if found == 0 {

@@ -10,7 +10,9 @@ pub mod kernels;
 mod predict;
 pub mod requests;
 mod score;
+mod sound;
 
 pub use interval::Uncertainty;
 pub use predict::{Compared, Figure, Outcome, Row, Side, predict};
 pub use score::{FigureScore, Score, scores, scores_by_engine};
+pub use sound::{impossible, once};

@@ -11,7 +11,7 @@ use crate::analysis::RunResult;
 use crate::calibrate::plan::Plan;
 use crate::config::Files;
 use crate::metrics::{Records, SeriesPoint};
-use crate::results::Measured;
+use crate::results::{Measured, csv_rows};
 use crate::stats::quantile;
 use crate::units::Picos;
 
@@ -96,7 +96,7 @@ pub enum RequestsError {
         /// The file.
         file: String,
         /// From 1, the header's line.
-        line: usize,
+        line: u64,
         /// What is wrong.
         message: String,
     },
@@ -123,18 +123,16 @@ pub enum RequestsError {
 type Row = HashMap<String, String>;
 
 fn rows<T>(file: &str, text: &str, of: impl Fn(&Row) -> Result<T, String>) -> Result<Vec<T>, RequestsError> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let each = reader.deserialize::<Row>().enumerate();
-    each.map(|(index, row)| {
-        row.map_err(|error| error.to_string())
-            .and_then(|row| of(&row))
-            .map_err(|message| RequestsError::Row {
-                file: file.to_owned(),
-                line: index + 2,
-                message,
-            })
-    })
-    .collect()
+    csv_rows(text)
+        .map(|(line, row)| {
+            row.and_then(|row| of(&row))
+                .map_err(|message| RequestsError::Row {
+                    file: file.to_owned(),
+                    line,
+                    message,
+                })
+        })
+        .collect()
 }
 
 fn number(row: &Row, key: &str) -> Result<f64, String> {

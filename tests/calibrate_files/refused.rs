@@ -23,7 +23,8 @@ fn refused(name: &str, bytes: &[u8], flags: &[&str]) -> (Option<i32>, String) {
 fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
     let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
         "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
-    let cases: [(&str, String, &[&str], &str); 13] = [
+    let block = "============ Serving Benchmark Result ============\nSuccessful requests: 9\nMean TTFT (ms): 827,89\n";
+    let cases: [(&str, String, &[&str], &str); 16] = [
         ("empty.json", String::new(), &[], "is empty"),
         (
             "cut.json",
@@ -48,6 +49,24 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
             vllm.replace("6.0", "NaN").replace("20.0", "NaN"),
             &["--model", "Qwen/Qwen3-8B"],
             "no figure that shows",
+        ),
+        (
+            "other_model.json",
+            vllm.replace('{', "{\"model_id\": \"openai/gpt-oss-120b\","),
+            &["--model", "meta-llama/Llama-3.1-8B-Instruct"],
+            "it names the model openai/gpt-oss-120b, and meta-llama/Llama-3.1-8B-Instruct is said",
+        ),
+        (
+            "comma.txt",
+            block.to_owned(),
+            &[],
+            "line 3: `Mean TTFT (ms)`: `827,89` has a comma that parts no thousands",
+        ),
+        (
+            "endless.json",
+            vllm.replace("\"total_input_tokens\": 900", "\"total_input_tokens\": 1e300"),
+            &["--model", "Qwen/Qwen3-8B"],
+            "its prompts have 1.111e299 tokens",
         ),
         ("nameless.json", vllm.to_owned(), &[], "add --model"),
         (
@@ -99,8 +118,14 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
         assert!(said.contains(expected), "{name}: {said}");
         assert!(said.contains(name), "{name}: {said}");
     }
-    let (code, said) = refused("binary.json", &[0xff, 0xfe, 0x00], &[]);
-    assert!(code == Some(2) && said.contains("is not UTF-8 text"), "{said}");
+    for (bytes, expected) in [
+        ([0xff, 0x00, 0x00], "is not UTF-8 text"),
+        ([0xff, 0xfe, 0x7b], "binary.json is UTF-16 text: save it as UTF-8"),
+        ([0x1f, 0x8b, 0x08], "cannot read binary.json"),
+    ] {
+        let (code, said) = refused("binary.json", &bytes, &[]);
+        assert!(code == Some(2) && said.contains(expected), "{said}");
+    }
 }
 
 #[test]
@@ -130,4 +155,30 @@ fn a_file_that_is_given_twice_counts_once_and_all_bad_files_are_named() {
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(2), "{said}");
     assert!(said.contains("none.csv") && said.contains("gone.json"), "{said}");
+}
+
+#[test]
+fn a_model_that_a_file_names_otherwise_can_be_said_of_that_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = r#"{"backend": "vllm", "model_id": "served/as-70b", "max_concurrency": 4, "num_prompts": 9, "completed": 9,
+        "duration": 2.0, "mean_tpot_ms": 7.0, "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
+    std::fs::write(folder.path().join("a.json"), result).unwrap();
+    let calibrate = |flags: [&str; 2]| {
+        let args = [&["calibrate", "a.json", "--gpu", "H100-SXM-80GB"][..], &flags].concat();
+        let ran = plimsoll(folder.path(), &args);
+        (ran.status.code(), text(&ran.stdout) + &text(&ran.stderr))
+    };
+    let (code, said) = calibrate(["--model", "meta-llama/Llama-3.1-8B-Instruct"]);
+    assert!(
+        code == Some(2) && said.contains("FILE= before a --serve-cmd"),
+        "{said}"
+    );
+    let (code, said) = calibrate([
+        "--serve-cmd",
+        "a.json=vllm serve meta-llama/Llama-3.1-8B-Instruct",
+    ]);
+    assert!(
+        code == Some(0) && said.contains("the model that it names, served/as-70b, is"),
+        "{said}"
+    );
 }

@@ -46,7 +46,7 @@ pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
     }
     Tails {
         over_median,
-        is_whole,
+        longest_ms: is_whole.then(|| 1e3 * gaps.iter().copied().fold(0.0, f64::max)),
     }
 }
 

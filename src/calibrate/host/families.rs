@@ -1,24 +1,17 @@
 //! Each family of runs as the others foretell it: what a prediction for one more server would have been.
 
-use super::{Linear, RUN_SIGMA, Trial};
+use super::{Linear, Trial};
 use crate::calibrate::component::{percent, rounded};
 use crate::calibrate::runs::{Figure, Run};
-use crate::calibrate::solve::Task;
 use crate::cost::calibration::FamilyEvidence;
 use crate::cost::discrepancy::kinds_of_weights;
 
 /// Leaves each family of runs out in turn and says how wrong the rest would have it. A family's terms are then the
 /// others', or the prior where only it speaks about them: what a prediction for one more server would have been.
-pub(super) fn families(
-    trial: &Trial,
-    runs: &[Run],
-    rows: &[usize],
-    counts: &[f64],
-    best: &[f64],
-) -> Vec<FamilyEvidence> {
+pub(super) fn families(trial: &Trial, best: &[f64]) -> Vec<FamilyEvidence> {
     // In the order in which they come up: runs of one family may stand in several files.
     let mut names: Vec<&str> = Vec::new();
-    for run in runs {
+    for run in &trial.runs {
         if !names.contains(&run.family.as_str()) {
             names.push(&run.family);
         }
@@ -26,28 +19,21 @@ pub(super) fn families(
     if names.len() < 2 {
         return Vec::new();
     }
-    let linear = Linear::new(trial, runs, best);
+    let linear = Linear::new(trial, best);
     let without = |name: &&str| {
-        let weights: Vec<f64> = rows
-            .iter()
-            .zip(counts)
-            .map(|(run, count)| if runs[*run].family == *name { 0.0 } else { *count })
+        let is_out = |run: &usize| trial.runs[*run].family == *name;
+        let pairs = trial.rows.iter().zip(&trial.weights);
+        let weights: Vec<f64> = pairs
+            .map(|(run, count)| if is_out(run) { 0.0 } else { *count })
             .collect();
-        let task = Task {
-            parameters: trial.parameters,
-            errors: &|values| linear.errors(trial.parameters, values),
-            weights: &weights,
-            shifts: &vec![0.0; best.len()],
-            sigma: RUN_SIGMA,
-        };
-        let values = task.solve(&[best.to_vec()]);
-        family(name, runs, &trial.errors(runs, &values))
+        let values = linear.solve(trial, best, &weights, &vec![0.0; best.len()]);
+        family(name, &trial.runs, &trial.errors(&values))
     };
     names.iter().map(without).collect()
 }
 
 /// What the errors of all figures say of one family.
-fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
+fn family(name: &str, runs: &[&Run], errors: &[f64]) -> FamilyEvidence {
     let figures = runs
         .iter()
         .flat_map(|run| run.measured.iter().map(move |(figure, _)| (run, *figure)));
@@ -66,7 +52,7 @@ fn family(name: &str, runs: &[Run], errors: &[f64]) -> FamilyEvidence {
         (!chosen.is_empty()).then(|| rounded(mean.sqrt()))
     };
     let is_ttft = |figure: Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
-    let of_family: Vec<&Run> = runs.iter().filter(|run| run.family == name).collect();
+    let of_family: Vec<&Run> = runs.iter().copied().filter(|run| run.family == name).collect();
     let mut weights: Vec<String> = of_family
         .iter()
         .flat_map(|run| kinds_of_weights(&run.resolved.device, &run.resolved.model, &run.resolved.placement))

@@ -6,8 +6,6 @@ use std::collections::HashMap;
 pub(in crate::calibrate) const SIZE_MAX: u64 = 1 << 31;
 
 /// A row by column.
-#[derive(serde::Deserialize)]
-#[serde(transparent)]
 pub(super) struct Row(pub(super) HashMap<String, String>);
 
 impl Row {

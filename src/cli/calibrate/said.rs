@@ -129,6 +129,10 @@ impl SaidArgs {
             setup: self.setup(batch),
             engine: args.engine_name().to_owned(),
             version,
+            is_of_file: [&self.serve_cmd, &self.scenario]
+                .into_iter()
+                .flatten()
+                .any(|value| prefix(value).is_some_and(|(file, _)| is_named(file, path))),
         };
         Ok((said, assembled.notes))
     }
@@ -156,22 +160,25 @@ impl SaidArgs {
     }
 }
 
+/// The file that a value names before it, and the value. A command begins with a word and a blank.
+fn prefix(value: &str) -> Option<(&str, &str)> {
+    value.split_once('=').filter(|(before, _)| !before.contains(' '))
+}
+
+/// Whether a name means a file: its path, or what that ends in.
+fn is_named(name: &str, path: &str) -> bool {
+    let last = Path::new(path).file_name();
+    name == path || last.is_some_and(|last| last.to_string_lossy() == name)
+}
+
 /// The value for one file: the one with its name before it, else the one without a name.
 fn pick(values: &[String], path: &str, files: &[String], flag: &str) -> anyhow::Result<Option<String>> {
-    let name = |path: &str| {
-        let name = Path::new(path).file_name();
-        name.map_or(path.to_owned(), |name| name.to_string_lossy().into_owned())
-    };
     let mut plain = None;
     let mut own = None;
     for value in values {
-        let prefix = value.split_once('=').filter(|(before, _)| {
-            // A command begins with a word and a blank; a file that is not among the inputs is a mistake.
-            !before.contains(' ')
-        });
-        match prefix {
-            Some((file, rest)) if file == path || file == name(path) => own = Some(rest.to_owned()),
-            Some((file, _)) if files.iter().any(|other| file == other || file == name(other)) => {}
+        match prefix(value) {
+            Some((file, rest)) if is_named(file, path) => own = Some(rest.to_owned()),
+            Some((file, _)) if files.iter().any(|other| is_named(file, other)) => {}
             Some((file, _)) => bail!("{flag} {value}: `{file}` is none of the files that are given"),
             None if plain.is_some() => {
                 bail!("{flag} is given twice for all files; write FILE= before a value that is for one")

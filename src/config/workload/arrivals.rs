@@ -75,8 +75,9 @@ pub(super) fn span_of_pass(arrivals: &Arrivals) -> Option<(f64, Picos)> {
     let Arrivals::Profile { piece, rates, .. } = arrivals else {
         return None;
     };
-    let seconds = piece.seconds() * rates.len() as f64;
-    Some((seconds, Picos::try_from_seconds(seconds)?))
+    let span = Picos::try_from_seconds(piece.seconds() * rates.len() as f64)?;
+    // Off the clock, where a product of floats has lost its last digits: 29.142 s and not 29.142000000000003.
+    Some((span.seconds(), span))
 }
 
 /// A rate curve whose run has no length of its own is run once over its span: it has no steady state to wait for.

@@ -5,7 +5,7 @@
 //! (median) off points that it has not seen, about what the library scatters from shape to shape.
 
 use super::bootstrap;
-use crate::calibrate::solve::{Parameter, Task};
+use crate::calibrate::solve::{Loss, Parameter, Task};
 use crate::cost::kernel::pnorm;
 use crate::probe::plan::{Format, Shape};
 use crate::probe::sample::Estimate;
@@ -102,6 +102,7 @@ fn solve(format: Format, rows: &[Row], weights: &[f64]) -> Five {
         weights: &weights,
         shifts: &[0.0; 5],
         sigma: ROW_SIGMA,
+        loss: Loss::SoftL1,
     };
     let start = parameters.iter().map(|parameter| parameter.prior).collect();
     five(&task.solve(&[start]))

@@ -1,0 +1,92 @@
+//! Which runs a fit may rest on: those that one host explains.
+//!
+//! A robust loss pulls on a far run with a constant force, and one that is ten times off still pulls further than all
+//! others hold. So where some run is not met, the fit is sought again under a loss that lets go of far runs
+//! ([`Loss::Redescending`]). That loss has many minima, and so several starts: the first fit, what is believed
+//! beforehand, and what single runs say by themselves. Runs that are not met there are left out, and the others are fitted to as
+//! if nobody had given those. Without a majority that one host explains nobody can say which are wrong: then all are fitted to.
+//! Law: where every run is met by the first fit, that fit stays as it is.
+
+use super::{Loss, Trial, evidence, invert, rounded_all};
+use crate::calibrate::doubts;
+use crate::calibrate::runs::Run;
+
+/// Single runs that are fitted for a start at most.
+const SINGLES: usize = 12;
+/// Fits without far runs at most, each with the runs that the one before it meets.
+const ROUNDS: usize = 4;
+/// Standard deviations of what is believed within which a host must lie that only half of the runs speak for.
+const BELIEVABLE: f64 = 3.0;
+
+/// The fit to the runs that one host explains; `None` where `first`, the fit to all, is to stay.
+pub(super) fn without_far_ones<'a>(all: &Trial<'a>, first: &[f64]) -> Option<(Trial<'a>, Vec<f64>)> {
+    let everyone: Vec<usize> = (0..all.runs.len()).collect();
+    let by_first = met_by(all, all, first);
+    if by_first == everyone {
+        return None;
+    }
+    let agreed = invert(all, Loss::Redescending, &best_start(all, first));
+    let by_agreed = met_by(all, all, &agreed);
+    let is_majority = 2 * by_agreed.len() > everyone.len();
+    let mut met = match by_agreed.len() >= by_first.len() && (is_majority || is_believable(all, &agreed)) {
+        true => by_agreed,
+        false => by_first,
+    };
+    if 2 * met.len() < everyone.len() {
+        return None;
+    }
+    let mut found = None;
+    let mut kept = everyone;
+    for _ in 0..ROUNDS {
+        if met == kept {
+            break;
+        }
+        let runs: Vec<&Run> = met.iter().map(|run| all.runs[*run]).collect();
+        let fewer = Trial::of(runs, all.known)?;
+        let values = rounded_all(invert(&fewer, Loss::SoftL1, &fewer.priors()));
+        kept = std::mem::replace(&mut met, met_by(all, &fewer, &values));
+        found = Some((fewer, values));
+    }
+    found
+}
+
+/// Places of the runs of `all` that a fit to some of them meets.
+fn met_by(all: &Trial, fitted: &Trial, values: &[f64]) -> Vec<usize> {
+    let errors = all.errors_under(&fitted.host(values), fitted.bandwidth(values));
+    let (explained, _) = doubts::explained(&all.rows, &evidence(&all.runs, &errors));
+    let mut runs: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
+    runs.dedup();
+    runs
+}
+
+/// Where the search under the redescending loss begins.
+fn best_start(all: &Trial, first: &[f64]) -> Vec<f64> {
+    let stride = all.runs.len().div_ceil(SINGLES);
+    let singles = all.runs.iter().step_by(stride).filter_map(|run| {
+        let single = Trial::of(vec![*run], all.known)?;
+        let own = invert(&single, Loss::SoftL1, &single.priors());
+        let value = |name: &str| {
+            let mut names = single.parameters.iter().zip(&own);
+            names.find(|(parameter, _)| parameter.name == name)
+        };
+        // What it does not speak about stays as it is believed.
+        let of = all
+            .parameters
+            .iter()
+            .map(|parameter| value(parameter.name).map_or(parameter.prior, |(_, value)| *value));
+        Some(of.collect())
+    });
+    let starts = [first.to_vec(), all.priors()].into_iter().chain(singles);
+    let cost = |values: &Vec<f64>| all.cost(Loss::Redescending, values, &all.errors(values));
+    let judged = starts.map(|values| (cost(&values), values));
+    let least = judged.min_by(|one, other| one.0.total_cmp(&other.0));
+    least.expect("the first fit is a start").1
+}
+
+fn is_believable(trial: &Trial, values: &[f64]) -> bool {
+    let mut pairs = trial.parameters.iter().zip(values);
+    pairs.all(|(parameter, value)| {
+        let away = parameter.scaled(*value) - parameter.scaled(parameter.prior);
+        away.abs() <= BELIEVABLE * parameter.sd
+    })
+}

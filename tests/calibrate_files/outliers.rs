@@ -1,0 +1,139 @@
+//! A file that is far off, beside good ones: it decides nothing, and what it lacks is not invented. And what to measure next.
+
+use std::path::Path;
+
+use crate::{plimsoll, text};
+
+/// A result of a server with the default terms.
+fn simulate(folder: &Path, name: &str, load: [&str; 2]) {
+    let fixed = "run meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --random-input-len 512 --random-output-len 64 \
+                 --save-result --save-detailed --num-prompts 200";
+    let mut args: Vec<&str> = fixed.split_whitespace().collect();
+    args.extend([load[0], load[1], "--result-filename", name]);
+    let ran = plimsoll(folder, &args);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+}
+
+/// Two closed loops, an open one, and a closed one to be made slow.
+fn results(folder: &Path) {
+    for clients in ["1", "16", "64"] {
+        simulate(
+            folder,
+            &format!("c{clients}.json"),
+            ["--max-concurrency", clients],
+        );
+    }
+    simulate(folder, "r4.json", ["--request-rate", "4"]);
+}
+
+/// Rewrites a result.
+fn change(folder: &Path, from: &str, to: &str, how: impl Fn(&str, &mut serde_json::Value)) {
+    let bytes = std::fs::read(folder.join(from)).unwrap();
+    let mut result: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let object = result.as_object_mut().unwrap();
+    object.iter_mut().for_each(|(key, value)| how(key, value));
+    // Without every gap only what was printed of them is left.
+    object.retain(|_, value| !value.is_null());
+    std::fs::write(folder.join(to), result.to_string()).unwrap();
+}
+
+/// Ten times as slow, and without its gaps.
+fn ten_times(key: &str, value: &mut serde_json::Value) {
+    let factor = match key {
+        "itls" | "ttfts" | "latencies" | "queue_times" | "start_times" => {
+            return *value = serde_json::Value::Null;
+        }
+        "duration" => 10.0,
+        key if key.ends_with("_ms") => 10.0,
+        key if key.contains("throughput") => 0.1,
+        _ => return,
+    };
+    if let Some(number) = value.as_f64() {
+        *value = (factor * number).into();
+    }
+}
+
+/// What is said, and the terms of the calibration.
+fn fitted(folder: &Path, files: &[&str]) -> (String, toml::Table) {
+    let mut args = vec!["calibrate"];
+    args.extend(files);
+    args.extend(["--gpu", "H100-SXM-80GB", "--allow-predictions", "-o", "own.toml"]);
+    let ran = plimsoll(folder, &args);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let file = std::fs::read_to_string(folder.join("own.toml")).unwrap();
+    (text(&ran.stdout), file.parse().unwrap())
+}
+
+#[test]
+fn a_run_that_is_ten_times_off_moves_no_term_and_makes_no_stalls() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    results(folder);
+    change(folder, "c64.json", "slow.json", ten_times);
+    let (_, good) = fitted(folder, &["c1.json", "c16.json", "r4.json"]);
+    for files in [
+        ["c1.json", "c16.json", "slow.json", "r4.json"],
+        ["slow.json", "r4.json", "c1.json", "c16.json"],
+    ] {
+        let (said, with) = fitted(folder, &files);
+        assert!(said.contains("3 of 4 end-to-end runs within 0."), "{said}");
+        assert!(
+            said.contains("DOUBTFUL: 1 of 4 runs is more than 25 % off"),
+            "{said}"
+        );
+        let terms = |table: &toml::Table| table["host"]["vllm"].as_table().unwrap().clone();
+        for (name, value) in terms(&good) {
+            let (found, value) = (terms(&with)[&name].as_float(), value.as_float());
+            assert_eq!(found, value, "{name}: {said}");
+        }
+        assert_eq!(with["jitter"], good["jitter"], "{said}");
+    }
+}
+
+#[test]
+fn pauses_come_only_from_runs_of_which_every_gap_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    results(folder);
+    // A tail of half a second, of which no gap is there.
+    change(folder, "c16.json", "printed.json", |key, value| match key {
+        "itls" | "ttfts" | "latencies" | "queue_times" | "start_times" => *value = serde_json::Value::Null,
+        "p99_itl_ms" => *value = 500.0.into(),
+        _ => {}
+    });
+    let (said, fit) = fitted(folder, &["c1.json", "printed.json", "r4.json"]);
+    let law = fit["jitter"]["vllm"].as_table().unwrap();
+    let stalls = law.get("stalls_per_s").and_then(toml::Value::as_float);
+    assert_eq!(stalls.unwrap_or(0.0), 0.0, "{said}");
+}
+
+#[test]
+fn the_next_run_is_one_that_was_not_given_and_leaves_less_to_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut files = vec!["c1.json".to_owned()];
+    simulate(folder, &files[0], ["--max-concurrency", "1"]);
+    let mut left = f64::INFINITY;
+    while files.len() < 8 {
+        let names: Vec<&str> = files.iter().map(String::as_str).collect();
+        let (said, _) = fitted(folder, &names);
+        let Some((_, next)) = said.split_once("a closed loop at --max-concurrency ") else {
+            break;
+        };
+        let clients = next.split(' ').next().unwrap();
+        let known: f64 = next
+            .split('±')
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .unwrap()
+            .parse()
+            .unwrap();
+        let name = format!("c{clients}.json");
+        assert!(!files.contains(&name) && known <= left, "{files:?}: {said}");
+        simulate(folder, &name, ["--max-concurrency", clients]);
+        files.push(name);
+        left = known;
+    }
+    // The host of a single stream says little of many, and two loads tell most of what all can.
+    assert!((2..8).contains(&files.len()) && left < 2.0, "{files:?} {left}");
+}
