@@ -51,6 +51,8 @@ impl Tails {
 /// Expected error of a percentile over the median: as a tool prints it, and of all gaps by one definition.
 const TAIL_SIGMA: f64 = 0.05;
 const WHOLE_SIGMA: f64 = 0.02;
+/// Errors of a printed percentile beyond which it only counts as missed.
+const TAIL_MOST: f64 = 4.0;
 /// What a run's ratios tell at most, however many there are.
 const CAUSES: f64 = 4.0;
 /// What scatter is expected, and its width in the logarithm: kernels repeat within 1 %, a shared host within 10 %.
@@ -179,9 +181,15 @@ impl<'a> Search<'a> {
             } else {
                 TAIL_SIGMA
             };
+            // A printed percentile beside a jump of the distribution is off by any factor, and says nothing of scatter then.
+            let most = if run.tails.is_whole() {
+                f64::INFINITY
+            } else {
+                TAIL_MOST
+            };
             let squares: f64 = errors[at..at + count]
                 .iter()
-                .map(|error| (error / sigma).powi(2))
+                .map(|error| (error / sigma).powi(2).min(most * most))
                 .sum();
             misses += squares * (CAUSES / count as f64).min(1.0);
             at += count;

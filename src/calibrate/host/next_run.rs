@@ -16,7 +16,7 @@ const LOADS: [u32; 6] = [1, 4, 16, 64, 128, 256];
 /// Tokens of each sequence.
 const CONTEXT: u32 = 1024;
 /// Fall of the error below which no run is worth it, of the logarithm.
-const WORTH: f64 = 0.0005;
+const WORTH: f64 = 0.001;
 
 /// How near two loads lie that are one, of the logarithm: runs of one server share what they miss at one load.
 const SAME_LN: f64 = 0.35;
