@@ -414,6 +414,47 @@ mod tests {
         );
     }
 
+    /// The keys of a card without NVLink are others than those of one with it.
+    #[test]
+    fn a_report_of_any_known_card_is_a_whole_profile() {
+        let cards = [
+            ("NVIDIA A100-PCIE-40GB", 40_960, "A100-PCIE-40GB"),
+            ("NVIDIA A100 80GB PCIe", 81_920, "A100-PCIE-80GB"),
+            ("NVIDIA H100 PCIe", 81_559, "H100-PCIE-80GB"),
+            ("NVIDIA H100 NVL", 95_830, "H100-NVL-94GB"),
+            ("NVIDIA L40S", 46_068, "L40S-48GB"),
+            ("NVIDIA A100-SXM4-40GB", 40_960, "A100-SXM-40GB"),
+        ];
+        for (product, mib, id) in cards {
+            let text =
+                format!("    Product Name : {product}\n    FB Memory Usage\n        Total : {mib} MiB\n");
+            let (device, said) = of_report(&text);
+            let known = hardware::find(id).unwrap().0;
+            assert_eq!(device.id, format!("MY-{id}"), "{said}");
+            assert_eq!(
+                (device.nvlink, device.nvlink_bridge, device.pcie, device.tdp_w),
+                (known.nvlink, known.nvlink_bridge, known.pcie, known.tdp_w),
+                "{id}"
+            );
+        }
+    }
+
+    /// The profile that a report becomes, and what is said of it.
+    fn of_report(text: &str) -> (Device, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("smi.txt");
+        std::fs::write(&report, text).unwrap();
+        let (profiles, result) = added(AddArgs {
+            from: Some(report.display().to_string()),
+            ..AddArgs::default()
+        });
+        let said = result.unwrap();
+        let written = std::fs::read_dir(profiles.path().join(PROFILE_FOLDER)).unwrap();
+        let path = written.last().unwrap().unwrap().path();
+        let device = Device::from_toml(&std::fs::read_to_string(path).unwrap(), "it").unwrap();
+        (device, said)
+    }
+
     #[test]
     fn a_shown_profile_can_be_read_back() {
         let mut out = Vec::new();
