@@ -14,7 +14,7 @@ use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
-use crate::model::{Dtype, ModelShape};
+use crate::model::{Dtype, KvScheme, ModelShape};
 use crate::units::Bytes;
 
 /// The flags of whichever engine serves.
@@ -121,6 +121,16 @@ impl Flags {
     /// Whether the engine publishes what it caches and evicts (vLLM V1's `kv_events_config`, SGLang's).
     pub(super) fn publishes_kv_events(&self) -> bool {
         !matches!(self, Flags::Scheduled(_))
+    }
+
+    /// Whether `--kv-cache-dtype auto` means what the checkpoint asks for: vLLM since 0.13 (`resolve_kv_cache_dtype_string`;
+    /// `Attention` for compressed-tensors), SGLang of ModelOpt's only (`configure_kv_cache_dtype`).
+    pub(super) fn heeds(&self, scheme: KvScheme) -> bool {
+        match self {
+            Flags::Vllm(flags) => flags.profile.startup.heeds_kv_scheme,
+            Flags::Sglang(_) => scheme == KvScheme::ModelOpt,
+            Flags::Scheduled(_) => false,
+        }
     }
 
     /// The engine whose calibration and host terms apply.
