@@ -177,10 +177,10 @@ fn flags_that_cannot_be_honoured_say_why() {
      |
      = help: for 92 % write 0.92
     "#);
-    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --compilation-config '{\"mode\": 3}'"), @r#"
-    error: `--compilation-config`: `mode` is not modelled
+    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --compilation-config '{\"backend\": \"eager\"}'"), @r#"
+    error: `--compilation-config`: `backend` is not modelled
      |
-     = help: cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are
+     = help: mode, cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are
     "#);
 }
 

@@ -289,7 +289,7 @@ pub(super) fn build(
         expert_parallel: raw.cluster.enable_expert_parallel == Some(true),
         gathers_mlp: flags.gathers_mlp(),
         kv_dtype,
-        graphs: flags.graphs(raw.engine.enforce_eager == Some(true)),
+        graphs: flags.graphs(),
         asynchronous: flags.asynchronous(),
         engine: name.to_string(),
         typical_context: context,

@@ -281,3 +281,46 @@ fn weights_of_8_bits_alone_are_multiplied_in_16() {
     assert_eq!(peak(WeightOnly8 { group_size: None }), device.peaks.bf16);
     assert_eq!(Some(peak(Int8)), device.peaks.int8);
 }
+
+/// `OPTIMIZATION_LEVEL_TO_CONFIG` of vLLM 0.33; of 0.11 `-O` is the mode of compilation.
+#[test]
+fn levels_of_optimization_mean_what_the_version_has_them_mean() {
+    use crate::cost::roofline::CudagraphMode::{FullAndPiecewise, None, Piecewise};
+    let graphs = |flags: &str| {
+        let line = format!("{MACHINE} {TRAFFIC} {flags}");
+        let graphs = resolve_line(&line)
+            .unwrap_or_else(|problems| panic!("{flags}: {problems}"))
+            .placement
+            .graphs;
+        (graphs.mode, graphs.enforce_eager)
+    };
+    assert_eq!(graphs("--enforce-eager"), (None, true));
+    for (flags, expected) in [
+        ("-O0", (None, true)),
+        ("-O1", (Piecewise, false)),
+        ("-O2", (FullAndPiecewise, false)),
+        ("-O 3", (FullAndPiecewise, false)),
+        ("-O0 -cc.mode=3", (None, false)),
+        (
+            "-O1 --cudagraph-mode full_and_piecewise",
+            (FullAndPiecewise, false),
+        ),
+        ("-cc.cudagraph_mode=PIECEWISE", (Piecewise, false)),
+        ("-cc '{\"mode\": 0, \"cudagraph_mode\": \"NONE\"}'", (None, true)),
+        ("-cc '{\"level\": 0}'", (None, true)),
+        ("-cc 0", (None, true)),
+        ("-cc.mode=VLLM_COMPILE", (FullAndPiecewise, false)),
+        ("-O0 --engine vllm@0.11", (None, true)),
+        ("-O3 --engine vllm@0.11", (FullAndPiecewise, false)),
+    ] {
+        assert_eq!(graphs(flags), expected, "{flags}");
+    }
+    let told = |flags: &str| said(&format!("{MACHINE} {TRAFFIC} {flags}"));
+    assert!(told("-O1 --engine vllm@0.11").contains("compiles the model whole"));
+    assert!(
+        told("-cc.mode=0 -cc.cudagraph_mode=FULL_DECODE_ONLY")
+            .contains("is not modelled without compilation")
+    );
+    assert!(told("-cc.mode=0 -cc.cudagraph_mode=PIECEWISE").contains("has no effect"));
+    assert!(told("-O4").contains("optimization-level"));
+}

@@ -161,12 +161,12 @@ impl Flags {
 
     /// What replays CUDA graphs. Of SGLang's prefill graphs those up to the largest decode batch are modelled: what is
     /// larger is bound by the GPU, not by launches.
-    pub(super) fn graphs(&self, enforce_eager: bool) -> Graphs {
+    pub(super) fn graphs(&self) -> Graphs {
         match self {
             Flags::Vllm(flags) => Graphs {
                 mode: graph_mode(flags.graph_mode),
                 capture_sizes: flags.capture_sizes.clone(),
-                enforce_eager,
+                enforce_eager: flags.is_eager,
             },
             Flags::Sglang(flags) => Graphs {
                 mode: match (flags.graph_max, flags.captures_prefill()) {
