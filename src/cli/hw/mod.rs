@@ -288,11 +288,25 @@ fn device_json(device: &Device) -> Value {
 fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let report = args.from.as_deref().map(read_report).transpose()?;
     let known = report.as_ref().and_then(nvidia_smi::Report::known_device);
+    if report.as_ref().is_some_and(|report| report.is_sliced) {
+        bail!(
+            "MIG is enabled on {}: an engine gets a slice, and the report has the whole card; disable it (nvidia-smi -mig 0) \
+             or give the slice's own numbers as flags, without --from",
+            report.map_or_else(String::new, |report| report.product)
+        );
+    }
     let text = draft(args, report.as_ref(), known)?;
     // The draft is judged as a file would be, so that all that is missing is told at once.
     let device = Device::from_toml(&text, "the new profile").map_err(|error| {
-        anyhow::Error::new(error)
-            .context("give what is missing as flags (`plimsoll hw add --help`), from the card's datasheet")
+        let variant = report
+            .as_ref()
+            .and_then(|report| Some((report, report.resembles()?)));
+        let but = variant.map_or_else(String::new, |(report, other)| {
+            format!("{} is not the known {}; ", report.product, other.id)
+        });
+        anyhow::Error::new(error).context(format!(
+            "{but}give what is missing as flags (`plimsoll hw add --help`), from the card's datasheet"
+        ))
     })?;
     let path = args.dir.join(format!("{}.toml", device.id.to_lowercase()));
     if path.exists() && !args.force {
@@ -309,6 +323,11 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             known.id,
             device.memory.gib()
         )?;
+    }
+    if let Some(report) = &report {
+        for remark in report.remarks(known) {
+            writeln!(out, "note: {remark}")?;
+        }
     }
     Ok(())
 }
