@@ -269,7 +269,9 @@ impl<'a> Case<'a> {
         match model.quantization {
             Quantization::None => peaks.bf16.0,
             Quantization::Fp8 | Quantization::Fp8Block => fastest(&[peaks.fp8]),
-            Quantization::Int8 | Quantization::Int4 { .. } => fastest(&[peaks.int8, peaks.fp8]),
+            Quantization::Int8 | Quantization::WeightOnly8 { .. } | Quantization::Int4 { .. } => {
+                fastest(&[peaks.int8, peaks.fp8])
+            }
             Quantization::Mxfp4 | Quantization::Nvfp4 => fastest(&[peaks.fp8, peaks.fp4]),
         }
     }

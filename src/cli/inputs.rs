@@ -77,7 +77,9 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
     if path.is_file() {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        return Ok(ModelShape::from_hf_config(&text, name)?);
+        let (shape, mut notes) = ModelShape::from_hf_config(&text, name)?;
+        notes.extend(shape.kept_note());
+        return Ok((shape, notes));
     }
     if name.to_lowercase().ends_with(".json") {
         bail!("no file {name}");

@@ -381,7 +381,10 @@ fn roofline(pool: &Pool, server: &Server, sampled: &[(StepLoad, f64, u64)], subj
 /// The number format that the linear layers multiply in.
 fn number_format(model: &ModelShape) -> String {
     match model.quantization {
-        Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => "bf16".to_owned(),
+        Quantization::None
+        | Quantization::WeightOnly8 { .. }
+        | Quantization::Int4 { .. }
+        | Quantization::Mxfp4 => "bf16".to_owned(),
         Quantization::Fp8Block => "fp8".to_owned(),
         quantized => quantized.name().to_owned(),
     }

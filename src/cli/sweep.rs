@@ -19,6 +19,7 @@ use super::{cells, files, interrupt, memory, present};
 use crate::analysis::simulate;
 use crate::calibrate::interval::model_interval;
 use crate::config::axes::{self, Axis, Cell};
+use crate::config::flags::ScenarioFlags;
 use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
 use crate::report::json::Arrays;
 use crate::report::sweep::SweepRow;
@@ -99,6 +100,33 @@ impl Args {
         Ok(axes)
     }
 
+    /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
+    /// may be swept.
+    fn with_swept_lengths(&self) -> ScenarioFlags {
+        let mut flags = self.scenario.clone();
+        let firsts = self
+            .lists
+            .chunks_exact(2)
+            .map(|pair| (&pair[0], pair[1].split(',').next().unwrap_or_default()));
+        let starts = self
+            .steps
+            .chunks_exact(4)
+            .map(|four| (&four[0], four[1].split("..").next().unwrap_or_default()));
+        for (name, first) in firsts.chain(starts) {
+            let traffic = &mut flags.traffic;
+            let length = match name.trim_start_matches('-').replace('_', "-").as_str() {
+                "input-len" => &mut traffic.input_len,
+                "output-len" => &mut traffic.output_len,
+                "random-input-len" | "random-input" => &mut traffic.random_input_len,
+                "random-output-len" | "random-output" => &mut traffic.random_output_len,
+                _ => continue,
+            };
+            // A value that is no count is told where the axis is judged.
+            *length = length.or_else(|| first.trim().parse().ok());
+        }
+        flags
+    }
+
     /// The cells of one part; `None` where the user asked to stop.
     fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Option<Vec<Planned>>, Diagnostics> {
         let cells = axes::cells(&input.document, &self.axes(input)?, self.link)?;
@@ -169,7 +197,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         None => (0, 1),
     };
     let nothing_yet = interrupt::at_once();
-    let input = read(&args.scenario, &args.output)?;
+    let input = read(&args.with_swept_lengths(), &args.output)?;
     drop(nothing_yet);
     let stopped = |terminal: &Terminal| {
         terminal.notes(&["interrupted before any cell was simulated".to_owned()]);
@@ -457,6 +485,7 @@ fn resume(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Lengths;
 
     /// A disk with room for so many bytes.
     struct Disk(usize);
@@ -486,6 +515,40 @@ mod tests {
         let kind = keeper.error.map(|error| error.kind());
         assert_eq!(kind, Some(std::io::ErrorKind::StorageFull));
         assert!(keeper.file.is_none());
+    }
+
+    /// A request has a prompt and an output: what is swept counts as given.
+    #[test]
+    fn swept_lengths_need_no_other_flag() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        let lengths = |axes: &str| -> Vec<(u32, u32)> {
+            let line = format!("sweep Qwen/Qwen3-8B --gpu h100 --request-rate 2 --num-prompts 200 {axes}");
+            let Line { args } = clap::Parser::parse_from(line.split_whitespace());
+            let input = read(&args.with_swept_lengths(), &args.output).unwrap();
+            let cells = args.plan(&input, (0, 1)).unwrap().unwrap();
+            let of_cell = |cell: Planned| match cell.resolved.scenario.workload.lengths {
+                Lengths::Fixed {
+                    input_len,
+                    output_len,
+                } => (input_len, output_len),
+                Lengths::RandomVllm {
+                    input_len,
+                    output_len,
+                    ..
+                } => (input_len, output_len),
+                other => panic!("{other:?}"),
+            };
+            cells.into_iter().map(of_cell).collect()
+        };
+        let all = [(128, 16), (128, 64), (512, 16), (512, 64)];
+        assert_eq!(lengths("-L input-len 128,512 -L output-len 16,64"), all);
+        let pair = [(128, 16), (512, 16)];
+        assert_eq!(lengths("-L input-len 128,512 --output-len 16"), pair);
+        assert_eq!(lengths("-S input_len 128..512 step 384 --output-len 16"), pair);
     }
 
     #[test]

@@ -8,6 +8,8 @@
 mod known;
 mod repeated;
 
+use serde_json::{Map, Value};
+
 use super::diagnostic::{Diagnostic, Place};
 use known::Effect::{Ignored, NotModelled};
 use known::Takes::{Many, Nothing, One};
@@ -69,6 +71,8 @@ pub struct Normalised {
     pub ignored: Vec<String>,
     /// Flags that cannot be honoured.
     pub problems: Vec<Diagnostic>,
+    /// The compilation config that dotted flags make, until it joins `args`.
+    pub compilation: Map<String, Value>,
 }
 
 /// Brings `args` (without the program's name) to clap's form.
@@ -79,13 +83,29 @@ pub fn normalise(args: &[String]) -> Normalised {
     while let Some(arg) = args.get(at) {
         at += 1;
         if arg == "--" {
+            out.put_together();
             out.args.extend_from_slice(&args[at - 1..]);
             break;
         }
-        let Some((name, value)) = flag(arg) else {
+        let Some(Flag { name, path, value }) = flag(arg) else {
             out.args.push(arg.clone());
             continue;
         };
+        if !path.is_empty() {
+            let value = value.or_else(|| {
+                at += 1;
+                args.get(at - 1).cloned()
+            });
+            out.dotted(&name, &path, value.unwrap_or_default());
+            continue;
+        }
+        let next = value.as_deref().or(args.get(at).map(String::as_str));
+        if name == "max-model-len" && matches!(next, Some("auto" | "-1")) {
+            at += usize::from(value.is_none());
+            let sentence = "--max-model-len auto is taken for the longest that the model allows: what vLLM takes where that fits";
+            out.ignored.push(sentence.to_string());
+            continue;
+        }
         if let Some((takes, effect)) = known::find(&name) {
             let values = take_values(&args[at..], takes, value.is_some());
             at += values.len();
@@ -129,19 +149,38 @@ pub fn normalise(args: &[String]) -> Normalised {
             (_, None) => format!("--{name}"),
         });
     }
+    out.put_together();
     out
 }
 
-/// A long flag's name in kebab case and its attached value; `None` for anything else.
-fn flag(arg: &str) -> Option<(String, Option<String>)> {
-    let (name, value) = match arg.split_once('=') {
+/// A long flag in kebab case.
+struct Flag {
+    name: String,
+    /// `cudagraph_mode` of `-cc.cudagraph_mode=NONE`: vLLM puts these together into the flag's JSON.
+    path: Vec<String>,
+    /// What is attached to it.
+    value: Option<String>,
+}
+
+/// Takes a flag apart; `None` for anything else.
+fn flag(arg: &str) -> Option<Flag> {
+    let (whole, value) = match arg.split_once('=') {
         Some((name, value)) => (name, Some(value.to_string())),
         None => (arg, None),
+    };
+    let (name, path) = match whole.split_once('.') {
+        Some((name, path)) => (name, path.split('.').map(str::to_string).collect()),
+        None => (whole, Vec::new()),
     };
     let long = SHORT
         .iter()
         .find(|(short, _)| *short == name)
-        .map(|(_, long)| *long);
+        .map(|(_, long)| *long)
+        // `-O.level=3`, as vLLM 0.11 takes it, where `-O` is short for the whole config.
+        .map(|long| match (long, path.is_empty()) {
+            ("--optimization-level", false) => "--compilation-config",
+            (long, _) => long,
+        });
     // `-tp4` and `-O3`, as vLLM takes them.
     let glued = || {
         let (short, rest) = arg.split_at_checked(if arg.starts_with("-O") { 2 } else { 3 })?;
@@ -158,13 +197,21 @@ fn flag(arg: &str) -> Option<(String, Option<String>)> {
         .iter()
         .find(|(alias, _)| alias[2..] == name)
         .map(|(_, real)| real[2..].to_string());
-    Some((alias.unwrap_or(name), value))
+    Some(Flag {
+        name: alias.unwrap_or(name),
+        path,
+        value,
+    })
 }
 
 /// A dash and a digit, perhaps behind a point.
 fn is_negative_number(arg: &str) -> bool {
     let rest = arg.strip_prefix('-').map(|rest| rest.trim_start_matches('.'));
     rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()))
 }
 
 fn take_values(rest: &[String], takes: Takes, has_value: bool) -> &[String] {
@@ -187,6 +234,47 @@ fn is_same(value: &str, neutral: &str) -> bool {
 }
 
 impl Normalised {
+    /// One key of a flag that is JSON.
+    fn dotted(&mut self, name: &str, path: &[String], value: String) {
+        if name != "compilation-config" {
+            let whole = format!("{name}.{}", path.join("."));
+            match known::find(name) {
+                Some((_, effect)) => self.drop_flag(&whole, Some(&value), effect),
+                None => self.args.push(format!("--{whole}={value}")),
+            }
+            return;
+        }
+        let (value, path) = match path.split_last() {
+            // `-cc.cudagraph_capture_sizes+=1,2,4` adds to a list.
+            Some((last, before)) if last.ends_with('+') => {
+                let items = value.split(',').map(json_or_text).collect();
+                let last = last.trim_end_matches('+').to_string();
+                (Value::Array(items), [before, &[last]].concat())
+            }
+            _ => (json_or_text(&value), path.to_vec()),
+        };
+        let mut table = &mut self.compilation;
+        let (last, before) = path.split_last().expect("a dotted flag has a path");
+        for key in before {
+            let inner = table
+                .entry(key.clone())
+                .or_insert_with(|| Value::Object(Map::new()));
+            if !inner.is_object() {
+                *inner = Value::Object(Map::new());
+            }
+            table = inner.as_object_mut().expect("just seen to");
+        }
+        table.insert(last.clone(), value);
+    }
+
+    /// Gives dotted flags the form that they are short for.
+    fn put_together(&mut self) {
+        if !self.compilation.is_empty() {
+            let config = Value::Object(std::mem::take(&mut self.compilation));
+            self.args.push(format!("--compilation-config={config}"));
+        }
+    }
+
     fn drop_flag(&mut self, name: &str, value: Option<&str>, effect: Effect) {
         match effect {
             Ignored(reason) => self.ignored.push(format!("--{name} has no effect: {reason}")),
@@ -240,6 +328,39 @@ mod tests {
         check("-q fp8 -o out.json", "--quantization fp8 -o out.json");
         check("-- --host x", "-- --host x");
         check("--pd-hop -5us --seed 1", "--pd-hop=-5us --seed 1");
+    }
+
+    #[test]
+    fn dotted_flags_are_put_together_as_vllm_does() {
+        check(
+            "m -cc.cudagraph_mode=PIECEWISE --compilation-config.mode 3 -tp 2",
+            r#"m --tensor-parallel-size 2 --compilation-config={"cudagraph_mode":"PIECEWISE","mode":3}"#,
+        );
+        check("-O.level=0", r#"--compilation-config={"level":0}"#);
+        check(
+            "-cc.cudagraph_capture_sizes+=1,2 -cc.pass_config.fuse_norm_quant true",
+            r#"--compilation-config={"cudagraph_capture_sizes":[1,2],"pass_config":{"fuse_norm_quant":true}}"#,
+        );
+        check(
+            "-O0 -O 1 -O=2",
+            "--optimization-level=0 --optimization-level 1 --optimization-level=2",
+        );
+        let args = ["--speculative-config.method", "ngram", "--max-num-seqs", "4"].map(String::from);
+        let normal = normalise(&args);
+        assert_eq!(normal.args, ["--max-num-seqs", "4"]);
+        assert!(normal.problems[0].message.contains("--speculative-config.method"));
+        check(
+            "--request-rate .5 --gpu-memory-utilization=.9 -1.5",
+            "--request-rate .5 --gpu-memory-utilization=.9 -1.5",
+        );
+    }
+
+    #[test]
+    fn a_length_that_vllm_chooses_is_the_models() {
+        check("m --max-model-len auto --seed 1", "m --seed 1");
+        check("m --max_model_len=-1", "m");
+        check("m --max-model-len -1", "m");
+        check("m --max-model-len 4096", "m --max-model-len 4096");
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Layers {
     }
 
     fn serve_cmd(&mut self, command: &str, flags: &ScenarioFlags) {
-        let (parsed, ignored) = match pasted::serve(command) {
+        let (parsed, ignored) = match pasted::serve(command, flags.engine.profile.as_deref()) {
             Ok(parsed) => parsed,
             Err(wrong) => return self.problems.extend(wrong),
         };

@@ -75,7 +75,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     judge
         .notes
         .extend(ranks::rank_notes(&model, &device, tensor_parallel));
-    let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model);
+    let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, &device));
     if pipeline_parallel > 1 {
         judge.notes.push(format!(

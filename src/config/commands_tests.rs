@@ -24,10 +24,20 @@ impl Files for Memory {
     }
 }
 
-pub(super) const FILES: Memory = Memory(&[(
-    "trace.csv",
-    "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.0,100,10\n2023-11-16 18:17:04.0,200,20\n2023-11-16 18:17:07.0,300,30\n",
-)]);
+/// A Llama of two layers whose checkpoint, quantized by its weights only, asks for a KV cache in fp8.
+const ASKS_FOR_FP8_KV: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    "max_position_embeddings": 8192, "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "compressed-tensors",
+    "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int"}}},
+    "ignore": ["lm_head"], "kv_cache_scheme": {"num_bits": 8, "type": "float"}}}"#;
+
+pub(super) const FILES: Memory = Memory(&[
+    ("kv.json", ASKS_FOR_FP8_KV),
+    (
+        "trace.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.0,100,10\n2023-11-16 18:17:04.0,200,20\n2023-11-16 18:17:07.0,300,30\n",
+    ),
+]);
 
 pub(super) fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
     let words = shlex::split(line).unwrap();
@@ -167,10 +177,10 @@ fn flags_that_cannot_be_honoured_say_why() {
      |
      = help: for 92 % write 0.92
     "#);
-    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --compilation-config '{\"mode\": 3}'"), @r#"
-    error: `--compilation-config`: `mode` is not modelled
+    assert_snapshot!(traffic("--request-rate 4 --input-len 100 --output-len 10 --compilation-config '{\"backend\": \"eager\"}'"), @r#"
+    error: `--compilation-config`: `backend` is not modelled
      |
-     = help: cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are
+     = help: mode, cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are
     "#);
 }
 

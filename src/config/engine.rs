@@ -1,11 +1,13 @@
 //! The engine's flags: given, by profile, or derived as the engine itself derives them at start-up.
 
 mod batch;
+mod graphs;
 
 use std::fmt::Display;
 use std::num::NonZeroU32;
 
 use batch::batch;
+use graphs::{Launches, launches};
 
 use super::document::Source;
 use super::judge::Judge;
@@ -29,6 +31,8 @@ pub(super) struct EngineFlags {
     pub(super) num_gpu_blocks_override: Option<u32>,
     pub(super) watermark: f64,
     pub(super) graph_mode: RawGraphMode,
+    /// Nothing is compiled.
+    pub(super) is_eager: bool,
     pub(super) capture_sizes: Vec<u32>,
     pub(super) asynchronous: bool,
     /// KV is handed over between replicas, of every layer whole.
@@ -101,7 +105,7 @@ pub(super) fn resolve(
         defaults.async_scheduling,
     );
     let policy = policy(judge, raw, &profile);
-    let graph_mode = graph_mode(judge, raw, &profile);
+    let Launches { graphs, is_eager } = launches(judge, raw, &profile);
     let capture_sizes = capture_sizes(judge, raw, &profile, device, batch.seqs, batch.tokens);
     let max_num_queued_reqs = raw
         .max_num_queued_reqs
@@ -138,7 +142,8 @@ pub(super) fn resolve(
         kv_cache_memory_bytes: raw.kv_cache_memory_bytes.map(|bytes| bytes.0),
         num_gpu_blocks_override: blocks,
         watermark,
-        graph_mode,
+        graph_mode: graphs,
+        is_eager,
         capture_sizes,
         asynchronous,
         hands_kv_over: false,
@@ -277,32 +282,6 @@ fn policy(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> Policy {
         RawPolicy::Fcfs => Policy::Fcfs,
         RawPolicy::Priority => Policy::Priority,
     }
-}
-
-fn graph_mode(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> RawGraphMode {
-    if raw.enforce_eager == Some(true) {
-        judge.given("engine.enforce_eager", true);
-        if raw.cudagraph_mode.is_some_and(|mode| mode != RawGraphMode::None) {
-            judge.wrong(
-                "engine.cudagraph_mode",
-                "contradicts enforce_eager",
-                "there are no graphs when everything is eager",
-            );
-        }
-        return RawGraphMode::None;
-    }
-    let mode = raw.cudagraph_mode.unwrap_or(profile.defaults.cudagraph_mode);
-    let name = |mode: RawGraphMode| {
-        let value = toml::Value::try_from(mode).expect("a unit variant is a string");
-        value.as_str().unwrap_or_default().to_string()
-    };
-    judge.take(
-        "engine.cudagraph_mode",
-        raw.cudagraph_mode.map(name),
-        name(mode),
-        Source::Profile(profile.profile.clone()),
-    );
-    mode
 }
 
 fn capture_sizes(

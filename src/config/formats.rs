@@ -140,6 +140,13 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
         Quantization::Nvfp4 => peaks.fp4.is_none(),
         _ => false,
     };
+    if let Quantization::WeightOnly8 { .. } = model.quantization {
+        found.notes.push(format!(
+            "{name}: multiplied in 16 bits, and no kernel of such was measured; timed as 16-bit products that read \
+             {:.3} bytes a weight (prior)",
+            model.quantization.bytes_per_weight()
+        ));
+    }
     if missing {
         found.notes.push(format!(
             "{} has no {name} units: weights are stored so and computed in 16 bits",

@@ -18,7 +18,7 @@ use crate::cost::roofline::{Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
-use crate::model::{self, Dtype, ModelShape, parse_quantization};
+use crate::model::{self, Dtype, ModelShape, Quantization, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
 
 /// What a scenario runs on.
@@ -62,6 +62,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
             RawDtype::Float32 | RawDtype::Float => Dtype::Fp32,
         };
     }
+    let of_checkpoint = shape.quantization;
     if let Some(method) = &raw.quantization {
         judge.given("model.quantization", method);
         match parse_quantization(method) {
@@ -71,6 +72,14 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
             }
         }
     }
+    if shape.quantization != of_checkpoint && of_checkpoint != Quantization::None {
+        judge.notes.push(format!(
+            "the checkpoint is {}, and is counted as {} throughout",
+            of_checkpoint.name(),
+            shape.quantization.name()
+        ));
+    }
+    judge.notes.extend(shape.kept_note());
     Some(shape)
 }
 
@@ -257,7 +266,7 @@ pub(super) fn build(
         // Memory formulas need valid flags.
         return None;
     }
-    let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model);
+    let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
     let data_parallel = lockstep::ranks(raw, model);
     let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
@@ -280,7 +289,7 @@ pub(super) fn build(
         expert_parallel: raw.cluster.enable_expert_parallel == Some(true),
         gathers_mlp: flags.gathers_mlp(),
         kv_dtype,
-        graphs: flags.graphs(raw.engine.enforce_eager == Some(true)),
+        graphs: flags.graphs(),
         asynchronous: flags.asynchronous(),
         engine: name.to_string(),
         typical_context: context,
@@ -307,12 +316,41 @@ pub(super) fn build(
     })
 }
 
-pub(super) fn kv_dtype(judge: &mut Judge, raw: Option<RawKvDtype>, model: &ModelShape) -> Dtype {
+/// The format of the KV cache: as asked, or as the checkpoint asks where the engine heeds that, or the model's own.
+pub(super) fn kv_dtype(
+    judge: &mut Judge,
+    raw: Option<RawKvDtype>,
+    model: &ModelShape,
+    flags: &Flags,
+) -> Dtype {
+    let key = "model.kv_cache_dtype";
     if let Some(dtype) = raw {
-        judge.given("model.kv_cache_dtype", format!("{dtype:?}").to_lowercase());
+        judge.given(key, format!("{dtype:?}").to_lowercase());
     }
     match raw {
-        None | Some(RawKvDtype::Auto) => model.dtype,
+        None | Some(RawKvDtype::Auto) => match model.kv_scheme {
+            None => model.dtype,
+            Some(scheme) if flags.heeds(scheme) => {
+                let said = "the checkpoint asks for it, and the engine takes it under auto";
+                if raw.is_none() {
+                    judge.assume(key, "fp8".to_string(), Source::Assumption(said.to_string()));
+                }
+                let way_out = format!("--kv-cache-dtype {} keeps it in 16 bits", model.dtype.name());
+                judge
+                    .notes
+                    .push(format!("the KV cache is fp8: {said}; {way_out}"));
+                Dtype::Fp8
+            }
+            Some(_) => {
+                judge.notes.push(format!(
+                    "the checkpoint asks for a KV cache in fp8, which {} does not take under auto: it is {} without \
+                     --kv-cache-dtype fp8",
+                    flags.profile(),
+                    model.dtype.name()
+                ));
+                model.dtype
+            }
+        },
         Some(RawKvDtype::Bfloat16) => Dtype::Bf16,
         Some(RawKvDtype::Float16) => Dtype::Fp16,
         Some(RawKvDtype::Fp8 | RawKvDtype::Fp8E4m3 | RawKvDtype::Fp8E5m2) => Dtype::Fp8,

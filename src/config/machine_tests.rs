@@ -5,6 +5,7 @@ use clap::{CommandFactory, FromArgMatches};
 use super::commands_tests::{FILES, Line, MACHINE, TRAFFIC, resolve_line, said};
 use super::tests::{BASE, resolve_text, told};
 use super::*;
+use crate::model::Dtype;
 
 #[test]
 fn a_pool_beyond_the_gpus_memory_is_an_error_with_a_place() {
@@ -235,4 +236,91 @@ fn steps_of_unlike_pools_scatter_by_their_own_law() {
     assert_eq!(laws, [0.05, 0.05, 0.5, 0.5]);
     let lacking = pools("").err().map(|problems| problems.to_string());
     assert!(lacking.is_some_and(|told| told.contains("has no law for vllm")));
+}
+
+/// Of vLLM 0.11 `auto` is the model's dtype; of SGLang it heeds ModelOpt's checkpoints only.
+#[test]
+fn a_checkpoints_kv_format_is_taken_where_the_engine_takes_it() {
+    let kv = |flags: &str| {
+        let resolved = resolve_line(&format!("kv.json --gpu h100-sxm {TRAFFIC} {flags}"))
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        (resolved.placement.kv_dtype, resolved.notes.join("\n"))
+    };
+    for flags in ["", "--kv-cache-dtype auto"] {
+        let (dtype, told) = kv(flags);
+        assert_eq!(dtype, Dtype::Fp8, "{flags}");
+        assert!(
+            told.contains("--kv-cache-dtype bfloat16 keeps it in 16 bits"),
+            "{told}"
+        );
+    }
+    let (dtype, told) = kv("--kv-cache-dtype bfloat16");
+    assert_eq!(dtype, Dtype::Bf16);
+    assert!(!told.contains("KV cache"), "{told}");
+    for engine in ["vllm@0.11", "sglang", "vllm@0.6"] {
+        let (dtype, told) = kv(&format!("--engine {engine}"));
+        assert_eq!(dtype, Dtype::Bf16, "{engine}");
+        assert!(told.contains("does not take under auto"), "{engine}: {told}");
+    }
+}
+
+#[test]
+fn weights_of_8_bits_alone_are_multiplied_in_16() {
+    let on = |model: &str| {
+        let flags = format!("{model} --gpu h100-sxm --kv-cache-dtype bfloat16 {TRAFFIC}");
+        resolve_line(&flags).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let told = on("kv.json").notes.join("\n");
+    assert!(told.contains("no kernel of such was measured"), "{told}");
+    let device = crate::hardware::find("h100-sxm").unwrap().0;
+    let peak = |quantization| {
+        let model = crate::model::find("meta-llama/Llama-3.1-8B").unwrap().0;
+        crate::engine::ceilings::ceilings(&device, &model.with_quantization(quantization), 1).peak
+    };
+    use crate::model::Quantization::{Int8, WeightOnly8};
+    assert_eq!(peak(WeightOnly8 { group_size: None }), device.peaks.bf16);
+    assert_eq!(Some(peak(Int8)), device.peaks.int8);
+}
+
+/// `OPTIMIZATION_LEVEL_TO_CONFIG` of vLLM 0.33; of 0.11 `-O` is the mode of compilation.
+#[test]
+fn levels_of_optimization_mean_what_the_version_has_them_mean() {
+    use crate::cost::roofline::CudagraphMode::{FullAndPiecewise, None, Piecewise};
+    let graphs = |flags: &str| {
+        let line = format!("{MACHINE} {TRAFFIC} {flags}");
+        let graphs = resolve_line(&line)
+            .unwrap_or_else(|problems| panic!("{flags}: {problems}"))
+            .placement
+            .graphs;
+        (graphs.mode, graphs.enforce_eager)
+    };
+    assert_eq!(graphs("--enforce-eager"), (None, true));
+    for (flags, expected) in [
+        ("-O0", (None, true)),
+        ("-O1", (Piecewise, false)),
+        ("-O2", (FullAndPiecewise, false)),
+        ("-O 3", (FullAndPiecewise, false)),
+        ("-O0 -cc.mode=3", (None, false)),
+        (
+            "-O1 --cudagraph-mode full_and_piecewise",
+            (FullAndPiecewise, false),
+        ),
+        ("-cc.cudagraph_mode=PIECEWISE", (Piecewise, false)),
+        ("-cc '{\"mode\": 0, \"cudagraph_mode\": \"NONE\"}'", (None, true)),
+        ("-cc '{\"level\": 0}'", (None, true)),
+        ("-cc 0", (None, true)),
+        ("-cc.mode=VLLM_COMPILE", (FullAndPiecewise, false)),
+        ("-O0 --engine vllm@0.11", (None, true)),
+        ("-O3 --engine vllm@0.11", (FullAndPiecewise, false)),
+    ] {
+        assert_eq!(graphs(flags), expected, "{flags}");
+    }
+    let told = |flags: &str| said(&format!("{MACHINE} {TRAFFIC} {flags}"));
+    assert!(told("-O1 --engine vllm@0.11").contains("compiles the model whole"));
+    assert!(
+        told("-cc.mode=0 -cc.cudagraph_mode=FULL_DECODE_ONLY")
+            .contains("is not modelled without compilation")
+    );
+    assert!(told("-cc.mode=0 -cc.cudagraph_mode=PIECEWISE").contains("has no effect"));
+    assert!(told("-O4").contains("optimization-level"));
 }

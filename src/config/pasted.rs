@@ -1,7 +1,11 @@
 //! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …`, `vllm bench serve …`
 //! and `python -m sglang.bench_serving …`.
 
+mod around;
+
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
+
+use around::Bare;
 
 use super::argv;
 use super::diagnostic::{Diagnostic, Place};
@@ -25,6 +29,15 @@ const BENCH: [&[&str]; 6] = [
     &["sglang.bench_serving"],
     &["bench_serving.py"],
 ];
+
+/// The profile of vLLM's V0 engine.
+const V0: &str = "vllm@0.6";
+
+/// The version that an image's tag names, `v0.11.0` or `v0.5.4-cu126`; `None` of `latest` and `nightly`.
+fn version(tag: &str) -> Option<&str> {
+    let version = tag.trim_start_matches('v').split('-').next()?;
+    (version.contains('.') && version.split('.').all(|part| part.parse::<u32>().is_ok())).then_some(version)
+}
 
 /// Flags of `vllm bench serve` that say what to write.
 #[derive(Args, Clone, Debug, Default)]
@@ -95,14 +108,38 @@ pub fn client_of(command: &str) -> ClientKind {
 }
 
 /// A `vllm serve` command, understood; the second part lists flags without effect.
-pub(super) fn serve(command: &str) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
-    let (mut parsed, ignored) = parse::<Serve>(command, "--serve-cmd", &SERVE)?;
-    if starts_sglang(command) {
-        parsed
-            .flags
-            .engine
-            .profile
-            .get_or_insert_with(|| "sglang".to_string());
+///
+/// # Errors
+/// What of it cannot be honoured. `asked` is the engine that the command line names beside it.
+pub(super) fn serve(
+    command: &str,
+    asked: Option<&str>,
+) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
+    let flag = "--serve-cmd";
+    let (mut parsed, bare, ignored) = parse::<Serve>(command, flag, &SERVE)?;
+    let name = if starts_sglang(command) { "sglang" } else { "vllm" };
+    let version = bare.tag.as_deref().and_then(version);
+    let profile = match (version, name) {
+        (Some(version), name) => Some(format!("{name}@{version}")),
+        (None, "sglang") => Some(name.to_string()),
+        (None, _) => None,
+    };
+    if parsed.flags.engine.profile.is_none() {
+        parsed.flags.engine.profile = profile;
+    }
+    let asked = asked.or(parsed.flags.engine.profile.as_deref());
+    let serves_v0 = asked.is_some_and(|engine| engine == V0 || engine.starts_with(&format!("{V0}.")));
+    let wants_v0 = bare
+        .settings
+        .iter()
+        .any(|(name, value)| name == "VLLM_USE_V1" && value == "0");
+    if wants_v0 && !serves_v0 {
+        let problem = Diagnostic::new(format!("in {flag}: `VLLM_USE_V1=0` asks for the V0 engine"))
+            .at(Place::Flag(flag.to_string()))
+            .help(format!(
+                "give --engine {V0}, which is V0's profile, or leave the setting out"
+            ));
+        return Err(vec![problem]);
     }
     Ok((parsed.flags, ignored))
 }
@@ -118,7 +155,7 @@ pub(super) struct Benchmark {
 
 /// A benchmark command, understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
-    let (parsed, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH)?;
+    let (parsed, _, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH)?;
     let Bench {
         model,
         mut traffic,
@@ -139,21 +176,21 @@ fn parse<P: FromArgMatches + CommandFactory>(
     command: &str,
     flag: &str,
     starts: &[&[&str]],
-) -> Result<(P, Vec<String>), Vec<Diagnostic>> {
+) -> Result<(P, Bare, Vec<String>), Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
     // A command over several lines: the shell drops the backslash with the line's end.
     let command = command.replace("\\\r\n", " ").replace("\\\n", " ");
     let Some(words) = shlex::split(&command) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
     };
-    let words = after_start(&words, starts).ok_or_else(|| {
+    let bare = around::strip(&words, starts).ok_or_else(|| {
         let expected = starts[0].join(" ");
         vec![
             problem(format!("`{flag}` must hold a whole command"))
                 .help(format!("begin it with `{expected}`")),
         ]
     })?;
-    let normal = argv::normalise(words);
+    let normal = argv::normalise(&bare.args);
     let mut problems: Vec<Diagnostic> = normal.problems;
     let within = |problem: &mut Diagnostic| {
         if let Place::Flag(name) = &problem.place {
@@ -164,9 +201,13 @@ fn parse<P: FromArgMatches + CommandFactory>(
     problems.iter_mut().for_each(within);
     let rules = argv::last_wins(P::command(), argv::Replaced::All);
     let repeated = argv::repeated(&normal.args, &rules, argv::Replaced::All);
-    let ignored = normal
-        .ignored
-        .into_iter()
+    let settings = bare
+        .settings
+        .iter()
+        .map(|(name, value)| around::told(name, value));
+    let ignored = settings
+        .chain(bare.dropped.clone())
+        .chain(normal.ignored)
         .chain(repeated)
         .map(|reason| format!("in {flag}: {reason}"))
         .collect();
@@ -174,7 +215,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
         .try_get_matches_from(normal.args)
         .and_then(|matches| P::from_arg_matches(&matches))
     {
-        Ok(parsed) if problems.is_empty() => Ok((parsed, ignored)),
+        Ok(parsed) if problems.is_empty() => Ok((parsed, bare, ignored)),
         Ok(_) => Err(problems),
         Err(error) => {
             problems.push(unparsable(&error, flag));
@@ -199,25 +240,4 @@ fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
         }
     }
     problem
-}
-
-/// The words after the program's name; environment settings (`A=b`) and paths before it are skipped.
-fn after_start<'a>(words: &'a [String], starts: &[&[&str]]) -> Option<&'a [String]> {
-    let first = words
-        .iter()
-        .position(|word| !word.contains('=') || word.starts_with('-'))?;
-    for skip in 0..3 {
-        for start in starts {
-            let at = first + skip;
-            let Some(found) = words.get(at..at + start.len()) else {
-                continue;
-            };
-            let is_same =
-                |(word, part): (&String, &&str)| word == part || word.ends_with(&format!("/{part}"));
-            if found.iter().zip(start.iter()).all(is_same) {
-                return Some(&words[at + start.len()..]);
-            }
-        }
-    }
-    None
 }

@@ -43,7 +43,7 @@ fn pasted_commands_are_understood_with_their_clients_defaults() {
             .iter()
             .filter(|note| note.contains("has no effect"))
             .count(),
-        4
+        5
     );
     let bare = "--gpu h100-sxm --serve-cmd 'python3 -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B-Instruct' \
         --bench-cmd 'python3 benchmarks/benchmark_serving.py --model meta-llama/Llama-3.1-8B-Instruct'";
@@ -159,4 +159,41 @@ fn what_has_no_effect_is_told_apart_and_survives_being_spelt_out() {
     assert_eq!(again.ignored, resolved.ignored);
     assert_eq!(again.other_notes(), others);
     assert_eq!(resolved_toml(&again), text);
+}
+
+#[test]
+fn what_stands_around_a_pasted_command_is_told() {
+    let line = |command: &str, more: &str| {
+        format!(
+            "--gpu h100 --max-model-len 8192 --request-rate 2 --input-len 128 --output-len 16 --serve-cmd '{command}' {more}"
+        )
+    };
+    let resolved = |command: &str, more: &str| {
+        resolve_line(&line(command, more)).unwrap_or_else(|problems| panic!("{command}: {problems}"))
+    };
+    let docker = "docker run --gpus all -e VLLM_ATTENTION_BACKEND=FLASHINFER -v /m:/m vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B";
+    let served = resolved(docker, "");
+    assert_eq!(
+        served.scenario.first_pool().engine.vllm().unwrap().profile,
+        "vllm@0.11"
+    );
+    assert_snapshot!(served.ignored.join("\n"), @r"
+    in --serve-cmd: VLLM_ATTENTION_BACKEND=FLASHINFER is not modelled: the calibration says how fast kernels are
+    in --serve-cmd: `docker` before the command has no effect: a container changes nothing that is simulated
+    ");
+    let asked = resolved(docker, "--engine vllm@0.33");
+    assert_eq!(
+        asked.scenario.first_pool().engine.vllm().unwrap().profile,
+        "vllm@0.33"
+    );
+    let error = |more: &str| {
+        let told = resolve_line(&line("VLLM_USE_V1=0 vllm serve Qwen/Qwen3-8B", more));
+        told.err().map(|problems| problems.to_string())
+    };
+    assert_snapshot!(error("").unwrap(), @r"
+    error: in --serve-cmd: `VLLM_USE_V1=0` asks for the V0 engine
+     |
+     = help: give --engine vllm@0.6, which is V0's profile, or leave the setting out
+    ");
+    assert_eq!(error("--engine vllm@0.6"), None);
 }

@@ -97,6 +97,10 @@ pub struct Startup {
     pub fp8_on_turing: bool,
     /// A data-parallel server ranks its engines by four times the waiting and the running (V1-86).
     pub data_parallel_by_waiting: bool,
+    /// `-O` is short for the mode of the compilation config, not for a level of optimizations (before 0.12).
+    pub level_is_mode: bool,
+    /// `--kv-cache-dtype auto` is fp8 where the checkpoint's `kv_cache_scheme` or `kv_cache_quant_algo` asks for it.
+    pub heeds_kv_scheme: bool,
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).

@@ -14,7 +14,7 @@ use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
-use crate::model::{Dtype, ModelShape};
+use crate::model::{Dtype, KvScheme, ModelShape};
 use crate::units::Bytes;
 
 /// The flags of whichever engine serves.
@@ -123,6 +123,16 @@ impl Flags {
         !matches!(self, Flags::Scheduled(_))
     }
 
+    /// Whether `--kv-cache-dtype auto` means what the checkpoint asks for: vLLM since 0.13 (`resolve_kv_cache_dtype_string`;
+    /// `Attention` for compressed-tensors), SGLang of ModelOpt's only (`configure_kv_cache_dtype`).
+    pub(super) fn heeds(&self, scheme: KvScheme) -> bool {
+        match self {
+            Flags::Vllm(flags) => flags.profile.startup.heeds_kv_scheme,
+            Flags::Sglang(_) => scheme == KvScheme::ModelOpt,
+            Flags::Scheduled(_) => false,
+        }
+    }
+
     /// The engine whose calibration and host terms apply.
     pub(super) fn engine(&self) -> &'static str {
         match self {
@@ -151,12 +161,12 @@ impl Flags {
 
     /// What replays CUDA graphs. Of SGLang's prefill graphs those up to the largest decode batch are modelled: what is
     /// larger is bound by the GPU, not by launches.
-    pub(super) fn graphs(&self, enforce_eager: bool) -> Graphs {
+    pub(super) fn graphs(&self) -> Graphs {
         match self {
             Flags::Vllm(flags) => Graphs {
                 mode: graph_mode(flags.graph_mode),
                 capture_sizes: flags.capture_sizes.clone(),
-                enforce_eager,
+                enforce_eager: flags.is_eager,
             },
             Flags::Sglang(flags) => Graphs {
                 mode: match (flags.graph_max, flags.captures_prefill()) {

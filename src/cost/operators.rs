@@ -120,6 +120,17 @@ impl Format {
     }
 }
 
+/// The matrix of a shape that a linear layer's operator multiplies with; of two in one product the first.
+fn matrix_of(operator: &'static str) -> &'static str {
+    match operator {
+        "qkv_proj" => "qkv",
+        "o_proj" => "attention_out",
+        "qkv_a_proj" => "q_a",
+        "experts" => "expert_gate_up",
+        other => other.trim_end_matches("_proj"),
+    }
+}
+
 /// The format of quantized linear layers on a device with these peaks (QZ-1, QZ-3, QZ-4, QZ-7).
 fn quantized(shape: &ModelShape, peaks: &Peaks) -> Format {
     let plain = Format::plain(shape.dtype);
@@ -140,6 +151,10 @@ fn quantized(shape: &ModelShape, peaks: &Peaks) -> Format {
         Quantization::Int8 if peaks.int8.is_some() => narrow(KernelFormat::Int8, 1.0),
         Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8 => {
             weight_only(1.0, KernelFormat::Bf16)
+        }
+        // No kernel of such was measured: the 16-bit law with half the bytes.
+        Quantization::WeightOnly8 { .. } => {
+            weight_only(shape.quantization.bytes_per_weight(), KernelFormat::Bf16)
         }
         Quantization::Int4 { group_size } => {
             weight_only(0.5 + 2.5 / f64::from(group_size.max(1)), KernelFormat::Int4)
@@ -172,6 +187,8 @@ pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
     let mut all = Vec::new();
     for group in &shape.layers {
         let mut push = |operator: &'static str, n: u64, k: u64, format: Format| {
+            let is_kept = group.kept.contains(&matrix_of(operator));
+            let format = if is_kept { plain } else { format };
             all.push(Linear {
                 operator,
                 layers: group.count,
@@ -283,7 +300,10 @@ pub(crate) fn experts(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
             intermediate: intermediate.div_ceil(tensor_parallel),
             experts,
             experts_per_token,
-            format,
+            format: match group.kept.contains(&matrix_of("experts")) {
+                true => Format::plain(shape.dtype),
+                false => format,
+            },
         }),
         Mlp::Dense { .. } => None,
     };

@@ -64,6 +64,7 @@ pub(crate) fn llama_8b() -> ModelShape {
         max_position: 131_072,
         dtype: Dtype::Bf16,
         quantization: Quantization::None,
+        kv_scheme: None,
         layers: vec![LayerGroup {
             count: 32,
             attention: Attention::Grouped {
@@ -76,6 +77,7 @@ pub(crate) fn llama_8b() -> ModelShape {
                 intermediate: 14_336,
                 gated: true,
             },
+            kept: Vec::new(),
         }],
         other_parameters: 266_240,
     }

@@ -29,12 +29,18 @@ pub struct Ceilings {
 /// The ceilings of `model` on `tensor_parallel` GPUs.
 #[must_use]
 pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32) -> Ceilings {
-    let peak = peak(device, model.quantization);
     let flops_per_token = model.linear_flops_per_token();
+    let kept = model.kept_flops_per_token();
     let streamed = model.streamed_bytes(tensor_parallel);
     let vectors = Bytes(model.other_parameters * model.dtype.bytes());
     let layer_weights = model.layer_weight_bytes(1) - vectors;
-    let token_s = (flops_per_token / peak).0;
+    let special = peak(device, model.quantization);
+    let token_s = (Flops(flops_per_token.0 - kept.0) / special).0 + (kept / device.peaks.bf16).0;
+    // Of two units the rate at which they get through a token one after the other.
+    let peak = match kept.0 > 0.0 {
+        true => FlopsPerSec(flops_per_token.0 / token_s),
+        false => special,
+    };
     let weights_s = (layer_weights / device.memory_bandwidth).0;
     Ceilings {
         peak,
@@ -53,7 +59,10 @@ pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32) -> Ce
 pub fn peak(device: &Device, quantization: Quantization) -> FlopsPerSec {
     let peaks = &device.peaks;
     let special = match quantization {
-        Quantization::None | Quantization::Int4 { .. } | Quantization::Mxfp4 => None,
+        Quantization::None
+        | Quantization::WeightOnly8 { .. }
+        | Quantization::Int4 { .. }
+        | Quantization::Mxfp4 => None,
         Quantization::Fp8 | Quantization::Fp8Block => peaks.fp8,
         Quantization::Int8 => peaks.int8,
         Quantization::Nvfp4 => peaks.fp4,

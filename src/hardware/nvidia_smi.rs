@@ -1,6 +1,7 @@
 //! What `nvidia-smi -q` tells of a card: enough to recognise a known one, never its peak rates.
 //!
-//! Left out: all GPUs but the first of the report. The rates of a recognised card come from its shipped profile; an
+//! Left out: all GPUs but the first of the report, though [`Report::remarks`] names others. A card of a variant whose name has a word
+//! more (a `D`, `Max-Q`, a laptop's) is not the known one. The rates of a recognised card come from its shipped profile; an
 //! unknown card needs its datasheet.
 
 use super::{Architecture, Device, all};
@@ -19,8 +20,16 @@ pub struct Report {
     pub architecture: Option<Architecture>,
     /// Frame buffer total, before what the driver keeps.
     pub memory: Bytes,
-    /// Board power limit in watts.
+    /// Board power limit in watts, as the card is sold.
     pub power_w: Option<f64>,
+    /// The limit that it runs under now.
+    pub current_power_w: Option<f64>,
+    /// Lanes of its host link, in use and at most.
+    pub lanes: Option<(u32, u32)>,
+    /// The GPU is cut into slices.
+    pub is_sliced: bool,
+    /// Products of other names in the same report.
+    pub others: Vec<String>,
 }
 
 /// Why a text is not a usable report.
@@ -40,24 +49,46 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
     let mut architecture = None;
     let mut memory = None;
     let mut power_w: Option<f64> = None;
-    let mut in_frame_buffer = false;
+    let mut current_power_w = None;
+    let (mut lanes, mut lanes_max, mut is_sliced) = (None, None, false);
+    let mut products: Vec<&str> = Vec::new();
+    let mut section = "";
     for line in text.lines() {
         let Some((key, value)) = line.split_once(" : ") else {
-            in_frame_buffer = line.trim() == "FB Memory Usage";
+            section = line.trim();
             continue;
         };
         let (key, value) = (key.trim(), value.trim());
-        match key {
-            "Product Name" if product.is_some() => break,
-            "Product Name" => product = Some(value.to_string()),
-            "Product Architecture" => architecture = Architecture::from_name(value),
-            "Total" if in_frame_buffer && memory.is_none() => {
+        if key == "Product Name" {
+            products.push(value);
+        }
+        if products.len() > 1 {
+            continue;
+        }
+        match (section, key) {
+            (_, "Product Name") => product = Some(value.to_string()),
+            (_, "Product Architecture") => architecture = Architecture::from_name(value),
+            ("FB Memory Usage", "Total") if memory.is_none() => {
                 memory = crate::quantity::parse_bytes(value).ok()
             }
-            "Default Power Limit" | "Max Power Limit" if power_w.is_none() => {
+            (_, "Default Power Limit" | "Max Power Limit") if power_w.is_none() => {
                 power_w = crate::quantity::parse_watts(value).ok();
             }
+            (_, "Current Power Limit" | "Enforced Power Limit" | "Power Limit")
+                if current_power_w.is_none() =>
+            {
+                current_power_w = crate::quantity::parse_watts(value).ok();
+            }
+            ("Link Width", "Current") => lanes = value.trim_end_matches('x').parse().ok(),
+            ("Link Width", "Max") => lanes_max = value.trim_end_matches('x').parse().ok(),
+            ("MIG Mode", "Current") => is_sliced = value == "Enabled",
             _ => {}
+        }
+    }
+    let mut others: Vec<String> = Vec::new();
+    for other in products.into_iter().skip(1) {
+        if product.as_deref() != Some(other) && !others.iter().any(|known| known == other) {
+            others.push(other.to_string());
         }
     }
     Ok(Report {
@@ -65,8 +96,28 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
         architecture,
         memory: memory.ok_or(ReportError::NoMemory)?,
         power_w,
+        current_power_w,
+        lanes: lanes.zip(lanes_max),
+        is_sliced,
+        others,
     })
 }
+
+/// Words of a product's name that tell its maker, its form or its memory, not its kind.
+const EPITHETS: [&str; 12] = [
+    "nvidia",
+    "tesla",
+    "geforce",
+    "rtx",
+    "pro",
+    "blackwell",
+    "workstation",
+    "server",
+    "edition",
+    "sxm",
+    "pcie",
+    "nvl",
+];
 
 impl Report {
     /// The shipped device that this card is, by the chip's name, the form and the memory; `None` if none fits.
@@ -81,8 +132,71 @@ impl Report {
                 chip.is_some_and(|chip| has(&chip.to_lowercase()))
             })
             .filter(|device| device.id.contains("-PRO-") == has("pro"))
+            .filter(|device| self.strange_word(device).is_none())
+            .filter(|device| self.form_mismatch(device, &words) == 0)
             .filter(|device| (self.memory.0 as f64 / device.memory.0 as f64 - 1.0).abs() < 0.06)
-            .min_by_key(|device| self.form_mismatch(device, &words))
+            .next()
+    }
+
+    /// The first word of the name that a known card's does not have: `d`, `max`, `laptop`.
+    fn strange_word(&self, device: &Device) -> Option<String> {
+        let own = device.id.to_lowercase();
+        let is_measure = |word: &str| {
+            word.starts_with("sxm")
+                || word.starts_with("hbm")
+                || word.trim_end_matches("gb").parse::<u32>().is_ok()
+        };
+        words(&self.product).into_iter().find(|word| {
+            let is_own = own.split('-').any(|part| part == word);
+            !(word.is_empty() || is_own || is_measure(word) || EPITHETS.contains(&word.as_str()))
+        })
+    }
+
+    /// The known card of the same chip that this one is not, where it is none that is known.
+    #[must_use]
+    pub fn resembles(&self) -> Option<&'static Device> {
+        if self.known_device().is_some() {
+            return None;
+        }
+        let words = words(&self.product);
+        all().iter().find(|device| {
+            let chip = device.id.split('-').find(|part| !["RTX", "PRO"].contains(part));
+            let is_chip = chip.is_some_and(|chip| words.contains(&chip.to_lowercase()));
+            is_chip && device.id.contains("-PRO-") == words.iter().any(|word| word == "pro")
+        })
+    }
+
+    /// What of the report a profile does not hold, as sentences.
+    #[must_use]
+    pub fn remarks(&self, known: Option<&Device>) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if let (Some(now), Some(sold)) = (self.current_power_w, self.power_w)
+            && now < sold
+        {
+            remarks.push(format!(
+                "its power is capped at {now} W of {sold} W: under load its clock and rates are lower than the profile's"
+            ));
+        }
+        if let (Some(known), Some(sold)) = (known, self.power_w)
+            && (sold / known.tdp_w - 1.0).abs() > 0.15
+        {
+            remarks.push(format!(
+                "its power limit is {sold} W and that of {} {} W: perhaps it is another variant, with other rates",
+                known.id, known.tdp_w
+            ));
+        }
+        if let Some((now, most)) = self.lanes.filter(|(now, most)| now < most) {
+            remarks.push(format!(
+                "its host link has {now} of {most} lanes: --pcie says how fast it is, the profile has all of them"
+            ));
+        }
+        if !self.others.is_empty() {
+            remarks.push(format!(
+                "the report has other cards, too ({}): only the first was read",
+                self.others.join(", ")
+            ));
+        }
+        remarks
     }
 
     /// 0 where the product's name speaks of the device's form. An H100 without a form in its name is the SXM one.
@@ -149,6 +263,10 @@ GPU 00000000:1A:00.0
                 architecture: None,
                 memory: Bytes(mib << 20),
                 power_w: None,
+                current_power_w: None,
+                lanes: None,
+                is_sliced: false,
+                others: Vec::new(),
             };
             assert_eq!(
                 report.known_device().map(|device| device.id.as_str()),
@@ -170,8 +288,49 @@ GPU 00000000:1A:00.0
             97_887,
             Some("RTX-PRO-6000-96GB"),
         );
+        for variant in [
+            ("NVIDIA GeForce RTX 4090 D", 24_564),
+            ("NVIDIA GeForce RTX 4090 Laptop GPU", 24_564),
+            ("NVIDIA H200 NVL", 143_771),
+            ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 97_887),
+            ("NVIDIA H100 80GB HBM3 MIG 7g.80gb", 81_559),
+        ] {
+            check(variant.0, variant.1, None);
+        }
+        check("NVIDIA B200", 183_359, Some("B200-SXM-180GB"));
+        check(
+            "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+            97_887,
+            Some("RTX-PRO-6000-96GB"),
+        );
         check("NVIDIA RTX 6000 Ada Generation", 49_140, None);
         check("NVIDIA GeForce RTX 3090", 24_576, None);
+    }
+
+    #[test]
+    fn what_a_profile_does_not_hold_is_remarked() {
+        let text = REPORT.to_owned()
+            + "    MIG Mode
+        Current                           : Disabled
+            GPU Link Info
+                Link Width
+                    Max                   : 16x
+                    Current               : 8x
+GPU 00000000:2A:00.0
+    Product Name                          : NVIDIA L4
+    FB Memory Usage
+        Total                             : 23034 MiB
+";
+        let report = parse(&text).unwrap();
+        assert_eq!(report.memory, Bytes(81_559 << 20));
+        let told = report.remarks(report.known_device()).join("\n");
+        insta::assert_snapshot!(told, @r"
+        its power is capped at 650 W of 700 W: under load its clock and rates are lower than the profile's
+        its host link has 8 of 16 lanes: --pcie says how fast it is, the profile has all of them
+        the report has other cards, too (NVIDIA L4): only the first was read
+        ");
+        assert!(!report.is_sliced);
+        assert!(parse(&text.replace("Disabled", "Enabled")).unwrap().is_sliced);
     }
 
     #[test]

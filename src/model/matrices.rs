@@ -23,6 +23,8 @@ pub struct Matrix {
     pub sharding: Sharding,
     /// What quantization does to it.
     pub precision: Precision,
+    /// Left in [`ModelShape::dtype`] by the checkpoint, although quantization would apply.
+    pub kept: bool,
 }
 
 /// How tensor parallelism divides a matrix.
@@ -87,11 +89,17 @@ impl ModelShape {
             outputs,
             sharding: Sharding::Split,
             precision: Precision::Plain,
+            kept: false,
         };
         let mut all = vec![vocabulary("embedding", u64::from(self.vocab_size), d, 1, 0)];
         for group in &self.layers {
-            all.extend(attention_matrices(d, group));
-            all.extend(mlp_matrices(d, group));
+            let of_group = attention_matrices(d, group)
+                .into_iter()
+                .chain(mlp_matrices(d, group));
+            all.extend(of_group.map(|matrix| Matrix {
+                kept: group.kept.contains(&matrix.name),
+                ..matrix
+            }));
         }
         let heads = u64::from(!self.tied_embeddings);
         all.push(vocabulary("lm_head", d, u64::from(self.vocab_size), heads, 1));
@@ -134,7 +142,7 @@ impl ModelShape {
         let matrices = self.matrices();
         let bytes = matrices.iter().filter(in_layers).map(|matrix| {
             let elements = matrix.copies * matrix.elements_per_rank(tensor_parallel);
-            self.stored_bytes(matrix.precision, elements)
+            self.stored_bytes(matrix, elements)
         });
         // Norms and biases are replicated, and almost all of them lie in layers.
         bytes.sum::<Bytes>() + Bytes(self.other_parameters * self.dtype.bytes())
@@ -158,7 +166,7 @@ impl ModelShape {
         let matrices = self.matrices();
         let bytes = matrices.iter().map(|matrix| {
             let elements = matrix.used * matrix.elements_per_rank(tensor_parallel);
-            self.stored_bytes(matrix.precision, elements)
+            self.stored_bytes(matrix, elements)
         });
         bytes.sum()
     }
@@ -170,6 +178,15 @@ impl ModelShape {
         let in_layers = matrices.iter().filter(|matrix| !is_edge(matrix));
         in_layers
             .map(|matrix| Flops(2.0 * (matrix.used * matrix.elements()) as f64))
+            .sum()
+    }
+
+    /// The part of [`ModelShape::linear_flops_per_token`] in matrices that a quantized checkpoint leaves in 16 bits.
+    #[must_use]
+    pub fn kept_flops_per_token(&self) -> Flops {
+        let matrices = self.matrices();
+        let kept = matrices.iter().filter(|matrix| matrix.kept);
+        kept.map(|matrix| Flops(2.0 * (matrix.used * matrix.elements()) as f64))
             .sum()
     }
 
@@ -214,10 +231,11 @@ impl ModelShape {
         self.layers.iter().map(heads).min().unwrap_or(1)
     }
 
-    /// Bytes that `elements` weights take as stored.
-    fn stored_bytes(&self, precision: Precision, elements: u64) -> Bytes {
+    /// Bytes that `elements` weights of a matrix take as stored.
+    fn stored_bytes(&self, matrix: &Matrix, elements: u64) -> Bytes {
         let plain = self.dtype.bytes() as f64;
-        let per_element = match (self.quantization, precision) {
+        let per_element = match (self.quantization, matrix.precision) {
+            _ if matrix.kept => plain,
             (Quantization::None, _) | (_, Precision::Plain) => plain,
             (Quantization::Mxfp4, Precision::Linear) => plain,
             (quantization, _) => quantization.bytes_per_weight(),
@@ -235,6 +253,10 @@ impl Quantization {
             Quantization::None => 2.0,
             // Scales per channel, or per 128×128 block (0.02 %), are left out.
             Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8 => 1.0,
+            // A 16-bit scale and an 8-bit zero per group.
+            Quantization::WeightOnly8 { group_size } => {
+                1.0 + group_size.map_or(0.0, |size| 3.0 / f64::from(size))
+            }
             // A 16-bit scale and a 4-bit zero per group.
             Quantization::Int4 { group_size } => 0.5 + 2.5 / f64::from(group_size),
             // A scale byte per 32.
@@ -258,6 +280,7 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
         outputs,
         sharding,
         precision: Precision::Linear,
+        kept: false,
     };
     match group.attention {
         Attention::Grouped {
@@ -314,6 +337,7 @@ fn mlp_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
         outputs,
         sharding: Sharding::Split,
         precision,
+        kept: false,
     };
     match group.mlp {
         Mlp::Dense { intermediate, gated } => {

@@ -37,8 +37,10 @@ pub struct ModelShape {
     pub max_position: u32,
     /// Format of weights that are not quantized, and of activations.
     pub dtype: Dtype,
-    /// How the linear layers' weights are stored.
+    /// How the linear layers' weights are stored, but for those in [`LayerGroup::kept`].
     pub quantization: Quantization,
+    /// What the checkpoint asks of the KV cache, which engines take under `--kv-cache-dtype auto`.
+    pub kv_scheme: Option<KvScheme>,
     /// Layers, grouped by equal shape; order within the stack is not kept.
     pub layers: Vec<LayerGroup>,
     /// Parameters outside of matrices: norms, biases, position tables. (Vision towers are left out and said so.)
@@ -54,6 +56,17 @@ pub struct LayerGroup {
     pub attention: Attention,
     /// Their feed-forward part.
     pub mlp: Mlp,
+    /// Matrices ([`Matrix::name`]) that a quantized checkpoint leaves in [`ModelShape::dtype`], in these layers.
+    pub kept: Vec<&'static str>,
+}
+
+/// Who says in a checkpoint that its KV cache is of 8-bit floats: engines and their versions heed one and not another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KvScheme {
+    /// `kv_cache_scheme` of compressed-tensors.
+    CompressedTensors,
+    /// `kv_cache_scheme` or `kv_cache_quant_algo` of ModelOpt.
+    ModelOpt,
 }
 
 /// How a layer attends and what it keeps for it.
@@ -146,6 +159,11 @@ pub enum Quantization {
     Fp8Block,
     /// W8A8 integer.
     Int8,
+    /// W8A16: 8-bit weights, integer or float, that are multiplied in 16 bits (GPTQ, AWQ, `pack-quantized`).
+    WeightOnly8 {
+        /// Channels that share a scale; `None` where a whole row does.
+        group_size: Option<u32>,
+    },
     /// W4A16 (AWQ, GPTQ), scales and zeros per group of input channels.
     Int4 {
         /// Channels that share a scale.

@@ -3,7 +3,7 @@
 //! Left out: whether the hardware has units for a format; storage shrinks all the same, the cost model decides the
 //! rest. Law: an override replaces what `config.json` said, it never adds to it.
 
-use super::{Dtype, ModelShape, Quantization};
+use super::{Dtype, LayerGroup, ModelShape, Quantization};
 use crate::nearest::nearest;
 
 /// A word that is none of the choices.
@@ -20,7 +20,7 @@ pub struct UnknownChoice {
     pub suggestion: Option<String>,
 }
 
-const QUANTIZATIONS: [(&str, Quantization); 18] = [
+const QUANTIZATIONS: [(&str, Quantization); 19] = [
     ("none", Quantization::None),
     ("fp8", Quantization::Fp8),
     ("fbgemm_fp8", Quantization::Fp8),
@@ -28,6 +28,12 @@ const QUANTIZATIONS: [(&str, Quantization); 18] = [
     ("modelopt", Quantization::Fp8),
     ("int8", Quantization::Int8),
     ("w8a8", Quantization::Int8),
+    (
+        "w8a16",
+        Quantization::WeightOnly8 {
+            group_size: Some(128),
+        },
+    ),
     ("awq", Quantization::Int4 { group_size: 128 }),
     ("awq_marlin", Quantization::Int4 { group_size: 128 }),
     ("gptq", Quantization::Int4 { group_size: 128 }),
@@ -93,14 +99,69 @@ fn choose<T: Copy>(what: &'static str, word: &str, choices: &[(&str, T)]) -> Res
 }
 
 impl ModelShape {
-    /// The same shape with its linear layers stored another way. Asking for fp8 leaves a checkpoint's blocks as they are.
+    /// The same shape with all linear layers stored another way. Asking for what a checkpoint is stored in leaves it as
+    /// it is, its groups, its blocks and what it keeps in 16 bits.
     #[must_use]
     pub fn with_quantization(self, quantization: Quantization) -> ModelShape {
-        let quantization = match (self.quantization, quantization) {
-            (Quantization::Fp8Block, Quantization::Fp8) => Quantization::Fp8Block,
-            (_, asked) => asked,
+        let is_same = std::mem::discriminant(&self.quantization) == std::mem::discriminant(&quantization);
+        if is_same || (self.quantization, quantization) == (Quantization::Fp8Block, Quantization::Fp8) {
+            return self;
+        }
+        let whole = |group: LayerGroup| LayerGroup {
+            kept: Vec::new(),
+            ..group
         };
-        ModelShape { quantization, ..self }
+        ModelShape {
+            quantization,
+            kv_scheme: None,
+            layers: self.layers.into_iter().map(whole).collect(),
+            ..self
+        }
+    }
+
+    /// What a quantized checkpoint leaves in 16 bits, as a sentence; `None` where that is nothing.
+    #[must_use]
+    pub fn kept_note(&self) -> Option<String> {
+        let mut layers_of: Vec<(&str, u32)> = Vec::new();
+        for group in &self.layers {
+            for name in &group.kept {
+                match layers_of.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, layers)) => *layers += group.count,
+                    None => layers_of.push((name, group.count)),
+                }
+            }
+        }
+        if layers_of.is_empty() {
+            return None;
+        }
+        let all = self.layer_count();
+        let parts: Vec<String> = layers_of
+            .iter()
+            .map(|(name, layers)| match *layers == all {
+                true => format!("{name} in all {all} layers"),
+                false => format!("{name} in {layers} of {all} layers"),
+            })
+            .collect();
+        let quantized = ModelShape {
+            layers: self
+                .layers
+                .iter()
+                .cloned()
+                .map(|group| LayerGroup {
+                    kept: Vec::new(),
+                    ..group
+                })
+                .collect(),
+            ..self.clone()
+        };
+        let more = self.weight_bytes(1) - quantized.weight_bytes(1);
+        Some(format!(
+            "the checkpoint keeps {} in {}: {:.2} GiB more than all in {}, and each product is timed in its own format",
+            parts.join(", "),
+            self.dtype.name(),
+            more.gib(),
+            self.quantization.name()
+        ))
     }
 }
 
@@ -126,6 +187,10 @@ impl Quantization {
             Quantization::Fp8 => "fp8".to_string(),
             Quantization::Fp8Block => "fp8 (block)".to_string(),
             Quantization::Int8 => "int8".to_string(),
+            Quantization::WeightOnly8 { group_size: None } => "8-bit weights only".to_string(),
+            Quantization::WeightOnly8 {
+                group_size: Some(size),
+            } => format!("8-bit weights only (group {size})"),
             Quantization::Int4 { group_size } => format!("int4 (group {group_size})"),
             Quantization::Mxfp4 => "mxfp4".to_string(),
             Quantization::Nvfp4 => "nvfp4".to_string(),

@@ -141,7 +141,7 @@ impl Sources<'_> {
             ),
             (
                 "nvlink_bridge",
-                known.and_then(|known| known.nvlink_bridge.map(format_rate)),
+                self.or_known(&None, |known| known.nvlink_bridge.map(format_rate)),
             ),
             ("gpus_per_node", of_node.map(|count| count.to_string())),
             (

@@ -288,11 +288,25 @@ fn device_json(device: &Device) -> Value {
 fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let report = args.from.as_deref().map(read_report).transpose()?;
     let known = report.as_ref().and_then(nvidia_smi::Report::known_device);
+    if report.as_ref().is_some_and(|report| report.is_sliced) {
+        bail!(
+            "MIG is enabled on {}: an engine gets a slice, and the report has the whole card; disable it (nvidia-smi -mig 0) \
+             or give the slice's own numbers as flags, without --from",
+            report.map_or_else(String::new, |report| report.product)
+        );
+    }
     let text = draft(args, report.as_ref(), known)?;
     // The draft is judged as a file would be, so that all that is missing is told at once.
     let device = Device::from_toml(&text, "the new profile").map_err(|error| {
-        anyhow::Error::new(error)
-            .context("give what is missing as flags (`plimsoll hw add --help`), from the card's datasheet")
+        let variant = report
+            .as_ref()
+            .and_then(|report| Some((report, report.resembles()?)));
+        let but = variant.map_or_else(String::new, |(report, other)| {
+            format!("{} is not the known {}; ", report.product, other.id)
+        });
+        anyhow::Error::new(error).context(format!(
+            "{but}give what is missing as flags (`plimsoll hw add --help`), from the card's datasheet"
+        ))
     })?;
     let path = args.dir.join(format!("{}.toml", device.id.to_lowercase()));
     if path.exists() && !args.force {
@@ -309,6 +323,11 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             known.id,
             device.memory.gib()
         )?;
+    }
+    if let Some(report) = &report {
+        for remark in report.remarks(known) {
+            writeln!(out, "note: {remark}")?;
+        }
     }
     Ok(())
 }
@@ -412,6 +431,47 @@ mod tests {
                 .to_string()
                 .contains("--force")
         );
+    }
+
+    /// The keys of a card without NVLink are others than those of one with it.
+    #[test]
+    fn a_report_of_any_known_card_is_a_whole_profile() {
+        let cards = [
+            ("NVIDIA A100-PCIE-40GB", 40_960, "A100-PCIE-40GB"),
+            ("NVIDIA A100 80GB PCIe", 81_920, "A100-PCIE-80GB"),
+            ("NVIDIA H100 PCIe", 81_559, "H100-PCIE-80GB"),
+            ("NVIDIA H100 NVL", 95_830, "H100-NVL-94GB"),
+            ("NVIDIA L40S", 46_068, "L40S-48GB"),
+            ("NVIDIA A100-SXM4-40GB", 40_960, "A100-SXM-40GB"),
+        ];
+        for (product, mib, id) in cards {
+            let text =
+                format!("    Product Name : {product}\n    FB Memory Usage\n        Total : {mib} MiB\n");
+            let (device, said) = of_report(&text);
+            let known = hardware::find(id).unwrap().0;
+            assert_eq!(device.id, format!("MY-{id}"), "{said}");
+            assert_eq!(
+                (device.nvlink, device.nvlink_bridge, device.pcie, device.tdp_w),
+                (known.nvlink, known.nvlink_bridge, known.pcie, known.tdp_w),
+                "{id}"
+            );
+        }
+    }
+
+    /// The profile that a report becomes, and what is said of it.
+    fn of_report(text: &str) -> (Device, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("smi.txt");
+        std::fs::write(&report, text).unwrap();
+        let (profiles, result) = added(AddArgs {
+            from: Some(report.display().to_string()),
+            ..AddArgs::default()
+        });
+        let said = result.unwrap();
+        let written = std::fs::read_dir(profiles.path().join(PROFILE_FOLDER)).unwrap();
+        let path = written.last().unwrap().unwrap().path();
+        let device = Device::from_toml(&std::fs::read_to_string(path).unwrap(), "it").unwrap();
+        (device, said)
     }
 
     #[test]

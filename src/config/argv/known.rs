@@ -150,11 +150,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         Ignored("numbers are not computed"),
     ),
     (
-        "optimization-level",
-        One,
-        Ignored("the calibration is of compiled kernels; use --enforce-eager or --compilation-config"),
-    ),
-    (
         "max-num-queued-tokens",
         One,
         NotModelled("0", "a limit on queued tokens is not modelled yet"),

@@ -41,30 +41,45 @@ pub(in crate::config) fn apply_serve(
     problems
 }
 
-/// The CUDA-graph keys of vLLM's compilation config.
+/// The keys of vLLM's compilation config that say what is compiled and what is captured. A number by itself is the mode.
 fn compilation_config(editor: &mut Editor<'_>, json: &str) {
+    use serde_json::Value as Json;
     let flag = "compilation-config";
-    let Ok(serde_json::Value::Object(config)) = serde_json::from_str(json) else {
-        editor.wrong(
-            flag,
-            "`--compilation-config` is not a JSON object",
-            "write it like '{\"cudagraph_mode\": \"PIECEWISE\"}'",
-        );
-        return;
+    let config = match serde_json::from_str(json) {
+        Ok(Json::Object(config)) => config,
+        Ok(mode @ Json::Number(_)) => serde_json::Map::from_iter([("mode".to_string(), mode)]),
+        _ => {
+            editor.wrong(
+                flag,
+                "`--compilation-config` is not a JSON object",
+                "write it like '{\"cudagraph_mode\": \"PIECEWISE\"}'",
+            );
+            return;
+        }
     };
     for (key, value) in config {
         match (key.as_str(), &value) {
-            ("cudagraph_mode", serde_json::Value::String(mode)) => {
+            (_, Json::Null) => {}
+            // `level` until 0.11.
+            ("mode" | "level", Json::Number(mode)) => {
+                editor.set("engine.compilation_mode", mode.as_i64().unwrap_or(-1), flag);
+            }
+            ("mode", Json::String(name)) if mode_of(name).is_some() => {
+                editor.set("engine.compilation_mode", mode_of(name).unwrap_or(0), flag);
+            }
+            ("cudagraph_mode", Json::String(mode)) => {
                 editor.set("engine.cudagraph_mode", mode.to_lowercase(), flag)
             }
-            ("max_cudagraph_capture_size", serde_json::Value::Number(size)) => {
+            ("use_cudagraph", Json::Bool(true)) => {}
+            ("use_cudagraph", Json::Bool(false)) => editor.set("engine.cudagraph_mode", "none", flag),
+            ("max_cudagraph_capture_size", Json::Number(size)) => {
                 editor.set(
                     "engine.max_cudagraph_capture_size",
                     size.as_i64().unwrap_or(0),
                     flag,
                 );
             }
-            ("cudagraph_capture_sizes", serde_json::Value::Array(sizes)) => {
+            ("cudagraph_capture_sizes", Json::Array(sizes)) => {
                 let sizes: Vec<Value> = sizes
                     .iter()
                     .map(|size| Value::Integer(size.as_i64().unwrap_or(0)))
@@ -76,9 +91,16 @@ fn compilation_config(editor: &mut Editor<'_>, json: &str) {
                 editor.wrong(
                     flag,
                     message,
-                    "cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are",
+                    "mode, cudagraph_mode, cudagraph_capture_sizes and max_cudagraph_capture_size are",
                 );
             }
         }
     }
+}
+
+/// vLLM's `CompilationMode` by name.
+fn mode_of(name: &str) -> Option<i64> {
+    let names = ["NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE"];
+    let at = names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
+    Some(at as i64)
 }

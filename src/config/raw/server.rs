@@ -138,6 +138,13 @@ pub struct RawEngine {
     /// Never replay CUDA graphs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,
+    /// vLLM's -O: 0 compiles nothing and has no CUDA graphs, 1 has piecewise graphs, 2 and 3 are the defaults. Of vLLM 0.11
+    /// it is the compilation mode.
+    #[arg(long, value_name = "LEVEL")]
+    pub optimization_level: Option<Count>,
+    /// `mode` of vLLM's compilation config: 0 compiles nothing, 3 is the default; others are not modelled.
+    #[arg(skip)]
+    pub compilation_mode: Option<Count>,
     /// Which steps replay CUDA graphs.
     #[arg(long, value_name = "MODE")]
     pub cudagraph_mode: Option<RawGraphMode>,

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::families::{ExpertKeys, WindowRule};
 use super::super::{Attention, LayerGroup, Mlp};
+use super::modules::{Named, Stays};
 use super::{EXPERTS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
 
 impl Reader<'_> {
@@ -13,27 +14,32 @@ impl Reader<'_> {
         count: u32,
         attention: &Attention,
         max_position: u32,
+        stays: &Stays,
     ) -> Option<Vec<LayerGroup>> {
         let windows = self.windows(count, max_position);
         let mlps = self.mlps(count);
         let mut groups: Vec<LayerGroup> = Vec::new();
-        for (window, mlp) in windows?.into_iter().zip(mlps?) {
+        let mut named = Named::default();
+        for (layer, (window, mlp)) in windows?.into_iter().zip(mlps?).enumerate() {
             let mut attention = attention.clone();
             if let Attention::Grouped { window: own, .. } = &mut attention {
                 *own = window;
             }
+            let kept = self.kept(layer, &attention, &mlp, stays, &mut named)?;
             let same = groups
                 .iter_mut()
-                .find(|group| group.attention == attention && group.mlp == mlp);
+                .find(|group| group.attention == attention && group.mlp == mlp && group.kept == kept);
             match same {
                 Some(group) => group.count += 1,
                 None => groups.push(LayerGroup {
                     count: 1,
                     attention,
                     mlp,
+                    kept,
                 }),
             }
         }
+        self.note_strangers(stays, &named);
         Some(groups)
     }
 

@@ -5,6 +5,7 @@
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
 mod layers;
+mod modules;
 mod quantization;
 mod reader;
 mod vectors;
@@ -86,9 +87,12 @@ impl Reader<'_> {
         let layer_count = self.required("num_hidden_layers", LAYERS_MAX);
         let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default);
         let dtype = self.dtype();
-        let quantization = self.quantization();
+        let scheme = self.scheme();
         let attention = self.attention(hidden_size);
-        let layers = layer_count.and_then(|count| self.layers(count, attention.as_ref()?, max_position?));
+        let stays = scheme.as_ref().map(|scheme| &scheme.stays);
+        let layers =
+            layer_count.and_then(|count| self.layers(count, attention.as_ref()?, max_position?, stays?));
+        let scheme = scheme?;
         self.note_what_is_left_out();
         let mut shape = ModelShape {
             name: name.to_string(),
@@ -98,7 +102,8 @@ impl Reader<'_> {
             tied_embeddings,
             max_position: max_position?,
             dtype: dtype?,
-            quantization: quantization?,
+            quantization: scheme.quantization,
+            kv_scheme: scheme.kv,
             layers: layers?,
             other_parameters: 0,
         };

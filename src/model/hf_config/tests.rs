@@ -1,11 +1,12 @@
 //! Families have the shapes of their cards, and nothing that a config may say makes the reader panic.
 
-use super::super::{LayerGroup, Mlp, Quantization};
+use super::super::{KvScheme, LayerGroup, Mlp, Quantization};
 use super::*;
 use proptest::prelude::*;
 use serde_json::Map;
 
 const LLAMA: &str = include_str!("../shapes/llama-3.1-8b.json");
+const MIXTRAL: &str = include_str!("../shapes/mixtral-8x7b.json");
 const SAMPLES: [&str; 5] = [
     LLAMA,
     include_str!("../shapes/deepseek-v3.json"),
@@ -170,22 +171,30 @@ fn quantization_schemes_are_recognised() {
         int4(64)
     );
     assert_eq!(
-        quantization_of(json!({"quant_method": "gptq", "bits": 8})),
-        Quantization::Int8
+        quantization_of(json!({"quant_method": "gptq", "bits": 8, "group_size": 32})),
+        Quantization::WeightOnly8 { group_size: Some(32) }
+    );
+    assert_eq!(
+        quantization_of(json!({"quant_method": "awq", "bits": 8, "group_size": -1})),
+        Quantization::WeightOnly8 { group_size: None }
     );
     assert_eq!(
         quantization_of(json!({"quant_method": "mxfp4"})),
         Quantization::Mxfp4
     );
-    let compressed = |bits: u64, kind: &str| {
+    let compressed = |bits: u64, kind: &str, activations: Value| {
         let weights = json!({"num_bits": bits, "type": kind, "group_size": 32});
         quantization_of(json!({"quant_method": "compressed-tensors",
-            "config_groups": {"group_0": {"weights": weights}}}))
+            "config_groups": {"group_0": {"weights": weights, "input_activations": activations}}}))
     };
-    assert_eq!(compressed(8, "float"), Quantization::Fp8);
-    assert_eq!(compressed(8, "int"), Quantization::Int8);
-    assert_eq!(compressed(4, "int"), int4(32));
-    assert_eq!(compressed(4, "float"), Quantization::Nvfp4);
+    let dynamic = || json!({"dynamic": true});
+    assert_eq!(compressed(8, "float", dynamic()), Quantization::Fp8);
+    assert_eq!(compressed(8, "int", dynamic()), Quantization::Int8);
+    let weights_only = Quantization::WeightOnly8 { group_size: Some(32) };
+    assert_eq!(compressed(8, "int", Value::Null), weights_only);
+    assert_eq!(compressed(8, "float", Value::Null), weights_only);
+    assert_eq!(compressed(4, "int", Value::Null), int4(32));
+    assert_eq!(compressed(4, "float", dynamic()), Quantization::Nvfp4);
     assert_eq!(
         quantization_of(json!({"quant_method": "modelopt", "quant_algo": "NVFP4"})),
         Quantization::Nvfp4
@@ -352,4 +361,187 @@ proptest! {
     fn any_text_gives_an_error_and_not_a_panic(text in "\\PC{0,60}") {
         prop_assert!(ModelShape::from_hf_config(&text, "text").is_err());
     }
+}
+
+/// `quantization_config` on top of Llama-3.1-8B (32 layers); the whole shape and what was noted.
+fn llama(config: Value) -> (ModelShape, Vec<String>) {
+    read(&with(LLAMA, "quantization_config", config))
+}
+
+/// GiB of weights, to the third digit.
+fn weights_gib(config: Value) -> f64 {
+    (llama(config).0.weight_bytes(1).gib() * 1e3).round() / 1e3
+}
+
+fn compressed(more: Value) -> Value {
+    let mut config = serde_json::json!({"quant_method": "compressed-tensors", "format": "float-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"},
+            "input_activations": {"num_bits": 8, "type": "float", "dynamic": true}}}});
+    let map = config.as_object_mut().unwrap();
+    map.extend(more.as_object().unwrap().clone());
+    config
+}
+
+/// Attention of Llama-3.1-8B has 1,342,177,280 elements, so that it takes 1.25 GiB more in 16 bits.
+#[test]
+fn what_a_checkpoint_keeps_in_16_bits_is_counted() {
+    use serde_json::json;
+    let whole = weights_gib(json!({"quant_method": "fp8"}));
+    assert_eq!(whole, 8.458);
+    let more = |config: Value| ((weights_gib(config) - whole) * 1e3).round() / 1e3;
+    let projections = |layers: std::ops::Range<usize>, parts: &[&str]| -> Vec<String> {
+        layers
+            .flat_map(|layer| {
+                parts
+                    .iter()
+                    .map(move |part| format!("model.layers.{layer}.{part}"))
+            })
+            .collect()
+    };
+    let attention = ["q_proj", "k_proj", "v_proj", "o_proj"].map(|part| format!("self_attn.{part}"));
+    let attention: Vec<&str> = attention.iter().map(String::as_str).collect();
+    let mlp = ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"];
+    assert_eq!(more(compressed(json!({"ignore": ["lm_head"]}))), 0.0);
+    assert_eq!(
+        more(compressed(json!({"ignore": ["lm_head", "re:.*self_attn.*"]}))),
+        1.25
+    );
+    assert_eq!(
+        more(compressed(json!({"ignore": projections(0..32, &attention)}))),
+        1.25
+    );
+    for method in ["fp8", "fbgemm_fp8"] {
+        let listed = projections(0..32, &attention);
+        assert_eq!(
+            more(json!({"quant_method": method, "modules_to_not_convert": listed})),
+            1.25
+        );
+    }
+    // The feed-forward parts of the first and the last layer: 2 × 176,160,768 elements.
+    let ends = [projections(0..1, &mlp), projections(31..32, &mlp)].concat();
+    assert_eq!(
+        more(json!({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ends})),
+        0.328
+    );
+    let mlp_only = json!({"config_groups": {"group_0": {"targets": ["re:.*mlp.*"],
+        "weights": {"num_bits": 8, "type": "float"}, "input_activations": {"num_bits": 8}}}});
+    assert_eq!(more(compressed(mlp_only)), 1.25);
+    let modelopt = json!({"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["model.layers.*.self_attn*", "lm_head"]});
+    assert_eq!(more(modelopt), 1.25);
+}
+
+#[test]
+fn layers_that_a_list_names_are_a_group_of_their_own() {
+    use serde_json::json;
+    let first: Vec<String> = (0..16).map(|layer| format!("model.layers.{layer}.")).collect();
+    let without_dot: Vec<String> = (0..16).map(|layer| format!("model.layers.{layer}")).collect();
+    let mut notes = Vec::new();
+    for listed in [first, without_dot] {
+        let (shape, _) = llama(json!({"quant_method": "awq", "bits": 4, "group_size": 128,
+            "modules_to_not_convert": listed}));
+        let groups: Vec<(u32, usize)> = shape
+            .layers
+            .iter()
+            .map(|group| (group.count, group.kept.len()))
+            .collect();
+        assert_eq!(groups, [(16, 4), (16, 0)]);
+        // Half of the linear layers at 2 bytes, half at 0.5195; the vocabulary's tables at 2.
+        assert!(
+            (shape.weight_bytes(1).gib() - 10.144).abs() < 0.01,
+            "{}",
+            shape.weight_bytes(1).gib()
+        );
+        notes.push(shape.kept_note().unwrap());
+        let fp8 = shape.with_quantization(Quantization::Fp8);
+        assert_eq!(
+            fp8.kept_note(),
+            None,
+            "an override replaces what the checkpoint says"
+        );
+    }
+    assert_eq!(notes[0], notes[1]);
+    insta::assert_snapshot!(notes[0], @"the checkpoint keeps qkv in 16 of 32 layers, attention_out in 16 of 32 layers, gate_up in 16 of 32 layers, down in 16 of 32 layers in bfloat16: 4.81 GiB more than all in int4 (group 128), and each product is timed in its own format");
+}
+
+#[test]
+fn experts_and_routers_go_by_the_names_of_their_family() {
+    use serde_json::json;
+    let experts = |config: &str, ignore: &str| {
+        let (shape, notes) = read(&with(
+            config,
+            "quantization_config",
+            compressed(json!({"ignore": [ignore]})),
+        ));
+        assert_eq!(notes, [String::new(); 0], "{ignore}");
+        shape.layers[0].kept.clone()
+    };
+    let all = vec!["expert_gate_up", "expert_down"];
+    assert_eq!(experts(MIXTRAL, "re:.*block_sparse_moe.experts.*"), all);
+    assert_eq!(experts(MIXTRAL, "re:.*block_sparse_moe.gate"), Vec::<&str>::new());
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_by_name() {
+    use serde_json::json;
+    let told = |config: Value| {
+        let error =
+            ModelShape::from_hf_config(&with(LLAMA, "quantization_config", config), "mine").unwrap_err();
+        error.problems.join("\n")
+    };
+    let group = |kind: &str, bits: u64, target: &str| {
+        json!({"targets": [target], "weights": {"num_bits": bits, "type": kind, "group_size": 128},
+            "input_activations": if kind == "float" { json!({"num_bits": bits}) } else { Value::Null }})
+    };
+    let mixed = json!({"config_groups": {"attention": group("float", 8, "re:.*attn.*"), "rest": group("int", 4, "re:.*mlp.*")}});
+    let cases = [
+        compressed(mixed),
+        compressed(json!({"ignore": ["re:.*layers.0.*q_proj"]})),
+        compressed(json!({"ignore": ["re:(?!.*mlp).*"]})),
+        compressed(json!({"kv_cache_scheme": {"num_bits": 4, "type": "float"}})),
+        json!({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}}),
+        json!({"quant_method": "gptq", "bits": 3}),
+        json!({"quant_method": "awq", "bits": 2}),
+        json!({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}),
+        json!({}),
+        json!({"quant_method": "magic"}),
+    ];
+    insta::assert_snapshot!(cases.map(told).join("\n"), @r#"
+    `quantization_config` mixes formats, fp8 in `attention` and int4 (group 128) in `rest`: one format beside 16 bits is modelled; `--quantization` takes its place if the key is removed
+    `ignore` keeps some of self_attn.q_proj, self_attn.k_proj, self_attn.v_proj of layer 0 and not all: engines multiply them as one and refuse that
+    `quantization_config` has the pattern `(?!.*mlp).*`, which is not understood: it must do without looking around
+    `kv_cache_scheme` is {"num_bits":4,"type":"float"} and must be of 8-bit floats: vLLM takes no other
+    `quantization_config` gives `+:.*down.*` a bits of its own in `dynamic`: one format beside 16 bits is modelled
+    `quantization_config` is gptq with 3 bits, which are not modelled: 4 and 8 are; `--quantization` takes its place if the key is removed
+    `quantization_config` is awq with 2 bits, which are not modelled: 4 and 8 are; `--quantization` takes its place if the key is removed
+    `quantization_config` has the quant_algo `MIXED_PRECISION`, which is not modelled: FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO and NVFP4 are; `--quantization` takes its place if the key is removed
+    `quantization_config` has no `quant_method`, as every checkpoint of vLLM must; `--quantization` takes its place if the key is removed
+    `quantization_config` with quant_method `magic` is not known; `--quantization` takes its place if the key is removed
+    "#);
+}
+
+#[test]
+fn an_entry_that_names_nothing_is_told() {
+    use serde_json::json;
+    let of = |ignore: Value| llama(compressed(json!({ "ignore": ignore }))).1.join("\n");
+    assert_eq!(
+        of(json!(["lm_head", "model.embed_tokens", "re:.*vision_tower.*"])),
+        ""
+    );
+    insta::assert_snapshot!(of(json!(["model.layers.0.attn.qkv", "re:.*moe.*"])), @"`ignore` of the checkpoint names model.layers.0.attn.qkv and 1 more, which is no linear layer known here and counts for nothing");
+}
+
+#[test]
+fn what_a_checkpoint_asks_of_the_kv_cache_is_kept() {
+    use serde_json::json;
+    let scheme = |config: Value| llama(config).0.kv_scheme;
+    let fp8 = json!({"num_bits": 8, "type": "float"});
+    assert_eq!(
+        scheme(compressed(json!({"kv_cache_scheme": fp8}))),
+        Some(KvScheme::CompressedTensors)
+    );
+    assert_eq!(
+        scheme(json!({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"})),
+        Some(KvScheme::ModelOpt)
+    );
+    assert_eq!(scheme(compressed(json!({"kv_cache_scheme": null}))), None);
 }

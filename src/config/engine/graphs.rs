@@ -1,0 +1,109 @@
+//! What is compiled and which steps replay CUDA graphs: `enforce_eager`, `-O`, the compilation config's `mode` and
+//! `cudagraph_mode`, whose defaults follow from one another (`VllmConfig.__post_init__`).
+//!
+//! Left out: models that PyTorch's own compiler takes whole (modes 1 and 2), which are refused.
+
+use super::super::document::Source;
+use super::super::judge::Judge;
+use super::super::profile::Profile;
+use super::super::raw::{RawEngine, RawGraphMode};
+
+/// Nothing is compiled.
+const NO_COMPILATION: u32 = 0;
+/// vLLM's own, piece by piece.
+const VLLM_COMPILE: u32 = 3;
+
+/// How steps are launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Launches {
+    pub(super) graphs: RawGraphMode,
+    /// Nothing is compiled, either.
+    pub(super) is_eager: bool,
+}
+
+pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> Launches {
+    let key = "engine.cudagraph_mode";
+    let eager = Launches {
+        graphs: RawGraphMode::None,
+        is_eager: true,
+    };
+    if raw.enforce_eager == Some(true) {
+        judge.given("engine.enforce_eager", true);
+        if raw.cudagraph_mode.is_some_and(|mode| mode != RawGraphMode::None) {
+            judge.wrong(
+                key,
+                "contradicts enforce_eager",
+                "there are no graphs when everything is eager",
+            );
+        }
+        return eager;
+    }
+    let mut limited = |key: &str, given| judge.required(key, given, (0, 3));
+    let level = raw
+        .optimization_level
+        .map(|level| limited("engine.optimization_level", level));
+    let mode = raw
+        .compilation_mode
+        .map(|mode| limited("engine.compilation_mode", mode));
+    // Until 0.11 `-O` is short for the mode.
+    let (level, mode, mode_key) = match profile.startup.level_is_mode {
+        true if mode.is_none() => (None, level, "engine.optimization_level"),
+        true => (None, mode, "engine.compilation_mode"),
+        false => (level, mode, "engine.compilation_mode"),
+    };
+    let of_level = if level == Some(0) {
+        NO_COMPILATION
+    } else {
+        VLLM_COMPILE
+    };
+    let mode = mode.unwrap_or(of_level);
+    if mode != NO_COMPILATION && mode != VLLM_COMPILE {
+        judge.wrong_help(
+            mode_key,
+            "is not modelled",
+            format!("mode {mode} compiles the model whole, and was never measured"),
+            "0 (nothing is compiled) and 3 (vLLM's own) are",
+        );
+    }
+    let by_default = match level {
+        _ if mode != VLLM_COMPILE => RawGraphMode::None,
+        Some(0) => RawGraphMode::None,
+        Some(1) => RawGraphMode::Piecewise,
+        _ => profile.defaults.cudagraph_mode,
+    };
+    let source = match by_default == profile.defaults.cudagraph_mode {
+        true => Source::Profile(profile.profile.clone()),
+        false => Source::Assumption("what the level of optimization or compilation means".to_string()),
+    };
+    let name = |mode: RawGraphMode| {
+        let value = toml::Value::try_from(mode).expect("a unit variant is a string");
+        value.as_str().unwrap_or_default().to_string()
+    };
+    judge.take(key, raw.cudagraph_mode.map(name), name(by_default), source);
+    let graphs = raw.cudagraph_mode.unwrap_or(by_default);
+    if mode == VLLM_COMPILE {
+        return Launches {
+            graphs,
+            is_eager: false,
+        };
+    }
+    match graphs {
+        RawGraphMode::None => {}
+        RawGraphMode::Piecewise | RawGraphMode::FullAndPiecewise => {
+            let asked = judge.document.name_of(key);
+            judge.ignore(format!(
+                "{asked} {} has no effect: pieces need compilation, and without it vLLM has no graphs",
+                name(graphs)
+            ));
+        }
+        RawGraphMode::FullDecodeOnly => {
+            judge.wrong_help(
+                key,
+                "is not modelled without compilation",
+                "graphs of kernels that nothing fused were never measured",
+                "leave the compilation's mode out, or write none",
+            );
+        }
+    }
+    eager
+}

@@ -1,0 +1,330 @@
+//! Which linear layers a quantized checkpoint leaves as they were, by the names of its modules.
+//!
+//! Law: a fused product (Q, K and V; gate and up) is quantized as a whole or not at all, as vLLM demands. Left out: the
+//! LM head, which is never quantized here; the numbers of experts, since one kernel computes all of them.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use super::super::families::ExpertKeys;
+use super::super::{Attention, Mlp};
+use super::Reader;
+
+/// How an entry of a list names modules.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    /// The whole name, `model.layers.0.self_attn.q_proj`.
+    Exact(String),
+    /// A part of it, `self_attn` or `model.layers.0`.
+    Within(String),
+    /// A pattern that matches from its beginning.
+    Pattern(Regex),
+    /// A part of the name of vLLM's class, `Linear`.
+    Class(String),
+}
+
+/// Which modules are quantized.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stays {
+    /// Those alone; `None` for all.
+    pub(super) targets: Option<Vec<Rule>>,
+    /// Less these.
+    pub(super) except: Vec<Rule>,
+    /// Less these, by their whole names, of which there may be thousands.
+    pub(super) names: BTreeSet<String>,
+    /// The key that says so, for messages.
+    pub(super) key: &'static str,
+}
+
+/// All names that linear layers of the model may go by.
+#[derive(Default)]
+pub(super) struct Named(BTreeSet<String>);
+
+/// Matrices of a layer that are one product in vLLM, under the names that a checkpoint has for its parts.
+struct Module {
+    /// As [`super::super::Matrix::name`] has them.
+    matrices: &'static [&'static str],
+    /// vLLM's class.
+    class: &'static str,
+    /// Under the layer, `self_attn.qkv_proj`.
+    fused: String,
+    /// `self_attn.q_proj` …
+    parts: Vec<String>,
+}
+
+impl Rule {
+    fn names(&self, name: &str, class: &str) -> bool {
+        match self {
+            Rule::Exact(whole) => whole == name,
+            Rule::Within(part) => is_within(part, name),
+            Rule::Pattern(pattern) => pattern.is_match(name),
+            Rule::Class(part) => class.to_lowercase().contains(part),
+        }
+    }
+}
+
+/// Whether `part` is in `name`, where a number at its end is a whole one: vLLM would take layer 1 for layer 10, too, and
+/// then not find the weights of a checkpoint that does not.
+fn is_within(part: &str, name: &str) -> bool {
+    let ends_in_digit = part.ends_with(|last: char| last.is_ascii_digit());
+    name.match_indices(part).any(|(at, _)| {
+        let next = name[at + part.len()..].chars().next();
+        !(ends_in_digit && next.is_some_and(|next| next.is_ascii_digit()))
+    })
+}
+
+impl Stays {
+    /// Whether one module, under any of its names, is left as it was.
+    fn leaves(&self, names: &[String], class: &str) -> bool {
+        let by = |rules: &[Rule]| {
+            rules
+                .iter()
+                .any(|rule| names.iter().any(|name| rule.names(name, class)))
+        };
+        self.targets.as_ref().is_some_and(|targets| !by(targets))
+            || names.iter().any(|name| self.names.contains(name))
+            || by(&self.except)
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.targets.is_none() && self.except.is_empty() && self.names.is_empty()
+    }
+}
+
+impl Reader<'_> {
+    /// The matrices of a layer that are left as they were; `None` if a product is quantized in part.
+    pub(super) fn kept(
+        &mut self,
+        layer: usize,
+        attention: &Attention,
+        mlp: &Mlp,
+        stays: &Stays,
+        named: &mut Named,
+    ) -> Option<Vec<&'static str>> {
+        if stays.is_nothing() {
+            return Some(Vec::new());
+        }
+        let prefixes = self.prefixes(layer);
+        let mut kept = Vec::new();
+        for module in self.modules(attention, mlp) {
+            let under = |suffix: &String| -> Vec<String> {
+                prefixes
+                    .iter()
+                    .map(|prefix| format!("{prefix}{suffix}"))
+                    .collect()
+            };
+            let fused = under(&module.fused);
+            // What names the product means each of its parts.
+            let parts: Vec<Vec<String>> = module
+                .parts
+                .iter()
+                .map(|part| [under(part), fused.clone()].concat())
+                .collect();
+            named.0.extend(parts.iter().flatten().cloned());
+            let left: Vec<bool> = parts
+                .iter()
+                .map(|names| stays.leaves(names, module.class))
+                .collect();
+            if left.iter().all(|&left| left) {
+                kept.extend_from_slice(module.matrices);
+            } else if left.contains(&true) {
+                return self.problem(format!(
+                    "`{}` keeps some of {} of layer {layer} and not all: engines multiply them as one and refuse that",
+                    stays.key,
+                    module.parts.join(", ")
+                ));
+            }
+        }
+        Some(kept)
+    }
+
+    /// What stands before the names of a layer's modules; multimodal checkpoints spell it in several ways.
+    fn prefixes(&self, layer: usize) -> Vec<String> {
+        if self.family.is_opt() {
+            return vec![format!("model.decoder.layers.{layer}.")];
+        }
+        let mut prefixes = vec![format!("model.layers.{layer}.")];
+        if !std::ptr::eq(self.inner, self.outer) {
+            prefixes.push(format!("language_model.model.layers.{layer}."));
+            prefixes.push(format!("model.language_model.layers.{layer}."));
+        }
+        prefixes
+    }
+
+    /// The products of one layer, router left out.
+    fn modules(&self, attention: &Attention, mlp: &Mlp) -> Vec<Module> {
+        let module = |matrices, class, fused: String, parts: &[String]| Module {
+            matrices,
+            class,
+            parts: match parts {
+                [] => vec![fused.clone()],
+                parts => parts.to_vec(),
+            },
+            fused,
+        };
+        let own = |name: &str| format!("self_attn.{name}");
+        let is_fused_in_file = self
+            .family
+            .model_types
+            .iter()
+            .any(|family| ["phi3", "glm4"].contains(family));
+        let mut all = match attention {
+            Attention::Grouped { .. } => {
+                // Phi-3 has one matrix in the file, too; GLM-4 for gate and up only.
+                let parts = match self.family.model_types.contains(&"phi3") {
+                    true => Vec::new(),
+                    false => ["q_proj", "k_proj", "v_proj"].map(own).to_vec(),
+                };
+                let out = if self.family.is_opt() {
+                    "out_proj"
+                } else {
+                    "o_proj"
+                };
+                vec![
+                    module(&["qkv"], QKV, own("qkv_proj"), &parts),
+                    module(&["attention_out"], ROW, own(out), &[]),
+                ]
+            }
+            Attention::Latent { query_rank, .. } => {
+                let (compressed, rest) = (own("kv_a_proj_with_mqa"), own("q_a_proj"));
+                let first = match query_rank {
+                    Some(_) => vec![
+                        module(
+                            &["q_a", "kv_a"],
+                            MERGED,
+                            own("fused_qkv_a_proj"),
+                            &[rest, compressed],
+                        ),
+                        module(&["q_b"], COLUMN, own("q_b_proj"), &[]),
+                    ],
+                    None => vec![
+                        module(&["q"], COLUMN, own("q_proj"), &[]),
+                        module(&["kv_a"], COLUMN, compressed, &[]),
+                    ],
+                };
+                let last = [
+                    module(&["kv_b"], COLUMN, own("kv_b_proj"), &[]),
+                    module(&["attention_out"], ROW, own("o_proj"), &[]),
+                ];
+                first.into_iter().chain(last).collect()
+            }
+        };
+        let parent = match self.family.experts {
+            ExpertKeys::Mixtral => "block_sparse_moe",
+            ExpertKeys::Llama4 => "feed_forward",
+            _ => "mlp",
+        };
+        let gated = |matrices, parent: &str| {
+            let of = |name: &str| format!("{parent}.{name}");
+            let parts = match is_fused_in_file {
+                true => Vec::new(),
+                false => ["gate_proj", "up_proj"].map(of).to_vec(),
+            };
+            module(matrices, MERGED, of("gate_up_proj"), &parts)
+        };
+        let plain = |matrices, class, name: String| module(matrices, class, name, &[]);
+        match mlp {
+            Mlp::Dense { gated: true, .. } => {
+                all.push(gated(&["gate_up"], parent));
+                all.push(plain(&["down"], ROW, format!("{parent}.down_proj")));
+            }
+            Mlp::Dense { gated: false, .. } => {
+                let (up, down) = match self.family.is_opt() {
+                    true => ("fc1", "fc2"),
+                    false => ("mlp.c_fc", "mlp.c_proj"),
+                };
+                all.push(plain(&["up"], COLUMN, up.to_string()));
+                all.push(plain(&["down"], ROW, down.to_string()));
+            }
+            Mlp::Experts {
+                shared_intermediate, ..
+            } => {
+                let names = match self.family.experts {
+                    ExpertKeys::Mixtral => ["w1", "w2", "w3"],
+                    _ => ["gate_proj", "down_proj", "up_proj"],
+                };
+                let parts = names.map(|name| format!("{parent}.experts.0.{name}"));
+                all.push(module(
+                    &["expert_gate_up", "expert_down"],
+                    EXPERTS,
+                    format!("{parent}.experts"),
+                    &parts,
+                ));
+                if *shared_intermediate > 0 {
+                    let shared = match self.family.experts {
+                        ExpertKeys::DeepSeek => format!("{parent}.shared_experts"),
+                        _ => format!("{parent}.shared_expert"),
+                    };
+                    all.push(gated(&["shared_gate_up"], &shared));
+                    all.push(plain(&["shared_down"], ROW, format!("{shared}.down_proj")));
+                }
+            }
+        }
+        all
+    }
+
+    /// Notes entries that name no linear layer of the model, but for those of what is never quantized or not counted.
+    pub(super) fn note_strangers(&mut self, stays: &Stays, named: &Named) {
+        let is_known = |entry: &str| UNCOUNTED.iter().any(|part| entry.to_lowercase().contains(part));
+        let router = |entry: &str| {
+            [".gate", ".router", ".shared_expert_gate"]
+                .iter()
+                .any(|end| entry.ends_with(end))
+        };
+        let mut strangers: Vec<&str> = stays
+            .names
+            .iter()
+            .filter(|name| !named.0.contains(*name))
+            .map(String::as_str)
+            .collect();
+        for rule in &stays.except {
+            let (Rule::Exact(text) | Rule::Within(text)) = rule else {
+                let Rule::Pattern(pattern) = rule else { continue };
+                if !named.0.iter().any(|name| pattern.is_match(name)) {
+                    strangers.push(pattern.as_str());
+                }
+                continue;
+            };
+            if !named.0.iter().any(|name| rule.names(name, "")) {
+                strangers.push(text);
+            }
+        }
+        strangers.retain(|entry| !is_known(entry) && !router(entry));
+        if let [first, ..] = strangers[..] {
+            let more = match strangers.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            self.notes.push(format!(
+                "`{}` of the checkpoint names {first}{more}, which is no linear layer known here and counts for nothing",
+                stays.key,
+            ));
+        }
+    }
+}
+
+// vLLM's classes of linear layers, which a target may name in part.
+const QKV: &str = "QKVParallelLinear";
+const MERGED: &str = "MergedColumnParallelLinear";
+const COLUMN: &str = "ColumnParallelLinear";
+const ROW: &str = "RowParallelLinear";
+/// Routed experts are those of the scheme of `Linear` in vLLM.
+const EXPERTS: &str = "FusedMoELinear";
+
+/// Parts of names of what is in 16 bits here in any case, or not counted at all.
+const UNCOUNTED: [&str; 13] = [
+    "lm_head",
+    "embed",
+    "norm",
+    "router",
+    "vision",
+    "visual",
+    "vit",
+    "audio",
+    "projector",
+    "mtp",
+    "nextn",
+    "mlp.gate",
+    "moe.gate",
+];
