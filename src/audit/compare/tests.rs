@@ -208,6 +208,39 @@ fn requests_in_batches_of_time_tell_a_drift_from_a_deviation() {
 }
 
 #[test]
+fn a_course_of_the_load_is_no_chance() {
+    use crate::results::RequestTimes;
+    // 20 stretches of 50 s: the rate climbs from 1 to 20 and steps with it, each stretch with a small chance of its own.
+    let row = |is_changing: bool| {
+        let requests = (0..20u32).flat_map(|stretch| {
+            let count = if is_changing { 50 * (stretch + 1) } else { 500 };
+            let step = 0.01 + 0.001 * f64::from(stretch) + 0.0002 * f64::from(stretch * 7 % 3);
+            (0..count).map(move |index| RequestTimes {
+                start_s: Some(50.0 * (f64::from(stretch) + f64::from(index) / f64::from(count))),
+                ttft_s: 0.05,
+                e2el_s: 0.05 + 99.0 * step,
+                output_tokens: 100.0,
+                ..RequestTimes::default()
+            })
+        });
+        let mut row = Measured::new(Tool::VllmBench, "");
+        row.requests = requests.collect();
+        row.setup.load = Load::Open { rate: 10.5 };
+        let tpots: Vec<f64> = row.requests.iter().filter_map(RequestTimes::tpot_s).collect();
+        row.tpot = Stats::of(&tpots, &[90.0]);
+        row
+    };
+    let compared = |is_changing: bool| compare(&row(is_changing), &row(is_changing));
+    let noise = |compared: &Comparison| compared.figure("mean tpot").unwrap().noise.unwrap();
+    let (given, wandering) = (compared(true), compared(false));
+    assert!(noise(&given) < 0.15, "{}", noise(&given));
+    assert!(given.remarks.last().unwrap().contains("load taken as given"));
+    // Steps that wander by themselves under an even load are the system's memory.
+    assert!(noise(&wandering) > 0.5, "{}", noise(&wandering));
+    assert!(wandering.remarks.last().unwrap().ends_with("batches of time"));
+}
+
+#[test]
 fn other_loads_explain_themselves_and_no_step_is_blamed() {
     let clients = |clients: u64, factor: f64| {
         let mut row = run();
