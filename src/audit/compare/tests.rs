@@ -241,6 +241,65 @@ fn a_course_of_the_load_is_no_chance() {
 }
 
 #[test]
+fn what_the_files_say_of_themselves_comes_before_any_pattern() {
+    let of = |model: &str, gpu: &str, factor: f64| {
+        let mut row = run();
+        (row.setup.model, row.setup.gpu) = (Some(model.to_owned()), Some(gpu.to_owned()));
+        moved(&mut row.itl, |gap| gap * factor);
+        row
+    };
+    let told = |one: &Measured, other: &Measured| {
+        let causes = compare(one, other).causes;
+        let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind).collect();
+        (
+            kinds.join(" "),
+            causes.first().map_or(String::new(), |cause| cause.words.clone()),
+        )
+    };
+    let llama = "meta-llama/Llama-3.1-8B-Instruct";
+    let (kinds, words) = told(&of(llama, "h100", 1.0), &of("Qwen/Qwen3-8B", "h100", 1.2));
+    assert_eq!(kinds, "setup");
+    assert!(
+        words.ends_with("model meta-llama/Llama-3.1-8B-Instruct against Qwen/Qwen3-8B"),
+        "{words}"
+    );
+    let (kinds, words) = told(&of(llama, "H100-SXM-80GB", 1.0), &of(llama, "L40S", 1.2));
+    assert_eq!(kinds, "setup");
+    assert!(words.ends_with("GPU H100-SXM-80GB against L40S"), "{words}");
+    // One thing under two names, or a name that may be anything, is no difference.
+    let (kinds, _) = told(
+        &of(llama, "H100-SXM-80GB", 1.0),
+        &of("/models/llama-3.1-8b-instruct/", "h100", 1.2),
+    );
+    assert_eq!(kinds, "bandwidth");
+    let (kinds, _) = told(&of(llama, "h100", 1.0), &of("chat", "a card of ours", 1.2));
+    assert_eq!(kinds, "bandwidth");
+    // Another engine is said, and what its steps look like, too.
+    let mut other = of(llama, "h100", 1.2);
+    (other.setup.engine, other.setup.n_gpus) = (Some("sglang".into()), None);
+    let mut one = of(llama, "h100", 1.0);
+    one.setup.engine = Some("vllm".into());
+    assert_eq!(told(&one, &other).0, "setup bandwidth");
+    // What differs is said where something moved.
+    assert_eq!(
+        told(&of(llama, "h100", 1.0), &of("Qwen/Qwen3-8B", "h100", 1.0)).0,
+        ""
+    );
+}
+
+#[test]
+fn rates_that_nobody_can_tell_apart_are_one_load() {
+    let kinds = |rate: f64| {
+        causes_after(|row| {
+            row.setup.load = Load::Open { rate };
+            moved(&mut row.itl, |gap| gap * 1.2);
+        })
+    };
+    assert_eq!(kinds(10.00004), "bandwidth");
+    assert_eq!(kinds(11.0), "load");
+}
+
+#[test]
 fn other_loads_explain_themselves_and_no_step_is_blamed() {
     let clients = |clients: u64, factor: f64| {
         let mut row = run();
