@@ -195,6 +195,34 @@ pub fn ratio_interval(batches: &[(f64, f64)], confidence: f64) -> Option<Interva
     })
 }
 
+/// Σy/Σx with its interval, from batches in order of time whose level follows a given course: neighbours are held against
+/// each other, not against the mean of all (von Neumann 1941), so a level that drifts is not taken for chance, and one that
+/// jumps hardly. What batches have in common with their neighbours by chance is not seen. `None` as [`ratio_interval`].
+///
+/// The mean square of successive differences is known as well as a variance of two thirds as many values.
+#[must_use]
+pub fn ratio_interval_of_course(batches: &[(f64, f64)], confidence: f64) -> Option<Interval> {
+    let (y, x) = sums(batches);
+    if x <= 0.0 {
+        return None;
+    }
+    let value = y / x;
+    let used = residuals(batches, value);
+    let k = used.len() as f64;
+    if used.len() < 4 {
+        return Some(Interval {
+            value,
+            half_width: f64::INFINITY,
+        });
+    }
+    let squares: f64 = used.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
+    let error = (k / (2.0 * (k - 1.0)) * squares).sqrt() / x;
+    Some(Interval {
+        value,
+        half_width: student_t(confidence, 2.0 / 3.0 * (k - 1.0)) * error,
+    })
+}
+
 /// Correlation of neighbouring batches `(y, x)` as [`ratio_interval`] estimates it; `None` for fewer than three. Where it is
 /// large the batches are short against the memory of what they are batches of, and no interval can be had from them.
 #[must_use]
@@ -270,6 +298,25 @@ pub fn mser(series: &[f64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_course_that_is_given_is_no_chance() {
+        // Ups and downs of one beside a level that climbs from 0 to 190.
+        let batches = |slope: f64| -> Vec<(f64, f64)> {
+            let noise = |i: u32| f64::from(i * 7 % 5) - 2.0;
+            (0..20)
+                .map(|i| (1000.0 + slope * f64::from(i) + noise(i), 1.0))
+                .collect()
+        };
+        let half = |slope: f64| {
+            let of = batches(slope);
+            [ratio_interval(&of, 0.95), ratio_interval_of_course(&of, 0.95)]
+                .map(|one| one.unwrap().half_width)
+        };
+        let ([still, given_still], [climbing, given]) = (half(0.0), half(10.0));
+        assert!((given_still / still - 1.0).abs() < 0.5, "{still} {given_still}");
+        assert!(climbing > 100.0 && given < 7.0, "{climbing} {given}");
+    }
 
     #[test]
     fn quantiles_interpolate_as_numpy_does() {

@@ -1,13 +1,15 @@
 //! Two results beside each other: what moved, by how much, whether that is more than chance, and the likely cause.
 //!
-//! A cause is a pattern in the moves, tried in an order: not the same run, not the same definition, a client's limit, a
+//! What the files say of themselves comes first: another model, GPU or load. Else a cause is a pattern in the moves, tried
+//! in an order: not the same lengths, not the same definition, a client's limit, a
 //! constant time in every step, a factor on every step, a constant or a factor on the prompt, the tail of the queue. Left
-//! out: what no two files can tell apart; then nothing is named. Where loads differ, every step and queue differs with
-//! them, so nothing else is named. Law: two equal results have no move and no cause.
+//! out: what no two files can tell apart; then nothing is named. Where models, machines or loads differ, every step and queue
+//! differs with them, so nothing else is named. Law: two equal results have no move and no cause.
 
 mod causes;
 mod chance;
 mod figures;
+mod said;
 
 use crate::results::Measured;
 use causes::causes;
@@ -51,7 +53,7 @@ impl Moved {
 /// Why figures moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// `host-overhead`, `bandwidth`, `queueing` …; names are stable.
+    /// `setup`, `host-overhead`, `bandwidth`, `queueing` …; names are stable.
     pub kind: &'static str,
     /// In words, with the numbers that show it.
     pub words: String,

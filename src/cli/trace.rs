@@ -274,6 +274,7 @@ fn fit(
             for row in fitted.comparison() {
                 writeln!(out, "{:<28}{:>12.4}{:>12.4}", row.what, row.trace, row.twin)?;
             }
+            writeln!(out, "({})", fitted.drawn())?;
             writeln!(out, "\nthe twin loses")?;
             for loss in &fitted.losses {
                 writeln!(out, "- {loss}")?;
@@ -287,7 +288,13 @@ fn fit(
 }
 
 fn fit_report(fitted: &FittedWorkload) -> serde_json::Value {
-    serde_json::json!({ "comparison": fitted.comparison(), "losses": fitted.losses, "source": fitted.source, "twin": fitted.twin })
+    serde_json::json!({
+        "comparison": fitted.comparison(),
+        "drawn": fitted.drawn(),
+        "losses": fitted.losses,
+        "source": fitted.source,
+        "twin": fitted.twin,
+    })
 }
 
 /// The bytes of a file or of standard input, and the name that messages and fits give it.

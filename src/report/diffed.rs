@@ -70,11 +70,7 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
             }
             continue;
         }
-        lines.push(format!(
-            "{:<22}{:>12}{:>12}{:>10}{:>10}",
-            "", "predicted", "measured", "change", "chance"
-        ));
-        lines.extend(comparison.figures.iter().map(row));
+        lines.extend(table(&comparison.figures));
         lines.extend(comparison.remarks.iter().map(|remark| format!("note: {remark}")));
         lines.extend(
             comparison
@@ -90,18 +86,38 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
     lines.join("\n") + "\n"
 }
 
-fn row(figure: &Moved) -> String {
-    let mark = if figure.is_real() { "" } else { "  within chance" };
-    let noise = figure
-        .noise
-        .map_or("?".to_owned(), |noise| format!("±{:.1} %", 100.0 * noise));
-    format!(
-        "{:<22}{:>12}{:>12}{:>10}{noise:>10}{mark}",
-        figure.name,
+/// Figures under their heads, every column as wide as what it holds.
+fn table(figures: &[Moved]) -> Vec<String> {
+    const LEAST: [usize; 5] = [22, 12, 12, 10, 10];
+    let heads = ["", "predicted", "measured", "change", "chance"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = std::iter::once(heads).chain(figures.iter().map(cells)).collect();
+    let width = |column: usize| {
+        let longest = rows.iter().map(|row| row[column].chars().count()).max();
+        LEAST[column].max(longest.unwrap_or(0) + 2)
+    };
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let marks = std::iter::once("").chain(figures.iter().map(|figure| match figure.is_real() {
+        true => "",
+        false => "  within chance",
+    }));
+    let line = |([name, rest @ ..], mark): (&[String; 5], &str)| {
+        let rest = rest.iter().zip(&widths[1..]);
+        let rest: String = rest.map(|(cell, width)| format!("{cell:>width$}")).collect();
+        format!("{name:<0$}{rest}{mark}", widths[0])
+    };
+    rows.iter().zip(marks).map(line).collect()
+}
+
+fn cells(figure: &Moved) -> [String; 5] {
+    [
+        figure.name.clone(),
         value(figure, figure.predicted),
         value(figure, figure.measured),
         signed(figure.change()),
-    )
+        figure
+            .noise
+            .map_or("?".to_owned(), |noise| format!("±{:.1} %", 100.0 * noise)),
+    ]
 }
 
 /// A change with its sign; no change has none.
@@ -149,4 +165,26 @@ fn pair(comparison: &Comparison) -> Value {
         "causes": causes.collect::<Vec<Value>>(),
         "nothing_to_compare": comparison.nothing,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_column_runs_into_its_neighbour() {
+        let figure = |measured: f64, noise: f64| Moved {
+            name: "mean ttft".to_owned(),
+            predicted: 0.0471,
+            measured,
+            noise: Some(noise),
+            is_time: true,
+        };
+        for line in table(&[figure(6.68, 11.458), figure(0.05, 0.1)]) {
+            let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
+            assert!((4..=6).contains(&cells.len()), "{line}");
+        }
+        let lines = table(&[figure(6.68, 11.458)]);
+        assert!(lines[1].ends_with("6.68 s  +14082.6 %  ±1145.8 %"), "{lines:?}");
+    }
 }

@@ -151,6 +151,60 @@ fn runs_of_one_load_do_not_differ_by_more_than_chance_and_another_load_does() {
     );
 }
 
+/// Five runs of one curve of rates, by other seeds, and two on half as fast a card.
+#[test]
+fn the_course_of_a_load_is_taken_for_no_chance() {
+    let desk = Desk::new();
+    let curve = "[workload.arrivals.profile]\npiece = \"60 s\"\nrates = [3, 5, 8, 11, 13, 14, 13, 11, 8, 5, 3, 2]\n\
+                 [workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n";
+    std::fs::write(desk.path().join("curve.toml"), curve).unwrap();
+    let measured = |name: &str, flags: &str| {
+        desk.expect(
+            0,
+            &format!(
+                "run meta-llama/Llama-3.1-8B-Instruct --workload curve.toml {flags} --save-detailed --save-result \
+                 --result-filename {name}"
+            ),
+        );
+        let path = desk.path().join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json.as_object_mut().unwrap().remove("plimsoll");
+        std::fs::write(path, json.to_string()).unwrap();
+    };
+    let figures = |one: &str, other: &str| {
+        let output = desk.run(&format!("diff {one} {other} --format json"));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        json["pairs"][0]["figures"].as_array().unwrap().clone()
+    };
+    for seed in 0..5 {
+        measured(&format!("{seed}.json"), &format!("--gpu h100 --seed {seed}"));
+    }
+    let (mut told, mut real) = (0, 0);
+    for seed in 1..5 {
+        let found = figures(&format!("{}.json", seed - 1), &format!("{seed}.json"));
+        told += found.len();
+        real += found.iter().filter(|figure| figure["is_real"] == true).count();
+        for figure in found
+            .iter()
+            .filter(|figure| figure["name"].as_str().unwrap().starts_with("mean"))
+        {
+            // Means of another seed lie within 1.5 %; what the rate does to them over the run is ten times that.
+            assert!(figure["noise_95"].as_f64().unwrap() < 0.06, "{figure}");
+        }
+    }
+    assert!(told > 60 && real * 12 < told, "{real} of {told}");
+    measured("slow.json", "--gpu a100 --seed 7");
+    let slow = figures("0.json", "slow.json");
+    let means = slow
+        .iter()
+        .filter(|figure| figure["name"].as_str().unwrap().starts_with("mean"));
+    assert!(
+        means.clone().count() == 4 && means.clone().all(|figure| figure["is_real"] == true),
+        "{slow:?}"
+    );
+}
+
 #[test]
 fn a_result_names_the_engine_that_served_and_its_version_is_known_again() {
     let desk = Desk::new();

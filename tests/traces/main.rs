@@ -2,6 +2,7 @@
 //! (`PLIMSOLL_DATA`), the published files against the numbers that their publishers' documents give.
 
 mod damaged;
+mod fitted;
 mod published;
 
 use std::fmt::Write as _;

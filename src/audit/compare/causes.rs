@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::finding::{plain, time};
 use super::chance::{Chance, Length};
+use super::said::{is_same_load, setups};
 use super::{Cause, Comparison, Moved};
 use crate::results::{Load, Measured, Stats};
 
@@ -15,8 +16,10 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
         return Vec::new();
     }
     let mut found = Vec::new();
+    let (setup, is_other_machine) = setups(predicted, measured).unzip();
+    found.extend(setup);
     found.extend(other_run(predicted, measured));
-    if found.iter().any(|cause| cause.kind == "load") {
+    if is_other_machine == Some(true) || found.iter().any(|cause| cause.kind == "load") {
         return found;
     }
     // Columns of two workloads that are unlike agree by chance only.
@@ -37,7 +40,7 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
 fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
     let (a, b) = (&predicted.setup, &measured.setup);
     let mut found = Vec::new();
-    if a.load != b.load && a.load != Load::Unknown && b.load != Load::Unknown {
+    if !is_same_load(a.load, b.load) && a.load != Load::Unknown && b.load != Load::Unknown {
         found.push(Cause {
             kind: "load",
             words: format!("not the same load: {} against {}", a.load, b.load),

@@ -3,6 +3,11 @@
 //! Requests that share a batch share its steps, so n of them are not n independent values. Three ways, the surest first:
 //! the intervals of a result that judged itself; batches of its requests in order of time; else its deviations ([`Crowd`]).
 //! Two simulations of the same requests ([`saw_the_same`]) differ by no such chance.
+//!
+//! A load that changes over the run (a trace, a day curve) changes it in another run, too, so its course is taken as given
+//! ([`Course`]): what every latency follows is no chance. Whether it changes, the arrivals tell.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::super::case::Case;
 use super::DEVIATIONS;
@@ -14,6 +19,8 @@ const BATCHES_MAX: usize = 20;
 const BATCHES_MIN: usize = 6;
 /// A batch lasts at least as many mean answers.
 const ANSWERS_A_BATCH: f64 = 2.0;
+/// Arrivals that are as uneven as these have a load that changes: of a thousand runs of an even one, one does.
+const UNEVEN: f64 = 0.999;
 
 /// Where a result's chance comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +28,18 @@ enum Source<'a> {
     /// Its own intervals.
     Intervals(&'a crate::results::Own),
     /// Its requests, in order of time.
-    Batches(Vec<Vec<&'a RequestTimes>>),
+    Batches(Vec<Vec<&'a RequestTimes>>, Course),
     /// Its deviations.
     Summary,
+}
+
+/// What the load does over the batches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Course {
+    /// It stays; what wanders is memory of the system, and chance.
+    Even,
+    /// It changes, and would in another run.
+    Given,
 }
 
 /// One result and the chance in it.
@@ -58,7 +74,10 @@ impl<'a> Chance<'a> {
         let own = row.own.as_ref().filter(|own| !own.half_widths.is_empty());
         let source = match (own, batches(&row.requests)) {
             (Some(own), _) => Source::Intervals(own),
-            (None, Some(batches)) => Source::Batches(batches),
+            (None, Some(batches)) => {
+                let course = course(row.setup.load, &batches);
+                Source::Batches(batches, course)
+            }
             (None, None) => Source::Summary,
         };
         Chance {
@@ -73,7 +92,13 @@ impl<'a> Chance<'a> {
     pub(super) fn how(&self) -> String {
         match &self.source {
             Source::Intervals(_) => "its own 95 % intervals".to_owned(),
-            Source::Batches(batches) => format!("its requests in {} batches of time", batches.len()),
+            Source::Batches(batches, Course::Even) => {
+                format!("its requests in {} batches of time", batches.len())
+            }
+            Source::Batches(batches, Course::Given) => format!(
+                "its requests in {} batches of time, the course of its changing load taken as given",
+                batches.len()
+            ),
             Source::Summary => match self.crowd() {
                 Some(crowd) => format!(
                     "its deviations, of which it saw what a batch shares {:.0} times anew",
@@ -94,7 +119,7 @@ impl<'a> Chance<'a> {
         let value = value.filter(|value| *value > 0.0)?;
         let known = match &self.source {
             Source::Intervals(own) => own.half_width(&of.key(name)).map(|half_ms| half_ms / 1e3 / value),
-            Source::Batches(batches) => of_batches(batches, name, of, value),
+            Source::Batches(batches, course) => of_batches(batches, *course, name, of, value),
             Source::Summary => None,
         };
         known.or_else(|| self.of_deviation(name, of))
@@ -232,8 +257,35 @@ fn batches(requests: &[RequestTimes]) -> Option<Vec<Vec<&RequestTimes>>> {
     Some(batches)
 }
 
+/// Whether counts of arrivals vary between the batches by more than the gaps between them account for: those of a renewal
+/// process vary by the squared coefficient of variation of its gaps, relative to their mean.
+fn course(load: Load, batches: &[Vec<&RequestTimes>]) -> Course {
+    // What clients send who wait for answers is the server's course.
+    if !matches!(load, Load::Open { .. } | Load::Mixed { .. } | Load::Trace) {
+        return Course::Even;
+    }
+    let starts: Vec<f64> = batches
+        .iter()
+        .flatten()
+        .filter_map(|request| request.start_s)
+        .collect();
+    let gaps: stats::Running = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let counts: stats::Running = batches.iter().map(|batch| batch.len() as f64).collect();
+    let freedom = batches.len() as f64 - 1.0;
+    let Ok(law) = ChiSquared::new(freedom) else {
+        return Course::Even;
+    };
+    let of_gaps = gaps.variance() / gaps.mean().powi(2) * counts.mean();
+    // Even gaps are cut by the batches' ends, which moves a count by one.
+    let limit = law.inverse_cdf(UNEVEN) / freedom * of_gaps + 1.0;
+    match counts.variance() > limit {
+        true => Course::Given,
+        false => Course::Even,
+    }
+}
+
 /// Batch means, or for a percentile the batches' shares of values above it.
-fn of_batches(batches: &[Vec<&RequestTimes>], name: &str, of: Of, value: f64) -> Option<f64> {
+fn of_batches(batches: &[Vec<&RequestTimes>], course: Course, name: &str, of: Of, value: f64) -> Option<f64> {
     let values = |batch: &Vec<&RequestTimes>| -> Vec<f64> {
         let of = |request: &&RequestTimes| match name {
             "ttft" => vec![request.ttft_s],
@@ -249,7 +301,10 @@ fn of_batches(batches: &[Vec<&RequestTimes>], name: &str, of: Of, value: f64) ->
             .iter()
             .map(|values| (values.iter().copied().map(of).sum(), values.len() as f64))
             .collect();
-        let found = stats::ratio_interval(&pairs, 0.95)?;
+        let found = match course {
+            Course::Even => stats::ratio_interval(&pairs, 0.95)?,
+            Course::Given => stats::ratio_interval_of_course(&pairs, 0.95)?,
+        };
         found.half_width.is_finite().then_some(found.half_width)
     };
     match of {

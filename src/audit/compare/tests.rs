@@ -208,6 +208,98 @@ fn requests_in_batches_of_time_tell_a_drift_from_a_deviation() {
 }
 
 #[test]
+fn a_course_of_the_load_is_no_chance() {
+    use crate::results::RequestTimes;
+    // 20 stretches of 50 s: the rate climbs from 1 to 20 and steps with it, each stretch with a small chance of its own.
+    let row = |is_changing: bool| {
+        let requests = (0..20u32).flat_map(|stretch| {
+            let count = if is_changing { 50 * (stretch + 1) } else { 500 };
+            let step = 0.01 + 0.001 * f64::from(stretch) + 0.0002 * f64::from(stretch * 7 % 3);
+            (0..count).map(move |index| RequestTimes {
+                start_s: Some(50.0 * (f64::from(stretch) + f64::from(index) / f64::from(count))),
+                ttft_s: 0.05,
+                e2el_s: 0.05 + 99.0 * step,
+                output_tokens: 100.0,
+                ..RequestTimes::default()
+            })
+        });
+        let mut row = Measured::new(Tool::VllmBench, "");
+        row.requests = requests.collect();
+        row.setup.load = Load::Open { rate: 10.5 };
+        let tpots: Vec<f64> = row.requests.iter().filter_map(RequestTimes::tpot_s).collect();
+        row.tpot = Stats::of(&tpots, &[90.0]);
+        row
+    };
+    let compared = |is_changing: bool| compare(&row(is_changing), &row(is_changing));
+    let noise = |compared: &Comparison| compared.figure("mean tpot").unwrap().noise.unwrap();
+    let (given, wandering) = (compared(true), compared(false));
+    assert!(noise(&given) < 0.15, "{}", noise(&given));
+    assert!(given.remarks.last().unwrap().contains("load taken as given"));
+    // Steps that wander by themselves under an even load are the system's memory.
+    assert!(noise(&wandering) > 0.5, "{}", noise(&wandering));
+    assert!(wandering.remarks.last().unwrap().ends_with("batches of time"));
+}
+
+#[test]
+fn what_the_files_say_of_themselves_comes_before_any_pattern() {
+    let of = |model: &str, gpu: &str, factor: f64| {
+        let mut row = run();
+        (row.setup.model, row.setup.gpu) = (Some(model.to_owned()), Some(gpu.to_owned()));
+        moved(&mut row.itl, |gap| gap * factor);
+        row
+    };
+    let told = |one: &Measured, other: &Measured| {
+        let causes = compare(one, other).causes;
+        let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind).collect();
+        (
+            kinds.join(" "),
+            causes.first().map_or(String::new(), |cause| cause.words.clone()),
+        )
+    };
+    let llama = "meta-llama/Llama-3.1-8B-Instruct";
+    let (kinds, words) = told(&of(llama, "h100", 1.0), &of("Qwen/Qwen3-8B", "h100", 1.2));
+    assert_eq!(kinds, "setup");
+    assert!(
+        words.ends_with("model meta-llama/Llama-3.1-8B-Instruct against Qwen/Qwen3-8B"),
+        "{words}"
+    );
+    let (kinds, words) = told(&of(llama, "H100-SXM-80GB", 1.0), &of(llama, "L40S", 1.2));
+    assert_eq!(kinds, "setup");
+    assert!(words.ends_with("GPU H100-SXM-80GB against L40S"), "{words}");
+    // One thing under two names, or a name that may be anything, is no difference.
+    let (kinds, _) = told(
+        &of(llama, "H100-SXM-80GB", 1.0),
+        &of("/models/llama-3.1-8b-instruct/", "h100", 1.2),
+    );
+    assert_eq!(kinds, "bandwidth");
+    let (kinds, _) = told(&of(llama, "h100", 1.0), &of("chat", "a card of ours", 1.2));
+    assert_eq!(kinds, "bandwidth");
+    // Another engine is said, and what its steps look like, too.
+    let mut other = of(llama, "h100", 1.2);
+    (other.setup.engine, other.setup.n_gpus) = (Some("sglang".into()), None);
+    let mut one = of(llama, "h100", 1.0);
+    one.setup.engine = Some("vllm".into());
+    assert_eq!(told(&one, &other).0, "setup bandwidth");
+    // What differs is said where something moved.
+    assert_eq!(
+        told(&of(llama, "h100", 1.0), &of("Qwen/Qwen3-8B", "h100", 1.0)).0,
+        ""
+    );
+}
+
+#[test]
+fn rates_that_nobody_can_tell_apart_are_one_load() {
+    let kinds = |rate: f64| {
+        causes_after(|row| {
+            row.setup.load = Load::Open { rate };
+            moved(&mut row.itl, |gap| gap * 1.2);
+        })
+    };
+    assert_eq!(kinds(10.00004), "bandwidth");
+    assert_eq!(kinds(11.0), "load");
+}
+
+#[test]
 fn other_loads_explain_themselves_and_no_step_is_blamed() {
     let clients = |clients: u64, factor: f64| {
         let mut row = run();

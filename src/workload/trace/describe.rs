@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::Trace;
-use super::queue::p99_wait_s;
+use super::queue::{Job, p99_wait_s};
 use super::rows::is_tail;
 use crate::quantity::significant;
 use crate::workload::{Prompt, Request};
@@ -122,6 +122,7 @@ pub fn describe(trace: &Trace) -> Description {
         .iter()
         .map(|request| (request.prompt_tokens, request.output_tokens))
         .collect();
+    let jobs: Vec<Job> = trace.requests.iter().map(Job::from).collect();
     let sessions = (!trace.sessions.is_empty()).then(|| {
         let count = trace.sessions.iter().collect::<FxHashSet<_>>().len();
         Sessions {
@@ -136,7 +137,7 @@ pub fn describe(trace: &Trace) -> Description {
         input: summarise_lengths(&input),
         output: summarise_lengths(&output),
         rank_correlation: rank_correlation(&pairs),
-        p99_wait_s: trace.has_arrivals.then(|| p99_wait_s(&trace.requests)).flatten(),
+        p99_wait_s: trace.has_arrivals.then(|| p99_wait_s(&jobs)).flatten(),
         prefix: trace.block.map(|block| prefix_share(&trace.requests, block)),
         sessions,
         warnings: trace.warnings.clone(),

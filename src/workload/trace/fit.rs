@@ -8,13 +8,15 @@
 
 use std::sync::Arc;
 
-use super::describe::{Description, Dispersion, describe, sorted};
+use super::describe::{Description, describe, sorted};
 use super::fit_arrivals::{FittedArrivals, fit_arrivals};
 use super::fit_prefix::fit_prefix;
+use super::losses::losses;
+use super::queue::{Job, p99_wait_s};
 use super::{Trace, twin};
 use crate::quantity::significant;
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Lengths, Prefix, ReuseLaw, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
 
 /// Fewer requests than this would show through any quantile.
 const REQUESTS_MIN: usize = 64;
@@ -22,10 +24,8 @@ const REQUESTS_MIN: usize = 64;
 const SEGMENTS: [usize; 5] = [100, 64, 32, 16, 8];
 /// Requests that each segment holds at least.
 const SEGMENT_REQUESTS: usize = 8;
-/// The twin that is compared has at least so many requests, if the trace is shorter.
-pub(super) const TWIN_MIN: usize = 100_000;
-/// And at most so many.
-const TWIN_MAX: usize = 200_000;
+/// The twin that is compared has about so many requests, if the trace has fewer: it lasts several times as long.
+const TWIN_MIN: usize = 100_000;
 /// Seed of the twin that is compared.
 pub(super) const TWIN_SEED: u64 = 0;
 
@@ -57,8 +57,10 @@ pub struct FittedWorkload {
     pub prefix: Option<ReuseLaw>,
     /// The trace.
     pub source: Description,
-    /// Requests drawn from this workload.
+    /// Requests drawn from this workload, over the trace's span `spans` times over.
     pub twin: Description,
+    /// How often.
+    pub spans: u32,
     /// What the twin does not keep, in sentences.
     pub losses: Vec<String>,
 }
@@ -102,10 +104,12 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
         prefix,
         source,
         twin,
+        spans: u32::try_from(TWIN_MIN.div_ceil(requests)).unwrap_or(1),
         losses: Vec::new(),
     };
-    fitted.twin = fitted.describe_twin(trace);
-    fitted.losses = losses(&fitted);
+    let drawn = fitted.draw(trace);
+    fitted.twin = fitted.describe_twin(trace, &drawn);
+    fitted.losses = losses(&fitted, &trace.requests, &drawn.requests);
     Ok(fitted)
 }
 
@@ -147,150 +151,180 @@ impl FittedWorkload {
         }
     }
 
-    /// The twin in numbers: many requests, so that what differs is the fit and not the draw; the prefix share and the
-    /// busiest minute, which depend on how many there are, from as many as the trace has.
-    fn describe_twin(&self, trace: &Trace) -> Description {
-        let count = trace.requests.len().clamp(TWIN_MIN, TWIN_MAX);
-        let times = match &self.arrivals {
-            Some(fitted) => {
-                twin::arrivals(fitted.piece_s, &fitted.rates, fitted.burstiness, count, TWIN_SEED)
-            }
-            None => vec![0.0; count],
+    /// Requests drawn from this workload over the trace's span `spans` times over, or as many times as many where the
+    /// trace has no times.
+    fn draw(&self, trace: &Trace) -> Trace {
+        let instants = match (&self.arrivals, trace.requests.last()) {
+            (Some(fitted), Some(last)) => twin::arrivals_within(
+                fitted.piece_s,
+                &fitted.rates,
+                fitted.burstiness,
+                last.arrival.seconds() * f64::from(self.spans),
+                TWIN_SEED,
+            ),
+            _ => vec![0.0; trace.requests.len() * self.spans as usize],
         };
-        let lengths = twin::lengths(&self.input, &self.output, self.correlation, count, TWIN_SEED);
-        let drawn = Trace {
-            requests: twin::requests(&times, &lengths, self.prefix, TWIN_SEED),
+        let lengths = twin::lengths(
+            &self.input,
+            &self.output,
+            self.correlation,
+            instants.len(),
+            TWIN_SEED,
+        );
+        self.told_as(trace, twin::requests(&instants, &lengths, self.prefix, TWIN_SEED))
+    }
+
+    /// Drawn requests as a trace that tells what the fitted one told.
+    fn told_as(&self, trace: &Trace, requests: Vec<Request>) -> Trace {
+        Trace {
+            requests,
             has_arrivals: self.arrivals.is_some(),
             notes: Vec::new(),
             warnings: Vec::new(),
             hash_ids: Vec::new(),
             sessions: Vec::new(),
             ..*trace
+        }
+    }
+
+    /// The twin in numbers: many requests, so that what differs is the fit and not the draw. What depends on how long it
+    /// lasts is of one span: the prefix share and the busiest minute of the first, the wait of the median one.
+    fn describe_twin(&self, trace: &Trace, drawn: &Trace) -> Description {
+        let mut twin = describe(drawn);
+        if self.spans == 1 {
+            return twin;
+        }
+        let requests = &drawn.requests;
+        let end = trace.requests.last().map_or(Picos::ZERO, |last| last.arrival);
+        let first = match self.arrivals {
+            Some(_) => requests.partition_point(|request| request.arrival <= end),
+            None => trace.requests.len(),
         };
-        let mut twin = describe(&drawn);
-        let as_many = Trace {
-            requests: drawn.requests[..trace.requests.len().min(count)].to_vec(),
-            ..drawn
-        };
-        let as_many = describe(&as_many);
-        twin.prefix = as_many.prefix;
-        twin.p99_wait_s = as_many.p99_wait_s;
-        if let (Some(twin), Some(as_many)) = (&mut twin.arrivals, as_many.arrivals) {
-            twin.peak_to_mean_minute = as_many.peak_to_mean_minute;
-            twin.peak_to_mean_10s = as_many.peak_to_mean_10s;
+        let one = describe(&self.told_as(trace, requests[..first].to_vec()));
+        twin.prefix = one.prefix;
+        twin.p99_wait_s = median_wait_s(requests, end);
+        if let (Some(twin), Some(one)) = (&mut twin.arrivals, one.arrivals) {
+            twin.peak_to_mean_minute = one.peak_to_mean_minute;
+            twin.peak_to_mean_10s = one.peak_to_mean_10s;
         }
         twin
     }
-}
 
-/// What the twin does not keep.
-fn losses(fitted: &FittedWorkload) -> Vec<String> {
-    let mut losses = vec![
-        "the order of requests: lengths do not drift over the day and do not depend on the hour".to_owned(),
-    ];
-    let tail = 100.0 / (fitted.input.len() - 1) as f64;
-    losses.push(format!(
-        "the shape of the tails: within the longest and shortest {tail:.0} % lengths are spread evenly, keeping their mean"
-    ));
-    if let Some(arrivals) = &fitted.arrivals {
-        losses.push(format!(
-            "the rate within a piece of {} s, but for gamma gaps of one shape",
-            arrivals.piece_s
-        ));
-        losses.extend(arrivals.beyond.clone());
-        losses.extend(
-            arrivals.rounded_to.map(|requests| {
-                format!("single requests in the rate: each piece has a multiple of {requests}")
-            }),
-        );
-        losses.extend(lost_waits(&fitted.source, &fitted.twin));
-        if let Some(grid_s) = arrivals.grid_s {
-            losses.push(format!("the {grid_s:.3} s grid of its times: the twin's are continuous, with the dispersion of counts over several ticks"));
-        }
-        if arrivals.folded {
-            losses.push("differences between days: all were averaged onto one".to_owned());
+    /// Of how many requests the twin's numbers are.
+    #[must_use]
+    pub fn drawn(&self) -> String {
+        let requests = self.twin.requests;
+        let Some(arrivals) = self.source.arrivals.as_ref().filter(|_| self.arrivals.is_some()) else {
+            return format!("the twin's numbers are of {requests} requests");
+        };
+        let span_s = significant(arrivals.span_s);
+        match self.spans {
+            1 => format!("the twin's numbers are of {requests} requests drawn over the trace's {span_s} s"),
+            spans => format!(
+                "the twin's numbers are of {requests} requests drawn over {spans} times the trace's {span_s} s; the busiest \
+                 minute, the wait and what was seen before are of one of these"
+            ),
         }
     }
-    if let Some(prefix) = fitted.prefix {
-        losses.push(format!(
-            "the tree of shared prefixes and the growth of conversations: {:.0} % of the requests continue one of about {:.0} requests before",
-            100.0 * prefix.probability, prefix.distance_median
-        ));
-    }
-    if fitted.source.sessions.is_some() {
-        losses.push("which requests belong to one conversation".to_owned());
-    }
-    losses
 }
 
-/// By how much a queue feels the twin less, or more, than the trace, and whether its bursts or its lengths are to blame.
-fn lost_waits(trace: &Description, twin: &Description) -> Option<String> {
-    /// A difference that is worth a sentence.
-    const WORTH: f64 = 0.1;
-    let is_off = |trace: f64, twin: f64| (twin / trace - 1.0).abs() > WORTH;
-    let (before, after) = (trace.arrivals.as_ref()?, twin.arrivals.as_ref()?);
-    let of_twin = |a: &Dispersion| after.dispersion.iter().find(|b| b.window_s == a.window_s);
-    let counts: Vec<(&Dispersion, &Dispersion)> = before
-        .dispersion
-        .iter()
-        .filter_map(|a| Some((a, of_twin(a)?)))
+/// The median of the p99 waits of spans that follow each other.
+fn median_wait_s(requests: &[Request], span: Picos) -> Option<f64> {
+    let span_s = span.seconds();
+    let number = |request: &Request| (request.arrival.seconds() / span_s) as u64;
+    let mut waits: Vec<f64> = requests
+        .chunk_by(|a, b| number(a) == number(b))
+        .filter_map(|of_span| {
+            let start_s = number(&of_span[0]) as f64 * span_s;
+            let job = |request: &Request| {
+                let job = Job::from(request);
+                Job {
+                    arrival_s: job.arrival_s - start_s,
+                    ..job
+                }
+            };
+            p99_wait_s(&of_span.iter().map(job).collect::<Vec<Job>>())
+        })
         .collect();
-    let wait = trace
-        .p99_wait_s
-        .zip(twin.p99_wait_s)
-        .filter(|&(a, b)| is_off(a, b));
-    let of_bursts = counts.iter().any(|(a, b)| is_off(a.index, b.index));
-    if !of_bursts && wait.is_none() {
-        return None;
-    }
-    let shown = |(a, b): &(&Dispersion, &Dispersion)| {
-        format!(
-            "{} → {} over {} s",
-            significant(a.index),
-            significant(b.index),
-            a.window_s
-        )
-    };
-    let counts: Vec<String> = counts.iter().map(shown).collect();
-    let what = if of_bursts {
-        format!("the shape of bursts: dispersion of counts {}", counts.join(", "))
-    } else {
-        "that long requests come together".to_owned()
-    };
-    let wait = wait.map_or(String::new(), |(a, b)| {
-        format!(
-            "; behind a server that is busy 70 % of the time p99 waits {} s in the trace and {} s in the twin, and latencies \
-             near saturation differ likewise",
-            significant(a),
-            significant(b)
-        )
-    });
-    Some(what + &wait)
+    waits.sort_unstable_by(f64::total_cmp);
+    waits.get(waits.len().checked_sub(1)? / 2).copied()
 }
 
 /// Quantiles at `segments + 1` equally spaced probabilities, smoothed and rounded so that none is a row.
 ///
 /// An interior one is the mean of the rows within half a segment of it. The two ends are where a straight line must
-/// start so that the first and last segment keep their mean.
+/// start so that the first and last segment keep their mean. Where that does not keep the mean of all, as with a law that
+/// jumps near its end, [`mean_knots`] do.
 fn knots(sorted: &[u32], segments: usize) -> Vec<f64> {
-    let n = sorted.len();
-    let width = n as f64 / segments as f64;
-    let mean = |from: f64, to: f64| {
-        let rows = &sorted[from.round() as usize..(to.round() as usize).min(n)];
-        rows.iter().map(|&tokens| f64::from(tokens)).sum::<f64>() / rows.len() as f64
-    };
+    /// A law that only bends stays nearer to its mean.
+    const OFF: f64 = 0.01;
+    let rows = Segments::new(sorted, segments);
     let mut knots: Vec<f64> = (0..=segments)
-        .map(|knot| knot as f64 * width)
-        .map(|at| mean((at - width / 4.0).max(0.0), at + width / 4.0))
+        .map(|knot| knot as f64)
+        .map(|at| rows.mean(at - 0.25, at + 0.25))
         .collect();
-    knots[0] = (2.0 * mean(0.0, width) - knots[1]).clamp(1.0, knots[1].max(1.0));
-    knots[segments] = (2.0 * mean(n as f64 - width, n as f64) - knots[segments - 1]).max(knots[segments - 1]);
+    knots[0] = rows.start(knots[1]);
+    let last = rows.mean(segments as f64 - 1.0, segments as f64);
+    knots[segments] = (2.0 * last - knots[segments - 1]).max(knots[segments - 1]);
+    let held = knots.windows(2).map(|pair| pair[0] + pair[1]).sum::<f64>() / (2 * segments) as f64;
+    if (held / rows.mean(0.0, segments as f64) - 1.0).abs() > OFF {
+        knots = mean_knots(&rows);
+    }
     let mut longest = 1.0;
     for knot in &mut knots {
         longest = three_figures(*knot).max(longest);
         *knot = longest;
     }
     knots
+}
+
+/// Knots of which each makes up for what the straight lines below it hold too much or too little, as far as the rows within
+/// a quarter of a segment on either side allow. The last interior one and the end, which no other follows, make up for all
+/// of it.
+fn mean_knots(rows: &Segments<'_>) -> Vec<f64> {
+    let start = rows.start(rows.mean(0.75, 1.25));
+    let mut knots = vec![start];
+    // What the lines below the knot hold, and what the rows do; in tokens of a segment's mean.
+    let (mut held, mut seen) = (start / 2.0, 0.0);
+    for knot in 1..rows.segments {
+        let at = knot as f64;
+        seen += rows.mean(at - 1.0, at);
+        let near = rows.mean(at - 0.25, at + 0.25);
+        let share = if knot + 1 == rows.segments { 2.0 } else { 1.0 };
+        let tokens = (near + share * (seen - held - near / 2.0))
+            .clamp(rows.mean(at - 0.25, at), rows.mean(at, at + 0.25))
+            .max(knots[knot - 1]);
+        held += tokens;
+        knots.push(tokens);
+    }
+    seen += rows.mean(rows.segments as f64 - 1.0, rows.segments as f64);
+    knots.push((2.0 * (seen - held)).max(knots[rows.segments - 1]));
+    knots
+}
+
+/// Ascending rows in segments of as many each.
+struct Segments<'a> {
+    sorted: &'a [u32],
+    segments: usize,
+}
+
+impl<'a> Segments<'a> {
+    fn new(sorted: &'a [u32], segments: usize) -> Segments<'a> {
+        Segments { sorted, segments }
+    }
+
+    /// Mean of the rows from one place to another, in segments; what lies beyond the ends does not count.
+    fn mean(&self, from: f64, to: f64) -> f64 {
+        let n = self.sorted.len();
+        let row = |at: f64| ((at * n as f64 / self.segments as f64).max(0.0).round() as usize).min(n);
+        let rows = &self.sorted[row(from)..row(to)];
+        rows.iter().map(|&tokens| f64::from(tokens)).sum::<f64>() / rows.len() as f64
+    }
+
+    /// Where the first segment's line starts if it ends at `second` and keeps its mean.
+    fn start(&self, second: f64) -> f64 {
+        (2.0 * self.mean(0.0, 1.0) - second).clamp(1.0, second.max(1.0))
+    }
 }
 
 /// Rounds to three significant figures.
@@ -330,6 +364,21 @@ mod tests {
         assert!((drawn / mean - 1.0).abs() < 0.005, "{drawn} {mean}");
         assert!(knots.windows(2).all(|pair| pair[0] <= pair[1]));
         assert!(!knots.contains(&50_000.0));
+    }
+
+    #[test]
+    fn a_law_that_jumps_keeps_its_mean_wherever_the_jump_lies() {
+        for long in [5, 50, 80, 93, 100, 120, 150, 205, 300, 990, 5_000, 9_900] {
+            let mut rows = vec![100u32; 10_000];
+            rows[10_000 - long..].fill(100_000);
+            let knots = knots(&rows, 100);
+            let mean = rows.iter().map(|&tokens| f64::from(tokens)).sum::<f64>() / 10_000.0;
+            let held = knots.windows(2).map(|pair| pair[0] + pair[1]).sum::<f64>() / 200.0;
+            assert!(
+                (held / mean - 1.0).abs() < 0.01,
+                "{long}: {held} {mean} {knots:?}"
+            );
+        }
     }
 
     #[test]

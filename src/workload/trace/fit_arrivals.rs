@@ -6,7 +6,7 @@
 //! was fitted (switching on and off) had the dispersions and not the latency, which the largest burst alone decides.
 
 use super::describe::{dispersion, find_grid, variation};
-use super::fit::{TWIN_MIN, TWIN_SEED, three_figures};
+use super::fit::{TWIN_SEED, three_figures};
 use super::twin;
 use crate::workload::Request;
 
@@ -20,6 +20,11 @@ const DAY_S: f64 = 86_400.0;
 const DISPERSION_WINDOWS_S: [f64; 3] = [1.0, 10.0, 60.0];
 /// Root mean square of the logarithmic errors of dispersions up to which a coarse curve will do.
 const MISFIT_MAX: f64 = 0.15;
+/// A twin that is tried holds about so many requests at least, over the whole span as often as that takes: half a day of
+/// a day curve has another mean and another spread of rates, which gaps would have to make up for.
+const TRIED_MIN: usize = 20_000;
+/// Gaps of this shape and above are so regular that counts vary by where their windows begin.
+const REGULAR: f64 = 25.0;
 
 /// How fine a rate curve may be.
 struct Grain {
@@ -152,8 +157,8 @@ fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, 
 /// The gamma shape whose twin has the trace's dispersion of counts in several windows.
 ///
 /// The moment of the gaps alone (κ = 1/CV²) is led astray by clock grids and by a few long pauses; counts over seconds
-/// to a minute are what a queue feels. Where the trace is too short for counts, gaps in operational time decide, and what
-/// they say is told where it is no shape that is taken. The number is the root mean square of the logarithmic errors of the
+/// to a minute are what a queue feels. Where the trace is too short for counts, or too regular, gaps in operational time
+/// decide, and what they say is told where it is no shape that is taken. The number is the root mean square of the logarithmic errors of the
 /// dispersions.
 fn fit_burstiness(
     times: &[f64],
@@ -161,13 +166,14 @@ fn fit_burstiness(
     rates: &[f64],
     windows: &[(f64, f64)],
 ) -> (f64, Option<String>, f64) {
-    if windows.is_empty() {
-        let (shape, beyond) = shape_of(variation(&operational_gaps(times, piece_s, rates)));
+    let (shape, beyond) = shape_of(variation(&operational_gaps(times, piece_s, rates)));
+    if windows.is_empty() || shape >= REGULAR {
         return (three_figures(shape), beyond, 0.0);
     }
-    let count = times.len().clamp(20_000, TWIN_MIN);
+    let span_s = times.last().copied().unwrap_or(0.0);
+    let end_s = span_s * TRIED_MIN.div_ceil(times.len()) as f64;
     let misfit = |log_shape: f64| -> f64 {
-        let drawn = twin::arrivals(piece_s, rates, log_shape.exp(), count, TWIN_SEED);
+        let drawn = twin::arrivals_within(piece_s, rates, log_shape.exp(), end_s, TWIN_SEED);
         let term = |&(window_s, index): &(f64, f64)| {
             dispersion(&drawn, window_s, 0.0).map_or(0.0, |twin| (twin.max(1e-9) / index).ln().powi(2))
         };
@@ -252,6 +258,28 @@ mod tests {
                 "{shape}: {found}, {misfit}"
             );
         }
+    }
+
+    #[test]
+    fn a_day_that_rises_and_falls_is_no_burst() {
+        // 172,800 requests: more than a twin that stops at 100,000 would reach.
+        let day = |hour: u32| 2.0 * (1.0 + 0.9 * (f64::from(hour) * std::f64::consts::TAU / 24.0).sin());
+        let rates: Vec<f64> = (0..24).map(day).collect();
+        let times = twin::arrivals_within(3600.0, &rates, 1.0, DAY_S, 5);
+        let lengths = vec![(10, 10); times.len()];
+        let fitted = fit_arrivals(&twin::requests(&times, &lengths, None, 0)).unwrap();
+        assert!((0.9..1.1).contains(&fitted.burstiness), "{fitted:?}");
+        assert!(fitted.rounded_to.is_none(), "{fitted:?}");
+    }
+
+    #[test]
+    fn gaps_that_hardly_vary_stay_regular() {
+        let times: Vec<f64> = (0..64u32)
+            .map(|i| f64::from(i) + 0.01 * f64::from(i * 7 % 5))
+            .collect();
+        let fitted = fit_arrivals(&twin::requests(&times, &[(10, 10); 64], None, 0)).unwrap();
+        assert_eq!(fitted.burstiness, 100.0);
+        assert!(fitted.beyond.is_some_and(|said| said.starts_with("how regular")));
     }
 
     #[test]

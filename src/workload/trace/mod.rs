@@ -13,6 +13,7 @@ mod fit_arrivals;
 mod fit_prefix;
 mod format;
 mod json_lines;
+mod losses;
 mod queue;
 mod results;
 mod rows;

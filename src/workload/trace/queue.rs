@@ -5,30 +5,45 @@
 
 use crate::workload::Request;
 
+/// What one request is to that server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Job {
+    pub(super) arrival_s: f64,
+    pub(super) tokens: f64,
+}
+
+impl From<&Request> for Job {
+    fn from(request: &Request) -> Job {
+        Job {
+            arrival_s: request.arrival.seconds(),
+            tokens: f64::from(request.prompt_tokens) + f64::from(request.output_tokens),
+        }
+    }
+}
+
 /// Share of the time that the server is busy.
 const LOAD: f64 = 0.7;
 /// Fewer requests have no 99th percentile.
 const REQUESTS_MIN: usize = 100;
 
-/// 99th percentile of the wait in seconds; `None` where all arrive at once, or too few.
-pub(super) fn p99_wait_s(requests: &[Request]) -> Option<f64> {
-    let span_s = requests.last()?.arrival.seconds();
-    let tokens = |request: &Request| f64::from(request.prompt_tokens) + f64::from(request.output_tokens);
-    let tokens_per_s = requests.iter().map(tokens).sum::<f64>() / span_s / LOAD;
-    if !(span_s > 0.0 && tokens_per_s > 0.0) || requests.len() < REQUESTS_MIN {
+/// 99th percentile of the wait in seconds of jobs in order of arrival, the clock counted from 0; `None` where all arrive
+/// at once, or too few.
+pub(super) fn p99_wait_s(jobs: &[Job]) -> Option<f64> {
+    let span_s = jobs.last()?.arrival_s;
+    let tokens_per_s = jobs.iter().map(|job| job.tokens).sum::<f64>() / span_s / LOAD;
+    if !(span_s > 0.0 && tokens_per_s > 0.0) || jobs.len() < REQUESTS_MIN {
         return None;
     }
     let mut free_at = 0.0f64;
-    let mut waits: Vec<f64> = Vec::with_capacity(requests.len());
-    for request in requests {
-        let arrival = request.arrival.seconds();
-        let begin = free_at.max(arrival);
-        waits.push(begin - arrival);
-        free_at = begin + tokens(request) / tokens_per_s;
+    let mut waits: Vec<f64> = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let begin = free_at.max(job.arrival_s);
+        waits.push(begin - job.arrival_s);
+        free_at = begin + job.tokens / tokens_per_s;
     }
-    waits.sort_unstable_by(f64::total_cmp);
     let rank = (0.99 * waits.len() as f64).ceil() as usize;
-    waits.get(rank.saturating_sub(1)).copied()
+    let (_, wait_s, _) = waits.select_nth_unstable_by(rank.saturating_sub(1), f64::total_cmp);
+    Some(*wait_s)
 }
 
 #[cfg(test)]
@@ -39,8 +54,12 @@ mod tests {
     #[test]
     fn poisson_arrivals_of_equal_requests_wait_as_md1_says() {
         let times = twin::arrivals(1000.0, &[1.0], 1.0, 200_000, 7);
-        let requests = twin::requests(&times, &vec![(900, 100); times.len()], None, 7);
-        let wait_s = p99_wait_s(&requests).unwrap();
+        let job = |arrival_s| Job {
+            arrival_s,
+            tokens: 1000.0,
+        };
+        let jobs: Vec<Job> = times.into_iter().map(job).collect();
+        let wait_s = p99_wait_s(&jobs).unwrap();
         // M/D/1 at a load of 0.7, service 0.7 s: P(W > x) ~ 0.3/(0.7·e^y - 1)·exp(-x·y/0.7), where y = 0.6743 is the root
         // of 0.7·(e^y - 1) = y (Erlang 1909; Tijms 2003, section 9.2.3).
         let y = 0.6743f64;
@@ -54,9 +73,10 @@ mod tests {
 
     #[test]
     fn what_arrives_at_once_has_no_load() {
-        assert_eq!(
-            p99_wait_s(&twin::requests(&[0.0; 200], &[(1, 1); 200], None, 0)),
-            None
-        );
+        let at_once = Job {
+            arrival_s: 0.0,
+            tokens: 2.0,
+        };
+        assert_eq!(p99_wait_s(&[at_once; 200]), None);
     }
 }

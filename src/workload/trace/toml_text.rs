@@ -60,6 +60,7 @@ impl FittedWorkload {
                 significant(twin)
             )?;
         }
+        writeln!(out, "# ({})", self.drawn())?;
         writeln!(out, "#\n# The twin loses:")?;
         for loss in &self.losses {
             writeln!(out, "# - {loss}")?;
@@ -90,6 +91,11 @@ impl FittedWorkload {
                     arrivals.burstiness
                 )?;
             }
+            None if self.source.arrivals.is_some() => writeln!(
+                out,
+                "\n[workload]\nnum_prompts = {}  # all at once, as in the trace\n\n[workload.arrivals.all_at_once]",
+                self.source.requests
+            )?,
             None => writeln!(
                 out,
                 "\n# The trace has no arrival times: add an arrivals table, e.g.\n# [workload.arrivals.poisson]\n# request_rate = 1.0"
@@ -135,7 +141,7 @@ pub struct Compared {
     pub what: String,
     /// The trace's.
     pub trace: f64,
-    /// That of as many requests drawn from the fit.
+    /// That of requests drawn from the fit.
     pub twin: f64,
 }
 

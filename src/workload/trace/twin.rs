@@ -15,40 +15,52 @@ use crate::workload::{Prompt, Request, ReuseLaw};
 /// First identity of answers, which nobody shares.
 const OUTPUT_SEGMENTS: u64 = 1 << 63;
 
-/// `count` arrival instants in seconds, the profile repeated as often as needed.
+/// The first `count` arrival instants in seconds, the profile repeated as often as needed.
+#[cfg(test)]
 pub(super) fn arrivals(piece_s: f64, rates: &[f64], burstiness: f64, count: usize, seed: u64) -> Vec<f64> {
+    instants(piece_s, rates, burstiness, seed).take(count).collect()
+}
+
+/// The arrival instants of the first `end_s` seconds, the profile repeated as often as needed.
+pub(super) fn arrivals_within(
+    piece_s: f64,
+    rates: &[f64],
+    burstiness: f64,
+    end_s: f64,
+    seed: u64,
+) -> Vec<f64> {
+    instants(piece_s, rates, burstiness, seed)
+        .take_while(|&time| time <= end_s)
+        .collect()
+}
+
+/// Arrival instants in seconds without end; none where nothing is ever sent.
+fn instants(piece_s: f64, rates: &[f64], burstiness: f64, seed: u64) -> impl Iterator<Item = f64> {
     let mut rng = stream(seed, Purpose::Arrivals, 0);
-    let (Ok(gap), true) = (
-        Gamma::new(burstiness, 1.0 / burstiness),
-        rates.iter().any(|&rate| rate > 0.0),
-    ) else {
-        return vec![0.0; count];
-    };
+    let law = Gamma::new(burstiness, 1.0 / burstiness).ok();
+    let law = law.filter(|_| rates.iter().any(|&rate| rate > 0.0));
     let per_round: f64 = rates.iter().map(|rate| rate * piece_s).sum();
     let (mut piece, mut start_s, mut done) = (0, 0.0, 0.0);
     let mut target = 0.0;
-    (0..count)
-        .map(|_| {
-            target += gap.sample(&mut rng);
-            // A gap of many rounds is skipped at once: a tiny shape makes gaps of any length.
-            let rounds = ((target - done) / per_round).floor() - 1.0;
-            if rounds > 0.0 {
-                start_s += rounds * piece_s * rates.len() as f64;
-                done += rounds * per_round;
-            }
-            while done + rates[piece] * piece_s < target {
-                done += rates[piece] * piece_s;
-                start_s += piece_s;
-                piece = (piece + 1) % rates.len();
-            }
-            start_s
-                + if rates[piece] > 0.0 {
-                    (target - done) / rates[piece]
-                } else {
-                    0.0
-                }
-        })
-        .collect()
+    std::iter::from_fn(move || {
+        target += law?.sample(&mut rng);
+        // A gap of many rounds is skipped at once: a tiny shape makes gaps of any length.
+        let rounds = ((target - done) / per_round).floor() - 1.0;
+        if rounds > 0.0 {
+            start_s += rounds * piece_s * rates.len() as f64;
+            done += rounds * per_round;
+        }
+        while done + rates[piece] * piece_s < target {
+            done += rates[piece] * piece_s;
+            start_s += piece_s;
+            piece = (piece + 1) % rates.len();
+        }
+        let within_s = match rates[piece] {
+            0.0 => 0.0,
+            rate => (target - done) / rate,
+        };
+        Some(start_s + within_s)
+    })
 }
 
 /// `count` pairs of prompt and output lengths.

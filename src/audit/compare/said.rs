@@ -1,0 +1,128 @@
+//! What differs between two runs by their files' own word. It comes before any pattern in the moves: of another model or
+//! another GPU every step differs, and no pattern in them names a cause.
+//!
+//! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. What only one of the
+//! two says is no difference.
+
+use super::Cause;
+use crate::hardware;
+use crate::model;
+use crate::results::{Load, Measured, Setup};
+
+/// Rates nearer to each other are one load: a trace's is counted, a curve's added up.
+const SAME_RATE: f64 = 0.005;
+
+/// What the files say that differs, and whether nothing else can be told beside it.
+pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause, bool)> {
+    let (a, b) = (&predicted.setup, &measured.setup);
+    let machine = [
+        unlike("model", &a.model, &b.model, is_other_model),
+        unlike("GPU", &a.gpu, &b.gpu, is_other_gpu),
+        counts("GPUs", a.n_gpus, b.n_gpus),
+        counts("tensor-parallel ranks", a.tensor_parallel, b.tensor_parallel),
+        counts("pipeline stages", a.pipeline_parallel, b.pipeline_parallel),
+        counts("replicas", a.data_parallel, b.data_parallel),
+        counts("expert-parallel ranks", a.expert_parallel, b.expert_parallel),
+        counts("pools", a.pools, b.pools),
+        unlike("precision", &a.precision, &b.precision, is_other_type),
+        unlike("KV cache", &a.kv_cache_dtype, &b.kv_cache_dtype, is_other_type),
+    ];
+    let server = [
+        unlike("engine", &a.engine, &b.engine, is_other_engine),
+        version(a, b),
+        unlike("router", &a.router, &b.router, |one, other| one != other),
+    ];
+    let is_other_machine = machine.iter().any(Option::is_some);
+    let said: Vec<String> = machine.into_iter().chain(server).flatten().collect();
+    (!said.is_empty()).then(|| {
+        let cause = Cause {
+            kind: "setup",
+            words: format!(
+                "not the same run, as the files themselves say: {}",
+                said.join("; ")
+            ),
+        };
+        (cause, is_other_machine)
+    })
+}
+
+/// Whether both were sent in one way.
+pub(super) fn is_same_load(one: Load, other: Load) -> bool {
+    match (one, other) {
+        (Load::Open { rate: a }, Load::Open { rate: b })
+        | (Load::Mixed { rate: a }, Load::Mixed { rate: b }) => a == b || (a / b - 1.0).abs() < SAME_RATE,
+        _ => one == other,
+    }
+}
+
+fn unlike(
+    what: &str,
+    one: &Option<String>,
+    other: &Option<String>,
+    is_other: impl Fn(&str, &str) -> bool,
+) -> Option<String> {
+    let (one, other) = (one.as_deref()?, other.as_deref()?);
+    is_other(one, other).then(|| format!("{what} {one} against {other}"))
+}
+
+fn counts(what: &str, one: Option<u32>, other: Option<u32>) -> Option<String> {
+    let (one, other) = (one?, other?);
+    (one != other).then(|| format!("{one} against {other} {what}"))
+}
+
+/// Another shape: a base model and its tuned sister compute the same. Of a name that only one side is known by nothing is
+/// said: a server may be asked for a model by any name.
+fn is_other_model(one: &str, other: &str) -> bool {
+    if model::is_same_name(one, other) {
+        return false;
+    }
+    match (model::find(one), model::find(other)) {
+        (Ok((one, _)), Ok((other, _))) => {
+            let one = model::ModelShape {
+                name: other.name.clone(),
+                ..one
+            };
+            one != other
+        }
+        (Err(_), Err(_)) => true,
+        _ => false,
+    }
+}
+
+/// No device that one name may mean is one that the other may.
+fn is_other_gpu(one: &str, other: &str) -> bool {
+    // `A100-PCIe-80GB (NVLink pair)`: what stands in brackets is a remark.
+    let [one, other] = [one, other].map(|name| name.split('(').next().unwrap_or(name).trim());
+    match [one, other].map(hardware::readings) {
+        [a, b] if a.is_empty() && b.is_empty() => !one.eq_ignore_ascii_case(other),
+        [a, b] if a.is_empty() || b.is_empty() => false,
+        [a, b] => !a.iter().any(|device| b.iter().any(|other| device.id == other.id)),
+    }
+}
+
+/// Clients write the protocol that they speak (`openai-chat`) where they do not know the engine.
+fn is_other_engine(one: &str, other: &str) -> bool {
+    let is_protocol = |name: &str| name.to_lowercase().contains("openai");
+    !one.eq_ignore_ascii_case(other) && !is_protocol(one) && !is_protocol(other)
+}
+
+fn version(a: &Setup, b: &Setup) -> Option<String> {
+    let same = a.engine.as_ref()?.eq_ignore_ascii_case(b.engine.as_ref()?);
+    let (one, other) = (a.engine_version.as_ref()?, b.engine_version.as_ref()?);
+    (same && one != other).then(|| {
+        format!(
+            "{} {one} against {other}",
+            a.engine.as_deref().unwrap_or("engine")
+        )
+    })
+}
+
+/// `bfloat16` is `bf16`, and `auto` says nothing.
+fn is_other_type(one: &str, other: &str) -> bool {
+    let plain = |name: &str| {
+        let name = name.trim().to_lowercase().replace("torch.", "");
+        name.replace("bfloat", "bf").replace("float", "fp")
+    };
+    let (one, other) = (plain(one), plain(other));
+    one != other && one != "auto" && other != "auto"
+}

@@ -1,0 +1,182 @@
+//! What a fitted workload does not keep, in sentences, and why its queues are other ones.
+//!
+//! A wait has three things in it that a fit may lose, and each is put back by itself: which lengths come when (the trace's
+//! lengths shuffled over its own arrivals), the law of the lengths (the twin's over the trace's arrivals), and the arrivals.
+
+use rand::seq::SliceRandom;
+
+use super::describe::{Description, Dispersion, LengthSummary};
+use super::fit::{FittedWorkload, TWIN_SEED};
+use super::queue::{Job, p99_wait_s};
+use crate::quantity::significant;
+use crate::rng::{Purpose, stream};
+use crate::workload::Request;
+
+/// A relative difference that is worth a sentence.
+const WORTH: f64 = 0.1;
+/// A part of a wait's change is named if it is so much of the whole, in logarithms.
+const PART_MIN: f64 = 0.2;
+/// Orders of the lengths that are tried.
+const SHUFFLES: usize = 3;
+
+/// What the twin does not keep.
+pub(super) fn losses(fitted: &FittedWorkload, trace: &[Request], twin: &[Request]) -> Vec<String> {
+    let mut losses = vec![
+        "the order of requests: lengths do not drift over the day and do not depend on the hour".to_owned(),
+    ];
+    let tail = 100.0 / (fitted.input.len() - 1) as f64;
+    losses.push(format!(
+        "the shape of the tails: within the longest and shortest {tail:.0} % lengths are spread evenly, keeping their mean"
+    ));
+    for (name, of_trace, of_twin) in [
+        ("prompts", fitted.source.input, fitted.twin.input),
+        ("answers", fitted.source.output, fitted.twin.output),
+    ] {
+        losses.extend(lost_lengths(name, of_trace, of_twin));
+    }
+    if let Some(arrivals) = &fitted.arrivals {
+        losses.push(format!(
+            "the rate within a piece of {} s, but for gamma gaps of one shape",
+            arrivals.piece_s
+        ));
+        losses.extend(arrivals.beyond.clone());
+        losses.extend(
+            arrivals.rounded_to.map(|requests| {
+                format!("single requests in the rate: each piece has a multiple of {requests}")
+            }),
+        );
+        losses.extend(lost_gaps(&fitted.source, &fitted.twin));
+        losses.extend(lost_bursts(&fitted.source, &fitted.twin));
+        losses.extend(lost_waits(fitted, trace, twin));
+        if let Some(grid_s) = arrivals.grid_s {
+            losses.push(format!("the {grid_s:.3} s grid of its times: the twin's are continuous, with the dispersion of counts over several ticks"));
+        }
+        if arrivals.folded {
+            losses.push("differences between days: all were averaged onto one".to_owned());
+        }
+    }
+    if let Some(prefix) = fitted.prefix {
+        losses.push(format!(
+            "the tree of shared prefixes and the growth of conversations: {:.0} % of the requests continue one of about {:.0} requests before",
+            100.0 * prefix.probability, prefix.distance_median
+        ));
+    }
+    if fitted.source.sessions.is_some() {
+        losses.push("which requests belong to one conversation".to_owned());
+    }
+    losses
+}
+
+/// Whether two figures differ by more than is worth a sentence.
+fn is_off(trace: f64, twin: f64) -> bool {
+    (twin / trace - 1.0).abs() > WORTH
+}
+
+/// Lengths that a few knots do not tell: a law that jumps near its end.
+fn lost_lengths(name: &str, trace: LengthSummary, twin: LengthSummary) -> Option<String> {
+    let moved: Vec<String> = [
+        ("mean", trace.mean, twin.mean),
+        ("p50", trace.p50, twin.p50),
+        ("p90", trace.p90, twin.p90),
+        ("p99", trace.p99, twin.p99),
+    ]
+    .into_iter()
+    // Of a few tokens a tenth is no token.
+    .filter(|&(_, a, b)| is_off(a, b) && (a - b).abs() > 1.0)
+    .map(|(which, a, b)| format!("{which} {} → {}", significant(a), significant(b)))
+    .collect();
+    (!moved.is_empty()).then(|| format!("the lengths of {name}: {} tokens", moved.join(", ")))
+}
+
+/// How regular single gaps are: shapes are fitted to counts.
+fn lost_gaps(trace: &Description, twin: &Description) -> Option<String> {
+    let cv = |of: &Description| of.arrivals.as_ref().and_then(|arrivals| arrivals.gap_cv);
+    let (before, after) = cv(trace).zip(cv(twin)).filter(|&(a, b)| is_off(a, b))?;
+    Some(format!(
+        "how regular single gaps are: their coefficient of variation {} → {}",
+        significant(before),
+        significant(after)
+    ))
+}
+
+/// By how much counts of arrivals vary less, or more, than the trace's.
+fn lost_bursts(trace: &Description, twin: &Description) -> Option<String> {
+    let (before, after) = (trace.arrivals.as_ref()?, twin.arrivals.as_ref()?);
+    let of_twin = |a: &Dispersion| after.dispersion.iter().find(|b| b.window_s == a.window_s);
+    let counts: Vec<(&Dispersion, &Dispersion)> = before
+        .dispersion
+        .iter()
+        .filter_map(|a| Some((a, of_twin(a)?)))
+        .collect();
+    let shown = |(a, b): &(&Dispersion, &Dispersion)| {
+        format!(
+            "{} → {} over {} s",
+            significant(a.index),
+            significant(b.index),
+            a.window_s
+        )
+    };
+    let shown: Vec<String> = counts
+        .iter()
+        .any(|(a, b)| is_off(a.index, b.index))
+        .then(|| counts.iter().map(shown).collect())?;
+    Some(format!(
+        "the shape of bursts: dispersion of counts {}",
+        shown.join(", ")
+    ))
+}
+
+/// By how much a queue feels the twin less, or more, than the trace, and what of the trace is to blame.
+fn lost_waits(fitted: &FittedWorkload, trace: &[Request], twin: &[Request]) -> Option<String> {
+    let (before, after) = fitted
+        .source
+        .p99_wait_s
+        .zip(fitted.twin.p99_wait_s)
+        .filter(|&(a, b)| is_off(a, b))?;
+    let jobs: Vec<Job> = trace.iter().map(Job::from).collect();
+    let mut rng = stream(TWIN_SEED, Purpose::Queue, 0);
+    let mut tokens: Vec<f64> = jobs.iter().map(|job| job.tokens).collect();
+    let mut shuffled: Vec<f64> = (0..SHUFFLES)
+        .filter_map(|_| {
+            tokens.shuffle(&mut rng);
+            wait_with(&jobs, tokens.iter().copied())
+        })
+        .collect();
+    shuffled.sort_unstable_by(f64::total_cmp);
+    let in_any_order = *shuffled.get(SHUFFLES / 2)?;
+    let of_law = wait_with(
+        &jobs,
+        twin.iter().cycle().map(|request| Job::from(request).tokens),
+    )?;
+    let order = match in_any_order < before {
+        true => "that long requests come together",
+        false => "that long requests keep apart",
+    };
+    let whole = step(before, after);
+    let mut parts = vec![
+        (order, step(before, in_any_order)),
+        ("the law of the lengths", step(in_any_order, of_law)),
+        ("how arrivals bunch", step(of_law, after)),
+    ];
+    parts.retain(|(_, part)| part / whole >= PART_MIN);
+    parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let parts: Vec<&str> = parts.into_iter().map(|(what, _)| what).collect();
+    Some(format!(
+        "{}; behind a server that is busy 70 % of the time p99 waits {} s in the trace and {} s in the twin, and latencies \
+         near saturation differ likewise",
+        parts.join(", and "),
+        significant(before),
+        significant(after)
+    ))
+}
+
+/// The wait of jobs that come as they do and are as long as others.
+fn wait_with(jobs: &[Job], tokens: impl Iterator<Item = f64>) -> Option<f64> {
+    let job = |(job, tokens): (&Job, f64)| Job { tokens, ..*job };
+    p99_wait_s(&jobs.iter().zip(tokens).map(job).collect::<Vec<Job>>())
+}
+
+/// From one wait to the next, as a logarithm; nobody waits less than a microsecond.
+fn step(from: f64, to: f64) -> f64 {
+    (to.max(1e-6) / from.max(1e-6)).ln()
+}

@@ -1,0 +1,161 @@
+//! What a fit keeps, and what it says that it does not, on traces made for it.
+
+use std::fmt::Write as _;
+
+use plimsoll::units::Picos;
+use plimsoll::workload::Arrivals;
+use plimsoll::workload::trace::{self, FittedWorkload};
+
+use super::read;
+
+/// The fit to requests of (arrival in seconds, prompt, answer).
+fn fitted(requests: impl IntoIterator<Item = (f64, u32, u32)>) -> FittedWorkload {
+    let mut text = "arrived_at,num_prefill_tokens,num_decode_tokens\n".to_owned();
+    for (arrival_s, prompt, answer) in requests {
+        writeln!(text, "{arrival_s:.6},{prompt},{answer}").unwrap();
+    }
+    trace::fit(&read(text.as_bytes(), "made.csv").unwrap()).unwrap()
+}
+
+/// Trace and twin of a row of the table.
+fn row(fitted: &FittedWorkload, what: &str) -> (f64, f64) {
+    let rows = fitted.comparison();
+    let found = rows.iter().find(|row| row.what == what);
+    found.map(|row| (row.trace, row.twin)).unwrap()
+}
+
+fn losses(fitted: &FittedWorkload) -> String {
+    fitted.losses.join("\n")
+}
+
+/// A uniform law without a random number: the golden ratio's multiples.
+fn spread(index: u32) -> f64 {
+    (f64::from(index) * 0.618_033_988_749_895).fract()
+}
+
+/// Exponential gaps.
+fn gap(index: u32) -> f64 {
+    -(1.0 - spread(index * 7919 % 10_007)).ln()
+}
+
+#[test]
+fn a_long_trace_is_held_against_a_twin_of_its_own_span() {
+    // A day in two levels: a twin that stops half way would see the higher one alone.
+    let mut arrival_s = 0.0;
+    let of = |index: u32| {
+        let rate = if arrival_s < 43_200.0 { 5.0 } else { 0.5 };
+        arrival_s += gap(index) / rate;
+        (arrival_s, 100, 10)
+    };
+    let day = (0..237_600)
+        .map(of)
+        .take_while(|(arrival_s, ..)| *arrival_s < 86_400.0);
+    let fitted = fitted(day.collect::<Vec<_>>());
+    let (trace, twin) = row(&fitted, "request rate (1/s)");
+    assert!((twin / trace - 1.0).abs() < 0.02, "{trace} {twin}");
+    let (trace, twin) = row(&fitted, "dispersion over 60 s");
+    assert!((twin / trace - 1.0).abs() < 0.05, "{trace} {twin}");
+    assert!(
+        fitted.drawn().contains("drawn over the trace's 86"),
+        "{}",
+        fitted.drawn()
+    );
+    assert!(fitted.toml("made.csv", None).contains(&fitted.drawn()));
+}
+
+#[test]
+fn what_comes_all_at_once_is_fitted_as_that() {
+    let fitted = fitted((0..200).map(|index| (0.0, 500 + index, 50)));
+    assert!(matches!(fitted.spec().arrivals, Arrivals::AllAtOnce));
+    let toml = fitted.toml("made.csv", None);
+    assert!(toml.contains("[workload.arrivals.all_at_once]") && toml.contains("num_prompts = 200"));
+    assert!(!toml.contains("no arrival times"), "{toml}");
+}
+
+#[test]
+fn lengths_that_jump_near_their_end_keep_their_mean() {
+    let long = |index: u32| {
+        if index.is_multiple_of(107) { 100_000 } else { 100 }
+    };
+    let fitted = fitted((0..10_000).map(|index| (f64::from(index), long(index), 50)));
+    let (trace, twin) = row(&fitted, "input mean (tokens)");
+    // 100,000 draws of a few long ones scatter by 3 %.
+    assert!((twin / trace - 1.0).abs() < 0.08, "{trace} {twin}");
+    assert_eq!(row(&fitted, "input p99 (tokens)"), (100.0, 100.0));
+    // Where too few knots cannot have both, the percentile gives way and is told.
+    let few = |index: u32| {
+        if index.is_multiple_of(25) { 100_000 } else { 100 }
+    };
+    let rough = self::fitted((0..100).map(|index| (f64::from(index), few(index), 50)));
+    assert!(
+        losses(&rough).contains("the lengths of prompts: "),
+        "{}",
+        losses(&rough)
+    );
+}
+
+/// Poisson arrivals at one a second, each with the length of its number.
+fn with_lengths(length: impl Fn(u32) -> u32) -> FittedWorkload {
+    let mut arrival_s = 0.0;
+    fitted((0..8_000).map(|index| {
+        arrival_s += gap(index);
+        (arrival_s, length(index), 10)
+    }))
+}
+
+#[test]
+fn a_wait_is_put_down_to_what_makes_it() {
+    let long_or_short = |is_long: bool| if is_long { 5_000 } else { 100 };
+    // One in five is long; forty of them in a row.
+    let together = with_lengths(|index| long_or_short(index % 200 < 40));
+    assert!(
+        losses(&together).contains("- that long requests come together")
+            || losses(&together).contains("that long requests come together; behind"),
+        "{}",
+        losses(&together)
+    );
+    // Every fifth one: never two.
+    let apart = with_lengths(|index| long_or_short(index.is_multiple_of(5)));
+    let (trace, twin) = row(&apart, "p99 wait at 70 % load (s)");
+    assert!(twin > 1.1 * trace, "{trace} {twin}");
+    assert!(
+        losses(&apart).contains("that long requests keep apart"),
+        "{}",
+        losses(&apart)
+    );
+    // In no order, and nothing of the order is blamed.
+    let mixed = with_lengths(|index| long_or_short(spread(index * 31 % 997) < 0.2));
+    assert!(!losses(&mixed).contains("come together"), "{}", losses(&mixed));
+}
+
+#[test]
+fn gaps_that_the_twin_does_not_have_are_told() {
+    // Five at a time, every ten seconds or so: no gamma law has these gaps and these counts.
+    let mut arrival_s = 0.0;
+    let fives = (0..5_000).map(|index| {
+        arrival_s += if u32::is_multiple_of(index, 5) {
+            10.0 * gap(index)
+        } else {
+            0.001
+        };
+        (arrival_s, 100, 10)
+    });
+    let fitted = fitted(fives.collect::<Vec<_>>());
+    let (trace, twin) = row(&fitted, "gap CV");
+    let is_told = losses(&fitted).contains("how regular single gaps are");
+    assert_eq!(is_told, (twin / trace - 1.0).abs() > 0.1, "{trace} {twin}");
+    // Nearly regular ones stay nearly so.
+    let regular = self::fitted((0..64u32).map(|i| (f64::from(i) + 0.01 * spread(i), 100 + i, 10)));
+    assert!(
+        losses(&regular).contains("how regular gaps are"),
+        "{}",
+        losses(&regular)
+    );
+    let Arrivals::Profile {
+        piece, burstiness, ..
+    } = regular.spec().arrivals
+    else {
+        panic!("a rate curve");
+    };
+    assert!(burstiness == 100.0 && piece > Picos::ZERO);
+}
