@@ -46,6 +46,7 @@ fn replay(data: &Data, path: &str, time_scale: f64) -> Outcome {
         stops_when_precise: false,
         bad_max: None,
         sent_max: None,
+        is_judged: true,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
 }
@@ -147,6 +148,7 @@ fn run_workload(workload: &str, requests: u32) -> Outcome {
         stops_when_precise: false,
         bad_max: None,
         sent_max: None,
+        is_judged: true,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
 }
