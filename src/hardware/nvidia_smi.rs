@@ -134,8 +134,7 @@ impl Report {
             .filter(|device| device.id.contains("-PRO-") == has("pro"))
             .filter(|device| self.strange_word(device).is_none())
             .filter(|device| self.form_mismatch(device, &words) == 0)
-            .filter(|device| (self.memory.0 as f64 / device.memory.0 as f64 - 1.0).abs() < 0.06)
-            .next()
+            .find(|device| (self.memory.0 as f64 / device.memory.0 as f64 - 1.0).abs() < 0.06)
     }
 
     /// The first word of the name that a known card's does not have: `d`, `max`, `laptop`.

@@ -348,6 +348,9 @@ fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOpti
     }
 }
 
+/// What there is to say of the tokens that API servers stream, at which rate.
+type Streamed = Vec<(f64, String)>;
+
 /// Simulates rate after rate; whether the user stopped it before its end, and what there is to say of what is streamed at
 /// which rate.
 ///
@@ -359,12 +362,12 @@ fn find(
     precision: Precision,
     options: &SearchOptions,
     terminal: &Terminal,
-) -> anyhow::Result<(Knee, bool, Vec<(f64, String)>)> {
+) -> anyhow::Result<(Knee, bool, Streamed)> {
     let mut progress = Progress::new(terminal, None, "rates");
     let mut tried = 0;
     let mut is_interrupted = false;
     let (mut never_began, mut never_began_at) = (None, 0.0);
-    let mut streamed = Vec::new();
+    let mut streamed = Streamed::new();
     let mut evaluate = |rate: f64| {
         let mut outcome = run_at(resolved, rate, precision);
         // A class that sends seldom beside others needs a longer run.
@@ -412,7 +415,7 @@ fn find(
 }
 
 /// What is said of the highest rate that the answer vouches for, if that is more than API servers were seen to stream.
-fn streamed_below(knee: &Knee, streamed: Vec<(f64, String)>) -> Vec<String> {
+fn streamed_below(knee: &Knee, streamed: Streamed) -> Vec<String> {
     let answer = knee.within_slo.or(knee.saturation);
     let within = knee.points.iter().map(|point| point.rate);
     let highest = within.filter(|&rate| answer.is_some_and(|answer| rate <= answer.value));

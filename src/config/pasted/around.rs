@@ -177,9 +177,9 @@ pub(super) fn told(name: &str, value: &str) -> String {
     };
     if name == "VLLM_USE_V1" {
         format!("{name}={value} has no effect: the profile says which engine it is")
-    } else if OF_KERNELS.iter().any(|known| starts(&known)) {
+    } else if OF_KERNELS.iter().any(starts) {
         format!("{name}={value} is not modelled: the calibration says how fast kernels are")
-    } else if HARMLESS.iter().any(|known| starts(&known)) {
+    } else if HARMLESS.iter().any(starts) {
         format!("{name}={value} has no effect on what is simulated")
     } else {
         format!("{name}={value} is not modelled: the environment is not read here")
@@ -243,6 +243,6 @@ mod tests {
             told[0].contains("numactl") && told[1].contains("> log"),
             "{told:?}"
         );
-        assert_eq!(bare("A=1 vllm serve m").unwrap().dropped, [String::new(); 0]);
+        assert!(bare("A=1 vllm serve m").unwrap().dropped.is_empty());
     }
 }
