@@ -4,7 +4,7 @@
 //! own card's kernels. A card without a kernel table of its own may have the bandwidth of a cousin's scaled by one
 //! factor. What cannot be told apart: a term added to every step from a slightly slower kernel (runs of several
 //! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
-//! one batch size. A run that no host explains decides nothing: it is left out of the fit ([`consensus`]) and told.
+//! one batch size. A run that no host explains decides nothing: it is left out of the fit (`consensus`) and told.
 
 mod consensus;
 mod families;

@@ -99,13 +99,13 @@ fn find(words: &[String], starts: &[&[&str]]) -> Option<(usize, usize)> {
     })
 }
 
-/// Words before a shell's `-c`, and those of the text that it is given.
+/// Words up to a shell, and those of the text that it is given.
 fn in_a_shell(words: &[String]) -> Option<(&[String], Vec<String>)> {
     let at = words.windows(3).position(|three| {
         let name = three[0].rsplit('/').next().unwrap_or(&three[0]);
         SHELLS.contains(&name) && three[1].starts_with('-') && three[1].ends_with('c')
     })?;
-    Some((&words[..at], shlex::split(&words[at + 2])?))
+    Some((&words[..=at], shlex::split(&words[at + 2])?))
 }
 
 /// The image of a container that serves by itself, `vllm/vllm-openai:v0.11.0`, and its tag.
