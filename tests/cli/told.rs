@@ -442,14 +442,17 @@ fn a_knee_beyond_what_an_api_server_streams_says_so() {
 #[test]
 fn the_bracket_of_a_load_with_a_span_of_its_own_claims_no_certainty() {
     let desk = Desk::new();
-    let rows: String = (0..400)
-        .map(|i| format!("{},200,40\n", f64::from(i) * 0.25))
-        .collect();
-    std::fs::write(
-        desk.path().join("trace.csv"),
-        format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}"),
-    )
-    .unwrap();
+    let row = |i: u32| {
+        format!(
+            "2023-11-16 18:{:02}:{:02}.{:03}0000,200,40\n",
+            i / 240,
+            i / 4 % 60,
+            i % 4 * 250
+        )
+    };
+    let rows: String = (0..400).map(row).collect();
+    let trace = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}");
+    std::fs::write(desk.path().join("trace.csv"), trace).unwrap();
     let printed = desk.expect(
         0,
         "knee meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --trace trace.csv --goodput ttft:500 tpot:50",
