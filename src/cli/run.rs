@@ -140,21 +140,16 @@ fn execute(
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
     };
     // The short runs under other calibrations wait for nothing, so a second core does them meanwhile.
-    let (outcome, model_interval) = std::thread::scope(|scope| {
-        let interval = scope.spawn(|| model_interval(resolved));
-        let outcome = if watchers.waits.is_none() && watchers.over_time.is_none() {
+    let run = || {
+        if watchers.waits.is_none() && watchers.over_time.is_none() {
             simulate(&resolved.scenario, &experiment, |ended| progress.at(ended))
         } else {
             simulate_watched(&resolved.scenario, &experiment, &mut watchers, |ended| {
                 progress.at(ended)
             })
-        };
-        let interval = interval.join();
-        (
-            outcome,
-            interval.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        )
-    });
+        }
+    };
+    let (outcome, model_interval) = rayon::join(run, || model_interval(resolved));
     let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
     let waits = watchers.waits.map(|waits| waits.finish(end));
     let loads = watchers.over_time.map(|seen| seen.finish(end));

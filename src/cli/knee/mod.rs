@@ -4,6 +4,7 @@ mod classes;
 mod model;
 mod sizing;
 mod splits;
+mod streamed;
 
 pub use sizing::SizingFlags;
 pub use splits::SplitFlags;
@@ -11,6 +12,7 @@ pub use splits::SplitFlags;
 use std::io::Write;
 use std::process::ExitCode;
 
+use self::streamed::Streamed;
 use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
@@ -307,7 +309,7 @@ fn execute(
     // Runs that were cut short tell nothing of the model.
     let model = model.filter(|_| !interrupt::is_asked()).transpose();
     let mut view = view(asked, &knee, &precision, is_interrupted, model);
-    view.notes.extend(streamed_below(&knee, streamed));
+    view.notes.extend(streamed::below(&knee, streamed));
     let mut text = match outputs.format {
         Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
@@ -347,9 +349,6 @@ fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOpti
         ..SearchOptions::default()
     }
 }
-
-/// What there is to say of the tokens that API servers stream, at which rate.
-type Streamed = Vec<(f64, String)>;
 
 /// Simulates rate after rate; whether the user stopped it before its end, and what there is to say of what is streamed at
 /// which rate.
@@ -412,18 +411,6 @@ fn find(
         );
     }
     Ok((knee, is_interrupted, streamed))
-}
-
-/// What is said of the highest rate that the answer vouches for, if that is more than API servers were seen to stream.
-fn streamed_below(knee: &Knee, streamed: Streamed) -> Vec<String> {
-    let answer = knee.within_slo.or(knee.saturation);
-    let within = knee.points.iter().map(|point| point.rate);
-    let highest = within.filter(|&rate| answer.is_some_and(|answer| rate <= answer.value));
-    let highest = highest.fold(f64::NEG_INFINITY, f64::max);
-    let of_highest = streamed.into_iter().filter(|(rate, _)| *rate == highest);
-    of_highest
-        .map(|(rate, said)| format!("at {} req/s {said}", significant(rate)))
-        .collect()
 }
 
 /// At most this share of the requests met another, where they come at random: as Poisson arrivals see time averages, no more
