@@ -171,27 +171,14 @@ pub fn lag_one(series: &[f64]) -> f64 {
 /// `None` for no data; fewer than three batches bound nothing.
 #[must_use]
 pub fn ratio_interval(batches: &[(f64, f64)], confidence: f64) -> Option<Interval> {
-    let (y, x) = sums(batches);
-    if x <= 0.0 {
-        return None;
-    }
-    let value = y / x;
-    let used = residuals(batches, value);
-    let k = used.len() as f64;
-    if used.len() < 3 {
-        return Some(Interval {
-            value,
-            half_width: f64::INFINITY,
-        });
-    }
-    let squares: f64 = used.iter().map(|residual| residual * residual).sum();
-    let correlation = unbiased_lag_one(&used).clamp(0.0, 0.9);
-    let inflation = (1.0 + correlation) / (1.0 - correlation);
-    // The standard error of Σy/Σx: √(k/(k−1)·Σr²) / Σx.
-    let error = (k / (k - 1.0) * squares * inflation).sqrt() / x;
-    Some(Interval {
-        value,
-        half_width: student_t(confidence, k - 1.0) * error,
+    ratio_within(batches, 3, |residuals| {
+        let k = residuals.len() as f64;
+        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
+        let correlation = unbiased_lag_one(residuals).clamp(0.0, 0.9);
+        let inflation = (1.0 + correlation) / (1.0 - correlation);
+        // The standard error of Σy/Σx: √(k/(k−1)·Σr²) / Σx.
+        let error = (k / (k - 1.0) * squares * inflation).sqrt();
+        student_t(confidence, k - 1.0) * error
     })
 }
 
@@ -202,24 +189,33 @@ pub fn ratio_interval(batches: &[(f64, f64)], confidence: f64) -> Option<Interva
 /// The mean square of successive differences is known as well as a variance of two thirds as many values.
 #[must_use]
 pub fn ratio_interval_of_course(batches: &[(f64, f64)], confidence: f64) -> Option<Interval> {
+    ratio_within(batches, 4, |residuals| {
+        let k = residuals.len() as f64;
+        let squares: f64 = residuals.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
+        let error = (k / (2.0 * (k - 1.0)) * squares).sqrt();
+        student_t(confidence, 2.0 / 3.0 * (k - 1.0)) * error
+    })
+}
+
+/// Σy/Σx, and around it the half-width of Σy that `half_width` makes of the batches' residuals over Σx; without bounds if
+/// there are fewer than `fewest` of them. `None` for no data.
+fn ratio_within(
+    batches: &[(f64, f64)],
+    fewest: usize,
+    half_width: impl Fn(&[f64]) -> f64,
+) -> Option<Interval> {
     let (y, x) = sums(batches);
     if x <= 0.0 {
         return None;
     }
     let value = y / x;
     let used = residuals(batches, value);
-    let k = used.len() as f64;
-    if used.len() < 4 {
-        return Some(Interval {
-            value,
-            half_width: f64::INFINITY,
-        });
-    }
-    let squares: f64 = used.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
-    let error = (k / (2.0 * (k - 1.0)) * squares).sqrt() / x;
     Some(Interval {
         value,
-        half_width: student_t(confidence, 2.0 / 3.0 * (k - 1.0)) * error,
+        half_width: match used.len() < fewest {
+            true => f64::INFINITY,
+            false => half_width(&used) / x,
+        },
     })
 }
 
