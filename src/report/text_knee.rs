@@ -57,9 +57,8 @@ pub fn answer(view: &KneeView) -> String {
 /// What the rates that were tried say.
 fn found(view: &KneeView) -> String {
     let saturation = view.saturation.map_or(String::new(), |estimate| {
-        // Every rate tried was above it: what was served there is no bracket.
-        if estimate.low <= 0.0 {
-            return format!("saturates below {} req/s", significant(estimate.high));
+        if let Some(high) = view.saturates_below() {
+            return format!("saturates below {} req/s", significant(high));
         }
         format!(
             "saturates at {} req/s ({} {})",

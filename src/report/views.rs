@@ -252,6 +252,13 @@ pub struct KneeView {
 }
 
 impl KneeView {
+    /// The rate that saturation lies below, where no lower one was seen to be stable: what was served there is no bracket.
+    #[must_use]
+    pub fn saturates_below(&self) -> Option<f64> {
+        let open = self.saturation.filter(|estimate| estimate.low <= 0.0);
+        open.map(|estimate| estimate.high)
+    }
+
     /// What the intervals of the knee and of saturation hold for.
     #[must_use]
     pub fn certainty(&self) -> &'static str {

@@ -15,6 +15,8 @@ const PANEL_GAP: f64 = 44.0;
 /// Room above the first panel for the names of the knee and of saturation.
 const FLAGS: f64 = 76.0;
 
+/// Height above the first panel at which the names of the knee and of saturation end.
+const FLAG_FOOT: f64 = 30.0;
 /// Rates up to so many times saturation are drawn.
 const BEYOND: f64 = 2.0;
 
@@ -174,7 +176,7 @@ fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
         };
         if let Some(saturation) = view.saturation {
             band(saturation.high, panel.x.high(), Colour::AXIS.faded(0.18));
-            if saturation.low > 0.0 {
+            if view.saturates_below().is_none() {
                 band(saturation.low, saturation.high, Colour::VERMILLION.faded(0.15));
             }
         }
@@ -197,7 +199,7 @@ fn marks(view: &KneeView) -> impl Iterator<Item = (Estimate, Colour)> {
 /// The names of the knee and of saturation above the first panel, each beside its line: the knee's to the left where there is
 /// room, saturation's to the right of its line and of the other name.
 fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
-    let flag = |estimate: Estimate, name: &str| Flag::new(estimate, name, view.certainty());
+    let flag = |estimate: Estimate, name: &str| Flag::bracketed(estimate, name, view.certainty());
     let knee = view.knee.map(|knee| (knee, flag(knee, "knee")));
     let mut taken = panel.left;
     if let Some((knee, flag)) = &knee {
@@ -208,14 +210,16 @@ fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         flag.draw(picture, panel, (x, line), Colour::BLUE, None);
     }
     if let Some(saturation) = view.saturation {
-        let flag = flag(saturation, "saturates at");
+        let flag = view
+            .saturates_below()
+            .map_or_else(|| flag(saturation, "saturates at"), Flag::open);
         let line = panel.pixel_x(saturation.value);
         let room = picture.width - 12.0 - flag.width;
         let beside = knee
             .as_ref()
             .map_or(line + 6.0, |_| (line + 6.0).max(taken + 12.0));
         // Its line begins below the other name where it would run through it.
-        let below = knee.as_ref().filter(|_| line < taken + 6.0).map(|_| 30.0);
+        let below = knee.as_ref().filter(|_| line < taken + 6.0).map(|_| FLAG_FOOT);
         flag.draw(
             picture,
             panel,
@@ -233,23 +237,25 @@ struct Flag {
 }
 
 impl Flag {
-    fn new(estimate: Estimate, name: &str, certainty: &str) -> Flag {
+    /// A rate that was bracketed.
+    fn bracketed(estimate: Estimate, name: &str, certainty: &str) -> Flag {
         let rate = figures::significant;
         let (value, low, high) = (rate(estimate.value), rate(estimate.low), rate(estimate.high));
-        // Every rate tried was above it: what was served there is no bracket.
-        let lines = if estimate.low <= 0.0 {
-            let name = name.trim_end_matches(" at");
-            [
-                format!("{name} below {high} req/s"),
-                "none was seen to be stable".to_owned(),
-            ]
-        } else {
-            [
-                format!("{name} {value} req/s"),
-                format!("{certainty} [{low}, {high}]"),
-            ]
-        };
-        let [first, second] = lines;
+        Flag::of(
+            format!("{name} {value} req/s"),
+            format!("{certainty} [{low}, {high}]"),
+        )
+    }
+
+    /// Saturation that nothing bounds from below.
+    fn open(high: f64) -> Flag {
+        Flag::of(
+            format!("saturates below {} req/s", figures::significant(high)),
+            "none was seen to be stable".to_owned(),
+        )
+    }
+
+    fn of(first: String, second: String) -> Flag {
         Flag {
             width: Font::LABEL.width(&first).max(Font::NOTE.width(&second)),
             lines: [(first, Font::LABEL), (second, Font::NOTE)],
