@@ -117,8 +117,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.notes(&twice);
         rows
     });
-    if let Some(what) = rows.as_deref().and_then(impossible) {
-        terminal.error(&anyhow::anyhow!("{what}"));
+    let wrong = rows.as_deref().map(impossible).unwrap_or_default();
+    if !wrong.is_empty() {
+        terminal.error(&anyhow::anyhow!("{}", wrong.join("\n  ")));
         return Ok(Exit::BadInput.into());
     }
     let traces = args
