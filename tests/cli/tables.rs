@@ -127,28 +127,32 @@ fn runs_of_one_load_do_not_differ_by_more_than_chance_and_another_load_does() {
             );
         }
         for seed in 1..5 {
-            let output = desk.run(&format!(
-                "diff {rate}-{}.json {rate}-{seed}.json --format json",
-                seed - 1
-            ));
-            let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-            let told = json["pairs"][0]["figures"].as_array().unwrap();
+            let told = moved(&desk, &format!("{rate}-{}.json {rate}-{seed}.json", seed - 1));
             figures += told.len();
             real += told.iter().filter(|figure| figure["is_real"] == true).count();
         }
     }
     // One in twenty; figures of one pair move together.
     assert!(figures > 150 && real * 12 < figures, "{real} of {figures}");
-    let output = desk.run("diff 8-0.json 14-0.json --format json");
+    all_means_moved(&moved(&desk, "8-0.json 14-0.json"));
+}
+
+/// The figures that two results have in common, and by how much they moved.
+fn moved(desk: &Desk, pair: &str) -> Vec<serde_json::Value> {
+    let output = desk.run(&format!("diff {pair} --format json"));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let told = json["pairs"][0]["figures"].as_array().unwrap();
-    let means = told
-        .iter()
-        .filter(|figure| figure["name"].as_str().unwrap().starts_with("mean"));
-    assert!(
-        means.clone().count() == 4 && means.clone().all(|figure| figure["is_real"] == true),
-        "{told:?}"
-    );
+    json["pairs"][0]["figures"].as_array().unwrap().clone()
+}
+
+fn is_mean(figure: &serde_json::Value) -> bool {
+    figure["name"].as_str().unwrap().starts_with("mean")
+}
+
+/// Demands that the means of all four latencies moved by more than chance.
+fn all_means_moved(figures: &[serde_json::Value]) {
+    let means: Vec<_> = figures.iter().filter(|figure| is_mean(figure)).collect();
+    let all = means.iter().all(|figure| figure["is_real"] == true);
+    assert!(means.len() == 4 && all, "{figures:?}");
 }
 
 /// Five runs of one curve of rates, by other seeds, and two on half as fast a card.
@@ -172,37 +176,22 @@ fn the_course_of_a_load_is_taken_for_no_chance() {
         json.as_object_mut().unwrap().remove("plimsoll");
         std::fs::write(path, json.to_string()).unwrap();
     };
-    let figures = |one: &str, other: &str| {
-        let output = desk.run(&format!("diff {one} {other} --format json"));
-        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        json["pairs"][0]["figures"].as_array().unwrap().clone()
-    };
     for seed in 0..5 {
         measured(&format!("{seed}.json"), &format!("--gpu h100 --seed {seed}"));
     }
     let (mut told, mut real) = (0, 0);
     for seed in 1..5 {
-        let found = figures(&format!("{}.json", seed - 1), &format!("{seed}.json"));
+        let found = moved(&desk, &format!("{}.json {seed}.json", seed - 1));
         told += found.len();
         real += found.iter().filter(|figure| figure["is_real"] == true).count();
-        for figure in found
-            .iter()
-            .filter(|figure| figure["name"].as_str().unwrap().starts_with("mean"))
-        {
+        for figure in found.iter().filter(|figure| is_mean(figure)) {
             // Means of another seed lie within 1.5 %; what the rate does to them over the run is ten times that.
             assert!(figure["noise_95"].as_f64().unwrap() < 0.06, "{figure}");
         }
     }
     assert!(told > 60 && real * 12 < told, "{real} of {told}");
     measured("slow.json", "--gpu a100 --seed 7");
-    let slow = figures("0.json", "slow.json");
-    let means = slow
-        .iter()
-        .filter(|figure| figure["name"].as_str().unwrap().starts_with("mean"));
-    assert!(
-        means.clone().count() == 4 && means.clone().all(|figure| figure["is_real"] == true),
-        "{slow:?}"
-    );
+    all_means_moved(&moved(&desk, "0.json slow.json"));
 }
 
 #[test]
