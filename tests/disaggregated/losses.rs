@@ -370,12 +370,14 @@ proptest! {
         let flow = FLOWS[which];
         let link = LinkRate { send: rate * 1_000_000_000, receive: 10_000_000_000 };
         let lease = Picos(lease_s * SECOND);
+        // From the end of a prompt to its decode server: a lease that does not outlast it fails whoever comes alone, too.
+        let way = 2 * hop + front.map_or(0, |(work, delay)| work + delay + delay / 3);
         let spec = Disaggregation {
             links: vec![link; (x + y) as usize],
             latency: Picos(30_000_000),
             hop: Picos(hop),
             handshake: Picos(handshake),
-            lease: if fixed { Lease::Fixed(Picos(lease.0 / 100)) } else { Lease::Renewed(lease) },
+            lease: if fixed { Lease::Fixed(Picos(lease.0 / 100 + way)) } else { Lease::Renewed(lease) },
             on_load_failure: if recompute { LoadFailure::Recompute } else { LoadFailure::Fail },
             transfer_failure_rate: failures.unwrap_or(0.0),
             receive_buffer: buffer,
