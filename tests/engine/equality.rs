@@ -430,6 +430,12 @@ fn loads_behind_somebody_more_urgent_are_a_livelock_for_both() {
     assert!(check(7_072_540_872_777_398_671, true, true, true).is_stuck);
 }
 
+/// Loads hold the blocks that two others lack, who preempt each other and themselves. One draw in some thousands.
+#[test]
+fn preemptions_around_loads_are_a_livelock_for_both() {
+    assert!(check(13_886_564_738_525_969_155, false, true, true).is_stuck);
+}
+
 /// Runs a scenario on the twin and on the engine and demands that they agree.
 pub(crate) fn agree(
     name: &str,
@@ -463,7 +469,12 @@ pub(crate) fn agree(
     }
     let mut seen = Seen::default();
     let pause = simulation.advance(Until::DRAINED, &mut seen);
-    compare_steps(name, config, &expected, &simulation.take_log());
+    let mut log = simulation.take_log();
+    if expected.is_stuck {
+        // The twin gives up earlier on those who preempt each other for ever.
+        log.truncate(expected.steps.len());
+    }
+    compare_steps(name, config, &expected, &log);
     if expected.is_stuck {
         assert_eq!(pause, Pause::Livelock, "{name}: nobody can go on");
         return expected;

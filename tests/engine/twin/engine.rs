@@ -10,6 +10,9 @@ use super::scheduler::{Decision, Index, Scheduler, Share};
 use super::sequence::{Sequence, Status};
 use super::{Scheduled, TwinConfig, TwinOutcome, TwinRequest, TwinRun, TwinStep};
 
+/// So many preemptions without a token in between are of sequences that preempt each other for ever.
+const FRUITLESS_PREEMPTIONS: usize = 5000;
+
 /// A step in flight.
 #[derive(Debug)]
 struct Launched {
@@ -75,10 +78,17 @@ impl Engine {
     ///
     /// With depth 1 this is the synchronous loop (V1-4), with more the batch queue (V1-5).
     pub(super) fn run(mut self, cost: &mut dyn FnMut(&[Scheduled]) -> u64) -> TwinRun {
+        let mut fruitless = 0;
         let is_stuck = loop {
             self.drain_inputs();
             if self.scheduler.has_requests() {
                 let decision = self.scheduler.schedule(self.now_ps);
+                fruitless += decision.preempted.len();
+                if decision.shares.iter().any(|share| share.samples) {
+                    fruitless = 0;
+                } else if fruitless > FRUITLESS_PREEMPTIONS {
+                    break true;
+                }
                 if !decision.shares.is_empty() {
                     self.launch(decision, cost);
                     if self.in_flight.len() < self.scheduler.config.queue_depth {

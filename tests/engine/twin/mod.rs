@@ -173,7 +173,8 @@ pub(crate) struct TwinRun {
     pub(crate) outcomes: Vec<TwinOutcome>,
     /// What LMCache moved.
     pub(crate) moved: TwinMoved,
-    /// Nobody will ever be served again: the head of the queue lacks blocks that those hold who wait behind it.
+    /// Nobody will ever be served again: the head of the queue lacks blocks that those hold who wait behind it, or sequences
+    /// preempt each other without anybody getting a token.
     pub(crate) is_stuck: bool,
 }
 
