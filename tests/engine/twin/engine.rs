@@ -10,7 +10,7 @@ use super::scheduler::{Decision, Index, Scheduler, Share};
 use super::sequence::{Sequence, Status};
 use super::{Scheduled, TwinConfig, TwinOutcome, TwinRequest, TwinRun, TwinStep};
 
-/// So many preemptions without a token in between are of sequences that preempt each other for ever.
+/// So many preemptions without a token in between are of sequences that preempt each other until somebody comes or goes.
 const FRUITLESS_PREEMPTIONS: usize = 5000;
 
 /// A step in flight.
@@ -86,7 +86,7 @@ impl Engine {
                 fruitless += decision.preempted.len();
                 if decision.shares.iter().any(|share| share.samples) {
                     fruitless = 0;
-                } else if fruitless > FRUITLESS_PREEMPTIONS {
+                } else if fruitless > FRUITLESS_PREEMPTIONS && self.is_left_alone() {
                     break true;
                 }
                 if !decision.shares.is_empty() {
@@ -192,6 +192,15 @@ impl Engine {
             .collect();
         self.scheduler
             .update_from_output(&launched.shares, &later, self.now_ps);
+    }
+
+    /// Nobody will come any more, and nobody give up.
+    fn is_left_alone(&self) -> bool {
+        let gives_up = |&index: &Index| {
+            let abort_at = self.scheduler.sequences[index].request.abort_at;
+            abort_at.is_some_and(|abort_ps| abort_ps > self.now_ps)
+        };
+        self.arrivals.is_empty() && !self.aborts.iter().any(gives_up)
     }
 
     /// The next instant at which an arrival or an abort can change anything.
