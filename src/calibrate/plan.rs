@@ -1,11 +1,17 @@
 //! From a row of a table to a scenario, in the words of a scenario file, with all that had to be assumed.
 
+mod flags;
+mod harness;
 mod lengths;
 mod server;
 mod traffic;
+mod version;
 
 use std::fmt::Write as _;
 
+use toml::Value;
+
+use self::flags::Said;
 use crate::results::Measured;
 
 /// A run to simulate.
@@ -15,6 +21,8 @@ pub struct Plan {
     pub scenario: String,
     /// What the row does not say and the scenario must.
     pub assumptions: Vec<String>,
+    /// What its flags say without effect, as sentences.
+    pub ignored: Vec<String>,
     /// Other ways to read the row.
     pub readings: Vec<Reading>,
 }
@@ -50,7 +58,7 @@ impl Plan {
         Plan {
             scenario,
             assumptions,
-            readings: self.readings.clone(),
+            ..self.clone()
         }
     }
 
@@ -104,27 +112,26 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
         text: String::new(),
         assumptions: Vec::new(),
         readings: Vec::new(),
+        said: Said::default(),
     };
+    let engine = draft.engine()?;
     draft.line("[model]");
-    draft.entry("name", &quoted(shipped_name(model)));
+    draft.model(model)?;
     draft.precision()?;
+    draft.rest_of("model");
     draft.line("\n[cluster]");
     draft.gpu(gpu);
-    draft.ranks();
-    draft.engine()?;
+    draft.ranks()?;
+    draft.rest_of("cluster");
+    draft.line("\n[engine]");
+    draft.server(&engine)?;
     draft.workload(trace)?;
     Ok(Plan {
         scenario: draft.text,
         assumptions: draft.assumptions,
+        ignored: draft.said.ignored,
         readings: draft.readings,
     })
-}
-
-/// The shipped id that a name in another case means.
-fn shipped_name(name: &str) -> &str {
-    crate::model::names()
-        .find(|known| known.eq_ignore_ascii_case(name))
-        .unwrap_or(name)
 }
 
 fn quoted(text: &str) -> String {
@@ -137,6 +144,8 @@ struct Draft<'a> {
     text: String,
     assumptions: Vec<String>,
     readings: Vec<Reading>,
+    /// What its flags say that no section has yet.
+    said: Said,
 }
 
 impl Draft<'_> {
@@ -150,6 +159,34 @@ impl Draft<'_> {
         let _ = writeln!(self.text, "{key} = {value}");
     }
 
+    /// Writes what a column says, unless the flags say it as well.
+    fn entry_of_column(
+        &mut self,
+        column: &str,
+        (section, key): (&str, &str),
+        value: &Value,
+    ) -> Result<(), String> {
+        if let Some(other) = self
+            .said
+            .take(&format!("{section}.{key}"))
+            .filter(|other| other != value)
+        {
+            let flag = key.replace('_', "-");
+            return Err(format!(
+                "the row contradicts itself: its {column} means {key} = {value}, its flags say --{flag} {other}"
+            ));
+        }
+        self.entry(key, &value.to_string());
+        Ok(())
+    }
+
+    /// Writes what the flags say of a section beside what columns said.
+    fn rest_of(&mut self, section: &str) {
+        for (key, value) in self.said.take_section(section) {
+            self.entry(&key, &value.to_string());
+        }
+    }
+
     fn assume(&mut self, what: impl Into<String>) {
         self.assumptions.push(what.into());
     }
@@ -157,7 +194,7 @@ impl Draft<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::server::other_profile;
+    use super::version::other_profile;
     use super::*;
     use crate::results::{Load, Tool};
 
@@ -225,9 +262,9 @@ mod tests {
 
         [engine]
         profile = "vllm@0.11.0"
+        enable_prefix_caching = false
         gpu_memory_utilization = 0.9
         max_model_len = 512
-        enable_prefix_caching = false
 
         [workload]
         seed = 0
@@ -333,6 +370,123 @@ mod tests {
                 .contains("[workload.lengths.fixed]\ninput_len = 204\noutput_len = 63\n"),
             "{}",
             plan.scenario
+        );
+    }
+
+    #[test]
+    fn flags_say_what_columns_leave_open_and_may_not_contradict_them() {
+        let with = |change: &dyn Fn(&mut Measured)| {
+            let mut row = row(Load::Burst);
+            change(&mut row);
+            plan(&row, &|_| None)
+        };
+        let scenario = with(&|row| {
+            row.setup.n_gpus = Some(8);
+            row.setup.flags =
+                "vllm serve Llama-3.1-8B-Instruct -tp 4 -dp 2 --kv-cache-dtype fp8 -q fp8 -O0".into();
+        })
+        .unwrap()
+        .scenario;
+        for line in [
+            "quantization = \"fp8\"",
+            "kv_cache_dtype = \"fp8\"",
+            "tensor_parallel_size = 4",
+            "data_parallel_size = 2",
+            "optimization_level = 0",
+        ] {
+            assert!(scenario.contains(&format!("\n{line}\n")), "{line}: {scenario}");
+        }
+        for (flags, word) in [
+            ("-tp 8", "tensor-parallel-size 8"),
+            ("--quantization awq", "--quantization \"awq\""),
+            ("vllm serve Qwen/Qwen3-8B", "serve `Qwen/Qwen3-8B`"),
+            ("--kv-cache-dtype fp8", "kv_cache_dtype is `bf16`"),
+            ("-dp 4", "need 8 GPUs, and n_gpus is 2"),
+        ] {
+            let reason = with(&|row| {
+                (row.setup.n_gpus, row.setup.tensor_parallel) = (Some(2), Some(2));
+                (row.setup.precision, row.setup.kv_cache_dtype) = (Some("fp8".into()), Some("bf16".into()));
+                row.setup.flags = flags.into();
+            });
+            let reason = reason.unwrap_err();
+            assert!(
+                reason.contains("contradicts itself") && reason.contains(word),
+                "{flags}: {reason}"
+            );
+        }
+        let precision = |written: &str| with(&|row| row.setup.precision = Some(written.into()));
+        assert!(
+            precision("bf16+kv-fp8")
+                .unwrap()
+                .scenario
+                .contains("kv_cache_dtype = \"fp8\"")
+        );
+        assert!(
+            precision("bf16+kv-int8")
+                .unwrap_err()
+                .contains("`int8` is not modelled")
+        );
+    }
+
+    #[test]
+    fn a_days_newest_release_served_unless_an_image_says_another() {
+        let profile = |date: &str, flags: &str| {
+            let mut row = row(Load::Burst);
+            row.setup.engine_version = None;
+            (row.setup.date, row.setup.flags) = (date.into(), flags.into());
+            let plan = planned(&row);
+            let at = plan.scenario.find("profile = ").unwrap();
+            plan.scenario[at..].lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(profile("2024-06", ""), "profile = \"vllm@0.6\"");
+        assert_eq!(profile("2025-10-29", "--port 80"), "profile = \"vllm@0.11\"");
+        assert_eq!(profile("", ""), "profile = \"vllm\"");
+        let image = "docker run --gpus all vllm/vllm-openai:v0.11.0 --model Llama-3.1-8B-Instruct";
+        assert_eq!(profile("2026-10", image), "profile = \"vllm@0.11.0\"");
+    }
+
+    #[test]
+    fn the_number_of_requests_is_that_of_rate_and_duration_where_nobody_counts() {
+        let requests = |load: Load, prompts: Option<u64>, duration: Option<f64>| {
+            let mut row = row(load);
+            row.setup.num_prompts = prompts;
+            row.outcome.duration_s = duration;
+            plan(&row, &|_| None).map(|plan| {
+                let at = plan.scenario.find("num_prompts = ").unwrap();
+                plan.scenario[at..].lines().next().unwrap_or_default().to_owned()
+            })
+        };
+        let open = Load::Open { rate: 60.0 };
+        assert_eq!(requests(open, None, Some(30.0)).unwrap(), "num_prompts = 1800");
+        assert_eq!(requests(open, Some(7), Some(30.0)).unwrap(), "num_prompts = 7");
+        assert_eq!(requests(open, None, None).unwrap(), "num_prompts = 2000");
+        let batch = Load::StaticBatch { batch: 16 };
+        assert_eq!(requests(batch, Some(200), None).unwrap(), "num_prompts = 16");
+        assert!(requests(open, Some(0), None).is_err());
+    }
+
+    #[test]
+    fn experts_in_fp8_are_the_publishers_own() {
+        let mut row = row(Load::Burst);
+        (row.setup.model, row.setup.gpu) = (Some("Qwen/Qwen3-235B-A22B".into()), Some("H200".into()));
+        (row.setup.precision, row.setup.n_gpus) = (Some("fp8".into()), Some(4));
+        row.setup.expert_parallel = Some(4);
+        let plan = planned(&row);
+        assert!(
+            plan.scenario.contains("name = \"Qwen/Qwen3-235B-A22B-FP8\"\n"),
+            "{}",
+            plan.scenario
+        );
+        assert!(
+            plan.scenario.contains("enable_expert_parallel = true\n"),
+            "{}",
+            plan.scenario
+        );
+        let other = plan.read_as(plan.readings.first().unwrap());
+        assert!(
+            other.scenario.contains("name = \"Qwen/Qwen3-235B-A22B\"\n"),
+            "{}",
+            other.scenario
         );
     }
 

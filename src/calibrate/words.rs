@@ -1,4 +1,4 @@
-//! What rows say in words: numbers in their notes, the server's flags in the ways in which tables write them.
+//! What rows say in words: numbers in their notes.
 
 use crate::results::Setup;
 
@@ -52,70 +52,4 @@ pub(super) fn had_hits(notes: &str) -> bool {
         .split_whitespace()
         .filter_map(share)
         .any(|share| share > 0.0)
-}
-
-/// Engine keys in the two ways in which tables write them: `--max-num-seqs=128`, `max_num_seqs=128`.
-pub(super) fn server_flags(flags: &str, is_sglang: bool) -> Vec<(String, String)> {
-    const SGLANG_NUMBERS: [&str; 8] = [
-        "context_length",
-        "mem_fraction_static",
-        "max_total_tokens",
-        "max_running_requests",
-        "chunked_prefill_size",
-        "max_prefill_tokens",
-        "schedule_conservativeness",
-        "page_size",
-    ];
-    const SGLANG_SWITCHES: [&str; 4] = [
-        "disable_radix_cache",
-        "enable_mixed_chunk",
-        "disable_overlap_schedule",
-        "disable_cuda_graph",
-    ];
-    const NUMBERS: [&str; 6] = [
-        "max_model_len",
-        "max_num_seqs",
-        "max_num_batched_tokens",
-        "gpu_memory_utilization",
-        "block_size",
-        "long_prefill_token_threshold",
-    ];
-    const SWITCHES: [&str; 4] = [
-        "enable_prefix_caching",
-        "enable_chunked_prefill",
-        "enforce_eager",
-        "async_scheduling",
-    ];
-    let (numbers, switches): (&[&str], &[&str]) = if is_sglang {
-        (&SGLANG_NUMBERS, &SGLANG_SWITCHES)
-    } else {
-        (&NUMBERS, &SWITCHES)
-    };
-    let words: Vec<&str> = flags.split_whitespace().collect();
-    let mut found: Vec<(String, String)> = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (*word, words.get(at + 1).copied()),
-        };
-        let key = name.trim_start_matches('-').replace('-', "_");
-        let key = if key == "gpu_mem_util" {
-            "gpu_memory_utilization".to_owned()
-        } else {
-            key
-        };
-        let (switch, on) = key
-            .strip_prefix("no_")
-            .map_or((key.as_str(), true), |switch| (switch, false));
-        if switches.contains(&switch) && name.starts_with("--") {
-            found.push((switch.to_owned(), on.to_string()));
-        } else if numbers.contains(&key.as_str()) && value.is_some_and(|value| value.parse::<f64>().is_ok()) {
-            found.push((key, value.unwrap_or_default().to_owned()));
-        }
-    }
-    if flags.contains("prefix caching on") && !is_sglang {
-        found.push(("enable_prefix_caching".to_owned(), "true".to_owned()));
-    }
-    found.dedup_by(|a, b| a.0 == b.0);
-    found
 }

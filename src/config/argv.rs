@@ -75,6 +75,11 @@ pub struct Normalised {
     pub compilation: Map<String, Value>,
 }
 
+/// Whether a flag without a field of its own is listed, with an effect or without.
+pub(super) fn is_known(name: &str) -> bool {
+    known::find(name).is_some()
+}
+
 /// Brings `args` (without the program's name) to clap's form.
 #[must_use]
 pub fn normalise(args: &[String]) -> Normalised {

@@ -40,7 +40,8 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     };
     layers.positional(flags);
     if let Some(command) = &flags.serve_cmd {
-        layers.serve_cmd(command, flags);
+        let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
+        layers.serve_cmd(command, flags.engine.profile.as_deref(), positional);
     }
     let bench = flags.bench_cmd.as_deref();
     let results = bench.and_then(|command| layers.bench_cmd(command, flags));
@@ -58,6 +59,25 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
         notes: layers.notes,
         ignored: layers.ignored,
     })
+}
+
+/// What the command of a server says by itself: the keys of a scenario that it sets, and what of it has no effect. `engine` is
+/// the one that served, as `vllm@0.11`, where something else than the command says so.
+///
+/// # Errors
+/// What of it cannot be honoured.
+pub fn served(command: &str, engine: Option<&str>) -> Result<(Document, Vec<String>), Diagnostics> {
+    let mut layers = Layers {
+        document: Document::default(),
+        notes: Vec::new(),
+        ignored: Vec::new(),
+        problems: Vec::new(),
+    };
+    layers.serve_cmd(command, engine, None);
+    match layers.problems.is_empty() {
+        true => Ok((layers.document, layers.ignored)),
+        false => Err(Diagnostics(layers.problems)),
+    }
 }
 
 /// Puts the flags of one variant upon a document; what is wrong with them.
@@ -92,14 +112,14 @@ impl Layers {
         }
     }
 
-    fn serve_cmd(&mut self, command: &str, flags: &ScenarioFlags) {
-        let (parsed, ignored) = match pasted::serve(command, flags.engine.profile.as_deref()) {
+    /// The command of a server that `engine` names beside it, as the positional argument may name its model.
+    fn serve_cmd(&mut self, command: &str, engine: Option<&str>, positional: Option<&str>) {
+        let (parsed, ignored) = match pasted::serve(command, engine) {
             Ok(parsed) => parsed,
             Err(wrong) => return self.problems.extend(wrong),
         };
         self.ignore(ignored);
         let target = parsed.target.clone().or_else(|| parsed.model.clone());
-        let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
         if let (Some(own), Some(served)) = (positional, &target)
             && !is_same_name(own, served)
         {

@@ -8,7 +8,7 @@ use super::profile::Profile;
 use super::raw::{RawDtype, RawModel};
 use crate::cost::calibration::{Calibration, KernelFormat};
 use crate::hardware::{Architecture, Device};
-use crate::model::{Dtype, Mlp, ModelShape, Quantization};
+use crate::model::{Dtype, ModelShape, Quantization};
 
 /// A format that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape
 /// What vLLM's `get_min_capability` refuses (mxfp4 before Ampere), and what its kernels widen to 16 bits.
 fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelShape, device: &Device) {
     let peaks = &device.peaks;
-    let has_experts = has_experts(model);
+    let has_experts = model.has_experts();
     let name = model.quantization.name();
     let missing = match model.quantization {
         Quantization::Mxfp4 if asked.quantization && !has_experts => {
@@ -155,15 +155,9 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
     }
 }
 
-/// Whether tokens of the model are routed to experts.
-pub(super) fn has_experts(model: &ModelShape) -> bool {
-    let routed = |mlp: &Mlp| matches!(mlp, Mlp::Experts { .. });
-    model.layers.iter().any(|group| routed(&group.mlp))
-}
-
 /// Which kernels the routed experts of an fp8 model are timed by, where that is not what one would expect.
 pub(super) fn experts_note(model: &ModelShape, device: &Device, calibration: &Calibration) -> Option<String> {
-    if !has_experts(model) || device.peaks.fp8.is_none() {
+    if !model.has_experts() || device.peaks.fp8.is_none() {
         return None;
     }
     let own = |format: KernelFormat| calibration.moe.get(&format);

@@ -1,7 +1,6 @@
 //! Data-parallel engines of a model with experts, which step together (V1-85, SG-50).
 
 use super::document::Source;
-use super::formats::has_experts;
 use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawScenario};
@@ -19,7 +18,7 @@ pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
         return sglang::attention_ranks(&raw.sglang, &raw.cluster);
     }
     let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
-    if has_experts(model) { engines.max(1) } else { 1 }
+    if model.has_experts() { engines.max(1) } else { 1 }
 }
 
 /// GPUs that share the attention of one rank, of so many that share a layer's rest.

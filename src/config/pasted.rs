@@ -91,6 +91,20 @@ struct Bench {
     results: ResultFlags,
 }
 
+/// Whether words hold the command of a server, whatever stands around it.
+#[must_use]
+pub fn starts_server(words: &[String]) -> bool {
+    around::strip(words, &SERVE).is_some()
+}
+
+/// Whether a server has a flag of this name, with an effect here or without.
+#[must_use]
+pub fn is_server_flag(name: &str) -> bool {
+    let command = Serve::command();
+    let own = command.get_arguments().any(|arg| arg.get_long() == Some(name));
+    own || argv::is_known(name)
+}
+
 /// Whether the server that a command starts is SGLang's.
 #[must_use]
 pub fn starts_sglang(command: &str) -> bool {

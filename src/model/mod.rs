@@ -184,6 +184,14 @@ impl ModelShape {
         self.layers.iter().any(windowed)
     }
 
+    /// Whether tokens are routed to experts.
+    #[must_use]
+    pub fn has_experts(&self) -> bool {
+        self.layers
+            .iter()
+            .any(|group| matches!(group.mlp, Mlp::Experts { .. }))
+    }
+
     /// Number of layers, `L`.
     #[must_use]
     pub fn layer_count(&self) -> u32 {

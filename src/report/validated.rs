@@ -11,6 +11,8 @@ use crate::validate::{Figure, FigureScore, Outcome, Row, Score, Side};
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
 /// Reasons that text shows for a family.
+/// Assumptions and flags without effect that the text shows.
+const SENTENCES_SHOWN: usize = 12;
 const REASONS_SHOWN: usize = 4;
 
 /// What marks and columns mean.
@@ -101,12 +103,17 @@ pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Optio
     }
     text.push_str(&by_side(families, overall));
     let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
-    if reasons > 0 {
-        text.push_str(&format!("\nnot modelled, {reasons} rows\n"));
-        for (reason, number) in &overall.reasons {
-            text.push_str(&format!("  {number:>4}  {reason}\n"));
-        }
-    }
+    text.push_str(&listed(
+        &format!("not modelled, {reasons} rows"),
+        &overall.reasons,
+        usize::MAX,
+    ));
+    text.push_str(&listed("assumed of rows", &overall.assumptions, SENTENCES_SHOWN));
+    text.push_str(&listed(
+        "without effect in flags of rows",
+        &overall.ignored,
+        SENTENCES_SHOWN,
+    ));
     text.push('\n');
     text.push_str(LEGEND);
     for score in families.iter().filter(|score| score.modelled == 0) {
@@ -119,6 +126,21 @@ pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Optio
         text.push_str(&format!("{}: {}\n", score.name, why.join("; ")));
     }
     folded(&text, width)
+}
+
+/// Sentences under a heading with the number of rows of each; of more than `most` only how many are left.
+fn listed(heading: &str, sentences: &[(String, usize)], most: usize) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{heading}\n");
+    for (sentence, number) in sentences.iter().take(most) {
+        text.push_str(&format!("  {number:>4}  {sentence}\n"));
+    }
+    if let Some(left) = sentences.len().checked_sub(most).filter(|left| *left > 0) {
+        text.push_str(&format!("     …  {left} more (--format json)\n"));
+    }
+    text
 }
 
 /// TTFT on either side of saturation, where a family has rows above it or without a rate; empty where none has.
@@ -218,7 +240,11 @@ fn row_json(row: &Row) -> Value {
         Outcome::NotModelled(reason) => {
             json!({"place": row.place, "family": row.family, "use": row.suggested_use, "not_modelled": reason})
         }
-        Outcome::Predicted { figures, assumptions } => {
+        Outcome::Predicted {
+            figures,
+            assumptions,
+            ignored,
+        } => {
             let figures: Vec<Value> = figures
                 .iter()
                 .map(|one| {
@@ -233,7 +259,7 @@ fn row_json(row: &Row) -> Value {
                 })
                 .collect();
             json!({"place": row.place, "family": row.family, "use": row.suggested_use, "load": row.side.name(),
-                "figures": figures, "assumptions": assumptions})
+                "figures": figures, "assumptions": assumptions, "ignored": ignored})
         }
     }
 }

@@ -244,6 +244,8 @@ pub struct Setup {
     pub trace: Option<String>,
     /// The workload in the file's words.
     pub workload: String,
+    /// The day of the measurement, as far as a table says it: `2025-11`, `2025-11-03`; else empty.
+    pub date: String,
     /// Flags of server or client as written.
     pub flags: String,
     /// Remarks of who measured.

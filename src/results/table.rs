@@ -64,9 +64,17 @@ const NOT_RUN: &str = "not_run";
 
 /// Whether the first line names a figure that a benchmark has.
 pub(super) fn is_table(text: &str) -> bool {
-    let header = text.lines().next().unwrap_or_default();
-    let columns = || header.split(',').map(|name| name.trim().trim_matches('"'));
+    let header = text.lines().next().unwrap_or_default().to_lowercase();
+    let separator = char::from(separator(&header));
+    let columns = || header.split(separator).map(|name| name.trim().trim_matches('"'));
     columns().count() > 1 && columns().any(|name| is_figure(&canonical(name)))
+}
+
+/// What parts the cells, by the header: a comma, or what spreadsheets write instead.
+fn separator(header: &str) -> u8 {
+    let others = [b';', b'\t'];
+    let is_it = |other: &u8| !header.contains(',') && header.contains(char::from(*other));
+    others.into_iter().find(is_it).unwrap_or(b',')
 }
 
 /// A column that only a table with a row a request has.
@@ -117,6 +125,7 @@ fn is_figure(name: &str) -> bool {
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
     let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator(text.lines().next().unwrap_or_default()))
         .flexible(true)
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
@@ -129,9 +138,10 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         .all(|name| headers.iter().any(|column| column == *name));
     // Axes are spelt as flags are.
     let flags: Vec<String> = headers.iter().map(|name| name.replace('-', "_")).collect();
+    let lower: Vec<String> = headers.iter().map(str::to_lowercase).collect();
     let headers: Vec<Cow<'_, str>> = match is_sweep {
         true => flags.iter().map(|name| canonical(name)).collect(),
-        false => headers.iter().map(canonical).collect(),
+        false => lower.iter().map(|name| canonical(name)).collect(),
     };
     let headers: Vec<&str> = headers.iter().map(|name| &**name).collect();
     let mut contradicted: Vec<&str> = Vec::new();
@@ -192,6 +202,12 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
     rows
 }
 
+/// Whether a cell says nothing: empty, or what spreadsheets and programs write for that.
+fn is_blank(cell: &str) -> bool {
+    const BLANKS: [&str; 9] = ["", "-", "–", "—", "n/a", "na", "nan", "none", "null"];
+    BLANKS.contains(&cell.to_lowercase().as_str())
+}
+
 /// Whether two cells say one thing: `5` is `5.0`.
 fn is_same(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
@@ -210,7 +226,7 @@ struct Cells<'a> {
 
 impl Cells<'_> {
     fn text(&self, name: &str) -> Option<String> {
-        let cell = self.cells.get(name).filter(|cell| !cell.is_empty())?;
+        let cell = self.cells.get(name).filter(|cell| !is_blank(cell))?;
         Some((*cell).to_owned())
     }
 
@@ -267,7 +283,7 @@ impl Cells<'_> {
         setup.output_tokens = self.number("osl_mean");
         (setup.workload, setup.flags, setup.notes) = (text("workload"), text("flags"), text("notes"));
         (setup.family, setup.suggested_use) = (text("family"), text("suggested_use"));
-        setup.confidence = text("confidence");
+        (setup.confidence, setup.date) = (text("confidence"), text("date"));
         if let Some(reason) = self.text("confidence_reason") {
             setup.notes = format!("{}; {reason}", setup.notes);
         }
@@ -327,11 +343,19 @@ impl Cells<'_> {
             return vllm::load(rate, self.count("max_concurrency"));
         };
         let clients = || self.count("value");
-        match kind.as_str() {
-            "request_rate_rps" | "request_rate" => self
+        match kind.to_lowercase().as_str() {
+            // vLLM's own default: all at once.
+            "request_rate_rps" | "request_rate" | "rate" | "rps" | "qps"
+                if self
+                    .text("value")
+                    .is_some_and(|value| value.to_lowercase().starts_with("inf")) =>
+            {
+                Load::Burst
+            }
+            "request_rate_rps" | "request_rate" | "rate" | "rps" | "qps" => self
                 .number("value")
                 .map_or(Load::Unknown, |rate| Load::Open { rate }),
-            "max_concurrency" | "concurrency" | "clients" => {
+            "max_concurrency" | "concurrency" | "clients" | "users" => {
                 clients().map_or(Load::Unknown, |clients| Load::Closed { clients })
             }
             "static_batch" => clients().map_or(Load::Unknown, |batch| Load::StaticBatch { batch }),
@@ -339,8 +363,8 @@ impl Cells<'_> {
             "trace_replay" => Load::Trace,
             other if other.starts_with("offline") => Load::Offline,
             other => {
-                let known = "request_rate_rps, max_concurrency, concurrency, clients, burst_all_at_once, offline_*, \
-                    static_batch or trace_replay";
+                let known = "request_rate_rps (rate, rps, qps), max_concurrency (concurrency, clients, users), \
+                    burst_all_at_once, offline_*, static_batch or trace_replay";
                 self.problem("rate_or_concurrency_kind", format!("`{other}` must be {known}"));
                 Load::Unknown
             }

@@ -249,6 +249,24 @@ fn a_table_may_use_the_clients_own_names() {
     );
 }
 
+#[test]
+fn a_table_may_be_a_spreadsheets() {
+    let text = "GPU;Rate_Or_Concurrency_Kind;value;TTFT_mean_ms;tpot_mean_ms;tp\n\
+                H100;QPS;4;30;N/A;-\nH100;request_rate_rps;inf;-;7;1\nH100;users;8;1;nan;\n";
+    let rows = read(text.as_bytes(), "own.csv").unwrap().rows;
+    let loads = [Load::Open { rate: 4.0 }, Load::Burst, Load::Closed { clients: 8 }];
+    assert_eq!(rows.iter().map(|row| row.setup.load).collect::<Vec<_>>(), loads);
+    assert_eq!((rows[0].ttft.mean, rows[0].tpot.mean), (Some(0.03), None));
+    assert_eq!(
+        (rows[1].ttft.mean, rows[1].setup.tensor_parallel),
+        (None, Some(1))
+    );
+    assert_eq!(
+        read(text.replace(';', "\t").as_bytes(), "t.tsv").unwrap().rows,
+        rows
+    );
+}
+
 /// As `sweep -o` writes it, but for columns that are left out here.
 #[test]
 fn a_sweeps_own_table_and_lines_are_results() {
@@ -349,7 +367,7 @@ fn all_problems_of_a_file_come_at_once_with_their_places() {
       line 1: `mean_ttft_ms`: must be a number, not a list
       line 2: `duration`: -1 must be a finite number that is not negative
     bad.csv cannot be read as the result of a benchmark
-      line 2: `rate_or_concurrency_kind`: `open` must be request_rate_rps, max_concurrency, concurrency, clients, burst_all_at_once, offline_*, static_batch or trace_replay
+      line 2: `rate_or_concurrency_kind`: `open` must be request_rate_rps (rate, rps, qps), max_concurrency (concurrency, clients, users), burst_all_at_once, offline_*, static_batch or trace_replay
       line 2: `ttft_mean_ms`: `fast` must be a number of at least 0
       line 3: has 2 cells, the header has 4
     bad.json cannot be read as the result of a benchmark

@@ -87,6 +87,8 @@ pub enum Outcome {
         figures: Vec<Compared>,
         /// What had to be assumed.
         assumptions: Vec<String>,
+        /// What the row's flags say without effect.
+        ignored: Vec<String>,
     },
     /// It was not, and why.
     NotModelled(String),
@@ -157,13 +159,20 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
                 add_uncertainty(row, &ran, files, &mut figures);
             }
             if figures.is_empty() {
-                Outcome::NotModelled("the row has no figure that is predicted".to_owned())
+                Outcome::NotModelled(
+                    "the row has no figure that is compared: a mean or a median of TTFT, TPOT, ITL or E2E, or a throughput"
+                        .to_owned(),
+                )
             } else {
                 let mut assumptions = ran.plan.assumptions;
                 if names_no_statistic(row) {
                     assumptions.push("the source names no statistic: its column's is taken".to_owned());
                 }
-                Outcome::Predicted { figures, assumptions }
+                Outcome::Predicted {
+                    figures,
+                    assumptions,
+                    ignored: ran.plan.ignored,
+                }
             }
         }
         Err(reason) => Outcome::NotModelled(reason),
@@ -327,7 +336,8 @@ fn time(
         true => ("mean", predicted.mean_s()?),
         false => ("median", predicted.quantile_s(0.5)?),
     };
-    (measured > 0.0).then(|| Compared {
+    // A batch that is answered whole has no time per token.
+    (measured > 0.0 && predicted > 0.0).then(|| Compared {
         figure,
         name: format!("{statistic}_{name}_ms"),
         measured: measured * 1e3,

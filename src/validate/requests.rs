@@ -150,13 +150,15 @@ fn number(row: &Row, key: &str) -> Result<f64, String> {
 /// A missing column or a value that is no number.
 pub fn read_requests(file: &str, text: &str) -> Result<Vec<Recorded>, RequestsError> {
     let mut all = rows(file, text, |row| {
+        let moments = Moments {
+            arrival_s: number(row, "arrival_s")?,
+            first_token_s: number(row, "first_token_s")?,
+            last_token_s: number(row, "last_token_s")?,
+        };
+        in_order(moments)?;
         Ok(Recorded {
             id: row.get("request_id").cloned().unwrap_or_default(),
-            moments: Moments {
-                arrival_s: number(row, "arrival_s")?,
-                first_token_s: number(row, "first_token_s")?,
-                last_token_s: number(row, "last_token_s")?,
-            },
+            moments,
             input_tokens: number(row, "input_tokens")? as u64,
             output_tokens: number(row, "output_tokens")? as u64,
         })
@@ -167,6 +169,26 @@ pub fn read_requests(file: &str, text: &str) -> Result<Vec<Recorded>, RequestsEr
         recorded.moments = since(recorded.moments, start);
     }
     Ok(all)
+}
+
+/// Nobody has a token before it came, nor its last before its first.
+fn in_order(moments: Moments) -> Result<(), String> {
+    let Moments {
+        arrival_s,
+        first_token_s,
+        last_token_s,
+    } = moments;
+    if first_token_s < arrival_s {
+        return Err(format!(
+            "`first_token_s`, {first_token_s}, is before `arrival_s`, {arrival_s}"
+        ));
+    }
+    if last_token_s < first_token_s {
+        return Err(format!(
+            "`last_token_s`, {last_token_s}, is before `first_token_s`, {first_token_s}"
+        ));
+    }
+    Ok(())
 }
 
 fn since(moments: Moments, start: f64) -> Moments {
@@ -342,6 +364,11 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "r.csv, line 2: `arrival_s` is `x`, not a number"
+        );
+        let error = read_requests("r.csv", &format!("{HEADER}a,1,0.5,2,3,4\n")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "r.csv, line 2: `first_token_s`, 0.5, is before `arrival_s`, 1"
         );
         let error = read_series("s.csv", "t,running\n1,2\n").unwrap_err();
         assert_eq!(error.to_string(), "s.csv, line 2: there is no column `waiting`");

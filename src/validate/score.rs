@@ -42,6 +42,10 @@ pub struct Score {
     pub inside_90: Option<f64>,
     /// Why rows were not simulated, and how many for each reason, most first.
     pub reasons: Vec<(String, usize)>,
+    /// What had to be assumed of those that were, and how often each, most first.
+    pub assumptions: Vec<(String, usize)>,
+    /// What their flags say without effect, and how often each, most first.
+    pub ignored: Vec<(String, usize)>,
 }
 
 /// Scores every family in order of name, then all together.
@@ -85,17 +89,7 @@ fn is_predicted(row: &Row) -> bool {
 }
 
 fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows {
-        if let Outcome::NotModelled(reason) = &row.outcome {
-            *reasons.entry(reason).or_default() += 1;
-        }
-    }
-    let mut reasons: Vec<(String, usize)> = reasons
-        .into_iter()
-        .map(|(reason, n)| (reason.to_owned(), n))
-        .collect();
-    reasons.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let outcomes = || rows.iter().map(|row| &row.outcome);
     Score {
         name: name.to_owned(),
         rows: rows.len(),
@@ -113,8 +107,33 @@ fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
             })
             .collect(),
         inside_90: inside_90(rows, weight, &|_| true),
-        reasons,
+        reasons: counted(outcomes().filter_map(|outcome| match outcome {
+            Outcome::NotModelled(reason) => Some(reason),
+            Outcome::Predicted { .. } => None,
+        })),
+        assumptions: counted(outcomes().flat_map(|outcome| match outcome {
+            Outcome::Predicted { assumptions, .. } => assumptions.as_slice(),
+            Outcome::NotModelled(_) => &[],
+        })),
+        ignored: counted(outcomes().flat_map(|outcome| match outcome {
+            Outcome::Predicted { ignored, .. } => ignored.as_slice(),
+            Outcome::NotModelled(_) => &[],
+        })),
     }
+}
+
+/// How often each sentence comes, the most frequent first.
+fn counted<'a>(sentences: impl Iterator<Item = &'a String>) -> Vec<(String, usize)> {
+    let mut found: BTreeMap<&str, usize> = BTreeMap::new();
+    for sentence in sentences {
+        *found.entry(sentence).or_default() += 1;
+    }
+    let mut found: Vec<(String, usize)> = found
+        .into_iter()
+        .map(|(sentence, number)| (sentence.to_owned(), number))
+        .collect();
+    found.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    found
 }
 
 /// The weighted share of the chosen figures that lie in their intervals.
@@ -209,6 +228,7 @@ mod tests {
             outcome: Outcome::Predicted {
                 figures: vec![figure],
                 assumptions: Vec::new(),
+                ignored: Vec::new(),
             },
         }
     }

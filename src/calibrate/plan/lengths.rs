@@ -31,8 +31,10 @@ impl Draft<'_> {
     pub(super) fn lengths(&mut self) -> Result<(), String> {
         let setup = &self.row.setup;
         let workload = setup.workload.to_lowercase();
-        let input = setup.input_tokens.or_else(|| stated_total(setup, "input ~"));
-        let output = setup.output_tokens.or_else(|| stated_total(setup, "output ~"));
+        let stated =
+            |words: &str, key: &str| stated_total(setup, words).or_else(|| stated_mean(&workload, key));
+        let input = setup.input_tokens.or_else(|| stated("input ~", "isl="));
+        let output = setup.output_tokens.or_else(|| stated("output ~", "osl="));
         if input.is_none() && workload.contains("prefill sweep") {
             self.prefill_sweep();
             return Ok(());
@@ -43,6 +45,11 @@ impl Draft<'_> {
             (None, Load::StaticBatch { .. }) => 1.0,
             (None, _) => return Err("the row does not say how long answers are".to_owned()),
         };
+        for (tokens, what) in [(input, "prompts"), (output, "answers")] {
+            if tokens <= 0.0 {
+                return Err(format!("the row says that {what} have {tokens} tokens"));
+            }
+        }
         if workload.contains("sharegpt") {
             self.sharegpt(input, output);
         } else if let Some(ratio) = after(&workload, "range_ratio=") {
@@ -82,9 +89,12 @@ impl Draft<'_> {
 
     fn sharegpt(&mut self, input: f64, output: f64) {
         self.assume(format!(
-            "ShareGPT's lengths are lognormal around the row's means with σ = {} and {}, cut at {SHAREGPT_MAX} tokens: the \
-             spread of 11,035 published lengths of that data set",
-            SHAREGPT_SIGMA.0, SHAREGPT_SIGMA.1
+            "ShareGPT's lengths are lognormal around the row's means with σ = {} and {}, cut at {} and {} tokens: the spread of \
+             11,035 published lengths of that data set",
+            SHAREGPT_SIGMA.0,
+            SHAREGPT_SIGMA.1,
+            longest(input),
+            longest(output)
         ));
         let law = format!(
             "[workload.lengths.lognormal]\ninput = {}\noutput = {}\n",
@@ -157,12 +167,25 @@ fn prefix(tokens: f64) -> String {
     )
 }
 
-/// A lognormal length that has its mean after what is above the cut was drawn again.
-fn lognormal(mean: f64, sigma: f64) -> String {
+/// Where the lengths of a data set of this mean are cut: ShareGPT's are at 1,024 tokens, those of longer ones later.
+fn longest(mean: f64) -> u64 {
     let mut max = SHAREGPT_MAX;
     while mean * MEANS_TO_CUT > max as f64 {
         max *= 2;
     }
+    max
+}
+
+/// The mean length that a workload's words name: `isl=1024`, or up to so many where they are scattered below it.
+fn stated_mean(workload: &str, key: &str) -> Option<f64> {
+    let named = after(workload, key)?;
+    let ratio = after(workload, "range_ratio=").unwrap_or(1.0);
+    Some(named * (1.0 + ratio) / 2.0)
+}
+
+/// A lognormal length that has its mean after what is above the cut was drawn again.
+fn lognormal(mean: f64, sigma: f64) -> String {
+    let max = longest(mean);
     let median = median(mean, sigma, max as f64);
     format!("{{ median = {median:?}, sigma = {sigma:?}, max = {max} }}")
 }

@@ -1,8 +1,13 @@
 //! What served a row: its card, formats, ranks and engine, in the words of a scenario file.
 
-use super::super::words::{after, server_flags, stated_cache};
-use super::{Draft, Reading, quoted};
+use toml::Value;
+
+use super::super::words::{after, stated_cache};
+use super::flags::Said;
+use super::version::{other_profile, released_by};
+use super::{Draft, Reading, harness, quoted};
 use crate::hardware;
+use crate::model;
 
 impl Draft<'_> {
     /// The card, and the bridge that a remark behind its name tells of: `A100-PCIe-80GB (NVLink pair)`. A name without its
@@ -44,7 +49,7 @@ impl Draft<'_> {
         let quantization = match word.as_str() {
             "" | "bf16" | "bfloat16" | "fp16/bf16" => None,
             "fp16" | "half" => {
-                self.entry("dtype", "\"float16\"");
+                self.entry_of_column("precision", ("model", "dtype"), &Value::from("float16"))?;
                 None
             }
             "mxfp4" | "fp4" if native => None,
@@ -56,57 +61,144 @@ impl Draft<'_> {
             other => return Err(format!("the precision `{other}` is not modelled")),
         };
         if let Some(quantization) = quantization {
-            self.entry("quantization", &quoted(quantization));
+            self.entry_of_column("precision", ("model", "quantization"), &Value::from(quantization))?;
         }
         self.cache_precision(&written)
     }
 
     /// What the cache is in, if not in the model's format: said for itself, or as `kv-fp8` behind the weights' format.
     fn cache_precision(&mut self, written: &str) -> Result<(), String> {
-        let cache = self
+        let behind = written.to_lowercase();
+        let behind = behind
+            .split_once("kv-")
+            .map(|(_, rest)| rest.split(' ').next().unwrap_or(rest).to_owned());
+        let own = self
             .row
             .setup
             .kv_cache_dtype
             .clone()
-            .unwrap_or_default()
-            .to_lowercase();
-        let cache = if written.contains("kv-fp8") {
-            "fp8".to_owned()
-        } else {
-            cache
-        };
-        match cache.as_str() {
-            "" | "auto" | "bf16" | "bfloat16" => {}
-            "fp8" => self.entry("kv_cache_dtype", "\"fp8\""),
-            other => return Err(format!("the KV cache type `{other}` is not modelled")),
+            .map(|own| own.to_lowercase());
+        if let (Some(behind), Some(own)) = (&behind, &own)
+            && behind != own
+        {
+            return Err(format!(
+                "the row contradicts itself: its precision says a KV cache in `{behind}`, its kv_cache_dtype `{own}`"
+            ));
         }
-        Ok(())
+        let cache = own.or(behind).unwrap_or_default();
+        let key = ("model", "kv_cache_dtype");
+        match cache.as_str() {
+            "" => Ok(()),
+            "auto" | "bf16" | "bfloat16" | "fp16" | "float16" => {
+                let is_narrow = |value: &Value| value.as_str().is_some_and(|value| value.starts_with("fp8"));
+                match self.said.take("model.kv_cache_dtype").filter(is_narrow) {
+                    Some(other) => Err(format!(
+                        "the row contradicts itself: its kv_cache_dtype is `{cache}`, its flags say {other}"
+                    )),
+                    None => Ok(()),
+                }
+            }
+            "fp8" | "fp8_e4m3" | "fp8_e5m2" => {
+                let value = self.said.take("model.kv_cache_dtype");
+                let is_same = |value: &Value| value.as_str().is_some_and(|value| value.starts_with("fp8"));
+                let value = value
+                    .filter(is_same)
+                    .unwrap_or_else(|| Value::from(cache.as_str()));
+                self.entry_of_column("kv_cache_dtype", key, &value)
+            }
+            other => Err(format!("the KV cache type `{other}` is not modelled")),
+        }
     }
 
-    /// How many GPUs share the work, and how.
-    pub(super) fn ranks(&mut self) {
+    /// How many GPUs share the work, and how. Where only their number is known, they share every layer.
+    pub(super) fn ranks(&mut self) -> Result<(), String> {
         let setup = &self.row.setup;
         let replicas = match setup.router {
             Some(_) => "replicas",
             None => "data_parallel_size",
         };
+        let flags_say = [
+            "tensor_parallel_size",
+            "data_parallel_size",
+            "pipeline_parallel_size",
+        ]
+        .iter()
+        .any(|key| self.said.keys.contains_key(&format!("cluster.{key}")));
+        let alone = setup
+            .n_gpus
+            .filter(|_| !flags_say && setup.data_parallel.is_none_or(|ranks| ranks <= 1));
         let all = [
-            ("tensor_parallel_size", setup.tensor_parallel.or(setup.n_gpus)),
-            ("pipeline_parallel_size", setup.pipeline_parallel),
-            (replicas, setup.data_parallel),
+            ("tp", "tensor_parallel_size", setup.tensor_parallel.or(alone)),
+            ("pp", "pipeline_parallel_size", setup.pipeline_parallel),
+            ("dp", replicas, setup.data_parallel),
         ];
-        for (key, ranks) in all {
-            if let Some(ranks) = ranks.filter(|ranks| *ranks > 1) {
-                self.entry(key, &ranks.to_string());
+        let router = setup.router.clone();
+        let mut product = 1;
+        for (column, key, ranks) in all {
+            let said = self
+                .said
+                .keys
+                .get(&format!("cluster.{key}"))
+                .and_then(Value::as_integer);
+            if ranks == Some(0) {
+                return Err(format!("its {column} is 0"));
+            }
+            product *= ranks.map(i64::from).or(said).unwrap_or(1);
+            if let Some(ranks) = ranks.filter(|ranks| *ranks > 1 || said.is_some()) {
+                self.entry_of_column(column, ("cluster", key), &Value::from(i64::from(ranks)))?;
             }
         }
-        if let Some(router) = &self.row.setup.router {
-            self.entry("router", &quoted(router));
+        self.experts();
+        self.attend_by_rank(&mut product);
+        if let Some(gpus) = self
+            .row
+            .setup
+            .n_gpus
+            .map(i64::from)
+            .filter(|gpus| product > *gpus)
+        {
+            return Err(format!(
+                "the row contradicts itself: tp, pp and dp need {product} GPUs, and n_gpus is {gpus}"
+            ));
+        }
+        if let Some(router) = router {
+            self.entry("router", &quoted(&router));
+        }
+        Ok(())
+    }
+
+    /// Whole experts on each GPU instead of a part of every one.
+    fn experts(&mut self) {
+        let has_experts = self.row.setup.expert_parallel.is_some_and(|ranks| ranks > 1);
+        let key = "cluster.enable_expert_parallel";
+        if has_experts && !self.said.keys.contains_key(key) {
+            self.entry("enable_expert_parallel", "true");
         }
     }
 
-    /// The engine with its version, its flags and the memory of its cache.
-    pub(super) fn engine(&mut self) -> Result<(), String> {
+    /// As many data-parallel ranks as GPUs of a tensor-parallel group, and no more GPUs: SGLang's attention by rank.
+    fn attend_by_rank(&mut self, gpus: &mut i64) {
+        let setup = &self.row.setup;
+        let key = "sglang.enable_dp_attention".to_owned();
+        let is_sglang = setup
+            .engine
+            .as_deref()
+            .is_some_and(|engine| engine.eq_ignore_ascii_case("sglang"));
+        let is_by_rank = match (setup.tensor_parallel, setup.data_parallel, setup.n_gpus) {
+            (Some(tp), Some(dp), Some(gpus)) => dp > 1 && tp == dp && tp == gpus,
+            _ => false,
+        };
+        if is_sglang && is_by_rank && !self.said.keys.contains_key(&key) {
+            self.said.keys.insert(key.clone(), Value::Boolean(true));
+            self.assume("tp, dp and n_gpus are equal: each rank attends by itself (--enable-dp-attention)");
+        }
+        if self.said.keys.get(&key) == Some(&Value::Boolean(true)) {
+            *gpus /= setup.data_parallel.map_or(1, i64::from).max(1);
+        }
+    }
+
+    /// The engine as a scenario's profile names it, its version by the row's date where nothing else tells it; reads its flags.
+    pub(super) fn engine(&mut self) -> Result<String, String> {
         let setup = &self.row.setup;
         if let Some(pools) = setup.pools {
             return Err(format!(
@@ -115,7 +207,7 @@ impl Draft<'_> {
         }
         let engine = setup.engine.clone().ok_or("the row does not name its engine")?;
         if engine.to_lowercase().starts_with("sarathi") {
-            return self.sarathi();
+            return Ok("sarathi".to_owned());
         }
         let fork = ["fork", "plugin"]
             .iter()
@@ -123,56 +215,118 @@ impl Draft<'_> {
         if fork {
             return Err(format!("the engine `{engine}` is not modelled"));
         }
+        let engine = engine.to_lowercase();
         let version = setup
             .engine_version
             .as_deref()
             .and_then(|version| version.split_whitespace().next());
         let version = version.map(|version| version.trim_start_matches('v').to_owned());
-        self.line("\n[engine]");
-        self.profile(&engine, version);
-        self.flags(engine.eq_ignore_ascii_case("sglang"));
+        let by_date = released_by(&engine, &setup.date).filter(|_| version.is_none());
+        let named = |version: &Option<String>| match version {
+            Some(version) => format!("{engine}@{version}"),
+            None => engine.clone(),
+        };
+        let profile = named(&version.clone().or(by_date.clone()));
+        if ["vllm", "sglang"].contains(&engine.as_str()) {
+            self.said = Said::of(&setup.flags, &profile)?;
+        }
+        for (key, value) in harness::keys(setup) {
+            if !self.said.keys.contains_key(&key) {
+                self.assumptions.push(format!(
+                    "{key} = {value}, as the benchmark's launch scripts have it"
+                ));
+                self.said.keys.insert(key, value);
+            }
+        }
+        // The tag of a container's image.
+        let tagged = self.said.take("engine.profile").filter(|_| version.is_none());
+        if let Some(tagged) = tagged
+            .as_ref()
+            .and_then(Value::as_str)
+            .filter(|tagged| tagged.contains('@'))
+        {
+            return Ok(tagged.to_owned());
+        }
+        if version.is_none() {
+            let taken = match by_date {
+                Some(version) => format!("{version}, the newest on the row's day, {}", setup.date),
+                None => "the newest profile".to_owned(),
+            };
+            self.assume(format!("the version of {engine} is not said: {taken}"));
+        }
+        Ok(profile)
+    }
+
+    /// The model, by the name of the shape that ships. Experts in fp8 are those of the publisher's own checkpoint where one
+    /// is known: an engine that quantizes by itself runs other kernels.
+    pub(super) fn model(&mut self, name: &str) -> Result<(), String> {
+        let mut shipped = shipped_name(name).to_owned();
+        if let Some(served) = self.said.model.take()
+            && model::is_other(shipped_name(&served), &shipped)
+        {
+            return Err(format!(
+                "the row contradicts itself: its model is `{name}`, its flags serve `{served}`"
+            ));
+        }
+        let is_fp8 = self
+            .row
+            .setup
+            .precision
+            .as_deref()
+            .is_some_and(|word| word.to_lowercase().starts_with("fp8"));
+        let own = format!("{shipped}-FP8");
+        if is_fp8 && model::find(&own).is_ok_and(|(shape, _)| shape.has_experts()) {
+            self.assume(format!("fp8 is that of the publisher's checkpoint, {own}"));
+            self.readings.push(Reading {
+                instead_of: format!("name = {}\n", quoted(&own)),
+                put: format!("name = {}\n", quoted(&shipped)),
+            });
+            shipped = own;
+        }
+        self.entry("name", &quoted(&shipped));
         Ok(())
     }
 
-    /// The profile of the version that served, or the newest.
-    fn profile(&mut self, engine: &str, version: Option<String>) {
-        if let Some(other) = other_profile(engine, version.as_deref()) {
-            let asked = version
-                .as_ref()
-                .map_or(engine.to_owned(), |version| format!("{engine}@{version}"));
+    /// The server's section: its profile, its flags and the memory of its cache.
+    pub(super) fn server(&mut self, profile: &str) -> Result<(), String> {
+        if profile == "sarathi" {
+            return self.sarathi();
+        }
+        let (engine, version) = match profile.split_once('@') {
+            Some((engine, version)) => (engine, Some(version)),
+            None => (profile, None),
+        };
+        if let Some(other) = other_profile(engine, version) {
             self.readings.push(Reading {
-                instead_of: format!("profile = {}\n", quoted(&asked)),
+                instead_of: format!("profile = {}\n", quoted(profile)),
                 put: format!("profile = {}\n", quoted(other)),
             });
         }
-        match version {
-            Some(version) => self.entry("profile", &quoted(&format!("{engine}@{version}"))),
-            None => {
-                self.assume(format!("the version of {engine} is not said: the newest profile"));
-                self.entry("profile", &quoted(engine));
-            }
-        }
-    }
-
-    /// The flags of the server that a scenario knows, and the size of the cache where only the notes tell it.
-    fn flags(&mut self, is_sglang: bool) {
-        if is_sglang {
-            self.line("\n[sglang]");
-        }
-        let flags = server_flags(&self.row.setup.flags, is_sglang);
+        self.entry("profile", &quoted(profile));
         let sizes = [
-            "gpu_memory_utilization",
-            "max_total_tokens",
-            "mem_fraction_static",
+            "engine.gpu_memory_utilization",
+            "engine.kv_cache_memory_bytes",
+            "engine.num_gpu_blocks_override",
         ];
-        let has_size = flags.iter().any(|(key, _)| sizes.contains(&key.as_str()));
-        for (key, value) in flags {
-            self.entry(&key, &value);
-        }
+        let has_size = sizes.iter().any(|key| self.said.keys.contains_key(*key));
+        self.rest_of("engine");
+        let is_sglang = engine == "sglang";
         if let Some(bytes) = stated_cache(&self.row.setup.notes).filter(|_| !is_sglang && !has_size) {
             self.assume("the KV cache is as large as the notes say that it was");
             self.entry("kv_cache_memory_bytes", &bytes.to_string());
         }
+        for section in ["sglang", "batching"] {
+            if self
+                .said
+                .keys
+                .keys()
+                .any(|key| key.starts_with(&format!("{section}.")))
+            {
+                self.line(&format!("\n[{section}]"));
+                self.rest_of(section);
+            }
+        }
+        Ok(())
     }
 
     /// Sarathi-Serve, whose chunked prefill vLLM 0.6 took over: running requests first, then a prompt's next chunk.
@@ -180,7 +334,6 @@ impl Draft<'_> {
         let flags = format!("{} {}", self.row.setup.flags, self.row.setup.workload);
         let chunk = after(&flags, "chunk_size=").ok_or("the row does not say its chunk_size")?;
         self.assume("Sarathi-Serve batches as the chunked prefill of vLLM 0.6 does");
-        self.line("\n[engine]");
         self.entry("profile", "\"vllm@0.6\"");
         self.entry("enable_chunked_prefill", "true");
         self.entry("max_num_batched_tokens", &format!("{chunk:.0}"));
@@ -189,18 +342,9 @@ impl Draft<'_> {
     }
 }
 
-/// The profile that a version between two of them, or none, could as well have been nearest to.
-pub(super) fn other_profile(engine: &str, version: Option<&str>) -> Option<&'static str> {
-    const OLDEST: (u32, &str) = (11, "vllm@0.11");
-    const NEWEST: (u32, &str) = (33, "vllm@0.33");
-    if engine != "vllm" {
-        return None;
-    }
-    let Some(version) = version else {
-        return Some(OLDEST.1);
-    };
-    let minor: u32 = version.strip_prefix("0.")?.split('.').next()?.parse().ok()?;
-    let is_between = OLDEST.0 < minor && minor < NEWEST.0;
-    let is_older = minor - OLDEST.0.min(minor) <= NEWEST.0.saturating_sub(minor);
-    is_between.then_some(if is_older { NEWEST.1 } else { OLDEST.1 })
+/// The shipped id that a name in another case means.
+fn shipped_name(name: &str) -> &str {
+    model::names()
+        .find(|known| known.eq_ignore_ascii_case(name))
+        .unwrap_or(name)
 }

@@ -17,22 +17,46 @@ impl Draft<'_> {
         if setup.load == Load::Trace {
             return self.replay(trace);
         }
-        let requests = match (setup.num_prompts, setup.load) {
-            (Some(requests), _) if requests > 0 => requests,
-            (_, Load::Closed { clients }) => {
-                let requests = (clients * WAVES).clamp(20, UNKNOWN_REQUESTS.max(clients));
-                self.assume(format!("the number of requests is not said: {requests}"));
-                requests
-            }
-            (_, Load::StaticBatch { batch }) => batch,
-            _ => {
-                self.assume(format!("the number of requests is not said: {UNKNOWN_REQUESTS}"));
-                UNKNOWN_REQUESTS
-            }
-        };
+        let requests = self.requests()?;
         self.entry("num_prompts", &requests.to_string());
         self.arrivals()?;
         self.lengths()
+    }
+
+    /// How many requests were sent: as the row says, or as its rate and its duration do.
+    fn requests(&mut self) -> Result<u64, String> {
+        let setup = &self.row.setup;
+        let rate = match setup.load {
+            Load::Open { rate } => Some(rate),
+            _ => self.row.outcome.request_throughput,
+        };
+        let over_time = rate
+            .zip(self.row.outcome.duration_s)
+            .map(|(rate, seconds)| (rate * seconds).round());
+        match (setup.load, setup.num_prompts) {
+            (Load::StaticBatch { batch: 0 }, _) | (_, Some(0)) => {
+                Err("the row says that no request was sent".to_owned())
+            }
+            (Load::StaticBatch { batch }, _) => Ok(batch),
+            (_, Some(requests)) => Ok(requests),
+            (Load::Closed { clients: 0 }, _) => Err("the row says that nobody sent requests".to_owned()),
+            _ if over_time.is_some_and(|requests| requests >= 1.0) => {
+                let requests = over_time.unwrap_or_default() as u64;
+                self.assume(format!(
+                    "the number of requests is not said: {requests}, by rate and duration"
+                ));
+                Ok(requests)
+            }
+            (Load::Closed { clients }, _) => {
+                let requests = (clients * WAVES).clamp(20, UNKNOWN_REQUESTS.max(clients));
+                self.assume(format!("the number of requests is not said: {requests}"));
+                Ok(requests)
+            }
+            _ => {
+                self.assume(format!("the number of requests is not said: {UNKNOWN_REQUESTS}"));
+                Ok(UNKNOWN_REQUESTS)
+            }
+        }
     }
 
     fn replay(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
@@ -56,7 +80,10 @@ impl Draft<'_> {
             Load::Open { rate } => {
                 // inference-perf's "constant" load draws exponential gaps and scales them to the run's length
                 // (`ConstantLoadTimer.start_timer`), as `vllm bench serve` does: only the number is constant.
-                is_scaled = setup.workload.to_lowercase().contains("inference-perf");
+                let client = format!("{} {}", setup.workload, setup.flags).to_lowercase();
+                is_scaled = ["inference-perf", "vllm bench serve"]
+                    .iter()
+                    .any(|name| client.contains(name));
                 self.line("\n[workload.arrivals.poisson]");
                 self.entry("request_rate", &format!("{rate:?}"));
                 limit = limit.or_else(|| stated_limit(&setup.notes));

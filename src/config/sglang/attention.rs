@@ -7,7 +7,6 @@
 //! ranks of several GPUs; models without experts; logits over all GPUs (no `--enable-dp-lm-head`).
 
 use super::profile::{Behaviour, SglangProfile};
-use crate::config::formats::has_experts;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawCluster, RawSglang};
 use crate::model::ModelShape;
@@ -85,7 +84,7 @@ pub(super) fn ranks(
             "write as many ranks as GPUs: --dp-size equal to --tp-size",
         );
     }
-    if model.is_some_and(|model| !has_experts(model)) {
+    if model.is_some_and(|model| !model.has_experts()) {
         refuse(
             KEY,
             "is modelled of models with experts only",

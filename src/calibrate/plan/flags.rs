@@ -1,0 +1,270 @@
+//! The flags of a row's server, read as the command of a server is: what it sets, what has no effect, what is refused.
+//!
+//! Tables write them as a whole command, as flags alone, or as words: `max_num_seqs=128 workers=None`. Of words only those are
+//! taken that are flags of a server; the rest are remarks, and named. A client's command says nothing of the server.
+
+use std::collections::BTreeMap;
+
+use toml::Value;
+
+use crate::config::pasted::{is_server_flag, starts_server};
+use crate::config::{Diagnostics, served};
+
+/// What one of these marks as the flags of a client.
+const OF_CLIENTS: [&str; 4] = [
+    "--dataset-name",
+    "--dataset-path",
+    "--num-prompts",
+    "--random-input-len",
+];
+/// Words of tables for flags of the engines.
+const SHORT: [(&str, &str); 4] = [
+    ("gpu-mem-util", "gpu-memory-utilization"),
+    ("tp", "tensor-parallel-size"),
+    ("dp", "data-parallel-size"),
+    ("pp", "pipeline-parallel-size"),
+];
+
+/// What the flags say.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Said {
+    /// Keys of a scenario, `engine.max_num_seqs`. Whoever writes one into a scenario takes it out.
+    pub(super) keys: BTreeMap<String, Value>,
+    /// The model that the command serves, by its name there.
+    pub(super) model: Option<String>,
+    /// What has no effect, as sentences.
+    pub(super) ignored: Vec<String>,
+}
+
+impl Said {
+    /// Reads the flags of an engine, `vllm@0.11.0` or `sglang`.
+    ///
+    /// # Errors
+    /// What the simulation cannot honour, as one sentence.
+    pub(super) fn of(flags: &str, engine: &str) -> Result<Said, String> {
+        let mut said = Said::default();
+        let is_sglang = engine.starts_with("sglang");
+        if flags.contains("prefix caching on") && !is_sglang {
+            let key = "engine.enable_prefix_caching".to_owned();
+            said.keys.insert(key, Value::Boolean(true));
+        }
+        let words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
+        let first = words.iter().position(|word| word.starts_with('-'));
+        let command = match first {
+            _ if starts_server(&words) => flags.to_owned(),
+            _ if words.iter().any(|word| is_of_client(word)) => return Ok(said),
+            Some(first) => command(&words[first..], is_sglang)?,
+            None => {
+                let flags = said.flags_of(&words);
+                let (own, foreign): (Vec<String>, Vec<String>) =
+                    flags.into_iter().partition(|flag| !is_of_other(flag, is_sglang));
+                let remark = |flag: &String| format!("`{flag}` is no flag of this engine");
+                said.ignored.extend(foreign.iter().map(remark));
+                command(&own, is_sglang)?
+            }
+        };
+        // As tables abbreviate it; vLLM itself takes only the long name.
+        let command = [" ", "="].iter().fold(command, |command, between| {
+            let flag = format!("kv-cache-dtype{between}");
+            command.replace(&format!("{flag}bf16"), &format!("{flag}bfloat16"))
+        });
+        let (document, ignored) = served(&command, Some(engine)).map_err(|problems| first_of(&problems))?;
+        for (section, table) in document.table() {
+            for (key, value) in table.as_table().into_iter().flatten() {
+                said.keys.insert(format!("{section}.{key}"), value.clone());
+            }
+        }
+        said.model = match said.keys.remove("model.name") {
+            Some(Value::String(model)) => Some(model),
+            _ => None,
+        };
+        said.ignored
+            .extend(ignored.iter().map(|sentence| plain(sentence)));
+        Ok(said)
+    }
+
+    /// Words of a table as flags: `max_num_seqs=128`, `enable_prefix_caching=True`, `enforce_eager`. What Python prints for
+    /// nothing is the engine's default.
+    fn flags_of(&mut self, words: &[String]) -> Vec<String> {
+        let mut flags = Vec::new();
+        for word in words {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word.as_str(), None),
+            };
+            let name = name.replace('_', "-");
+            let known = SHORT.iter().find(|(short, _)| *short == name);
+            let name = known.map_or(name, |(_, name)| (*name).to_owned());
+            let is_written_as_one = value.is_some() || word.contains('_') || word.contains('-');
+            if !is_written_as_one || !is_server_flag(&name) {
+                if value.is_some() {
+                    self.ignored.push(format!("`{word}` is no flag of the server"));
+                }
+                continue;
+            }
+            match value.map(str::to_lowercase).as_deref() {
+                Some("none") => {}
+                Some("true") | None => flags.push(format!("--{name}")),
+                Some("false") => flags.push(format!("--no-{name}")),
+                Some(_) => flags.push(format!("--{name}={}", value.unwrap_or_default())),
+            }
+        }
+        flags
+    }
+
+    /// Takes out a key that a column speaks of, too.
+    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
+        self.keys.remove(key)
+    }
+
+    /// Takes out all keys of a section that nobody has written.
+    pub(super) fn take_section(&mut self, section: &str) -> Vec<(String, Value)> {
+        let start = format!("{section}.");
+        let (of_it, others) = std::mem::take(&mut self.keys)
+            .into_iter()
+            .partition(|(key, _)| key.starts_with(&start));
+        self.keys = others;
+        let of_it: BTreeMap<String, Value> = of_it;
+        of_it
+            .into_iter()
+            .map(|(key, value)| (key[start.len()..].to_owned(), value))
+            .collect()
+    }
+}
+
+fn is_of_client(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or(word);
+    OF_CLIENTS.contains(&name)
+}
+
+/// Whether a flag is one of the other engine.
+fn is_of_other(flag: &str, is_sglang: bool) -> bool {
+    let section = if is_sglang { "engine" } else { "sglang" };
+    let alone = command(&[flag.to_owned()], is_sglang).and_then(|command| {
+        let (document, _) = served(&command, None).map_err(|problems| first_of(&problems))?;
+        Ok(document.table().get(section).and_then(Value::as_table).cloned())
+    });
+    let keys = alone.ok().flatten().unwrap_or_default();
+    keys.keys().any(|key| key != "profile")
+}
+
+/// The command that has these flags.
+fn command(flags: &[String], is_sglang: bool) -> Result<String, String> {
+    let program = if is_sglang {
+        "python -m sglang.launch_server"
+    } else {
+        "vllm serve"
+    };
+    let words = program.split(' ').chain(flags.iter().map(String::as_str));
+    shlex::try_join(words).map_err(|_| "its flags hold a character that no shell passes on".to_owned())
+}
+
+fn first_of(problems: &Diagnostics) -> String {
+    let first = problems.0.first();
+    let sentence = first.map_or(String::new(), |problem| match problem.label.as_str() {
+        "" => plain(&problem.message),
+        why => format!("{}: {why}", plain(&problem.message)),
+    });
+    format!("its flags: {sentence}")
+}
+
+/// A sentence about a pasted command, of a row.
+fn plain(sentence: &str) -> String {
+    sentence.trim_start_matches("in --serve-cmd: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(flags: &str, engine: &str) -> Vec<String> {
+        let said = Said::of(flags, engine).unwrap();
+        said.keys
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect()
+    }
+
+    #[test]
+    fn a_command_flags_alone_and_words_say_the_same() {
+        let expected = ["engine.max_model_len = 4096", "engine.max_num_seqs = 128"];
+        for flags in [
+            "vllm serve Qwen/Qwen3-8B --max-num-seqs 128 --max-model-len 4096 --port 80",
+            "VLLM_LOGGING_LEVEL=INFO vllm serve m --max_num_seqs=128 --max-model-len 4k --max-model-len=4096",
+            "--max-num-seqs=128 --max-model-len 4096",
+            "with --max-num-seqs=128 --max-model-len 4096",
+            "max_num_seqs=128 max_model_len=4096 workers=None ignore_eos constant-rate arrivals",
+        ] {
+            assert_eq!(keys(flags, "vllm@0.11.0"), expected, "{flags}");
+        }
+        assert_eq!(
+            keys(
+                "python3 -m sglang.launch_server --model-path m --tp 8 --attention-backend=fa3",
+                "sglang"
+            ),
+            ["cluster.tensor_parallel_size = 8", "engine.profile = \"sglang\""]
+        );
+    }
+
+    #[test]
+    fn words_of_python_and_of_people_are_read_as_they_are_meant() {
+        assert_eq!(
+            keys(
+                "enforce_eager gpu_mem_util=0.9 enable_prefix_caching=False max_model_len=None",
+                "vllm@0.11"
+            ),
+            [
+                "engine.enable_prefix_caching = false",
+                "engine.enforce_eager = true",
+                "engine.gpu_memory_utilization = 0.9"
+            ]
+        );
+        assert_eq!(
+            keys("prefix caching on, block 16", "vllm@0.11"),
+            ["engine.enable_prefix_caching = true"]
+        );
+        let said = Said::of("chunks=5 --x", "vllm@0.11").unwrap_err();
+        assert!(said.contains("its flags: ") && said.contains("--x"), "{said}");
+        let foreign = Said::of(
+            "max-num-batched-tokens=8192 (Qwen3-32B H100) page_size=16",
+            "sglang",
+        )
+        .unwrap();
+        assert_eq!(
+            foreign.ignored,
+            ["`--max-num-batched-tokens=8192` is no flag of this engine"]
+        );
+        assert_eq!(foreign.keys["sglang.page_size"], Value::Integer(16));
+        let said = Said::of("workers=None and more", "vllm@0.11").unwrap();
+        assert_eq!(said.ignored, ["`workers=None` is no flag of the server"]);
+    }
+
+    #[test]
+    fn a_client_says_nothing_of_the_server() {
+        for flags in [
+            "vllm bench serve --dataset-name sharegpt --num-prompts 1000",
+            "--backend vllm --port 8081 --model m --dataset-name random --num-prompts 30",
+            "",
+        ] {
+            assert_eq!(Said::of(flags, "vllm@0.11"), Ok(Said::default()), "{flags}");
+        }
+    }
+
+    #[test]
+    fn what_changes_the_result_and_is_not_modelled_is_refused() {
+        for (flags, word) in [
+            ("--cpu-offload-gb 10", "cpu-offload-gb"),
+            ("--enable-lora", "enable-lora"),
+            ("max_num_seqs=abc", "abc"),
+            ("VLLM_USE_V1=0 vllm serve m", "V0"),
+            ("--max-num-seqs abc", "abc"),
+            ("--max-num-seqs '4", "quote"),
+        ] {
+            let reason = Said::of(flags, "vllm@0.11").unwrap_err();
+            assert!(reason.contains(word), "{reason}");
+        }
+        let last = Said::of("--max-num-seqs 4 --max-num-seqs 64", "vllm@0.11").unwrap();
+        assert_eq!(last.keys["engine.max_num_seqs"], Value::Integer(64));
+        assert!(last.ignored[0].contains("the last"), "{:?}", last.ignored);
+    }
+}
