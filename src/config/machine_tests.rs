@@ -323,4 +323,19 @@ fn levels_of_optimization_mean_what_the_version_has_them_mean() {
     );
     assert!(told("-cc.mode=0 -cc.cudagraph_mode=PIECEWISE").contains("has no effect"));
     assert!(told("-O4").contains("optimization-level"));
+    // Eager overrides them, and says so; what is no level or mode at all is wrong all the same.
+    assert!(told("--enforce-eager -O5").contains("optimization-level"));
+    assert!(told("--enforce-eager -cc.mode=9").contains("must lie between 0 and 3"));
+    let ignored = |flags: &str| {
+        resolve_line(&format!("{MACHINE} {TRAFFIC} {flags}"))
+            .unwrap()
+            .ignored
+    };
+    let overridden = ignored("--enforce-eager -O2 -cc.mode=3");
+    assert_eq!(overridden.len(), 2, "{overridden:?}");
+    assert!(
+        overridden[0].contains("enforce_eager compiles nothing"),
+        "{overridden:?}"
+    );
+    assert!(ignored("--enforce-eager -O0").is_empty());
 }
