@@ -247,19 +247,22 @@ fn stays(config: &Value) -> Result<Stays, String> {
         }
         "fp8" | "fbgemm_fp8" => exactly(&mut stays, entries),
         "gptq" | "gptq_marlin" => gptq(config, &mut stays)?,
-        // AWQ and bitsandbytes: any part of a name.
-        "awq" | "awq_marlin" | "bitsandbytes" => {
+        // `is_layer_skipped` with substrings, and `is_layer_skipped_bnb`.
+        "awq" | "awq_marlin" => {
+            let entries: BTreeSet<String> = entries.into_iter().map(of_first_expert).collect();
+            stays.except = entries.into_iter().map(Rule::Letters).collect();
+        }
+        "bitsandbytes" => {
             stays.except = entries
                 .into_iter()
-                .map(|entry| Rule::Within(entry.to_string()))
+                .map(|entry| Rule::Words(entry.to_string()))
                 .collect();
         }
         // ModelOpt: parts of names, and wildcards.
         _ => {
             let rule = |entry: &str| match entry.contains('*') {
-                true => {
-                    Regex::new(&format!("^{}$", regex::escape(entry).replace(r"\*", ".*"))).map(Rule::Pattern)
-                }
+                true => Regex::new(&format!("^{}$", regex::escape(entry).replace(r"\*", ".*")))
+                    .map(|pattern| Rule::Pattern(pattern, entry.to_string())),
                 false => Ok(Rule::Within(entry.to_string())),
             };
             stays.except = entries
@@ -299,7 +302,7 @@ fn gptq(config: &Value, stays: &mut Stays) -> Result<(), String> {
     let dynamic = config.get("dynamic").and_then(Value::as_object);
     for (entry, own) in dynamic.into_iter().flatten() {
         if let Some(left_out) = entry.strip_prefix("-:") {
-            stays.except.push(pattern(left_out)?);
+            stays.except.push(pattern(left_out, entry)?);
             stays.key = "dynamic";
         } else if let Some(key) = ["bits", "group_size"]
             .into_iter()
@@ -331,15 +334,15 @@ fn words<'a>(config: &'a Value, key: &str) -> Vec<&'a str> {
 
 fn pattern_or_name(entry: &str) -> Result<Rule, String> {
     match entry.strip_prefix("re:") {
-        Some(text) => pattern(text),
+        Some(text) => pattern(text, entry),
         None => Ok(Rule::Exact(entry.to_string())),
     }
 }
 
-/// As Python's `re.match` has it: from the beginning, to any end.
-fn pattern(text: &str) -> Result<Rule, String> {
+/// As Python's `re.match` has it: from the beginning, to any end. `written` is the whole entry.
+fn pattern(text: &str, written: &str) -> Result<Rule, String> {
     Regex::new(&format!("^(?:{text})"))
-        .map(Rule::Pattern)
+        .map(|pattern| Rule::Pattern(pattern, written.to_string()))
         .map_err(|_| {
             format!("has the pattern `{text}`, which is not understood: it must do without looking around")
         })
