@@ -282,6 +282,17 @@ fn weights_of_8_bits_alone_are_multiplied_in_16() {
     assert_eq!(Some(peak(Int8)), device.peaks.int8);
 }
 
+#[test]
+fn modelopts_own_file_is_read_beside_the_config() {
+    for name in ["modelopt/", "modelopt/config.json"] {
+        let line = format!("{name} --gpu h100-sxm --max-model-len 8192 {TRAFFIC}");
+        let resolved = resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(resolved.placement.kv_dtype, crate::model::Dtype::Fp8);
+        let notes = resolved.notes.join("\n");
+        assert!(notes.contains("read from its hf_quant_config.json"), "{notes}");
+    }
+}
+
 /// `OPTIMIZATION_LEVEL_TO_CONFIG` of vLLM 0.33; of 0.11 `-O` is the mode of compilation.
 #[test]
 fn levels_of_optimization_mean_what_the_version_has_them_mean() {

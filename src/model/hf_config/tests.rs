@@ -583,6 +583,100 @@ fn what_cannot_be_counted_is_refused_by_name() {
     "#);
 }
 
+/// 3.49 billion elements of Llama's linear layers at half a byte, and 20 bits of scale and zero for each group.
+#[test]
+fn one_scale_for_a_row_is_not_one_for_128_channels() {
+    use serde_json::json;
+    let rows = json!({"quant_method": "gptq", "bits": 4, "group_size": -1});
+    let channels = json!({"quant_method": "compressed-tensors", "config_groups": {"group_0":
+        {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "channel", "group_size": null}}}});
+    let of_128 = weights_gib(json!({"quant_method": "gptq", "bits": 4, "group_size": 128}));
+    for config in [rows, channels] {
+        let (shape, notes) = llama(config.clone());
+        assert_eq!(shape.quantization, Quantization::Int4 { group_size: 4096 });
+        let fewer = of_128 - weights_gib(config);
+        assert!((fewer - 0.123).abs() < 0.003, "{fewer}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(notes.join("\n"), @"the checkpoint has one scale for each row of its 4-bit weights: counted as one for every 4096 channels, the hidden size");
+        }
+    }
+    let (shape, notes) = llama(json!({"quant_method": "awq", "bits": 4}));
+    assert_eq!(shape.quantization, Quantization::Int4 { group_size: 128 });
+    assert_eq!(
+        notes,
+        ["the checkpoint does not say its `group_size`: 128 assumed"]
+    );
+    let wrong = with(
+        LLAMA,
+        "quantization_config",
+        json!({"quant_method": "awq", "bits": 4, "group_size": 0}),
+    );
+    let wrong = ModelShape::from_hf_config(&wrong, "mine").unwrap_err();
+    assert!(wrong.to_string().contains("has 0 for `group_size`"), "{wrong}");
+}
+
+#[test]
+fn of_two_lists_the_one_counts_that_vllm_reads_and_the_other_is_told() {
+    use serde_json::json;
+    let two = |method: &str, one: (&str, &str), other: (&str, &str)| {
+        let config = json!({"quant_method": method, "quant_algo": "FP8", "bits": 4, "group_size": 128, one.0: [one.1], other.0: [other.1]});
+        let (shape, notes) = llama(config);
+        (shape.layers[0].kept.len(), notes.join("\n"))
+    };
+    let (kept, told) = two("modelopt", ("ignore", "self_attn"), ("exclude_modules", "mlp"));
+    assert_eq!(kept, 2);
+    insta::assert_snapshot!(told, @"what the checkpoint lists under `exclude_modules` counts for nothing: vLLM does not read it of this method beside `ignore`");
+    let (kept, told) = two("awq", ("ignore", "mlp.up"), ("modules_to_not_convert", "layers"));
+    assert_eq!(kept, 4);
+    assert!(told.contains("under `ignore` counts for nothing"), "{told}");
+    let (kept, told) = two("modelopt", ("ignore", "mlp"), ("exclude_modules", "mlp"));
+    assert_eq!((kept, told.as_str()), (2, ""));
+    let (kept, told) = two("gptq", ("modules_to_not_convert", "mlp"), ("ignore", "lm_head"));
+    assert_eq!(kept, 0);
+    insta::assert_snapshot!(told, @"what the checkpoint lists under `ignore` and `modules_to_not_convert` counts for nothing: vLLM does not read it of this method");
+}
+
+#[test]
+fn modelopts_file_beside_the_config_says_how_it_is_quantized() {
+    let file = r#"{"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": {"quant_algo": "NVFP4",
+        "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head", "model.layers.0*"]}}"#;
+    let (shape, notes) = ModelShape::from_checkpoint(LLAMA, Some(file), "mine").unwrap();
+    assert_eq!(shape.quantization, Quantization::Nvfp4);
+    assert_eq!(shape.kv_scheme, Some(KvScheme::ModelOpt));
+    assert_eq!(
+        shape.layers.iter().filter(|group| !group.kept.is_empty()).count(),
+        1
+    );
+    assert_eq!(
+        notes,
+        ["how the checkpoint is quantized is read from its hf_quant_config.json"]
+    );
+    // What the config says itself counts, as in vLLM.
+    let own = with(
+        LLAMA,
+        "quantization_config",
+        serde_json::json!({"quant_method": "fp8"}),
+    );
+    let (shape, notes) = ModelShape::from_checkpoint(&own, Some(file), "mine").unwrap();
+    assert_eq!((shape.quantization, notes.len()), (Quantization::Fp8, 0));
+    let told = |file: &str| {
+        let error = ModelShape::from_checkpoint(LLAMA, Some(file), "mine").unwrap_err();
+        error.problems.join("\n")
+    };
+    let broken = [
+        "{",
+        r#"{"quantization": {"quant_algo": "W4A16_AWQ", "group_size": 128}}"#,
+        r#"{"quantization": {"quant_algo": null, "kv_cache_quant_algo": "FP8"}}"#,
+        r#"{"quantization": {"quant_algo": "NVFP4", "group_size": 32}}"#,
+    ];
+    insta::assert_snapshot!(broken.map(told).join("\n"), @r"
+    `hf_quant_config.json` beside it is not JSON: EOF while parsing an object at line 1 column 1
+    `hf_quant_config.json` has the quant_algo `W4A16_AWQ`, which is not modelled: FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO and NVFP4 are; `--quantization` takes its place if the file is removed
+    `hf_quant_config.json` has no `quant_algo`, as every checkpoint of ModelOpt must; `--quantization` takes its place if the file is removed
+    `hf_quant_config.json` has a `group_size` that is not NVFP4's of 16, which alone is modelled; `--quantization` takes its place if the file is removed
+    ");
+}
+
 #[test]
 fn an_entry_that_names_nothing_is_told() {
     use serde_json::json;
