@@ -75,9 +75,14 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
         path.to_path_buf()
     };
     if path.is_file() {
-        let text =
-            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let (shape, mut notes) = ModelShape::from_hf_config(&text, name)?;
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        let text = read(&path)?;
+        let beside = path.with_file_name(model::MODELOPT_FILE);
+        let has_it = path.ends_with("config.json") && beside.is_file();
+        let beside = has_it.then(|| read(&beside)).transpose()?;
+        let (shape, mut notes) = ModelShape::from_checkpoint(&text, beside.as_deref(), name)?;
         notes.extend(shape.kept_note());
         return Ok((shape, notes));
     }
@@ -147,6 +152,14 @@ mod tests {
         for name in [folder.path(), &path] {
             let (shape, _) = model(name.to_str().unwrap()).unwrap();
             assert_eq!(shape.parameters(), 8_190_735_360);
+        }
+        let beside = folder.path().join("hf_quant_config.json");
+        let fp8 = r#"{"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}"#;
+        std::fs::write(&beside, fp8).unwrap();
+        for name in [folder.path(), &path] {
+            let (shape, notes) = model(name.to_str().unwrap()).unwrap();
+            assert_eq!(shape.quantization, model::Quantization::Fp8);
+            assert!(notes[0].contains("hf_quant_config.json"), "{notes:?}");
         }
         assert!(
             model("nowhere/config.json")

@@ -97,11 +97,12 @@ pub fn normalise(args: &[String]) -> Normalised {
             continue;
         };
         if !path.is_empty() {
-            let value = value.or_else(|| {
-                at += 1;
-                args.get(at - 1).cloned()
-            });
-            out.dotted(&name, &path, value.unwrap_or_default());
+            let next = args.get(at).filter(|next| *next != "--" && flag(next).is_none());
+            at += usize::from(value.is_none() && next.is_some());
+            match value.or_else(|| next.cloned()) {
+                Some(value) => out.dotted(&name, &path, value),
+                None => out.without_value(&format!("--{name}.{}", path.join("."))),
+            }
             continue;
         }
         let next = value.as_deref().or(args.get(at).map(String::as_str));
@@ -269,7 +270,26 @@ impl Normalised {
             }
             table = inner.as_object_mut().expect("just seen to");
         }
-        table.insert(last.clone(), value);
+        match (table.get_mut(last), value) {
+            // As vLLM puts them together: lists grow, of anything else the last counts.
+            (Some(Value::Array(items)), Value::Array(more)) => items.extend(more),
+            (Some(there), value) => {
+                let said = format!("--{name}.{}", path.join("."));
+                self.ignored.push(format!(
+                    "{said} {there} has no effect: it is given again, and the last counts, as in vLLM"
+                ));
+                *there = value;
+            }
+            (None, value) => {
+                table.insert(last.clone(), value);
+            }
+        }
+    }
+
+    fn without_value(&mut self, flag: &str) {
+        let problem = Diagnostic::new(format!("`{flag}` needs a value, and none follows"))
+            .help(format!("write {flag}=VALUE"));
+        self.problems.push(problem.at(Place::Flag(flag.to_string())));
     }
 
     /// Gives dotted flags the form that they are short for.
@@ -347,6 +367,10 @@ mod tests {
             r#"--compilation-config={"cudagraph_capture_sizes":[1,2],"pass_config":{"fuse_norm_quant":true}}"#,
         );
         check(
+            "-cc.cudagraph_capture_sizes+=1,2 -cc.cudagraph_capture_sizes+=4,8 -cc.cudagraph_capture_sizes=[16] -cc.mode 0 -cc.mode 3",
+            r#"--compilation-config={"cudagraph_capture_sizes":[1,2,4,8,16],"mode":3}"#,
+        );
+        check(
             "-O0 -O 1 -O=2",
             "--optimization-level=0 --optimization-level 1 --optimization-level=2",
         );
@@ -357,6 +381,35 @@ mod tests {
         check(
             "--request-rate .5 --gpu-memory-utilization=.9 -1.5",
             "--request-rate .5 --gpu-memory-utilization=.9 -1.5",
+        );
+    }
+
+    #[test]
+    fn a_dotted_flag_does_not_take_a_flag_for_its_value() {
+        let of = |line: &str| normalise(&line.split_whitespace().map(str::to_string).collect::<Vec<_>>());
+        for line in [
+            "-cc.mode --seed 1",
+            "--seed 1 -cc.mode",
+            "-cc.mode -tp 1 --seed 1",
+        ] {
+            let normal = of(line);
+            assert!(normal.args.join(" ").contains("--seed 1"), "{line}");
+            let told: Vec<&str> = normal
+                .problems
+                .iter()
+                .map(|problem| problem.message.as_str())
+                .collect();
+            assert_eq!(
+                told,
+                ["`--compilation-config.mode` needs a value, and none follows"],
+                "{line}"
+            );
+        }
+        assert!(of("-cc.mode -1").problems.is_empty());
+        let twice = of("-cc.mode 0 -cc.mode=3").ignored;
+        assert!(
+            twice[0].starts_with("--compilation-config.mode 0 has no effect"),
+            "{twice:?}"
         );
     }
 

@@ -34,6 +34,15 @@ const ASKS_FOR_FP8_KV: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden
 pub(super) const FILES: Memory = Memory(&[
     ("kv.json", ASKS_FOR_FP8_KV),
     (
+        "modelopt/config.json",
+        include_str!("../model/shapes/llama-3.1-8b.json"),
+    ),
+    (
+        "modelopt/hf_quant_config.json",
+        r#"{"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": {"quant_algo": "FP8",
+            "kv_cache_quant_algo": "FP8", "group_size": null, "exclude_modules": ["lm_head"]}}"#,
+    ),
+    (
         "trace.csv",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.0,100,10\n2023-11-16 18:17:04.0,200,20\n2023-11-16 18:17:07.0,300,30\n",
     ),

@@ -107,7 +107,16 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
         format!("{}/config.json", name.trim_end_matches('/'))
     };
     let text = text_file(judge, "model.name", &path, files)?;
-    match ModelShape::from_hf_config(&text, name) {
+    let beside = path
+        .strip_suffix("config.json")
+        .filter(|folder| folder.is_empty() || folder.ends_with('/'))
+        .map(|folder| format!("{folder}{}", model::MODELOPT_FILE))
+        .filter(|beside| files.read(beside).is_ok());
+    let beside = match beside {
+        Some(beside) => Some(text_file(judge, "model.name", &beside, files)?),
+        None => None,
+    };
+    match ModelShape::from_checkpoint(&text, beside.as_deref(), name) {
         Ok(found) => Some(found),
         Err(error) => {
             judge.wrong(

@@ -282,6 +282,17 @@ fn weights_of_8_bits_alone_are_multiplied_in_16() {
     assert_eq!(Some(peak(Int8)), device.peaks.int8);
 }
 
+#[test]
+fn modelopts_own_file_is_read_beside_the_config() {
+    for name in ["modelopt/", "modelopt/config.json"] {
+        let line = format!("{name} --gpu h100-sxm --max-model-len 8192 {TRAFFIC}");
+        let resolved = resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(resolved.placement.kv_dtype, crate::model::Dtype::Fp8);
+        let notes = resolved.notes.join("\n");
+        assert!(notes.contains("read from its hf_quant_config.json"), "{notes}");
+    }
+}
+
 /// `OPTIMIZATION_LEVEL_TO_CONFIG` of vLLM 0.33; of 0.11 `-O` is the mode of compilation.
 #[test]
 fn levels_of_optimization_mean_what_the_version_has_them_mean() {
@@ -323,4 +334,19 @@ fn levels_of_optimization_mean_what_the_version_has_them_mean() {
     );
     assert!(told("-cc.mode=0 -cc.cudagraph_mode=PIECEWISE").contains("has no effect"));
     assert!(told("-O4").contains("optimization-level"));
+    // Eager overrides them, and says so; what is no level or mode at all is wrong all the same.
+    assert!(told("--enforce-eager -O5").contains("optimization-level"));
+    assert!(told("--enforce-eager -cc.mode=9").contains("must lie between 0 and 3"));
+    let ignored = |flags: &str| {
+        resolve_line(&format!("{MACHINE} {TRAFFIC} {flags}"))
+            .unwrap()
+            .ignored
+    };
+    let overridden = ignored("--enforce-eager -O2 -cc.mode=3");
+    assert_eq!(overridden.len(), 2, "{overridden:?}");
+    assert!(
+        overridden[0].contains("enforce_eager compiles nothing"),
+        "{overridden:?}"
+    );
+    assert!(ignored("--enforce-eager -O0").is_empty());
 }

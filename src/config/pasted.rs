@@ -5,7 +5,7 @@ mod around;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
-use around::Bare;
+use around::{Bare, Missing};
 
 use super::argv;
 use super::diagnostic::{Diagnostic, Place};
@@ -130,9 +130,18 @@ pub(super) fn serve(
     asked: Option<&str>,
 ) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
     let flag = "--serve-cmd";
-    let (mut parsed, bare, ignored) = parse::<Serve>(command, flag, &SERVE)?;
+    let (mut parsed, bare, mut ignored) = parse::<Serve>(command, flag, &SERVE, true)?;
     let name = if starts_sglang(command) { "sglang" } else { "vllm" };
-    let version = bare.tag.as_deref().and_then(version);
+    let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
+    let version = tag.flatten().and_then(version);
+    if tag.is_some() && version.is_none() && asked.is_none() && parsed.flags.engine.profile.is_none() {
+        let tag = tag
+            .flatten()
+            .map_or("no tag".to_string(), |tag| format!("the tag {tag}"));
+        ignored.push(format!(
+            "in {flag}: the image has {tag}, which says no version: the newest profile of {name} is used, and --engine names another"
+        ));
+    }
     let profile = match (version, name) {
         (Some(version), name) => Some(format!("{name}@{version}")),
         (None, "sglang") => Some(name.to_string()),
@@ -169,7 +178,7 @@ pub(super) struct Benchmark {
 
 /// A benchmark command, understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
-    let (parsed, _, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH)?;
+    let (parsed, _, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH, false)?;
     let Bench {
         model,
         mut traffic,
@@ -190,6 +199,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
     command: &str,
     flag: &str,
     starts: &[&[&str]],
+    image_serves: bool,
 ) -> Result<(P, Bare, Vec<String>), Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
     // A command over several lines: the shell drops the backslash with the line's end.
@@ -197,12 +207,16 @@ fn parse<P: FromArgMatches + CommandFactory>(
     let Some(words) = shlex::split(&command) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
     };
-    let bare = around::strip(&words, starts).ok_or_else(|| {
-        let expected = starts[0].join(" ");
-        vec![
-            problem(format!("`{flag}` must hold a whole command"))
-                .help(format!("begin it with `{expected}`")),
-        ]
+    let bare = around::strip(&words, starts, image_serves).map_err(|missing| {
+        vec![match missing {
+            Missing::Unknown => problem(format!("`{flag}` must hold a whole command"))
+                .help(format!("begin it with `{}`", starts[0].join(" "))),
+            Missing::Idle(image) => problem(format!(
+                "in {flag}: the image {} serves only with a command of its own, and none follows",
+                image.name
+            ))
+            .help("write `python3 -m sglang.launch_server` behind the image"),
+        }]
     })?;
     let normal = argv::normalise(&bare.args);
     let mut problems: Vec<Diagnostic> = normal.problems;

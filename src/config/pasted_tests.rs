@@ -179,7 +179,25 @@ fn what_stands_around_a_pasted_command_is_told() {
     );
     assert_snapshot!(served.ignored.join("\n"), @r"
     in --serve-cmd: VLLM_ATTENTION_BACKEND=FLASHINFER is not modelled: the calibration says how fast kernels are
-    in --serve-cmd: `docker` before the command has no effect: a container changes nothing that is simulated
+    in --serve-cmd: `docker run --gpus all -v /m:/m` before the command has no effect: a container changes nothing that is simulated
+    ");
+    let pinned = |tag: &str, more: &str| resolved(&docker.replace(":v0.11.0", tag), more);
+    let served = pinned(":v0.11.0@sha256:0a1b2c", "");
+    assert_eq!(
+        served.scenario.first_pool().engine.vllm().unwrap().profile,
+        "vllm@0.11"
+    );
+    for tag in [":latest", "@sha256:0a1b2c", ""] {
+        let told = pinned(tag, "").ignored.join("\n");
+        assert!(told.contains("says no version"), "{tag}: {told}");
+        let told = pinned(tag, "--engine vllm@0.11").ignored.join("\n");
+        assert!(!told.contains("says no version"), "{tag}: {told}");
+    }
+    let idle = line("docker run lmsysorg/sglang:v0.5.4 --model Qwen/Qwen3-8B", "");
+    assert_snapshot!(resolve_line(&idle).err().unwrap(), @r"
+    error: in --serve-cmd: the image sglang serves only with a command of its own, and none follows
+     |
+     = help: write `python3 -m sglang.launch_server` behind the image
     ");
     let asked = resolved(docker, "--engine vllm@0.33");
     assert_eq!(

@@ -12,7 +12,7 @@ mod names;
 mod options;
 mod registry;
 
-pub use hf_config::ModelError;
+pub use hf_config::{MODELOPT_FILE, ModelError};
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};

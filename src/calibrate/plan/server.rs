@@ -56,7 +56,9 @@ impl Draft<'_> {
             "fp8" | "fp8-static" | "fp8-dynamic" => Some("fp8"),
             "awq" | "awq-marlin" => Some("awq"),
             "gptq-marlin-int4" | "int4-w4a16" | "gptq" => Some("gptq"),
-            "gptq-int8" | "int8" => Some("int8"),
+            // Products of these are in 16 bits, as in vLLM's Marlin kernel; `int8` by itself is W8A8.
+            "gptq-int8" | "gptq-marlin-int8" | "awq-int8" | "int8-w8a16" | "w8a16" => Some("w8a16"),
+            "int8" | "int8-w8a8" | "w8a8" => Some("int8"),
             "nvfp4" | "fp4" => Some("nvfp4"),
             other => return Err(format!("the precision `{other}` is not modelled")),
         };
@@ -347,4 +349,40 @@ fn shipped_name(name: &str) -> &str {
     model::names()
         .find(|known| known.eq_ignore_ascii_case(name))
         .unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use crate::results::{Load, Measured, Tool};
+
+    /// What a row's precision becomes in its scenario.
+    fn quantization(precision: &str) -> Option<String> {
+        let mut row = Measured::new(Tool::Table, "row a");
+        row.setup.model = Some("Qwen/Qwen3-8B".into());
+        row.setup.gpu = Some("H100-SXM-80GB".into());
+        row.setup.engine = Some("vllm".into());
+        row.setup.precision = Some(precision.into());
+        row.setup.load = Load::Closed { clients: 1 };
+        row.setup.num_prompts = Some(60);
+        (row.setup.input_tokens, row.setup.output_tokens) = (Some(128.0), Some(16.0));
+        let plan = plan(&row, &|_| None).unwrap();
+        let scenario: toml::Table = toml::from_str(&plan.scenario).unwrap();
+        let said = scenario["model"].get("quantization")?;
+        said.as_str().map(str::to_owned)
+    }
+
+    #[test]
+    fn eight_bits_of_gptq_are_of_the_weights_only() {
+        for weight_only in ["gptq-int8", "gptq-marlin-int8", "awq-int8", "int8-w8a16"] {
+            assert_eq!(
+                quantization(weight_only).as_deref(),
+                Some("w8a16"),
+                "{weight_only}"
+            );
+        }
+        assert_eq!(quantization("int8").as_deref(), Some("int8"));
+        assert_eq!(quantization("gptq-marlin-int4").as_deref(), Some("gptq"));
+        assert_eq!(quantization("bf16"), None);
+    }
 }

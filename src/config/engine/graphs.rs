@@ -27,6 +27,13 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         graphs: RawGraphMode::None,
         is_eager: true,
     };
+    let mut limited = |key: &str, given| judge.required(key, given, (0, 3));
+    let level = raw
+        .optimization_level
+        .map(|level| limited("engine.optimization_level", level));
+    let mode = raw
+        .compilation_mode
+        .map(|mode| limited("engine.compilation_mode", mode));
     if raw.enforce_eager == Some(true) {
         judge.given("engine.enforce_eager", true);
         if raw.cudagraph_mode.is_some_and(|mode| mode != RawGraphMode::None) {
@@ -36,15 +43,20 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
                 "there are no graphs when everything is eager",
             );
         }
+        let asked = [
+            ("engine.optimization_level", level),
+            ("engine.compilation_mode", mode),
+        ];
+        for (key, number) in asked {
+            if let Some(number) = number.filter(|&number| number != NO_COMPILATION) {
+                let name = judge.document.name_of(key);
+                judge.ignore(format!(
+                    "{name} {number} has no effect: enforce_eager compiles nothing, as in vLLM"
+                ));
+            }
+        }
         return eager;
     }
-    let mut limited = |key: &str, given| judge.required(key, given, (0, 3));
-    let level = raw
-        .optimization_level
-        .map(|level| limited("engine.optimization_level", level));
-    let mode = raw
-        .compilation_mode
-        .map(|mode| limited("engine.compilation_mode", mode));
     // Until 0.11 `-O` is short for the mode.
     let (level, mode, mode_key) = match profile.startup.level_is_mode {
         true if mode.is_none() => (None, level, "engine.optimization_level"),

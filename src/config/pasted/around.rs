@@ -9,15 +9,64 @@ pub(super) struct Bare {
     pub(super) args: Vec<String>,
     /// Settings of the environment, in order.
     pub(super) settings: Vec<(String, String)>,
-    /// Tag of the container's image.
-    pub(super) tag: Option<String>,
+    /// The container's image, if one runs the command.
+    pub(super) image: Option<Image>,
     /// What was dropped, as sentences.
     pub(super) dropped: Vec<String>,
+}
+
+/// `vllm/vllm-openai:v0.11.0` and its tag.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Image {
+    pub(super) name: String,
+    pub(super) tag: Option<String>,
+}
+
+/// Why there is no command.
+#[derive(Debug, PartialEq)]
+pub(super) enum Missing {
+    /// None begins as one of those that are known.
+    Unknown,
+    /// This image of SGLang is run without one.
+    Idle(Image),
 }
 
 /// Programs that run a command of a container's image.
 const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "apptainer"];
 const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
+/// What stands before settings, and does nothing else.
+const INTRODUCE: [&str; 2] = ["env", "export"];
+/// Programs that run another one, by whose names those behind each other are told apart.
+const LAUNCHERS: [&str; 26] = [
+    "docker",
+    "podman",
+    "nerdctl",
+    "apptainer",
+    "kubectl",
+    "bash",
+    "sh",
+    "zsh",
+    "env",
+    "export",
+    "exec",
+    "sudo",
+    "nohup",
+    "timeout",
+    "time",
+    "nice",
+    "ionice",
+    "numactl",
+    "taskset",
+    "stdbuf",
+    "setsid",
+    "srun",
+    "nsys",
+    "uv",
+    "tini",
+    "setarch",
+];
+/// How the words of a secret's name end.
+const SECRETS: [&str; 5] = ["TOKEN", "KEY", "PASSWORD", "PASSWD", "SECRET"];
 
 /// What changes how fast kernels are, or which are chosen.
 const OF_KERNELS: [&str; 9] = [
@@ -52,36 +101,56 @@ const HARMLESS: [&str; 17] = [
     "NCCL_DEBUG",
 ];
 
-/// Finds the command that begins as one of `starts`; `None` if there is none.
-pub(super) fn strip(words: &[String], starts: &[&[&str]]) -> Option<Bare> {
-    if let Some((before, inner)) = in_a_shell(words) {
-        let mut bare = strip(&inner, starts)?;
-        bare.settings.splice(0..0, settings(before));
-        bare.tag = bare.tag.or_else(|| image(before).and_then(|(_, tag)| tag));
-        bare.dropped.extend(wrapper(before));
-        return Some(bare);
+/// Finds the command that begins as one of `starts`. If `serves`, the image of a container that does so by itself is one, too.
+pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Result<Bare, Missing> {
+    let words = &ends_apart(words);
+    let found = find(words, starts);
+    let shell = in_a_shell(words).filter(|shell| found.is_none_or(|(begin, _)| shell.at < begin));
+    if let Some(Shell { at, inner }) = shell {
+        let before = before(&words[..=at]);
+        let mut bare = strip(&inner, starts, serves)?;
+        bare.settings.splice(0..0, before.settings);
+        bare.image = bare
+            .image
+            .or_else(|| image(&words[..=at]).map(|(_, image)| image));
+        bare.dropped.splice(0..0, before.dropped);
+        bare.dropped.extend(behind(&words[at + 3..]));
+        return Ok(bare);
     }
-    let (begin, args) = find(words, starts).or_else(|| {
-        let (at, _) = image(words)?;
-        Some((at, at + 1))
-    })?;
-    let before = &words[..begin];
+    let image = image(&words[..found.map_or(words.len(), |(begin, _)| begin)]);
+    let (begin, args) = match (found, &image) {
+        (Some(found), _) => found,
+        (None, Some((at, image))) if serves && image.name.ends_with("vllm-openai") => (*at, at + 1),
+        (None, Some((_, image))) if serves => return Err(Missing::Idle(image.clone())),
+        (None, _) => return Err(Missing::Unknown),
+    };
     let end = (args..words.len())
         .find(|&at| is_of_shell(&words[at]))
         .unwrap_or(words.len());
-    let mut dropped = wrapper(before);
-    if end < words.len() {
-        dropped.push(format!(
-            "`{}` has no effect: it is for the shell",
-            words[end..].join(" ")
-        ));
-    }
-    Some(Bare {
+    let mut before = before(&words[..begin]);
+    before.dropped.extend(behind(&words[end..]));
+    Ok(Bare {
         args: words[args..end].to_vec(),
-        settings: settings(before),
-        tag: image(&words[..args]).and_then(|(_, tag)| tag),
-        dropped,
+        settings: before.settings,
+        image: image.map(|(_, image)| image),
+        dropped: before.dropped,
     })
+}
+
+/// The words with a `;` or `&` that hangs on one as a word of its own, as shells have it.
+fn ends_apart(words: &[String]) -> Vec<String> {
+    let apart = |word: &String| match word.strip_suffix([';', '&']) {
+        Some(rest) if !rest.is_empty() && !is_of_shell(word) => {
+            vec![rest.to_string(), word[rest.len()..].to_string()]
+        }
+        _ => vec![word.clone()],
+    };
+    words.iter().flat_map(apart).collect()
+}
+
+/// A program's name without its folder.
+fn name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
 }
 
 /// Where a command begins, and where its arguments do. Each word may be a path.
@@ -99,63 +168,105 @@ fn find(words: &[String], starts: &[&[&str]]) -> Option<(usize, usize)> {
     })
 }
 
-/// Words up to a shell, and those of the text that it is given.
-fn in_a_shell(words: &[String]) -> Option<(&[String], Vec<String>)> {
+/// A shell that is given a command as one text.
+struct Shell {
+    /// Its name's place.
+    at: usize,
+    inner: Vec<String>,
+}
+
+fn in_a_shell(words: &[String]) -> Option<Shell> {
     let at = words.windows(3).position(|three| {
-        let name = three[0].rsplit('/').next().unwrap_or(&three[0]);
-        SHELLS.contains(&name) && three[1].starts_with('-') && three[1].ends_with('c')
+        SHELLS.contains(&name(&three[0])) && three[1].starts_with('-') && three[1].ends_with('c')
     })?;
-    Some((&words[..=at], shlex::split(&words[at + 2])?))
+    let inner = shlex::split(&words[at + 2])?;
+    Some(Shell { at, inner })
 }
 
-/// The image of a container that serves by itself, `vllm/vllm-openai:v0.11.0`, and its tag.
-fn image(words: &[String]) -> Option<(usize, Option<String>)> {
-    let runs = words
-        .iter()
-        .any(|word| CONTAINERS.contains(&word.rsplit('/').next().unwrap_or(word)));
+/// The image that a container is made of, and where it stands. A digest is no tag.
+fn image(words: &[String]) -> Option<(usize, Image)> {
+    let runs = words.iter().any(|word| CONTAINERS.contains(&name(word)));
     let at = words.iter().position(|word| {
-        let name = word.rsplit('/').next().unwrap_or(word);
-        let name = name.split([':', '@']).next().unwrap_or(name);
-        runs && ["vllm-openai", "sglang"].contains(&name) && word.contains(['/', ':'])
+        let last = name(word).split([':', '@']).next().unwrap_or_default();
+        runs && ["vllm-openai", "sglang"].contains(&last) && word.contains(['/', ':'])
     })?;
-    let tag = words[at]
-        .rsplit('/')
-        .next()?
-        .split_once(':')
-        .map(|(_, tag)| tag.to_string());
-    Some((at, tag))
-}
-
-/// `A=b` before the command, behind a container's `-e`, too.
-fn settings(words: &[String]) -> Vec<(String, String)> {
-    let attached = |word: &str| word.strip_prefix("--env=").map(str::to_string);
-    words
-        .iter()
-        .filter_map(|word| {
-            let word = attached(word).unwrap_or_else(|| word.trim_end_matches(';').to_string());
-            let (name, value) = word.split_once('=')?;
-            let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-            (!name.is_empty() && name.chars().all(is_name)).then(|| (name.to_string(), value.to_string()))
-        })
-        .collect()
-}
-
-/// A sentence about the program that runs the command.
-fn wrapper(before: &[String]) -> Vec<String> {
-    let plain = before
-        .iter()
-        .find(|word| !word.contains('=') && !["env", "export", "exec", "sudo"].contains(&word.as_str()));
-    let Some(first) = plain else {
-        return Vec::new();
+    let whole = words[at].split('@').next().unwrap_or_default();
+    let (name, tag) = match name(whole).split_once(':') {
+        Some((name, tag)) => (name, Some(tag.to_string())),
+        None => (name(whole), None),
     };
-    let name = first.rsplit('/').next().unwrap_or(first);
-    let reason = match name {
+    let name = name.to_string();
+    Some((at, Image { name, tag }))
+}
+
+/// What stands before a command, taken apart.
+#[derive(Default)]
+struct Before {
+    settings: Vec<(String, String)>,
+    dropped: Vec<String>,
+}
+
+/// Every word is a setting, `A=b` (behind a container's `-e`, too), or told with the program that it belongs to.
+fn before(words: &[String]) -> Before {
+    let mut before = Before::default();
+    let mut told: Vec<&str> = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        at += 1;
+        let is_first = told.is_empty() || INTRODUCE.contains(&told[0]) || told[0] == "sudo";
+        let behind_e = words.get(at).filter(|_| ["-e", "--env"].contains(&word.as_str()));
+        let attached = word.strip_prefix("--env=").or_else(|| word.strip_prefix("-e"));
+        if let Some(setting) = behind_e.and_then(|next| setting(next, true)) {
+            before.settings.push(setting);
+            at += 1;
+        } else if let Some(setting) = attached.and_then(|rest| setting(rest, true)) {
+            before.settings.push(setting);
+        } else if let Some(setting) = setting(word, is_first) {
+            before.settings.push(setting);
+        } else if is_of_shell(word) {
+            before.dropped.extend(wrapper(&told));
+            told.clear();
+        } else {
+            if LAUNCHERS.contains(&name(word)) {
+                before.dropped.extend(wrapper(&told));
+                told.clear();
+            }
+            told.push(word);
+        }
+    }
+    before.dropped.extend(wrapper(&told));
+    before
+}
+
+/// `A=b`. Names in small letters, `http_proxy`, are read only where nothing but a setting can stand, for flags have such
+/// values, too: `--mount type=bind`.
+fn setting(word: &str, takes_small: bool) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let is_letter = |c: char| c.is_ascii_uppercase() || c == '_' || (takes_small && c.is_ascii_lowercase());
+    let begins = name.starts_with(is_letter);
+    let goes_on = name.chars().all(|c| is_letter(c) || c.is_ascii_digit());
+    (begins && goes_on).then(|| (name.to_string(), value.to_string()))
+}
+
+/// A sentence about a program that runs the command, with its flags.
+fn wrapper(words: &[&str]) -> Option<String> {
+    let first = words.first()?;
+    if INTRODUCE.contains(first) && words.len() == 1 {
+        return None;
+    }
+    let reason = match name(first) {
         "docker" | "podman" | "nerdctl" | "apptainer" => "a container changes nothing that is simulated",
         "kubectl" => "where it runs is not simulated",
         "numactl" | "taskset" => "which cores and memory of the host it may use is not modelled",
         _ => "what runs the command is not simulated",
     };
-    vec![format!("`{name}` before the command has no effect: {reason}")]
+    let all = words.join(" ");
+    Some(format!("`{all}` before the command has no effect: {reason}"))
+}
+
+/// A sentence about what stands behind the command.
+fn behind(words: &[String]) -> Option<String> {
+    (!words.is_empty()).then(|| format!("`{}` has no effect: it is for the shell", words.join(" ")))
 }
 
 /// Whether a word ends a command for a shell: `>`, `2>&1`, `|`, `&` …
@@ -169,9 +280,14 @@ fn is_of_shell(word: &str) -> bool {
 
 /// What becomes of a setting of the environment, as a sentence.
 pub(super) fn told(name: &str, value: &str) -> String {
-    let starts = |known: &&str| name.starts_with(*known);
-    // Tokens for downloads are nobody's business.
-    let value = match name.contains("TOKEN") || name.contains("KEY") {
+    let name_in_capitals = name.to_uppercase();
+    let starts = |known: &&str| name_in_capitals.starts_with(*known);
+    // Secrets are nobody's business, nor who logs in at a proxy.
+    let is_secret = |word: &str| SECRETS.iter().any(|secret| word.ends_with(secret));
+    let has_login = value
+        .split_once("://")
+        .is_some_and(|(_, rest)| rest.contains('@'));
+    let value = match has_login || name_in_capitals.split('_').any(is_secret) {
         true => "…",
         false => value,
     };
@@ -193,7 +309,7 @@ mod tests {
     const STARTS: [&[&str]; 2] = [&["vllm", "serve"], &["python3", "-m", "api_server"]];
 
     fn bare(line: &str) -> Option<Bare> {
-        strip(&shlex::split(line).unwrap(), &STARTS)
+        strip(&shlex::split(line).unwrap(), &STARTS, true).ok()
     }
 
     #[test]
@@ -209,12 +325,19 @@ mod tests {
             "docker run --gpus all -e VLLM_USE_V1=1 --env=HF_TOKEN=x -p 8000:8000 vllm/vllm-openai:v0.11.0 --model m -tp 2",
             "--model m -tp 2",
         );
-        assert_eq!(docker.tag.as_deref(), Some("v0.11.0"));
+        let tag = |bare: Bare| bare.image.unwrap().tag;
         assert_eq!(docker.settings.len(), 2);
-        assert_eq!(
-            check("podman run docker.io/vllm/vllm-openai --model m", "--model m").tag,
-            None
-        );
+        assert_eq!(tag(docker).as_deref(), Some("v0.11.0"));
+        let untagged = check("podman run docker.io/vllm/vllm-openai --model m", "--model m");
+        assert_eq!(tag(untagged), None);
+        for (image, expected) in [
+            ("vllm/vllm-openai:v0.11.0@sha256:0a1b", Some("v0.11.0")),
+            ("vllm/vllm-openai@sha256:0a1b", None),
+            ("host:5000/vllm-openai:v0.11.0", Some("v0.11.0")),
+        ] {
+            let pinned = check(&format!("docker run {image} --model m"), "--model m");
+            assert_eq!(tag(pinned).as_deref(), expected, "{image}");
+        }
         check("kubectl exec -it pod -n llm -- vllm serve m", "m");
         check("numactl --cpunodebind=0 vllm serve m", "m");
         check("CUDA_VISIBLE_DEVICES=0 nohup vllm serve m > log 2>&1 &", "m");
@@ -229,20 +352,94 @@ mod tests {
                 ("B".to_string(), "2".to_string())
             ]
         );
+        check("vllm serve m; echo done", "m");
+        check("vllm serve m --port 1&", "m --port 1");
+        check("cd /app && exec vllm serve m", "m");
+        check("vllm serve m && bash -c 'echo done'", "m");
         assert_eq!(bare("docker run vllm"), None);
         assert_eq!(bare("docker compose up"), None);
     }
 
     #[test]
-    fn nothing_around_it_is_dropped_without_a_word() {
-        let told = bare("numactl --membind=0 vllm serve m > log 2>&1 &")
-            .unwrap()
-            .dropped;
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(
-            told[0].contains("numactl") && told[1].contains("> log"),
-            "{told:?}"
+    fn an_image_of_sglang_does_not_serve_by_itself() {
+        let image = |line: &str, serves: bool| strip(&shlex::split(line).unwrap(), &STARTS, serves);
+        let line = "docker run lmsysorg/sglang:v0.5.4 --model m";
+        let Err(Missing::Idle(idle)) = image(line, true) else {
+            panic!("it is taken for a server");
+        };
+        assert_eq!(
+            (idle.name.as_str(), idle.tag.as_deref()),
+            ("sglang", Some("v0.5.4"))
         );
-        assert!(bare("A=1 vllm serve m").unwrap().dropped.is_empty());
+        let benchmark = image("docker run vllm/vllm-openai:v0.11.0 --model m", false);
+        assert_eq!(benchmark, Err(Missing::Unknown), "no image is a client");
+    }
+
+    #[test]
+    fn nothing_around_it_is_dropped_without_a_word() {
+        let check = |line: &str, settings: &[&str], parts: &[&str]| {
+            let bare = bare(line).unwrap_or_else(|| panic!("{line}"));
+            let names: Vec<&str> = bare.settings.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, settings, "{line}");
+            let told: Vec<&str> = bare
+                .dropped
+                .iter()
+                .map(|sentence| sentence.split('`').nth(1).unwrap())
+                .collect();
+            assert_eq!(told, parts, "{line}");
+        };
+        check(
+            "numactl --membind=0 vllm serve m > log 2>&1 &",
+            &[],
+            &["numactl --membind=0", "> log 2>&1 &"],
+        );
+        check("A=1 vllm serve m", &["A"], &[]);
+        check("http_proxy=h A=1 vllm serve m", &["http_proxy", "A"], &[]);
+        check("env https_proxy=h vllm serve m", &["https_proxy"], &[]);
+        check("export A=1; vllm serve m", &["A"], &[]);
+        check(
+            "timeout 100 numactl -N 0 nice vllm serve m",
+            &[],
+            &["timeout 100", "numactl -N 0", "nice"],
+        );
+        check("sudo -u me A=1 vllm serve m", &["A"], &["sudo -u me"]);
+        check("cd /app && vllm serve m", &[], &["cd /app"]);
+        check(
+            "my-wrapper 3 vllm serve m; echo done",
+            &[],
+            &["my-wrapper 3", "; echo done"],
+        );
+        check(
+            "docker run -e A=1 -eB=2 --env=C=3 -v /m:/m --mount type=bind,src=/m vllm/vllm-openai:v0.11.0 --model m",
+            &["A", "B", "C"],
+            &["docker run -v /m:/m --mount type=bind,src=/m"],
+        );
+        check(
+            "nohup bash -c 'A=1 time vllm serve m | tee log' name > out &",
+            &["A"],
+            &["nohup", "bash", "time", "| tee log", "name > out &"],
+        );
+    }
+
+    #[test]
+    fn secrets_are_not_printed_and_other_settings_are() {
+        for secret in [
+            "HF_TOKEN",
+            "VLLM_API_KEY",
+            "OPENAI_APIKEY",
+            "DB_PASSWORD",
+            "AWS_SECRET_ACCESS_KEY",
+            "CLIENT_SECRET",
+        ] {
+            let sentence = told(secret, "hunter2");
+            assert!(sentence.starts_with(&format!("{secret}=… ")), "{sentence}");
+        }
+        assert!(!told("http_proxy", "http://me:hunter2@host:1").contains("hunter2"));
+        for open in ["TOKENIZERS_PARALLELISM", "KEYBOARD", "MAX_TOKENS"] {
+            assert!(
+                told(open, "false").starts_with(&format!("{open}=false ")),
+                "{open}"
+            );
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
 mod layers;
+mod lists;
 mod modules;
 mod quantization;
 mod reader;
@@ -14,6 +15,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+pub use self::quantization::MODELOPT_FILE;
 use self::reader::{Reader, shortened};
 use super::{Attention, Dtype, ModelShape};
 
@@ -58,6 +60,16 @@ impl ModelShape {
     /// assert!(notes.is_empty());
     /// ```
     pub fn from_hf_config(json: &str, name: &str) -> Result<(ModelShape, Vec<String>), ModelError> {
+        ModelShape::from_checkpoint(json, None, name)
+    }
+
+    /// The same with the text of the `hf_quant_config.json` beside it, in which ModelOpt before 0.31 says how the checkpoint
+    /// is quantized. It counts where the config says nothing of that, as in vLLM.
+    pub fn from_checkpoint(
+        json: &str,
+        hf_quant_config: Option<&str>,
+        name: &str,
+    ) -> Result<(ModelShape, Vec<String>), ModelError> {
         let failed = |problems| ModelError {
             name: name.to_string(),
             problems,
@@ -69,7 +81,10 @@ impl ModelShape {
                 "not a JSON object; give the text of a `config.json`".to_string(),
             ])
         })?;
+        let beside =
+            hf_quant_config.map(|text| serde_json::from_str(text).map_err(|error| error.to_string()));
         let mut reader = Reader::new(outer).map_err(|problem| failed(vec![problem]))?;
+        reader.beside = beside.as_ref();
         match reader.shape(name) {
             Some(shape) if reader.problems.is_empty() => Ok((shape, reader.notes)),
             _ => Err(failed(reader.problems)),

@@ -16,10 +16,15 @@ use super::Reader;
 pub(super) enum Rule {
     /// The whole name, `model.layers.0.self_attn.q_proj`.
     Exact(String),
-    /// A part of it, `self_attn` or `model.layers.0`.
+    /// A part of it, `self_attn` or `model.layers.0`, where a number at the end is a whole one.
     Within(String),
-    /// A pattern that matches from its beginning.
-    Pattern(Regex),
+    /// Any letters of it, by which `model.layers.1` is in layer 10, too. It is looked for in the parts of a fused product, as
+    /// the file has them, and not in the product's own name: `v_proj` is no part of `q_proj`, though it is one of `qkv_proj`.
+    Letters(String),
+    /// Whole words between its dots, or all of them from the first on.
+    Words(String),
+    /// A pattern that matches from its beginning, and how the checkpoint writes it.
+    Pattern(Regex, String),
     /// A part of the name of vLLM's class, `Linear`.
     Class(String),
 }
@@ -37,9 +42,14 @@ pub(super) struct Stays {
     pub(super) key: &'static str,
 }
 
-/// All names that linear layers of the model may go by.
+/// All names that modules of the model may go by.
 #[derive(Default)]
-pub(super) struct Named(BTreeSet<String>);
+pub(super) struct Named {
+    /// Linear layers that a checkpoint may quantize.
+    linear: BTreeSet<String>,
+    /// Routers and gates of shared experts, which stay in 16 bits in any case.
+    routers: BTreeSet<String>,
+}
 
 /// Matrices of a layer that are one product in vLLM, under the names that a checkpoint has for its parts.
 struct Module {
@@ -58,14 +68,40 @@ impl Rule {
         match self {
             Rule::Exact(whole) => whole == name,
             Rule::Within(part) => is_within(part, name),
-            Rule::Pattern(pattern) => pattern.is_match(name),
+            Rule::Letters(part) => name.contains(part.as_str()),
+            Rule::Words(words) => {
+                let rest = name.strip_prefix(words.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                    || name.split('.').any(|word| word == words)
+            }
+            Rule::Pattern(pattern, _) => pattern.is_match(name),
             Rule::Class(part) => class.to_lowercase().contains(part),
+        }
+    }
+
+    /// Whether it names a part of a product, `own`, or the product, `fused`.
+    fn names_either(&self, own: &[String], fused: &[String], class: &str) -> bool {
+        let among = |names: &[String]| names.iter().any(|name| self.names(name, class));
+        match self {
+            // Of experts vLLM knows the product's name alone.
+            Rule::Letters(part) if class == EXPERTS && !part.contains("experts.") => among(fused),
+            Rule::Letters(_) => among(own),
+            _ => among(own) || among(fused),
+        }
+    }
+
+    /// As the checkpoint writes it; `None` of a class.
+    fn written(&self) -> Option<&str> {
+        match self {
+            Rule::Exact(text) | Rule::Within(text) | Rule::Letters(text) | Rule::Words(text) => Some(text),
+            Rule::Pattern(_, written) => Some(written),
+            Rule::Class(_) => None,
         }
     }
 }
 
-/// Whether `part` is in `name`, where a number at its end is a whole one: vLLM would take layer 1 for layer 10, too, and
-/// then not find the weights of a checkpoint that does not.
+/// Whether `part` is in `name`, where a number at its end is a whole one: vLLM would take layer 1 of ModelOpt's for layer 10,
+/// too, and then not find the weights of a checkpoint that does not.
 fn is_within(part: &str, name: &str) -> bool {
     let ends_in_digit = part.ends_with(|last: char| last.is_ascii_digit());
     name.match_indices(part).any(|(at, _)| {
@@ -75,15 +111,11 @@ fn is_within(part: &str, name: &str) -> bool {
 }
 
 impl Stays {
-    /// Whether one module, under any of its names, is left as it was.
-    fn leaves(&self, names: &[String], class: &str) -> bool {
-        let by = |rules: &[Rule]| {
-            rules
-                .iter()
-                .any(|rule| names.iter().any(|name| rule.names(name, class)))
-        };
+    /// Whether one part of a product is left as it was, by any of its own names or the product's.
+    fn leaves(&self, own: &[String], fused: &[String], class: &str) -> bool {
+        let by = |rules: &[Rule]| rules.iter().any(|rule| rule.names_either(own, fused, class));
         self.targets.as_ref().is_some_and(|targets| !by(targets))
-            || names.iter().any(|name| self.names.contains(name))
+            || own.iter().chain(fused).any(|name| self.names.contains(name))
             || by(&self.except)
     }
 
@@ -106,6 +138,14 @@ impl Reader<'_> {
             return Some(Vec::new());
         }
         let prefixes = self.prefixes(layer);
+        for (prefix, name) in prefixes
+            .iter()
+            .flat_map(|prefix| ROUTERS.map(|name| (prefix, name)))
+        {
+            named
+                .routers
+                .insert(format!("{prefix}{}.{name}", self.feed_forward()));
+        }
         let mut kept = Vec::new();
         for module in self.modules(attention, mlp) {
             let under = |suffix: &String| -> Vec<String> {
@@ -114,18 +154,15 @@ impl Reader<'_> {
                     .map(|prefix| format!("{prefix}{suffix}"))
                     .collect()
             };
-            let fused = under(&module.fused);
             // What names the product means each of its parts.
-            let parts: Vec<Vec<String>> = module
-                .parts
-                .iter()
-                .map(|part| [under(part), fused.clone()].concat())
-                .collect();
-            named.0.extend(parts.iter().flatten().cloned());
+            let fused = under(&module.fused);
+            let parts: Vec<Vec<String>> = module.parts.iter().map(under).collect();
+            named.linear.extend(parts.iter().flatten().cloned());
             let left: Vec<bool> = parts
                 .iter()
-                .map(|names| stays.leaves(names, module.class))
+                .map(|own| stays.leaves(own, &fused, module.class))
                 .collect();
+            named.linear.extend(fused);
             if left.iter().all(|&left| left) {
                 kept.extend_from_slice(module.matrices);
             } else if left.contains(&true) {
@@ -150,6 +187,15 @@ impl Reader<'_> {
             prefixes.push(format!("model.language_model.layers.{layer}."));
         }
         prefixes
+    }
+
+    /// What a layer's feed-forward part is called.
+    fn feed_forward(&self) -> &'static str {
+        match self.family.experts {
+            ExpertKeys::Mixtral => "block_sparse_moe",
+            ExpertKeys::Llama4 => "feed_forward",
+            _ => "mlp",
+        }
     }
 
     /// The products of one layer, router left out.
@@ -210,11 +256,7 @@ impl Reader<'_> {
                 first.into_iter().chain(last).collect()
             }
         };
-        let parent = match self.family.experts {
-            ExpertKeys::Mixtral => "block_sparse_moe",
-            ExpertKeys::Llama4 => "feed_forward",
-            _ => "mlp",
-        };
+        let parent = self.feed_forward();
         let gated = |matrices, parent: &str| {
             let of = |name: &str| format!("{parent}.{name}");
             let parts = match is_fused_in_file {
@@ -264,43 +306,64 @@ impl Reader<'_> {
         all
     }
 
-    /// Notes entries that name no linear layer of the model, but for those of what is never quantized or not counted.
+    /// Notes entries that name no linear layer of the model, but for those of what is never quantized or not counted, and
+    /// those that name more than they seem to.
     pub(super) fn note_strangers(&mut self, stays: &Stays, named: &Named) {
-        let is_known = |entry: &str| UNCOUNTED.iter().any(|part| entry.to_lowercase().contains(part));
-        let router = |entry: &str| {
-            [".gate", ".router", ".shared_expert_gate"]
-                .iter()
-                .any(|end| entry.ends_with(end))
+        let is_uncounted = |entry: &str| UNCOUNTED.iter().any(|part| entry.to_lowercase().contains(part));
+        let is_router = |entry: &str| {
+            let last = entry.rsplit('.').next().unwrap_or(entry);
+            ROUTERS.contains(&last)
         };
-        let mut strangers: Vec<&str> = stays
+        let of_names = stays
             .names
             .iter()
-            .filter(|name| !named.0.contains(*name))
-            .map(String::as_str)
+            .filter(|name| !named.linear.contains(*name))
+            .map(String::as_str);
+        let of_rules = stays.except.iter().filter_map(|rule| {
+            let mut all = named.linear.iter().chain(&named.routers);
+            let is_found = all.any(|name| rule.names(name, ""));
+            rule.written().filter(|_| !is_found)
+        });
+        let strangers: Vec<&str> = of_names
+            .chain(of_rules)
+            .filter(|entry| !is_uncounted(entry) && !is_router(entry))
             .collect();
-        for rule in &stays.except {
-            let (Rule::Exact(text) | Rule::Within(text)) = rule else {
-                let Rule::Pattern(pattern) = rule else { continue };
-                if !named.0.iter().any(|name| pattern.is_match(name)) {
-                    strangers.push(pattern.as_str());
-                }
-                continue;
-            };
-            if !named.0.iter().any(|name| rule.names(name, "")) {
-                strangers.push(text);
-            }
-        }
-        strangers.retain(|entry| !is_known(entry) && !router(entry));
-        if let [first, ..] = strangers[..] {
-            let more = match strangers.len() {
-                1 => String::new(),
-                count => format!(" and {} more", count - 1),
-            };
+        if let Some(listed) = first_and_more(&strangers) {
             self.notes.push(format!(
-                "`{}` of the checkpoint names {first}{more}, which is no linear layer known here and counts for nothing",
+                "`{}` of the checkpoint names {listed}, which is no linear layer known here and counts for nothing",
                 stays.key,
             ));
         }
+        let reach_further: Vec<&str> = stays
+            .except
+            .iter()
+            .filter_map(|rule| match rule {
+                Rule::Letters(part) => Some(part.as_str()),
+                _ => None,
+            })
+            .filter(|part| {
+                named
+                    .linear
+                    .iter()
+                    .any(|name| name.contains(part) && !is_within(part, name))
+            })
+            .collect();
+        if let Some(listed) = first_and_more(&reach_further) {
+            self.notes.push(format!(
+                "`{}` of the checkpoint names {listed}, which leaves every layer in 16 bits whose number begins so: vLLM looks \
+                 for the letters in names, and a dot behind the number ends it",
+                stays.key,
+            ));
+        }
+    }
+}
+
+/// `a and 2 more`; `None` of nothing.
+fn first_and_more(entries: &[&str]) -> Option<String> {
+    match entries {
+        [] => None,
+        [first] => Some((*first).to_string()),
+        [first, more @ ..] => Some(format!("{first} and {} more", more.len())),
     }
 }
 
@@ -313,7 +376,7 @@ const ROW: &str = "RowParallelLinear";
 const EXPERTS: &str = "FusedMoELinear";
 
 /// Parts of names of what is in 16 bits here in any case, or not counted at all.
-const UNCOUNTED: [&str; 13] = [
+const UNCOUNTED: [&str; 12] = [
     "lm_head",
     "embed",
     "norm",
@@ -325,6 +388,8 @@ const UNCOUNTED: [&str; 13] = [
     "projector",
     "mtp",
     "nextn",
-    "mlp.gate",
-    "moe.gate",
+    "e_score_correction_bias",
 ];
+
+/// What routers and the gates of shared experts are called in a layer.
+const ROUTERS: [&str; 3] = ["gate", "router", "shared_expert_gate"];

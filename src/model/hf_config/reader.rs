@@ -12,6 +12,8 @@ pub(super) struct Reader<'a> {
     pub(super) inner: &'a Map<String, Value>,
     /// The whole file.
     pub(super) outer: &'a Map<String, Value>,
+    /// The `hf_quant_config.json` beside it, if there is one.
+    pub(super) beside: Option<&'a Result<Value, String>>,
     pub(super) architecture: String,
     pub(super) family: &'static Family,
     pub(super) problems: Vec<String>,
@@ -34,6 +36,7 @@ impl<'a> Reader<'a> {
         Ok(Reader {
             inner,
             outer,
+            beside: None,
             architecture: architecture.unwrap_or(family.architectures[0]).to_string(),
             family,
             problems: Vec::new(),

@@ -435,32 +435,79 @@ fn layers_that_a_list_names_are_a_group_of_their_own() {
     use serde_json::json;
     let first: Vec<String> = (0..16).map(|layer| format!("model.layers.{layer}.")).collect();
     let without_dot: Vec<String> = (0..16).map(|layer| format!("model.layers.{layer}")).collect();
+    let awq = |listed: Vec<String>| json!({"quant_method": "awq", "bits": 4, "group_size": 128, "modules_to_not_convert": listed});
+    let modelopt = json!({"quant_method": "modelopt", "quant_algo": "FP8", "ignore": without_dot.clone()});
     let mut notes = Vec::new();
-    for listed in [first, without_dot] {
-        let (shape, _) = llama(json!({"quant_method": "awq", "bits": 4, "group_size": 128,
-            "modules_to_not_convert": listed}));
+    for (config, gib) in [(awq(first), 10.144), (modelopt, 11.708)] {
+        let (shape, _) = llama(config);
         let groups: Vec<(u32, usize)> = shape
             .layers
             .iter()
             .map(|group| (group.count, group.kept.len()))
             .collect();
         assert_eq!(groups, [(16, 4), (16, 0)]);
-        // Half of the linear layers at 2 bytes, half at 0.5195; the vocabulary's tables at 2.
+        // Half of the linear layers at 2 bytes, half at 0.5195 or 1; the vocabulary's tables at 2.
         assert!(
-            (shape.weight_bytes(1).gib() - 10.144).abs() < 0.01,
+            (shape.weight_bytes(1).gib() - gib).abs() < 0.01,
             "{}",
             shape.weight_bytes(1).gib()
         );
         notes.push(shape.kept_note().unwrap());
-        let fp8 = shape.with_quantization(Quantization::Fp8);
+        let mxfp4 = shape.with_quantization(Quantization::Mxfp4);
         assert_eq!(
-            fp8.kept_note(),
+            mxfp4.kept_note(),
             None,
             "an override replaces what the checkpoint says"
         );
     }
-    assert_eq!(notes[0], notes[1]);
     insta::assert_snapshot!(notes[0], @"the checkpoint keeps qkv in 16 of 32 layers, attention_out in 16 of 32 layers, gate_up in 16 of 32 layers, down in 16 of 32 layers in bfloat16: 4.81 GiB more than all in int4 (group 128), and each product is timed in its own format");
+}
+
+/// vLLM's `is_layer_skipped` with `skip_with_substr`.
+#[test]
+fn awqs_lists_are_letters_of_names() {
+    use serde_json::json;
+    let awq = |json: &str, listed: &[&str]| {
+        let config =
+            json!({"quant_method": "awq", "bits": 4, "group_size": 128, "modules_to_not_convert": listed});
+        ModelShape::from_hf_config(&with(json, "quantization_config", config), "mine")
+    };
+    let kept = |json: &str, listed: &[&str]| {
+        let (shape, notes) = awq(json, listed).unwrap();
+        let layers = shape.layers.iter().filter(|group| !group.kept.is_empty());
+        (layers.map(|group| group.count).sum::<u32>(), notes.join("\n"))
+    };
+    assert_eq!(kept(LLAMA, &["layers.1."]).0, 1);
+    let (layers, told) = kept(LLAMA, &["model.layers.1"]);
+    assert_eq!(layers, 11, "layer 1, and 10 to 19");
+    insta::assert_snapshot!(told, @"`modules_to_not_convert` of the checkpoint names model.layers.1, which leaves every layer in 16 bits whose number begins so: vLLM looks for the letters in names, and a dot behind the number ends it");
+    // A router's name is within no product's of a layer with experts, whatever its gates are called.
+    const QWEN: &str = include_str!("../shapes/qwen3-30b-a3b.json");
+    for listed in [["mlp.gate"], ["gate"], ["visual"], ["lm_head"]] {
+        assert_eq!(kept(QWEN, &listed), (0, String::new()), "{listed:?}");
+    }
+    assert_eq!(kept(QWEN, &["mlp"]).0, 48);
+    assert_eq!(kept(MIXTRAL, &["gate"]), (0, String::new()));
+    // `v_proj` is in `qkv_proj`, and still one of three.
+    for part in ["v_proj", "up_proj", "mlp.gate"] {
+        let refused = awq(LLAMA, &[part]).unwrap_err();
+        assert!(refused.to_string().contains("keeps some of"), "{part}: {refused}");
+    }
+}
+
+/// vLLM's `is_layer_skipped_bnb`.
+#[test]
+fn lists_of_bitsandbytes_are_words_of_names() {
+    use serde_json::json;
+    let kept = |entry: &str| {
+        let (shape, _) = llama(json!({"quant_method": "bitsandbytes", "llm_int8_skip_modules": [entry]}));
+        let layers = shape.layers.iter().filter(|group| !group.kept.is_empty());
+        layers.map(|group| group.count).sum::<u32>()
+    };
+    assert_eq!(kept("self_attn"), 32);
+    assert_eq!(kept("model.layers.1"), 1);
+    assert_eq!(kept("layers.1"), 0);
+    assert_eq!(kept("gate"), 0);
 }
 
 #[test]
@@ -477,7 +524,24 @@ fn experts_and_routers_go_by_the_names_of_their_family() {
     };
     let all = vec!["expert_gate_up", "expert_down"];
     assert_eq!(experts(MIXTRAL, "re:.*block_sparse_moe.experts.*"), all);
-    assert_eq!(experts(MIXTRAL, "re:.*block_sparse_moe.gate"), Vec::<&str>::new());
+    for router in [
+        "re:.*block_sparse_moe.gate",
+        r"re:.*block_sparse_moe\.gate$",
+        "model.layers.0.block_sparse_moe.gate",
+    ] {
+        assert_eq!(experts(MIXTRAL, router), Vec::<&str>::new());
+    }
+    const QWEN: &str = include_str!("../shapes/qwen3-30b-a3b.json");
+    for router in ["re:.*mlp.shared_expert_gate$", r"re:.*mlp\.gate$", "re:.*gate$"] {
+        assert_eq!(experts(QWEN, router), Vec::<&str>::new());
+    }
+    let modelopt = json!({"quant_method": "modelopt", "quant_algo": "FP8",
+        "ignore": ["model.layers.*.mlp.gate", "model.layers.*.mlp.shared_expert_gate", "lm_head"]});
+    let minimax = json!({"quant_method": "fp8", "modules_to_not_convert": ["gate", "e_score_correction_bias", "lm_head"]});
+    for config in [modelopt, minimax] {
+        let (_, notes) = read(&with(QWEN, "quantization_config", config));
+        assert!(notes.is_empty(), "{notes:?}");
+    }
 }
 
 #[test]
@@ -519,6 +583,100 @@ fn what_cannot_be_counted_is_refused_by_name() {
     "#);
 }
 
+/// 3.49 billion elements of Llama's linear layers at half a byte, and 20 bits of scale and zero for each group.
+#[test]
+fn one_scale_for_a_row_is_not_one_for_128_channels() {
+    use serde_json::json;
+    let rows = json!({"quant_method": "gptq", "bits": 4, "group_size": -1});
+    let channels = json!({"quant_method": "compressed-tensors", "config_groups": {"group_0":
+        {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "channel", "group_size": null}}}});
+    let of_128 = weights_gib(json!({"quant_method": "gptq", "bits": 4, "group_size": 128}));
+    for config in [rows, channels] {
+        let (shape, notes) = llama(config.clone());
+        assert_eq!(shape.quantization, Quantization::Int4 { group_size: 4096 });
+        let fewer = of_128 - weights_gib(config);
+        assert!((fewer - 0.123).abs() < 0.003, "{fewer}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(notes.join("\n"), @"the checkpoint has one scale for each row of its 4-bit weights: counted as one for every 4096 channels, the hidden size");
+        }
+    }
+    let (shape, notes) = llama(json!({"quant_method": "awq", "bits": 4}));
+    assert_eq!(shape.quantization, Quantization::Int4 { group_size: 128 });
+    assert_eq!(
+        notes,
+        ["the checkpoint does not say its `group_size`: 128 assumed"]
+    );
+    let wrong = with(
+        LLAMA,
+        "quantization_config",
+        json!({"quant_method": "awq", "bits": 4, "group_size": 0}),
+    );
+    let wrong = ModelShape::from_hf_config(&wrong, "mine").unwrap_err();
+    assert!(wrong.to_string().contains("has 0 for `group_size`"), "{wrong}");
+}
+
+#[test]
+fn of_two_lists_the_one_counts_that_vllm_reads_and_the_other_is_told() {
+    use serde_json::json;
+    let two = |method: &str, one: (&str, &str), other: (&str, &str)| {
+        let config = json!({"quant_method": method, "quant_algo": "FP8", "bits": 4, "group_size": 128, one.0: [one.1], other.0: [other.1]});
+        let (shape, notes) = llama(config);
+        (shape.layers[0].kept.len(), notes.join("\n"))
+    };
+    let (kept, told) = two("modelopt", ("ignore", "self_attn"), ("exclude_modules", "mlp"));
+    assert_eq!(kept, 2);
+    insta::assert_snapshot!(told, @"what the checkpoint lists under `exclude_modules` counts for nothing: vLLM does not read it of this method beside `ignore`");
+    let (kept, told) = two("awq", ("ignore", "mlp.up"), ("modules_to_not_convert", "layers"));
+    assert_eq!(kept, 4);
+    assert!(told.contains("under `ignore` counts for nothing"), "{told}");
+    let (kept, told) = two("modelopt", ("ignore", "mlp"), ("exclude_modules", "mlp"));
+    assert_eq!((kept, told.as_str()), (2, ""));
+    let (kept, told) = two("gptq", ("modules_to_not_convert", "mlp"), ("ignore", "lm_head"));
+    assert_eq!(kept, 0);
+    insta::assert_snapshot!(told, @"what the checkpoint lists under `ignore` and `modules_to_not_convert` counts for nothing: vLLM does not read it of this method");
+}
+
+#[test]
+fn modelopts_file_beside_the_config_says_how_it_is_quantized() {
+    let file = r#"{"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": {"quant_algo": "NVFP4",
+        "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head", "model.layers.0*"]}}"#;
+    let (shape, notes) = ModelShape::from_checkpoint(LLAMA, Some(file), "mine").unwrap();
+    assert_eq!(shape.quantization, Quantization::Nvfp4);
+    assert_eq!(shape.kv_scheme, Some(KvScheme::ModelOpt));
+    assert_eq!(
+        shape.layers.iter().filter(|group| !group.kept.is_empty()).count(),
+        1
+    );
+    assert_eq!(
+        notes,
+        ["how the checkpoint is quantized is read from its hf_quant_config.json"]
+    );
+    // What the config says itself counts, as in vLLM.
+    let own = with(
+        LLAMA,
+        "quantization_config",
+        serde_json::json!({"quant_method": "fp8"}),
+    );
+    let (shape, notes) = ModelShape::from_checkpoint(&own, Some(file), "mine").unwrap();
+    assert_eq!((shape.quantization, notes.len()), (Quantization::Fp8, 0));
+    let told = |file: &str| {
+        let error = ModelShape::from_checkpoint(LLAMA, Some(file), "mine").unwrap_err();
+        error.problems.join("\n")
+    };
+    let broken = [
+        "{",
+        r#"{"quantization": {"quant_algo": "W4A16_AWQ", "group_size": 128}}"#,
+        r#"{"quantization": {"quant_algo": null, "kv_cache_quant_algo": "FP8"}}"#,
+        r#"{"quantization": {"quant_algo": "NVFP4", "group_size": 32}}"#,
+    ];
+    insta::assert_snapshot!(broken.map(told).join("\n"), @r"
+    `hf_quant_config.json` beside it is not JSON: EOF while parsing an object at line 1 column 1
+    `hf_quant_config.json` has the quant_algo `W4A16_AWQ`, which is not modelled: FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO and NVFP4 are; `--quantization` takes its place if the file is removed
+    `hf_quant_config.json` has no `quant_algo`, as every checkpoint of ModelOpt must; `--quantization` takes its place if the file is removed
+    `hf_quant_config.json` has a `group_size` that is not NVFP4's of 16, which alone is modelled; `--quantization` takes its place if the file is removed
+    ");
+}
+
 #[test]
 fn an_entry_that_names_nothing_is_told() {
     use serde_json::json;
@@ -528,6 +686,10 @@ fn an_entry_that_names_nothing_is_told() {
         ""
     );
     insta::assert_snapshot!(of(json!(["model.layers.0.attn.qkv", "re:.*moe.*"])), @"`ignore` of the checkpoint names model.layers.0.attn.qkv and 1 more, which is no linear layer known here and counts for nothing");
+    insta::assert_snapshot!(of(json!([r"re:.*moe\.w1$"])), @r"`ignore` of the checkpoint names re:.*moe\.w1$, which is no linear layer known here and counts for nothing");
+    let modelopt =
+        json!({"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["model.layers.*.moe.w1"]});
+    insta::assert_snapshot!(llama(modelopt).1.join("\n"), @"`ignore` of the checkpoint names model.layers.*.moe.w1, which is no linear layer known here and counts for nothing");
 }
 
 #[test]
