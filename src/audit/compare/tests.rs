@@ -288,6 +288,21 @@ fn what_the_files_say_of_themselves_comes_before_any_pattern() {
 }
 
 #[test]
+fn another_version_hides_no_column_that_is_another_figure() {
+    let of = |version: &str| {
+        let mut row = run();
+        row.setup.engine = Some("vllm".to_owned());
+        row.setup.engine_version = Some(version.to_owned());
+        row
+    };
+    let mut measured = of("0.12.0");
+    moved(&mut measured.ttft, |_| 1.06);
+    let causes = compare(&of("0.11.0"), &measured).causes;
+    let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, ["setup", "definition"]);
+}
+
+#[test]
 fn rates_that_nobody_can_tell_apart_are_one_load() {
     let kinds = |rate: f64| {
         causes_after(|row| {
