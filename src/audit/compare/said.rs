@@ -1,8 +1,8 @@
 //! What differs between two runs by their files' own word. It comes before any pattern in the moves: of another model or
 //! another GPU every step differs, and no pattern in them names a cause.
 //!
-//! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. What only one of the
-//! two says is no difference.
+//! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. A base model and its
+//! tuned sister compute the same. What only one of the two says is no difference.
 
 use super::Cause;
 use crate::hardware;
@@ -16,7 +16,7 @@ const SAME_RATE: f64 = 0.005;
 pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause, bool)> {
     let (a, b) = (&predicted.setup, &measured.setup);
     let machine = [
-        unlike("model", &a.model, &b.model, is_other_model),
+        unlike("model", &a.model, &b.model, model::is_other),
         unlike("GPU", &a.gpu, &b.gpu, is_other_gpu),
         counts("GPUs", a.n_gpus, b.n_gpus),
         counts("tensor-parallel ranks", a.tensor_parallel, b.tensor_parallel),
@@ -68,25 +68,6 @@ fn unlike(
 fn counts(what: &str, one: Option<u32>, other: Option<u32>) -> Option<String> {
     let (one, other) = (one?, other?);
     (one != other).then(|| format!("{one} against {other} {what}"))
-}
-
-/// Another shape: a base model and its tuned sister compute the same. Of a name that only one side is known by nothing is
-/// said: a server may be asked for a model by any name.
-fn is_other_model(one: &str, other: &str) -> bool {
-    if model::is_same_name(one, other) {
-        return false;
-    }
-    match (model::find(one), model::find(other)) {
-        (Ok((one, _)), Ok((other, _))) => {
-            let one = model::ModelShape {
-                name: other.name.clone(),
-                ..one
-            };
-            one != other
-        }
-        (Err(_), Err(_)) => true,
-        _ => false,
-    }
 }
 
 /// No device that one name may mean is one that the other may.

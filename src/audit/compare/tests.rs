@@ -274,6 +274,14 @@ fn what_the_files_say_of_themselves_comes_before_any_pattern() {
     assert_eq!(kinds, "bandwidth");
     let (kinds, _) = told(&of(llama, "h100", 1.0), &of("chat", "a card of ours", 1.2));
     assert_eq!(kinds, "bandwidth");
+    // Neither does a length that the server may be asked for, nor do two names of which nothing is known.
+    let pairs = [("meta-llama/Meta-Llama-3-8B", llama), ("acme/bot-8b", "acme-bot")];
+    for (one, other) in pairs {
+        let (kinds, words) = told(&of(one, "h100", 1.0), &of(other, "h100", 1.2));
+        assert_eq!(kinds, "bandwidth", "{words}");
+    }
+    let (kinds, _) = told(&of("acme/bot-8b", "h100", 1.0), &of("acme/bot-70b", "h100", 1.2));
+    assert_eq!(kinds, "setup");
     // Another engine is said, and what its steps look like, too.
     let mut other = of(llama, "h100", 1.2);
     (other.setup.engine, other.setup.n_gpus) = (Some("sglang".into()), None);
