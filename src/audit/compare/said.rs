@@ -89,8 +89,10 @@ fn is_other_engine(one: &str, other: &str) -> bool {
 
 fn version(a: &Setup, b: &Setup) -> Option<String> {
     let same = a.engine.as_ref()?.eq_ignore_ascii_case(b.engine.as_ref()?);
-    let (one, other) = (a.engine_version.as_ref()?, b.engine_version.as_ref()?);
-    (same && one != other).then(|| {
+    let (one, other) = (a.engine_version.as_deref()?, b.engine_version.as_deref()?);
+    // A tag says `v0.11.0` of what a package says `0.11.0`.
+    let [plain, other_plain] = [one, other].map(|name| name.trim().trim_start_matches(['v', 'V']));
+    (same && plain != other_plain).then(|| {
         format!(
             "{} {one} against {other}",
             a.engine.as_deref().unwrap_or("engine")
@@ -98,12 +100,25 @@ fn version(a: &Setup, b: &Setup) -> Option<String> {
     })
 }
 
-/// `bfloat16` is `bf16`, and `auto` says nothing.
+/// `bfloat16` is `bf16`, `half` is `float16`, and `auto` says nothing.
 fn is_other_type(one: &str, other: &str) -> bool {
-    let plain = |name: &str| {
-        let name = name.trim().to_lowercase().replace("torch.", "");
-        name.replace("bfloat", "bf").replace("float", "fp")
-    };
-    let (one, other) = (plain(one), plain(other));
-    one != other && one != "auto" && other != "auto"
+    let [one, other] = [one, other].map(plain_type);
+    let read = |name: &str| model::parse_dtype(name).or_else(|_| model::parse_kv_cache_dtype(name));
+    match (read(&one), read(&other)) {
+        (Ok(Some(one)), Ok(Some(other))) => one != other,
+        (Ok(None), _) | (_, Ok(None)) => false,
+        _ => one != other,
+    }
+}
+
+/// A type as vLLM's flags spell it: PyTorch writes `torch.float8_e4m3fn`, people `fp16`.
+fn plain_type(name: &str) -> String {
+    let name = name.trim().to_lowercase().replace("torch.", "");
+    let name = name.replace("float8", "fp8");
+    match name.as_str() {
+        "fp16" => "float16".to_owned(),
+        "fp32" => "float32".to_owned(),
+        _ if name.starts_with("fp8") => name.trim_end_matches("uz").trim_end_matches("fn").to_owned(),
+        _ => name,
+    }
 }

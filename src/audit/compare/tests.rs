@@ -296,6 +296,49 @@ fn what_the_files_say_of_themselves_comes_before_any_pattern() {
 }
 
 #[test]
+fn formats_and_versions_are_read_and_not_spelt() {
+    let told = |change: &dyn Fn(&mut crate::results::Setup, usize)| {
+        let rows = [0, 1].map(|index| {
+            let mut row = run();
+            change(&mut row.setup, index);
+            row
+        });
+        let [one, mut other] = rows;
+        moved(&mut other.itl, |gap| gap * 1.2);
+        let causes = compare(&one, &other).causes;
+        causes[0].kind == "setup"
+    };
+    for (one, other, is_told) in [
+        ("fp8", "fp8_e4m3", false),
+        ("fp8", "torch.float8_e4m3fn", false),
+        ("half", "float16", false),
+        ("half", "fp16", false),
+        ("bf16", "torch.bfloat16", false),
+        ("auto", "fp8", false),
+        ("INT4", "int4", false),
+        ("fp8", "bf16", true),
+        ("fp16", "bf16", true),
+        ("fp8", "int8", true),
+    ] {
+        let [one, other] = [one, other].map(|name| Some(name.to_owned()));
+        let names = [&one, &other];
+        let cache = |setup: &mut crate::results::Setup, row: usize| {
+            setup.kv_cache_dtype = names[row].clone();
+        };
+        assert_eq!(told(&cache), is_told, "{names:?}");
+        let weights = |setup: &mut crate::results::Setup, row: usize| setup.precision = names[row].clone();
+        assert_eq!(told(&weights), is_told, "{names:?}");
+    }
+    for (one, other, is_told) in [("0.11.0", "v0.11.0", false), ("0.11.0", "v0.12.0", true)] {
+        let version = |setup: &mut crate::results::Setup, row: usize| {
+            setup.engine = Some("vllm".to_owned());
+            setup.engine_version = Some([one, other][row].to_owned());
+        };
+        assert_eq!(told(&version), is_told, "{one} {other}");
+    }
+}
+
+#[test]
 fn another_version_hides_no_column_that_is_another_figure() {
     let of = |version: &str| {
         let mut row = run();
