@@ -159,3 +159,30 @@ fn gaps_that_the_twin_does_not_have_are_told() {
     };
     assert!(burstiness == 100.0 && piece > Picos::ZERO);
 }
+
+#[test]
+fn a_sparse_trace_has_a_twin_that_ends_before_the_clock_does() {
+    // 100,000 requests of these would last longer than the 213 days of a clock.
+    for (count, days) in [(5_000, 14.0), (100, 1.0)] {
+        let gap_s = days * 86_400.0 / f64::from(count);
+        let mut arrival_s = 0.0;
+        let sparse = (0..count).map(|index| {
+            arrival_s += gap_s * gap(index);
+            (arrival_s, 100 + index % 7, 10)
+        });
+        let fitted = fitted(sparse.collect::<Vec<_>>());
+        for what in ["request rate (1/s)", "gap CV"] {
+            // Of a hundred gaps the shape is known to a tenth or so.
+            let (trace, twin) = row(&fitted, what);
+            assert!(
+                (twin / trace - 1.0).abs() < 0.1,
+                "{count}, {what}: {trace} {twin}"
+            );
+        }
+        assert!(
+            !losses(&fitted).contains("coefficient of variation"),
+            "{}",
+            losses(&fitted)
+        );
+    }
+}

@@ -24,7 +24,8 @@ const REQUESTS_MIN: usize = 64;
 const SEGMENTS: [usize; 5] = [100, 64, 32, 16, 8];
 /// Requests that each segment holds at least.
 const SEGMENT_REQUESTS: usize = 8;
-/// The twin that is compared has about so many requests, if the trace has fewer: it lasts several times as long.
+/// The twin that is compared has about so many requests, if the trace has fewer and the clock allows: it lasts several
+/// times as long.
 const TWIN_MIN: usize = 100_000;
 /// Seed of the twin that is compared.
 pub(super) const TWIN_SEED: u64 = 0;
@@ -104,13 +105,21 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
         prefix,
         source,
         twin,
-        spans: u32::try_from(TWIN_MIN.div_ceil(requests)).unwrap_or(1),
+        spans: spans(trace),
         losses: Vec::new(),
     };
     let drawn = fitted.draw(trace);
     fitted.twin = fitted.describe_twin(trace, &drawn);
     fitted.losses = losses(&fitted, &trace.requests, &drawn.requests);
     Ok(fitted)
+}
+
+/// How many times the trace's span the twin lasts: for [`TWIN_MIN`] requests, but no longer than a run may.
+fn spans(trace: &Trace) -> u32 {
+    let wanted = TWIN_MIN.div_ceil(trace.requests.len()) as u64;
+    let span = trace.requests.last().map_or(Picos::ZERO, |last| last.arrival);
+    let most = Picos::LAST.0.checked_div(span.0).unwrap_or(wanted);
+    u32::try_from(wanted.min(most).max(1)).expect("at most as many as requests are wanted")
 }
 
 impl FittedWorkload {
