@@ -2,9 +2,10 @@
 //!
 //! Kept: the curve of the rate over the day, how dispersed arrivals are within it, the quantiles of prompt and output
 //! length, their correlation, and the share of prompt tokens that a cache finds. Nothing else: see
-//! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of several neighbouring
-//! rows, the ends are set by the means of their segments rather than by the shortest and longest row, rates are counts
-//! over many requests, or multiples of five of them, and all is rounded to three figures.
+//! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of four neighbouring rows or
+//! more, or lies between two means of two rows or more; the ends are set by the means of their segments rather than by the
+//! shortest and longest row, a rate by a count of fifty requests or more, or by a multiple of five; and all is rounded to
+//! three figures.
 
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@ use rand::seq::SliceRandom;
 
 use super::describe::{Description, Dispersion, LengthSummary};
 use super::fit::{FittedWorkload, TWIN_SEED};
+use super::fit_arrivals::Rounded;
 use super::queue::{Job, p99_wait_s};
 use crate::quantity::significant;
 use crate::rng::{Purpose, stream};
@@ -40,11 +41,15 @@ pub(super) fn losses(fitted: &FittedWorkload, trace: &[Request], twin: &[Request
             arrivals.piece_s
         ));
         losses.extend(arrivals.beyond.clone());
-        losses.extend(
-            arrivals.rounded_to.map(|requests| {
-                format!("single requests in the rate: each piece has a multiple of {requests}")
-            }),
-        );
+        losses.extend(match arrivals.rounded {
+            Rounded::Nowhere => None,
+            Rounded::Below(few) => Some(format!(
+                "single requests in the rate: a piece with fewer than {few} has a multiple of 5"
+            )),
+            Rounded::Everywhere => {
+                Some("single requests in the rate: each piece has a multiple of 5".to_owned())
+            }
+        });
         losses.extend(lost_gaps(&fitted.source, &fitted.twin));
         losses.extend(lost_bursts(&fitted.source, &fitted.twin));
         losses.extend(lost_waits(fitted, trace, twin));
