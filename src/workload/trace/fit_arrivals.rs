@@ -27,6 +27,8 @@ const MISFIT_MAX: f64 = 0.15;
 const TRIED_MIN: usize = 20_000;
 /// Gaps of this shape and above are so regular that counts vary by where their windows begin.
 const REGULAR: f64 = 25.0;
+/// Shapes of gamma gaps that are taken.
+const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
 /// How fine a rate curve may be.
 struct Grain {
@@ -63,7 +65,7 @@ pub struct FittedArrivals {
     pub rates: Vec<f64>,
     /// Shape of the gamma law: 1 is Poisson, below 1 burstier.
     pub burstiness: f64,
-    /// What the gaps say of it where that is no shape from 0.01 to 100, and the nearest of these stands in.
+    /// What gaps or counts say of it where that is no shape from 0.01 to 100, and the nearest of these stands in.
     pub beyond: Option<String>,
     /// Distance of the grid that the trace's times sit on, in seconds.
     pub grid_s: Option<f64>,
@@ -198,27 +200,37 @@ fn fit_burstiness(
         };
         windows.iter().map(term).sum()
     };
+    let (low, high) = (SHAPES.start().ln(), SHAPES.end().ln());
     let best = |from: f64, step: f64, count: u32| {
-        (0..=count)
-            .map(|i| from + step * f64::from(i))
+        let shapes = (0..=count).map(|i| (from + step * f64::from(i)).clamp(low, high));
+        let mut shapes: Vec<f64> = shapes.collect();
+        shapes.dedup();
+        shapes
+            .into_iter()
             .map(|at| (misfit(at), at))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .expect("a search looks at one shape at least")
     };
-    let (low, high) = (0.01f64.ln(), 50f64.ln());
-    let coarse_step = (high - low) / 16.0;
-    let (_, coarse) = best(low, coarse_step, 16);
+    // Shapes from one end to 85; a finer search around the best of these comes to the other end, too.
+    let coarse_step = 5_000f64.ln() / 16.0;
+    let (_, coarse) = best(low, coarse_step, 17);
     let (misfit, shape) = best(coarse - coarse_step, coarse_step / 6.0, 12);
+    let beyond = if shape == high {
+        Some("how regular counts are: they vary less than those of gamma gaps of shape 100, which stand in")
+    } else if shape == low {
+        Some("how bursty counts are: they vary more than those of gamma gaps of shape 0.01, which stand in")
+    } else {
+        None
+    };
     (
         three_figures(shape.exp()),
-        None,
+        beyond.map(str::to_owned),
         (misfit / windows.len() as f64).sqrt(),
     )
 }
 
 /// The shape of gamma gaps with a coefficient of variation, κ = 1/CV²; and what is said where another stands in.
 fn shape_of(variation: Option<f64>) -> (f64, Option<String>) {
-    const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
     let Some(cv) = variation else {
         let said = "how bursty gaps are: there are too few to tell, and Poisson's stand in";
         return (1.0, Some(said.to_owned()));
@@ -305,6 +317,25 @@ mod tests {
         let fitted = fit_arrivals(&twin::requests(&times, &[(10, 10); 64], None, 0)).unwrap();
         assert_eq!(fitted.burstiness, 100.0);
         assert!(fitted.beyond.is_some_and(|said| said.starts_with("how regular")));
+    }
+
+    #[test]
+    fn a_shape_at_an_edge_of_the_search_is_told() {
+        // Ten a second, each up to 0.15 s late: gaps vary as those of shape 3 do, and counts less than those of any.
+        let late = |i: u32| 1.5 * f64::from(i * 7919 % 10_007) / 10_007.0;
+        let mut times: Vec<f64> = (0..8_000).map(|i| (f64::from(i) + late(i)) / 10.0).collect();
+        times.sort_by(f64::total_cmp);
+        let (shape, said, _) = fit_burstiness(&times, 60.0, &[10.0], &windows(&times, None));
+        assert_eq!(shape, 100.0);
+        assert!(said.is_some_and(|said| said.contains("shape 100, which stand in")));
+        // 500 at a time, every 300 s.
+        let times: Vec<f64> = (0..20_000)
+            .map(|i: u32| 300.0 * f64::from(i / 500) + 1e-5 * f64::from(i % 500))
+            .collect();
+        let rate = times.len() as f64 / times.last().unwrap();
+        let (shape, said, _) = fit_burstiness(&times, 600.0, &[rate], &windows(&times, None));
+        assert_eq!(shape, 0.01);
+        assert!(said.is_some_and(|said| said.contains("shape 0.01, which stand in")));
     }
 
     #[test]
