@@ -186,3 +186,20 @@ fn a_sparse_trace_has_a_twin_that_ends_before_the_clock_does() {
         );
     }
 }
+
+#[test]
+fn answers_in_proportion_to_prompts_are_said_to_be_lost() {
+    let lengths = |index: u32| 100 + index * 7919 % 10_007;
+    let proportional = fitted((0..2_000).map(|index| (f64::from(index), 2 * lengths(index), lengths(index))));
+    assert!(
+        losses(&proportional)
+            .contains("how closely answers follow prompts: their rank correlation 1.00 → 0.9"),
+        "{}",
+        losses(&proportional)
+    );
+    let loose = |index: u32| lengths(index) + (2_000.0 * spread(index)) as u32;
+    let near = fitted((0..2_000).map(|index| (f64::from(index), lengths(index), loose(index))));
+    let (trace, twin) = row(&near, "rank correlation");
+    assert!(trace > 0.9 && (twin / trace - 1.0).abs() < 0.02, "{trace} {twin}");
+    assert!(!losses(&near).contains("how closely"), "{}", losses(&near));
+}

@@ -28,6 +28,8 @@ const SEGMENT_REQUESTS: usize = 8;
 /// The twin that is compared has about so many requests, if the trace has fewer and the clock allows: it lasts several
 /// times as long.
 const TWIN_MIN: usize = 100_000;
+/// Normal scores that are correlated more closely than this would be one number.
+pub(super) const CORRELATION_MAX: f64 = 0.99;
 /// Seed of the twin that is compared.
 pub(super) const TWIN_SEED: u64 = 0;
 
@@ -97,12 +99,13 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
         segments,
     );
     let correlation = copula_correlation(source.rank_correlation.unwrap_or(0.0));
+    let correlation = correlation.clamp(-CORRELATION_MAX, CORRELATION_MAX);
     let twin = source.clone();
     let mut fitted = FittedWorkload {
         arrivals,
         input,
         output,
-        correlation,
+        correlation: (correlation * 1000.0).round() / 1000.0,
         prefix,
         source,
         twin,
@@ -352,9 +355,8 @@ pub(super) fn three_figures(value: f64) -> f64 {
 }
 
 /// The Gaussian copula's correlation that has a given rank correlation: `2·sin(π·ρ/6)`.
-fn copula_correlation(rank_correlation: f64) -> f64 {
-    let raw = 2.0 * (std::f64::consts::PI * rank_correlation / 6.0).sin();
-    (raw.clamp(-0.99, 0.99) * 1000.0).round() / 1000.0
+pub(super) fn copula_correlation(rank_correlation: f64) -> f64 {
+    2.0 * (std::f64::consts::PI * rank_correlation / 6.0).sin()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use rand::seq::SliceRandom;
 
 use super::describe::{Description, Dispersion, LengthSummary};
-use super::fit::{FittedWorkload, TWIN_SEED};
+use super::fit::{CORRELATION_MAX, FittedWorkload, TWIN_SEED, copula_correlation};
 use super::fit_arrivals::Rounded;
 use super::queue::{Job, p99_wait_s};
 use crate::quantity::significant;
@@ -64,6 +64,15 @@ pub(super) fn losses(fitted: &FittedWorkload, trace: &[Request], twin: &[Request
         losses.push(format!(
             "the tree of shared prefixes and the growth of conversations: {:.0} % of the requests continue one of about {:.0} requests before",
             100.0 * prefix.probability, prefix.distance_median
+        ));
+    }
+    if let (Some(before), Some(after)) = (fitted.source.rank_correlation, fitted.twin.rank_correlation)
+        && copula_correlation(before).abs() > CORRELATION_MAX
+    {
+        losses.push(format!(
+            "how closely answers follow prompts: their rank correlation {} → {}",
+            significant(before),
+            significant(after)
         ));
     }
     if fitted.source.sessions.is_some() {
