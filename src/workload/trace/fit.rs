@@ -63,7 +63,7 @@ pub struct FittedWorkload {
     pub source: Description,
     /// Requests drawn from this workload, over the trace's span `spans` times over.
     pub twin: Description,
-    /// How often.
+    /// How many times the trace's span the twin lasts.
     pub spans: u32,
     /// What the twin does not keep, in sentences.
     pub losses: Vec<String>,
@@ -265,9 +265,10 @@ fn median_wait_s(requests: &[Request], span: Picos) -> Option<f64> {
 
 /// Quantiles at `segments + 1` equally spaced probabilities, smoothed and rounded so that none is a row.
 ///
-/// An interior one is the mean of the rows within half a segment of it. The two ends are where a straight line must
-/// start so that the first and last segment keep their mean. Where that does not keep the mean of all, as with a law that
-/// jumps near its end, [`mean_knots`] do.
+/// An interior one is the mean of the rows within a quarter of a segment on either side: of four at least. The two ends are
+/// where a straight line must start so that the first and last segment keep their mean. Where that does not keep the mean of
+/// all, as with a law that jumps near its end, [`mean_knots`] do, each of them between the means of the rows on either side:
+/// of two at least.
 fn knots(sorted: &[u32], segments: usize) -> Vec<f64> {
     /// A law that only bends stays nearer to its mean.
     const OFF: f64 = 0.01;
@@ -326,11 +327,16 @@ impl<'a> Segments<'a> {
         Segments { sorted, segments }
     }
 
-    /// Mean of the rows from one place to another, in segments; what lies beyond the ends does not count.
-    fn mean(&self, from: f64, to: f64) -> f64 {
+    /// The rows from one place to another, in segments; what lies beyond the ends does not count.
+    fn within(&self, from: f64, to: f64) -> &[u32] {
         let n = self.sorted.len();
         let row = |at: f64| ((at * n as f64 / self.segments as f64).max(0.0).round() as usize).min(n);
-        let rows = &self.sorted[row(from)..row(to)];
+        &self.sorted[row(from)..row(to)]
+    }
+
+    /// Their mean.
+    fn mean(&self, from: f64, to: f64) -> f64 {
+        let rows = self.within(from, to);
         rows.iter().map(|&tokens| f64::from(tokens)).sum::<f64>() / rows.len() as f64
     }
 
@@ -390,6 +396,26 @@ mod tests {
                 (held / mean - 1.0).abs() < 0.01,
                 "{long}: {held} {mean} {knots:?}"
             );
+        }
+    }
+
+    #[test]
+    fn every_quantile_is_the_mean_of_four_rows_or_more() {
+        for requests in REQUESTS_MIN..3_000 {
+            let segments = SEGMENTS
+                .into_iter()
+                .find(|count| requests >= count * SEGMENT_REQUESTS);
+            let rows: Vec<u32> = (0..requests as u32).collect();
+            let rows = Segments::new(&rows, segments.unwrap());
+            for knot in 1..rows.segments {
+                let at = knot as f64;
+                let [below, above] =
+                    [rows.within(at - 0.25, at), rows.within(at, at + 0.25)].map(<[u32]>::len);
+                assert!(
+                    below >= 2 && above >= 2 && below + above >= 4,
+                    "{requests}: {below} {above}"
+                );
+            }
         }
     }
 
