@@ -56,11 +56,11 @@ fn a_long_trace_is_held_against_a_twin_of_its_own_span() {
     let (trace, twin) = row(&fitted, "dispersion over 60 s");
     assert!((twin / trace - 1.0).abs() < 0.05, "{trace} {twin}");
     assert!(
-        fitted.drawn().contains("drawn over the trace's 86"),
+        fitted.twin_basis().contains("drawn over the trace's 86"),
         "{}",
-        fitted.drawn()
+        fitted.twin_basis()
     );
-    assert!(fitted.toml("made.csv", None).contains(&fitted.drawn()));
+    assert!(fitted.toml("made.csv", None).contains(&fitted.twin_basis()));
 }
 
 #[test]

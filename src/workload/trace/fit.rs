@@ -223,9 +223,9 @@ impl FittedWorkload {
         twin
     }
 
-    /// Of how many requests the twin's numbers are.
+    /// Of how many requests the twin's numbers are, and over how long: a sentence.
     #[must_use]
-    pub fn drawn(&self) -> String {
+    pub fn twin_basis(&self) -> String {
         let requests = self.twin.requests;
         let Some(arrivals) = self.source.arrivals.as_ref().filter(|_| self.arrivals.is_some()) else {
             return format!("the twin's numbers are of {requests} requests");
