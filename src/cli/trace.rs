@@ -274,7 +274,7 @@ fn fit(
             for row in fitted.comparison() {
                 writeln!(out, "{:<28}{:>12.4}{:>12.4}", row.what, row.trace, row.twin)?;
             }
-            writeln!(out, "({})", fitted.drawn())?;
+            writeln!(out, "({})", fitted.twin_basis())?;
             writeln!(out, "\nthe twin loses")?;
             for loss in &fitted.losses {
                 writeln!(out, "- {loss}")?;
@@ -290,7 +290,7 @@ fn fit(
 fn fit_report(fitted: &FittedWorkload) -> serde_json::Value {
     serde_json::json!({
         "comparison": fitted.comparison(),
-        "drawn": fitted.drawn(),
+        "twin_basis": fitted.twin_basis(),
         "losses": fitted.losses,
         "source": fitted.source,
         "twin": fitted.twin,

@@ -94,7 +94,7 @@ struct Bench {
 /// Whether words hold the command of a server, whatever stands around it.
 #[must_use]
 pub fn starts_server(words: &[String]) -> bool {
-    around::strip(words, &SERVE).is_some()
+    around::strip(words, &SERVE, true).is_ok()
 }
 
 /// Whether a server has a flag of this name, with an effect here or without.

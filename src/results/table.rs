@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::measured::{Load, Measured, Own, Stats, Tool};
-use super::text::{Lines, ungrouped};
+use super::text::{self, Lines};
 use super::vllm;
 
 const MEASURES: [&str; 4] = ["ttft_", "tpot_", "itl_", "e2e_"];
@@ -208,9 +208,9 @@ fn is_blank(cell: &str) -> bool {
     BLANKS.contains(&cell.to_lowercase().as_str())
 }
 
-/// Whether two cells say one thing: `5` is `5.0`.
+/// Whether two cells say one thing: `5` is `5.0`, and `1,000` is `1000`.
 fn is_same(one: &str, other: &str) -> bool {
-    let number = |text: &str| text.parse::<f64>().ok();
+    let number = |cell: &str| text::number(cell).ok();
     one == other
         || number(one)
             .zip(number(other))
@@ -235,16 +235,8 @@ impl Cells<'_> {
     }
 
     fn number(&self, name: &str) -> Option<f64> {
-        let text = self.text(name)?;
-        let number = text
-            .parse::<f64>()
-            .ok()
-            .filter(|number| number.is_finite() && *number >= 0.0);
-        if number.is_none() {
-            let what = ungrouped(&text).unwrap_or_else(|| format!("`{text}` must be a number of at least 0"));
-            self.problem(name, what);
-        }
-        number
+        let number = text::number(&self.text(name)?);
+        number.map_err(|what| self.problem(name, what)).ok()
     }
 
     fn count(&self, name: &str) -> Option<u64> {

@@ -54,6 +54,14 @@ fn a_table_names_the_line_of_the_file_and_a_comma_that_parts_no_thousands() {
     );
 }
 
+#[test]
+fn a_table_reads_thousands_with_and_without_commas() {
+    let table = "model,num_prompts,ttft_mean_ms,mean_ttft_ms\na,\"10,000\",\"1,234.5\",1234.5\n";
+    let rows = read(table.as_bytes(), "t.csv").unwrap().rows;
+    assert_eq!(rows[0].setup.num_prompts, Some(10_000));
+    assert_eq!(rows[0].ttft.mean, Some(1.2345));
+}
+
 /// Mean, or median marked `~`, in milliseconds.
 fn ms(stats: &Stats) -> String {
     let mark = if stats.mean.is_some() { "" } else { "~" };

@@ -18,7 +18,7 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
 }
 
 /// What is wrong with a number whose commas part no thousands.
-pub(super) fn ungrouped(text: &str) -> Option<String> {
+fn ungrouped(text: &str) -> Option<String> {
     let is_number = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b',' | b'.'));
     if !is_number || !text.contains(',') {
         return None;

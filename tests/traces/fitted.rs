@@ -56,11 +56,11 @@ fn a_long_trace_is_held_against_a_twin_of_its_own_span() {
     let (trace, twin) = row(&fitted, "dispersion over 60 s");
     assert!((twin / trace - 1.0).abs() < 0.05, "{trace} {twin}");
     assert!(
-        fitted.drawn().contains("drawn over the trace's 86"),
+        fitted.twin_basis().contains("drawn over the trace's 86"),
         "{}",
-        fitted.drawn()
+        fitted.twin_basis()
     );
-    assert!(fitted.toml("made.csv", None).contains(&fitted.drawn()));
+    assert!(fitted.toml("made.csv", None).contains(&fitted.twin_basis()));
 }
 
 #[test]
@@ -158,4 +158,48 @@ fn gaps_that_the_twin_does_not_have_are_told() {
         panic!("a rate curve");
     };
     assert!(burstiness == 100.0 && piece > Picos::ZERO);
+}
+
+#[test]
+fn a_sparse_trace_has_a_twin_that_ends_before_the_clock_does() {
+    // 100,000 requests of these would last longer than the 213 days of a clock.
+    for (count, days) in [(5_000, 14.0), (100, 1.0)] {
+        let gap_s = days * 86_400.0 / f64::from(count);
+        let mut arrival_s = 0.0;
+        let sparse = (0..count).map(|index| {
+            arrival_s += gap_s * gap(index);
+            (arrival_s, 100 + index % 7, 10)
+        });
+        let fitted = fitted(sparse.collect::<Vec<_>>());
+        for what in ["request rate (1/s)", "gap CV"] {
+            // Of a hundred gaps the shape is known to a tenth or so.
+            let (trace, twin) = row(&fitted, what);
+            assert!(
+                (twin / trace - 1.0).abs() < 0.1,
+                "{count}, {what}: {trace} {twin}"
+            );
+        }
+        assert!(
+            !losses(&fitted).contains("coefficient of variation"),
+            "{}",
+            losses(&fitted)
+        );
+    }
+}
+
+#[test]
+fn answers_in_proportion_to_prompts_are_said_to_be_lost() {
+    let lengths = |index: u32| 100 + index * 7919 % 10_007;
+    let proportional = fitted((0..2_000).map(|index| (f64::from(index), 2 * lengths(index), lengths(index))));
+    assert!(
+        losses(&proportional)
+            .contains("how closely answers follow prompts: their rank correlation 1.00 → 0.9"),
+        "{}",
+        losses(&proportional)
+    );
+    let loose = |index: u32| lengths(index) + (2_000.0 * spread(index)) as u32;
+    let near = fitted((0..2_000).map(|index| (f64::from(index), lengths(index), loose(index))));
+    let (trace, twin) = row(&near, "rank correlation");
+    assert!(trace > 0.9 && (twin / trace - 1.0).abs() < 0.02, "{trace} {twin}");
+    assert!(!losses(&near).contains("how closely"), "{}", losses(&near));
 }

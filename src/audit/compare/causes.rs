@@ -23,7 +23,7 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
         return found;
     }
     // Columns of two workloads that are unlike agree by chance only.
-    if found.is_empty() {
+    if !found.iter().any(|cause| cause.kind == "lengths") {
         found.extend(other_definition(predicted, measured));
     }
     if found.iter().any(|cause| cause.kind == "definition") {

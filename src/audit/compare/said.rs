@@ -1,8 +1,8 @@
 //! What differs between two runs by their files' own word. It comes before any pattern in the moves: of another model or
 //! another GPU every step differs, and no pattern in them names a cause.
 //!
-//! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. What only one of the
-//! two says is no difference.
+//! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. A base model and its
+//! tuned sister compute the same. What only one of the two says is no difference.
 
 use super::Cause;
 use crate::hardware;
@@ -16,7 +16,7 @@ const SAME_RATE: f64 = 0.005;
 pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause, bool)> {
     let (a, b) = (&predicted.setup, &measured.setup);
     let machine = [
-        unlike("model", &a.model, &b.model, is_other_model),
+        unlike("model", &a.model, &b.model, model::is_other),
         unlike("GPU", &a.gpu, &b.gpu, is_other_gpu),
         counts("GPUs", a.n_gpus, b.n_gpus),
         counts("tensor-parallel ranks", a.tensor_parallel, b.tensor_parallel),
@@ -70,25 +70,6 @@ fn counts(what: &str, one: Option<u32>, other: Option<u32>) -> Option<String> {
     (one != other).then(|| format!("{one} against {other} {what}"))
 }
 
-/// Another shape: a base model and its tuned sister compute the same. Of a name that only one side is known by nothing is
-/// said: a server may be asked for a model by any name.
-fn is_other_model(one: &str, other: &str) -> bool {
-    if model::is_same_name(one, other) {
-        return false;
-    }
-    match (model::find(one), model::find(other)) {
-        (Ok((one, _)), Ok((other, _))) => {
-            let one = model::ModelShape {
-                name: other.name.clone(),
-                ..one
-            };
-            one != other
-        }
-        (Err(_), Err(_)) => true,
-        _ => false,
-    }
-}
-
 /// No device that one name may mean is one that the other may.
 fn is_other_gpu(one: &str, other: &str) -> bool {
     // `A100-PCIe-80GB (NVLink pair)`: what stands in brackets is a remark.
@@ -108,8 +89,10 @@ fn is_other_engine(one: &str, other: &str) -> bool {
 
 fn version(a: &Setup, b: &Setup) -> Option<String> {
     let same = a.engine.as_ref()?.eq_ignore_ascii_case(b.engine.as_ref()?);
-    let (one, other) = (a.engine_version.as_ref()?, b.engine_version.as_ref()?);
-    (same && one != other).then(|| {
+    let (one, other) = (a.engine_version.as_deref()?, b.engine_version.as_deref()?);
+    // A tag says `v0.11.0` of what a package says `0.11.0`.
+    let [plain, other_plain] = [one, other].map(|name| name.trim().trim_start_matches(['v', 'V']));
+    (same && plain != other_plain).then(|| {
         format!(
             "{} {one} against {other}",
             a.engine.as_deref().unwrap_or("engine")
@@ -117,12 +100,25 @@ fn version(a: &Setup, b: &Setup) -> Option<String> {
     })
 }
 
-/// `bfloat16` is `bf16`, and `auto` says nothing.
+/// `bfloat16` is `bf16`, `half` is `float16`, and `auto` says nothing.
 fn is_other_type(one: &str, other: &str) -> bool {
-    let plain = |name: &str| {
-        let name = name.trim().to_lowercase().replace("torch.", "");
-        name.replace("bfloat", "bf").replace("float", "fp")
-    };
-    let (one, other) = (plain(one), plain(other));
-    one != other && one != "auto" && other != "auto"
+    let [one, other] = [one, other].map(plain_type);
+    let read = |name: &str| model::parse_dtype(name).or_else(|_| model::parse_kv_cache_dtype(name));
+    match (read(&one), read(&other)) {
+        (Ok(Some(one)), Ok(Some(other))) => one != other,
+        (Ok(None), _) | (_, Ok(None)) => false,
+        _ => one != other,
+    }
+}
+
+/// A type as vLLM's flags spell it: PyTorch writes `torch.float8_e4m3fn`, people `fp16`.
+fn plain_type(name: &str) -> String {
+    let name = name.trim().to_lowercase().replace("torch.", "");
+    let name = name.replace("float8", "fp8");
+    match name.as_str() {
+        "fp16" => "float16".to_owned(),
+        "fp32" => "float32".to_owned(),
+        _ if name.starts_with("fp8") => name.trim_end_matches("uz").trim_end_matches("fn").to_owned(),
+        _ => name,
+    }
 }

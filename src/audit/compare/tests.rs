@@ -274,6 +274,14 @@ fn what_the_files_say_of_themselves_comes_before_any_pattern() {
     assert_eq!(kinds, "bandwidth");
     let (kinds, _) = told(&of(llama, "h100", 1.0), &of("chat", "a card of ours", 1.2));
     assert_eq!(kinds, "bandwidth");
+    // Neither does a length that the server may be asked for, nor do two names of which nothing is known.
+    let pairs = [("meta-llama/Meta-Llama-3-8B", llama), ("acme/bot-8b", "acme-bot")];
+    for (one, other) in pairs {
+        let (kinds, words) = told(&of(one, "h100", 1.0), &of(other, "h100", 1.2));
+        assert_eq!(kinds, "bandwidth", "{words}");
+    }
+    let (kinds, _) = told(&of("acme/bot-8b", "h100", 1.0), &of("acme/bot-70b", "h100", 1.2));
+    assert_eq!(kinds, "setup");
     // Another engine is said, and what its steps look like, too.
     let mut other = of(llama, "h100", 1.2);
     (other.setup.engine, other.setup.n_gpus) = (Some("sglang".into()), None);
@@ -285,6 +293,64 @@ fn what_the_files_say_of_themselves_comes_before_any_pattern() {
         told(&of(llama, "h100", 1.0), &of("Qwen/Qwen3-8B", "h100", 1.0)).0,
         ""
     );
+}
+
+#[test]
+fn formats_and_versions_are_read_and_not_spelt() {
+    let told = |change: &dyn Fn(&mut crate::results::Setup, usize)| {
+        let rows = [0, 1].map(|index| {
+            let mut row = run();
+            change(&mut row.setup, index);
+            row
+        });
+        let [one, mut other] = rows;
+        moved(&mut other.itl, |gap| gap * 1.2);
+        let causes = compare(&one, &other).causes;
+        causes[0].kind == "setup"
+    };
+    for (one, other, is_told) in [
+        ("fp8", "fp8_e4m3", false),
+        ("fp8", "torch.float8_e4m3fn", false),
+        ("half", "float16", false),
+        ("half", "fp16", false),
+        ("bf16", "torch.bfloat16", false),
+        ("auto", "fp8", false),
+        ("INT4", "int4", false),
+        ("fp8", "bf16", true),
+        ("fp16", "bf16", true),
+        ("fp8", "int8", true),
+    ] {
+        let [one, other] = [one, other].map(|name| Some(name.to_owned()));
+        let names = [&one, &other];
+        let cache = |setup: &mut crate::results::Setup, row: usize| {
+            setup.kv_cache_dtype = names[row].clone();
+        };
+        assert_eq!(told(&cache), is_told, "{names:?}");
+        let weights = |setup: &mut crate::results::Setup, row: usize| setup.precision = names[row].clone();
+        assert_eq!(told(&weights), is_told, "{names:?}");
+    }
+    for (one, other, is_told) in [("0.11.0", "v0.11.0", false), ("0.11.0", "v0.12.0", true)] {
+        let version = |setup: &mut crate::results::Setup, row: usize| {
+            setup.engine = Some("vllm".to_owned());
+            setup.engine_version = Some([one, other][row].to_owned());
+        };
+        assert_eq!(told(&version), is_told, "{one} {other}");
+    }
+}
+
+#[test]
+fn another_version_hides_no_column_that_is_another_figure() {
+    let of = |version: &str| {
+        let mut row = run();
+        row.setup.engine = Some("vllm".to_owned());
+        row.setup.engine_version = Some(version.to_owned());
+        row
+    };
+    let mut measured = of("0.12.0");
+    moved(&mut measured.ttft, |_| 1.06);
+    let causes = compare(&of("0.11.0"), &measured).causes;
+    let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, ["setup", "definition"]);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The calibrations that ship with the program, and which of them serves a device.
 //!
 //! A GPU's own file comes first; what it lacks comes from its architecture's prior, and what that lacks from the
-//! datasheet. Law: [`for_device`] always answers, with every block filled.
+//! datasheet. Only a host is no matter of the GPU: a card without a file has the one that was fitted elsewhere, as a prior.
+//! Law: [`for_device`] always answers, with every block filled.
 
 use super::Calibration;
 use crate::cost::Trust;
@@ -40,6 +41,9 @@ shipped![
     "prior-hopper",
     "prior-turing",
 ];
+
+/// The file whose host terms were fitted to the most servers.
+const KNOWN_HOST: &str = "h100-sxm-80gb-vllm";
 
 /// A calibration for a device and how it was come by.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,17 +108,30 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
                     device.id
                 ),
                 _ => format!(
-                    "no measurements of {} ship: {}, from GPUs of the same family",
+                    "no measurements of {} ship: {}, from GPUs of the same family; the host's share as fitted on others \
+                     ({KNOWN_HOST})",
                     device.id, base.name
                 ),
             };
             Chosen {
-                calibration: base,
+                calibration: match trust {
+                    Trust::RooflineOnly => base,
+                    _ => with_known_host(base),
+                },
                 trust,
                 note,
             }
         }
     }
+}
+
+/// A prior with the host that servers of other cards had: scheduling, launching and the front end are a CPU's work.
+fn with_known_host(mut prior: Calibration) -> Calibration {
+    let fitted = shipped(KNOWN_HOST)
+        .expect("the file ships")
+        .distrusted(Trust::Prior);
+    prior.host.extend(fitted.host);
+    prior
 }
 
 /// What is known of an architecture, every block filled: where a fit starts, and what it falls back to.
@@ -182,5 +199,8 @@ mod tests {
             (cousin.calibration.name.as_str(), cousin.trust),
             ("prior-hopper", Trust::Prior)
         );
+        let request_ms = |chosen: &Chosen| chosen.calibration.host["vllm"].request_ms;
+        assert!((request_ms(&cousin) - request_ms(&own)).abs() < 1e-12);
+        assert_eq!(cousin.calibration.host["vllm"].trust, Trust::Prior);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Kept: the curve of the rate over the day, how dispersed arrivals are within it, the quantiles of prompt and output
 //! length, their correlation, and the share of prompt tokens that a cache finds. Nothing else: see
-//! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of several neighbouring
-//! rows, the ends are set by the means of their segments rather than by the shortest and longest row, rates are counts
-//! over many requests, or multiples of five of them, and all is rounded to three figures.
+//! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of four neighbouring rows or
+//! more, or lies between two means of two rows or more; the ends are set by the means of their segments rather than by the
+//! shortest and longest row, a rate by a count of fifty requests or more, or by a multiple of five; and all is rounded to
+//! three figures.
 
 use std::sync::Arc;
 
@@ -24,8 +25,11 @@ const REQUESTS_MIN: usize = 64;
 const SEGMENTS: [usize; 5] = [100, 64, 32, 16, 8];
 /// Requests that each segment holds at least.
 const SEGMENT_REQUESTS: usize = 8;
-/// The twin that is compared has about so many requests, if the trace has fewer: it lasts several times as long.
+/// The twin that is compared has about so many requests, if the trace has fewer and the clock allows: it lasts several
+/// times as long.
 const TWIN_MIN: usize = 100_000;
+/// Normal scores that are correlated more closely than this would be one number.
+pub(super) const CORRELATION_MAX: f64 = 0.99;
 /// Seed of the twin that is compared.
 pub(super) const TWIN_SEED: u64 = 0;
 
@@ -59,7 +63,7 @@ pub struct FittedWorkload {
     pub source: Description,
     /// Requests drawn from this workload, over the trace's span `spans` times over.
     pub twin: Description,
-    /// How often.
+    /// How many times the trace's span the twin lasts.
     pub spans: u32,
     /// What the twin does not keep, in sentences.
     pub losses: Vec<String>,
@@ -95,22 +99,31 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
         segments,
     );
     let correlation = copula_correlation(source.rank_correlation.unwrap_or(0.0));
+    let correlation = correlation.clamp(-CORRELATION_MAX, CORRELATION_MAX);
     let twin = source.clone();
     let mut fitted = FittedWorkload {
         arrivals,
         input,
         output,
-        correlation,
+        correlation: (correlation * 1000.0).round() / 1000.0,
         prefix,
         source,
         twin,
-        spans: u32::try_from(TWIN_MIN.div_ceil(requests)).unwrap_or(1),
+        spans: spans(trace),
         losses: Vec::new(),
     };
     let drawn = fitted.draw(trace);
     fitted.twin = fitted.describe_twin(trace, &drawn);
     fitted.losses = losses(&fitted, &trace.requests, &drawn.requests);
     Ok(fitted)
+}
+
+/// How many times the trace's span the twin lasts: for [`TWIN_MIN`] requests, but no longer than a run may.
+fn spans(trace: &Trace) -> u32 {
+    let wanted = TWIN_MIN.div_ceil(trace.requests.len()) as u64;
+    let span = trace.requests.last().map_or(Picos::ZERO, |last| last.arrival);
+    let most = Picos::LAST.0.checked_div(span.0).unwrap_or(wanted);
+    u32::try_from(wanted.min(most).max(1)).expect("at most as many as requests are wanted")
 }
 
 impl FittedWorkload {
@@ -210,9 +223,9 @@ impl FittedWorkload {
         twin
     }
 
-    /// Of how many requests the twin's numbers are.
+    /// Of how many requests the twin's numbers are, and over how long: a sentence.
     #[must_use]
-    pub fn drawn(&self) -> String {
+    pub fn twin_basis(&self) -> String {
         let requests = self.twin.requests;
         let Some(arrivals) = self.source.arrivals.as_ref().filter(|_| self.arrivals.is_some()) else {
             return format!("the twin's numbers are of {requests} requests");
@@ -252,9 +265,10 @@ fn median_wait_s(requests: &[Request], span: Picos) -> Option<f64> {
 
 /// Quantiles at `segments + 1` equally spaced probabilities, smoothed and rounded so that none is a row.
 ///
-/// An interior one is the mean of the rows within half a segment of it. The two ends are where a straight line must
-/// start so that the first and last segment keep their mean. Where that does not keep the mean of all, as with a law that
-/// jumps near its end, [`mean_knots`] do.
+/// An interior one is the mean of the rows within a quarter of a segment on either side: of four at least. The two ends are
+/// where a straight line must start so that the first and last segment keep their mean. Where that does not keep the mean of
+/// all, as with a law that jumps near its end, [`mean_knots`] do, each of them between the means of the rows on either side:
+/// of two at least.
 fn knots(sorted: &[u32], segments: usize) -> Vec<f64> {
     /// A law that only bends stays nearer to its mean.
     const OFF: f64 = 0.01;
@@ -313,11 +327,16 @@ impl<'a> Segments<'a> {
         Segments { sorted, segments }
     }
 
-    /// Mean of the rows from one place to another, in segments; what lies beyond the ends does not count.
-    fn mean(&self, from: f64, to: f64) -> f64 {
+    /// The rows from one place to another, in segments; what lies beyond the ends does not count.
+    fn within(&self, from: f64, to: f64) -> &[u32] {
         let n = self.sorted.len();
         let row = |at: f64| ((at * n as f64 / self.segments as f64).max(0.0).round() as usize).min(n);
-        let rows = &self.sorted[row(from)..row(to)];
+        &self.sorted[row(from)..row(to)]
+    }
+
+    /// Their mean.
+    fn mean(&self, from: f64, to: f64) -> f64 {
+        let rows = self.within(from, to);
         rows.iter().map(|&tokens| f64::from(tokens)).sum::<f64>() / rows.len() as f64
     }
 
@@ -342,9 +361,8 @@ pub(super) fn three_figures(value: f64) -> f64 {
 }
 
 /// The Gaussian copula's correlation that has a given rank correlation: `2·sin(π·ρ/6)`.
-fn copula_correlation(rank_correlation: f64) -> f64 {
-    let raw = 2.0 * (std::f64::consts::PI * rank_correlation / 6.0).sin();
-    (raw.clamp(-0.99, 0.99) * 1000.0).round() / 1000.0
+pub(super) fn copula_correlation(rank_correlation: f64) -> f64 {
+    2.0 * (std::f64::consts::PI * rank_correlation / 6.0).sin()
 }
 
 #[cfg(test)]
@@ -378,6 +396,26 @@ mod tests {
                 (held / mean - 1.0).abs() < 0.01,
                 "{long}: {held} {mean} {knots:?}"
             );
+        }
+    }
+
+    #[test]
+    fn every_quantile_is_the_mean_of_four_rows_or_more() {
+        for requests in REQUESTS_MIN..3_000 {
+            let segments = SEGMENTS
+                .into_iter()
+                .find(|count| requests >= count * SEGMENT_REQUESTS);
+            let rows: Vec<u32> = (0..requests as u32).collect();
+            let rows = Segments::new(&rows, segments.unwrap());
+            for knot in 1..rows.segments {
+                let at = knot as f64;
+                let [below, above] =
+                    [rows.within(at - 0.25, at), rows.within(at, at + 0.25)].map(<[u32]>::len);
+                assert!(
+                    below >= 2 && above >= 2 && below + above >= 4,
+                    "{requests}: {below} {above}"
+                );
+            }
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! A coarse curve, a few dozen pieces, keeps the hours of a day. Where the counts of arrivals in seconds to a minute vary
 //! more than gamma gaps of any one shape would have them, the trace has bursts that last: then the curve is as fine as
-//! the number of requests allows, every count rounded so that no single request shows. Left out: laws of bursts. One that
-//! was fitted (switching on and off) had the dispersions and not the latency, which the largest burst alone decides.
+//! the number of requests allows. Left out: laws of bursts. One that was fitted (switching on and off) had the dispersions
+//! and not the latency, which the largest burst alone decides.
+//!
+//! No single request shows in a rate: the count behind it is fifty or more (in a coarse curve), a multiple of five, or none.
 
 use super::describe::{dispersion, find_grid, variation};
 use super::fit::{TWIN_SEED, three_figures};
@@ -25,28 +27,33 @@ const MISFIT_MAX: f64 = 0.15;
 const TRIED_MIN: usize = 20_000;
 /// Gaps of this shape and above are so regular that counts vary by where their windows begin.
 const REGULAR: f64 = 25.0;
+/// Shapes of gamma gaps that are taken.
+const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
 /// How fine a rate curve may be.
 struct Grain {
     /// Most pieces.
     pieces_max: f64,
-    /// Requests that a piece holds on average, at least.
+    /// Requests that a piece holds on average, at least, if the trace has so many.
     piece_requests: f64,
-    /// Every piece holds a multiple of so many.
-    round_to: f64,
+    /// A piece with fewer requests than this is said to have a multiple of [`FEW`].
+    exact_from: f64,
 }
+
+/// Counts that might show single requests are rounded to multiples of so many.
+const FEW: f64 = 5.0;
 
 /// A day curve.
 const COARSE: Grain = Grain {
     pieces_max: 96.0,
     piece_requests: 50.0,
-    round_to: 1.0,
+    exact_from: 50.0,
 };
-/// Bursts, one by one. Pieces hold few requests, so that none of them may show in a count.
+/// Bursts, one by one. Pieces hold few requests, so that every count is rounded.
 const FINE: Grain = Grain {
     pieces_max: 720.0,
     piece_requests: 10.0,
-    round_to: 5.0,
+    exact_from: f64::INFINITY,
 };
 
 /// A rate that follows a curve, with gamma gaps in operational time.
@@ -58,14 +65,25 @@ pub struct FittedArrivals {
     pub rates: Vec<f64>,
     /// Shape of the gamma law: 1 is Poisson, below 1 burstier.
     pub burstiness: f64,
-    /// What the gaps say of it where that is no shape from 0.01 to 100, and the nearest of these stands in.
+    /// What gaps or counts say of it where that is no shape from 0.01 to 100, and the nearest of these stands in.
     pub beyond: Option<String>,
     /// Distance of the grid that the trace's times sit on, in seconds.
     pub grid_s: Option<f64>,
     /// Whether several days were folded onto one.
     pub folded: bool,
-    /// Pieces hold multiples of so many requests, where the curve is fine.
-    pub rounded_to: Option<u32>,
+    /// Which pieces are said to have a multiple of five requests, so that no single one shows.
+    pub rounded: Rounded,
+}
+
+/// Which pieces of a rate curve have rounded counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounded {
+    /// None: all have many requests.
+    Nowhere,
+    /// Those with fewer requests than this, of a coarse curve.
+    Below(u32),
+    /// All of a fine curve.
+    Everywhere,
 }
 
 /// Fits the rate curve and the burstiness within it; `None` where all requests arrive at once.
@@ -76,9 +94,8 @@ pub(super) fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
     let windows = windows(&times, grid_s);
     let fit = |grain: &Grain| {
         let folded = span_s >= 2.0 * DAY_S;
-        let (piece_s, rates) = rate_curve(&times, span_s, folded, grain);
+        let (piece_s, rates, rounded) = rate_curve(&times, span_s, folded, grain);
         let (burstiness, beyond, misfit) = fit_burstiness(&times, piece_s, &rates, &windows);
-        let rounded_to = (grain.round_to > 1.0).then_some(grain.round_to as u32);
         let fitted = FittedArrivals {
             piece_s,
             rates,
@@ -86,7 +103,7 @@ pub(super) fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
             beyond,
             grid_s,
             folded,
-            rounded_to,
+            rounded,
         };
         (fitted, misfit)
     };
@@ -116,26 +133,30 @@ fn windows(times: &[f64], grid_s: Option<f64>) -> Vec<(f64, f64)> {
     seen.filter(|&(_, index)| index > 0.0).collect()
 }
 
-/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate.
-fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, Vec<f64>) {
+/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate. Where pieces of no length that is
+/// tried hold enough requests, there are as few as hold them.
+fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, Vec<f64>, Rounded) {
     let cycle_s = if folded { DAY_S } else { span_s };
     let fits = |&piece: &f64| {
         piece * grain.pieces_max >= cycle_s && times.len() as f64 * piece / cycle_s >= grain.piece_requests
     };
-    let nominal_s = PIECES_S
-        .into_iter()
-        .find(fits)
-        .unwrap_or(cycle_s / grain.pieces_max)
-        .min(cycle_s);
-    let pieces = (cycle_s / nominal_s).round().max(1.0);
-    // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess is below 0.1 s in all.
+    let nominal_s = PIECES_S.into_iter().find(fits);
+    let pieces = nominal_s.map_or(times.len() as f64 / grain.piece_requests, |piece| cycle_s / piece);
+    let pieces = pieces.floor().max(1.0);
+    // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess of all is below 0.1 s in a coarse
+    // curve and 0.72 s in a fine one.
     let piece_s = (cycle_s / pieces * 1000.0).ceil() / 1000.0;
     let mut counts = vec![0.0f64; pieces as usize];
     for &time in times {
         let within = if folded { time % DAY_S } else { time };
         counts[((within / piece_s) as usize).min(pieces as usize - 1)] += 1.0;
     }
-    round_counts(&mut counts, grain.round_to);
+    let is_rounded = round_counts(&mut counts, grain.exact_from);
+    let rounded = match is_rounded {
+        false => Rounded::Nowhere,
+        true if grain.exact_from.is_finite() => Rounded::Below(grain.exact_from as u32),
+        true => Rounded::Everywhere,
+    };
     let whole_days = (span_s / DAY_S).floor();
     let observed_s = |index: usize| {
         let start = index as f64 * piece_s;
@@ -151,7 +172,7 @@ fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, 
         .enumerate()
         .map(|(index, count)| three_figures(count / observed_s(index)))
         .collect();
-    (piece_s, rates)
+    (piece_s, rates, rounded)
 }
 
 /// The gamma shape whose twin has the trace's dispersion of counts in several windows.
@@ -179,27 +200,37 @@ fn fit_burstiness(
         };
         windows.iter().map(term).sum()
     };
+    let (low, high) = (SHAPES.start().ln(), SHAPES.end().ln());
     let best = |from: f64, step: f64, count: u32| {
-        (0..=count)
-            .map(|i| from + step * f64::from(i))
+        let shapes = (0..=count).map(|i| (from + step * f64::from(i)).clamp(low, high));
+        let mut shapes: Vec<f64> = shapes.collect();
+        shapes.dedup();
+        shapes
+            .into_iter()
             .map(|at| (misfit(at), at))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .expect("a search looks at one shape at least")
     };
-    let (low, high) = (0.01f64.ln(), 50f64.ln());
-    let coarse_step = (high - low) / 16.0;
-    let (_, coarse) = best(low, coarse_step, 16);
+    // Shapes from one end to 85; a finer search around the best of these comes to the other end, too.
+    let coarse_step = 5_000f64.ln() / 16.0;
+    let (_, coarse) = best(low, coarse_step, 17);
     let (misfit, shape) = best(coarse - coarse_step, coarse_step / 6.0, 12);
+    let beyond = if shape == high {
+        Some("how regular counts are: they vary less than those of gamma gaps of shape 100, which stand in")
+    } else if shape == low {
+        Some("how bursty counts are: they vary more than those of gamma gaps of shape 0.01, which stand in")
+    } else {
+        None
+    };
     (
         three_figures(shape.exp()),
-        None,
+        beyond.map(str::to_owned),
         (misfit / windows.len() as f64).sqrt(),
     )
 }
 
 /// The shape of gamma gaps with a coefficient of variation, κ = 1/CV²; and what is said where another stands in.
 fn shape_of(variation: Option<f64>) -> (f64, Option<String>) {
-    const SHAPES: std::ops::RangeInclusive<f64> = 0.01..=100.0;
     let Some(cv) = variation else {
         let said = "how bursty gaps are: there are too few to tell, and Poisson's stand in";
         return (1.0, Some(said.to_owned()));
@@ -233,15 +264,21 @@ fn operational_gaps(times: &[f64], piece_s: f64, rates: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Rounds counts to multiples of `unit` and keeps their sum, but for less than one unit: what one piece gains the next
-/// ones lose.
-fn round_counts(counts: &mut [f64], unit: f64) {
-    let mut owed = 0.0;
+/// Rounds counts below `exact_from` to multiples of [`FEW`] and keeps their sum, but for less than one of these: what one
+/// piece gains the next ones lose. Whether any was.
+fn round_counts(counts: &mut [f64], exact_from: f64) -> bool {
+    let (mut owed, mut is_rounded) = (0.0, false);
     for count in counts.iter_mut().filter(|count| **count > 0.0) {
-        let rounded = ((*count + owed) / unit).round().max(0.0) * unit;
-        owed += *count - rounded;
-        *count = rounded;
+        let due = *count + owed;
+        let told = if due < exact_from {
+            is_rounded = true;
+            (due / FEW).round().max(0.0) * FEW
+        } else {
+            due
+        };
+        (owed, *count) = (due - told, told);
     }
+    is_rounded
 }
 
 #[cfg(test)]
@@ -269,7 +306,7 @@ mod tests {
         let lengths = vec![(10, 10); times.len()];
         let fitted = fit_arrivals(&twin::requests(&times, &lengths, None, 0)).unwrap();
         assert!((0.9..1.1).contains(&fitted.burstiness), "{fitted:?}");
-        assert!(fitted.rounded_to.is_none(), "{fitted:?}");
+        assert_eq!(fitted.rounded, Rounded::Nowhere, "{fitted:?}");
     }
 
     #[test]
@@ -280,6 +317,25 @@ mod tests {
         let fitted = fit_arrivals(&twin::requests(&times, &[(10, 10); 64], None, 0)).unwrap();
         assert_eq!(fitted.burstiness, 100.0);
         assert!(fitted.beyond.is_some_and(|said| said.starts_with("how regular")));
+    }
+
+    #[test]
+    fn a_shape_at_an_edge_of_the_search_is_told() {
+        // Ten a second, each up to 0.15 s late: gaps vary as those of shape 3 do, and counts less than those of any.
+        let late = |i: u32| 1.5 * f64::from(i * 7919 % 10_007) / 10_007.0;
+        let mut times: Vec<f64> = (0..8_000).map(|i| (f64::from(i) + late(i)) / 10.0).collect();
+        times.sort_by(f64::total_cmp);
+        let (shape, said, _) = fit_burstiness(&times, 60.0, &[10.0], &windows(&times, None));
+        assert_eq!(shape, 100.0);
+        assert!(said.is_some_and(|said| said.contains("shape 100, which stand in")));
+        // 500 at a time, every 300 s.
+        let times: Vec<f64> = (0..20_000)
+            .map(|i: u32| 300.0 * f64::from(i / 500) + 1e-5 * f64::from(i % 500))
+            .collect();
+        let rate = times.len() as f64 / times.last().unwrap();
+        let (shape, said, _) = fit_burstiness(&times, 600.0, &[rate], &windows(&times, None));
+        assert_eq!(shape, 0.01);
+        assert!(said.is_some_and(|said| said.contains("shape 0.01, which stand in")));
     }
 
     #[test]
@@ -297,10 +353,58 @@ mod tests {
         let mut counts: Vec<f64> = (0..400).map(|i| f64::from(i * 7 % 13)).collect();
         let sum: f64 = counts.iter().sum();
         let empty = counts.iter().filter(|count| **count == 0.0).count();
-        round_counts(&mut counts, 5.0);
+        assert!(round_counts(&mut counts, f64::INFINITY));
         assert!(counts.iter().all(|count| count % 5.0 == 0.0));
         assert!((counts.iter().sum::<f64>() - sum).abs() < 5.0);
         assert!(counts.iter().filter(|count| **count == 0.0).count() >= empty);
+    }
+
+    #[test]
+    fn no_piece_shows_fewer_than_fifty_requests_but_as_a_multiple_of_five() {
+        let evenly = |count: u32, span_s: f64| -> Vec<f64> {
+            let gap_s = span_s / f64::from(count);
+            (1..=count).map(|i| f64::from(i) * gap_s).collect()
+        };
+        // A busy day in which one request comes between three and four.
+        let mut quiet = evenly(20_000, DAY_S);
+        quiet.retain(|time| !(7_200.0..18_000.0).contains(time));
+        quiet.push(12_000.0);
+        quiet.sort_by(f64::total_cmp);
+        // A rate that falls from piece to piece, down to nothing.
+        let falling: Vec<f64> = (0..5_000u32)
+            .map(|i| 86_000.0 * (f64::from(i) / 5_000.0).powi(4))
+            .collect();
+        let traces = [
+            evenly(64, 3_000.0),
+            evenly(130, 150.0),
+            evenly(100, DAY_S),
+            evenly(599, DAY_S),
+            evenly(700, 14.0 * DAY_S),
+            quiet,
+            falling,
+        ];
+        for times in traces {
+            let span_s = times.last().copied().unwrap();
+            let folded = span_s >= 2.0 * DAY_S;
+            let days = if folded { span_s / DAY_S } else { 1.0 };
+            for grain in [&COARSE, &FINE] {
+                let (piece_s, rates, _) = rate_curve(&times, span_s, folded, grain);
+                let mean = times.len() as f64 / rates.len() as f64;
+                assert!(
+                    mean >= grain.piece_requests,
+                    "{} pieces of {piece_s} s",
+                    rates.len()
+                );
+                let shown: Vec<f64> = rates.iter().map(|rate| rate * piece_s * days).collect();
+                let is_hidden = |&count: &f64| {
+                    let fives = count / 5.0;
+                    count > 49.5 || (fives - fives.round()).abs() < 0.03
+                };
+                assert!(shown.iter().all(is_hidden), "{shown:?}");
+                let all: f64 = shown.iter().sum();
+                assert!((all - times.len() as f64).abs() < 0.005 * all + 3.0, "{all}");
+            }
+        }
     }
 
     /// Bursts of 20 s in silences of 40 s, each burst of a size of its own.
@@ -320,7 +424,10 @@ mod tests {
         };
         let bursts = bursty();
         let fine = fitted(&bursts);
-        assert!(fine.piece_s < 15.0 && fine.rounded_to == Some(5), "{fine:?}");
+        assert!(
+            fine.piece_s < 15.0 && fine.rounded == Rounded::Everywhere,
+            "{fine:?}"
+        );
         let drawn = twin::arrivals(fine.piece_s, &fine.rates, fine.burstiness, bursts.len(), 3);
         for window_s in DISPERSION_WINDOWS_S {
             let [trace, twin] = [&bursts, &drawn].map(|times| dispersion(times, window_s, 0.0).unwrap());
@@ -328,7 +435,7 @@ mod tests {
         }
         let steady = fitted(&twin::arrivals(300.0, &[4.0, 8.0], 1.0, 12_000, 5));
         assert!(
-            steady.rounded_to.is_none() && steady.piece_s >= 30.0,
+            steady.rounded == Rounded::Nowhere && steady.piece_s >= 30.0,
             "{steady:?}"
         );
     }

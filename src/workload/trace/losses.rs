@@ -6,7 +6,8 @@
 use rand::seq::SliceRandom;
 
 use super::describe::{Description, Dispersion, LengthSummary};
-use super::fit::{FittedWorkload, TWIN_SEED};
+use super::fit::{CORRELATION_MAX, FittedWorkload, TWIN_SEED, copula_correlation};
+use super::fit_arrivals::Rounded;
 use super::queue::{Job, p99_wait_s};
 use crate::quantity::significant;
 use crate::rng::{Purpose, stream};
@@ -40,14 +41,19 @@ pub(super) fn losses(fitted: &FittedWorkload, trace: &[Request], twin: &[Request
             arrivals.piece_s
         ));
         losses.extend(arrivals.beyond.clone());
-        losses.extend(
-            arrivals.rounded_to.map(|requests| {
-                format!("single requests in the rate: each piece has a multiple of {requests}")
-            }),
-        );
+        losses.extend(match arrivals.rounded {
+            Rounded::Nowhere => None,
+            Rounded::Below(few) => Some(format!(
+                "single requests in the rate: a piece with fewer than {few} has a multiple of 5"
+            )),
+            Rounded::Everywhere => {
+                Some("single requests in the rate: each piece has a multiple of 5".to_owned())
+            }
+        });
         losses.extend(lost_gaps(&fitted.source, &fitted.twin));
         losses.extend(lost_bursts(&fitted.source, &fitted.twin));
-        losses.extend(lost_waits(fitted, trace, twin));
+        let waits = fitted.source.p99_wait_s.zip(fitted.twin.p99_wait_s);
+        losses.extend(waits.and_then(|waits| lost_waits(waits, &jobs(trace), &jobs(twin))));
         if let Some(grid_s) = arrivals.grid_s {
             losses.push(format!("the {grid_s:.3} s grid of its times: the twin's are continuous, with the dispersion of counts over several ticks"));
         }
@@ -59,6 +65,15 @@ pub(super) fn losses(fitted: &FittedWorkload, trace: &[Request], twin: &[Request
         losses.push(format!(
             "the tree of shared prefixes and the growth of conversations: {:.0} % of the requests continue one of about {:.0} requests before",
             100.0 * prefix.probability, prefix.distance_median
+        ));
+    }
+    if let (Some(before), Some(after)) = (fitted.source.rank_correlation, fitted.twin.rank_correlation)
+        && copula_correlation(before).abs() > CORRELATION_MAX
+    {
+        losses.push(format!(
+            "how closely answers follow prompts: their rank correlation {} → {}",
+            significant(before),
+            significant(after)
         ));
     }
     if fitted.source.sessions.is_some() {
@@ -126,28 +141,27 @@ fn lost_bursts(trace: &Description, twin: &Description) -> Option<String> {
     ))
 }
 
-/// By how much a queue feels the twin less, or more, than the trace, and what of the trace is to blame.
-fn lost_waits(fitted: &FittedWorkload, trace: &[Request], twin: &[Request]) -> Option<String> {
-    let (before, after) = fitted
-        .source
-        .p99_wait_s
-        .zip(fitted.twin.p99_wait_s)
-        .filter(|&(a, b)| is_off(a, b))?;
-    let jobs: Vec<Job> = trace.iter().map(Job::from).collect();
+fn jobs(requests: &[Request]) -> Vec<Job> {
+    requests.iter().map(Job::from).collect()
+}
+
+/// By how much a queue feels the twin less, or more, than the trace, and what of the trace is to blame. The waits are those
+/// of the trace and of the twin.
+fn lost_waits((before, after): (f64, f64), trace: &[Job], twin: &[Job]) -> Option<String> {
+    if !is_off(felt(before), felt(after)) {
+        return None;
+    }
     let mut rng = stream(TWIN_SEED, Purpose::Queue, 0);
-    let mut tokens: Vec<f64> = jobs.iter().map(|job| job.tokens).collect();
+    let mut tokens: Vec<f64> = trace.iter().map(|job| job.tokens).collect();
     let mut shuffled: Vec<f64> = (0..SHUFFLES)
         .filter_map(|_| {
             tokens.shuffle(&mut rng);
-            wait_with(&jobs, tokens.iter().copied())
+            wait_with(trace, tokens.iter().copied())
         })
         .collect();
     shuffled.sort_unstable_by(f64::total_cmp);
     let in_any_order = *shuffled.get(SHUFFLES / 2)?;
-    let of_law = wait_with(
-        &jobs,
-        twin.iter().cycle().map(|request| Job::from(request).tokens),
-    )?;
+    let of_law = wait_with(trace, twin.iter().cycle().map(|job| job.tokens))?;
     let order = match in_any_order < before {
         true => "that long requests come together",
         false => "that long requests keep apart",
@@ -176,7 +190,83 @@ fn wait_with(jobs: &[Job], tokens: impl Iterator<Item = f64>) -> Option<f64> {
     p99_wait_s(&jobs.iter().zip(tokens).map(job).collect::<Vec<Job>>())
 }
 
-/// From one wait to the next, as a logarithm; nobody waits less than a microsecond.
+/// Below a microsecond nobody waits.
+fn felt(wait_s: f64) -> f64 {
+    wait_s.max(1e-6)
+}
+
+/// From one wait to the next, as a logarithm.
 fn step(from: f64, to: f64) -> f64 {
-    (to.max(1e-6) / from.max(1e-6)).ln()
+    (felt(to) / felt(from)).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::twin;
+    use super::*;
+
+    /// Poisson arrivals, one a second: so many that another order of the lengths waits as long within a few per cent.
+    fn poisson() -> Vec<f64> {
+        twin::arrivals(1_000.0, &[1.0], 1.0, 200_000, 7)
+    }
+
+    /// One after the other, each as long as its number says.
+    fn made(times: &[f64], tokens: impl Fn(usize) -> u32) -> Vec<Job> {
+        let job = |(number, &arrival_s): (usize, &f64)| Job {
+            arrival_s,
+            tokens: f64::from(tokens(number)),
+        };
+        times.iter().enumerate().map(job).collect()
+    }
+
+    /// What is said where the twin of some jobs is others; `blamed` stands before the waits.
+    fn check(trace: &[Job], twin: &[Job], blamed: Option<&str>) {
+        let [before, after] = [trace, twin].map(|jobs| p99_wait_s(jobs).unwrap());
+        let said = lost_waits((before, after), trace, twin);
+        let causes = said
+            .as_deref()
+            .and_then(|said| said.split_once("; behind a server"));
+        assert_eq!(causes.map(|(causes, _)| causes), blamed, "{before} s, {after} s");
+    }
+
+    #[test]
+    fn a_wait_has_each_of_three_causes_alone() {
+        let times = poisson();
+        let long_or_short = |is_long: bool| if is_long { 5_000 } else { 100 };
+        // One in five is long.
+        let in_rows = made(&times, |number| long_or_short(number % 200 < 40));
+        let apart = made(&times, |number| long_or_short(number.is_multiple_of(5)));
+        let mut order: Vec<usize> = (0..times.len()).collect();
+        order.shuffle(&mut stream(1, Purpose::Lengths, 0));
+        let mixed = made(&times, |number| long_or_short(order[number].is_multiple_of(5)));
+        check(&in_rows, &mixed, Some("that long requests come together"));
+        check(&apart, &mixed, Some("that long requests keep apart"));
+        let alike = made(&times, |_| 1_000);
+        check(&alike, &mixed, Some("the law of the lengths"));
+        check(&mixed, &alike, Some("the law of the lengths"));
+        let in_bunches: Vec<f64> = (0..times.len()).map(|i| 20.0 * (i / 20) as f64).collect();
+        check(&made(&in_bunches, |_| 1_000), &alike, Some("how arrivals bunch"));
+        check(&mixed, &mixed, None);
+    }
+
+    #[test]
+    fn several_causes_are_told_the_largest_first() {
+        let times = poisson();
+        let in_rows = made(&times, |number| if number % 200 < 40 { 5_000 } else { 100 });
+        let alike = made(&times, |_| 1_080);
+        check(
+            &in_rows,
+            &alike,
+            Some("that long requests come together, and the law of the lengths"),
+        );
+    }
+
+    #[test]
+    fn waits_that_nobody_feels_are_alike() {
+        let evenly: Vec<f64> = (0..1_000u32).map(f64::from).collect();
+        let jobs = made(&evenly, |_| 1_000);
+        for waits in [(0.0, 0.0), (0.0, 5e-7), (9e-7, 1e-8)] {
+            assert_eq!(lost_waits(waits, &jobs, &jobs), None, "{waits:?}");
+        }
+    }
 }

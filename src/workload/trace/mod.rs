@@ -26,7 +26,7 @@ mod twin;
 pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
 pub use fit::{FitError, FittedWorkload, fit};
-pub use fit_arrivals::FittedArrivals;
+pub use fit_arrivals::{FittedArrivals, Rounded};
 pub use format::{Format, TimeUnit};
 pub use toml_text::Compared;
 

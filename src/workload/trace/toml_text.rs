@@ -60,7 +60,7 @@ impl FittedWorkload {
                 significant(twin)
             )?;
         }
-        writeln!(out, "# ({})", self.drawn())?;
+        writeln!(out, "# ({})", self.twin_basis())?;
         writeln!(out, "#\n# The twin loses:")?;
         for loss in &self.losses {
             writeln!(out, "# - {loss}")?;

@@ -90,7 +90,7 @@ pub(super) fn interpolate(knots: &[f64], p: f64) -> f64 {
     knots[low] + (knots[high] - knots[low]) * rank.fract()
 }
 
-/// Requests of these instants and lengths, their contents after `prefix`.
+/// Requests of these instants and lengths, their contents after `prefix`. No instant is beyond what a clock shows.
 pub(super) fn requests(
     times: &[f64],
     lengths: &[(u32, u32)],
@@ -100,7 +100,7 @@ pub(super) fn requests(
     let mut reuse = prefix.map(|law| Reuse::new(law, seed));
     let request = |((index, &time), &(prompt_tokens, output)): ((u64, &f64), &(u32, u32))| Request {
         id: RequestId(index),
-        arrival: Picos::try_from_seconds(time).unwrap_or(Picos::MAX),
+        arrival: Picos::from_seconds(time),
         client_queue_time: Picos::ZERO,
         prompt_tokens,
         output_tokens: output,
