@@ -5,6 +5,8 @@
 
 pub mod crowd;
 
+use std::sync::LazyLock;
+
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;
 
@@ -114,6 +116,30 @@ impl FromIterator<f64> for Running {
 #[must_use]
 pub fn normal_cdf(z: f64) -> f64 {
     0.5 * erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Cells of the table of Φ, and how many of them one standard deviation has.
+const CELLS: usize = 544;
+const CELLS_PER_DEVIATION: f64 = 32.0;
+/// Φ and its slope over a cell, at −8.5, −8.5 + 1/32 …, 8.5 standard deviations.
+static NORMAL: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
+    let density = |z: f64| (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    let at = |cell: usize| (cell as f64 - 0.5 * CELLS as f64) / CELLS_PER_DEVIATION;
+    let point = |cell: usize| (normal_cdf(at(cell)), density(at(cell)) / CELLS_PER_DEVIATION);
+    (0..=CELLS).map(point).collect()
+});
+
+/// Φ(z) of what was drawn, within 4·10⁻⁹: cubic between the values and slopes of a table, a tenth of the time of [`normal_cdf`].
+#[must_use]
+pub fn normal_cdf_drawn(z: f64) -> f64 {
+    let place = (z * CELLS_PER_DEVIATION + 0.5 * CELLS as f64).clamp(0.0, CELLS as f64 - 1e-9);
+    let cell = place as usize;
+    let t = place - cell as f64;
+    let [(from, slope_from), (to, slope_to)] = [NORMAL[cell], NORMAL[cell + 1]];
+    let rise = to - from;
+    let bend = slope_from - rise;
+    let bow = rise - slope_to;
+    from + t * (rise + (1.0 - t) * ((1.0 - t) * bend + t * bow))
 }
 
 /// Degrees of freedom from which on [`student_t`] is expanded around the normal law, with an error below `1/freedom³`.
@@ -294,6 +320,19 @@ pub fn mser(series: &[f64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_table_of_the_normal_law_is_the_law() {
+        for step in -100_000..=100_000 {
+            let z = f64::from(step) * 1e-4;
+            let (drawn, exact) = (normal_cdf_drawn(z), normal_cdf(z));
+            assert!(
+                (drawn - exact).abs() < 4e-9 && (0.0..=1.0).contains(&drawn),
+                "{z}: {drawn} {exact}"
+            );
+        }
+        assert!(normal_cdf_drawn(f64::INFINITY) > 1.0 - 1e-9 && normal_cdf_drawn(-40.0) < 1e-9);
+    }
 
     #[test]
     fn a_course_that_is_given_is_no_chance() {

@@ -14,6 +14,17 @@ pub struct Picos(pub u64);
 /// Picoseconds in a second.
 pub const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 
+/// Beyond this every float is whole.
+const EXACT: f64 = (1u64 << 52) as f64;
+
+/// `value.round() as u64` of what is not negative and below 2⁵²; `f64::round` is a call where the baseline of the processor has
+/// no instruction for it.
+#[inline]
+pub(crate) fn rounded(value: f64) -> u64 {
+    let whole = value as i64;
+    (whole + i64::from(value - whole as f64 >= 0.5)) as u64
+}
+
 impl Picos {
     /// The start of every run.
     pub const ZERO: Picos = Picos(0);
@@ -37,7 +48,11 @@ impl Picos {
     /// Rounds a duration in seconds to the nearest picosecond; `None` if it is negative, not finite or too long.
     #[must_use]
     pub fn try_from_seconds(seconds: f64) -> Option<Picos> {
-        let picos = (seconds * PICOS_PER_SECOND as f64).round();
+        let picos = seconds * PICOS_PER_SECOND as f64;
+        if (0.0..EXACT).contains(&picos) {
+            return Some(Picos(rounded(picos)));
+        }
+        let picos = picos.round();
         (picos >= 0.0 && picos < u64::MAX as f64).then_some(Picos(picos as u64))
     }
 
@@ -214,6 +229,23 @@ impl Div<BytesPerSec> for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounding_is_that_of_the_language() {
+        let mut value: f64 = 0.124_999_9;
+        while value < 4e15 {
+            for near in [
+                value,
+                f64::from_bits(value.to_bits() - 1),
+                value.floor() + 0.5,
+                value.floor() + 0.499_999,
+            ] {
+                assert_eq!(rounded(near), near.round() as u64, "{near}");
+            }
+            value *= 1.37;
+        }
+        assert_eq!(rounded(0.499_999_999_999_999_94), 0);
+    }
 
     #[test]
     fn seconds_round_to_the_nearest_picosecond() {

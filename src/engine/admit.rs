@@ -107,6 +107,7 @@ impl Replica {
     ) -> Turn {
         let slot = handle.slot;
         let known = self.sequences[slot].known_tokens();
+        self.pool.settle();
         let found = self.pool.look_up(&self.sequences[slot].pieces, known);
         let hit = found.blocks * self.config.block_size;
         let external = match self.offer_from_outside(now, slot, hit) {

@@ -433,7 +433,7 @@ impl Replica {
 }
 
 fn empty_pool(config: &EngineConfig) -> BlockPool {
-    BlockPool::new(
+    let mut pool = BlockPool::new(
         config.num_gpu_blocks,
         config.block_size,
         config.enable_prefix_caching,
@@ -443,5 +443,7 @@ fn empty_pool(config: &EngineConfig) -> BlockPool {
         &config.kv_groups,
         config.max_num_batched_tokens * (1 + config.unsettled_steps()),
         config.max_model_len,
-    )
+    );
+    pool.put_off_evictions();
+    pool
 }

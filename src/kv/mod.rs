@@ -10,6 +10,8 @@ mod heard_tests;
 mod journal;
 mod pool;
 mod prefix;
+#[cfg(test)]
+mod prefix_tests;
 mod radix;
 #[cfg(test)]
 mod radix_tests;

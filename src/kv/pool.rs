@@ -151,19 +151,34 @@ impl BlockPool {
 
     /// Tokens whose cached KV was evicted since the beginning.
     pub(crate) fn evicted_tokens(&self) -> u64 {
-        let blocks = self.prefix.as_ref().map_or(0, |prefix| prefix.evicted);
+        let blocks = self.prefix.as_ref().map_or(0, PrefixPool::evicted);
         blocks * u64::from(self.block_size)
     }
 
     /// Tokens whose KV is cached, whether somebody uses it or not; what two sequences hold a copy of each counts once.
     pub(crate) fn cached_tokens(&self) -> u64 {
-        let blocks = self.prefix.as_ref().map_or(0, |prefix| prefix.cached);
+        let blocks = self.prefix.as_ref().map_or(0, PrefixPool::cached);
         u64::from(blocks) * u64::from(self.block_size)
     }
 
     /// Whether contents are cached.
     pub(crate) fn caches(&self) -> bool {
         self.prefix.is_some()
+    }
+
+    /// From now on evictions are put off until [`BlockPool::settle`], which is called before each look-up.
+    pub(crate) fn put_off_evictions(&mut self) {
+        if let Some(prefix) = &mut self.prefix {
+            prefix.put_off_evictions();
+        }
+    }
+
+    /// Evicts what was put off.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if let Some(prefix) = &mut self.prefix {
+            prefix.settle();
+        }
     }
 
     /// Cached prefix of `pieces` for a sequence of `known_tokens`: at least one token stays to be computed (V1-46).

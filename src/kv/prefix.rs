@@ -10,6 +10,9 @@
 //! * The copy that look-ups return (the earliest registered one still cached, V1-49) does not change while it is
 //!   referenced, because what is referenced is not evicted.
 //! * A run of which two physical copies exist is one block long, so that copies never need splitting.
+//!
+//! Whoever takes blocks need not know which: where nobody hears of evictions they are *owed*, and settled all at once before
+//! the next question or change to which the order of the free queue or the children of a run matter.
 
 use slab::Slab;
 
@@ -129,10 +132,14 @@ impl Match {
 pub(crate) struct PrefixPool {
     block_size: u32,
     free: u32,
+    /// Blocks that were taken from the head of the free queue and still stand there.
+    owed: u32,
+    /// Evictions may be owed.
+    puts_off: bool,
     /// Blocks of all nodes: contents that are cached now.
-    pub(crate) cached: u32,
+    cached: u32,
     /// Blocks whose contents were evicted since the beginning.
-    pub(crate) evicted: u64,
+    evicted: u64,
     /// VS-2: freed blocks without a hash go to the head of the free queue.
     blank_to_head: bool,
     nodes: Slab<Node>,
@@ -163,6 +170,8 @@ impl PrefixPool {
         let mut pool = PrefixPool {
             block_size,
             free: blocks,
+            owed: 0,
+            puts_off: false,
             cached: 0,
             evicted: 0,
             blank_to_head,
@@ -179,6 +188,17 @@ impl PrefixPool {
         pool
     }
 
+    /// From now on evictions are owed until [`PrefixPool::settle`], which is called before each look-up.
+    pub(crate) fn put_off_evictions(&mut self) {
+        self.puts_off = true;
+    }
+
+    /// Blocks whose contents are cached.
+    pub(crate) fn cached(&self) -> u32 {
+        debug_assert_eq!(self.owed, 0, "who asks what is cached has settled");
+        self.cached
+    }
+
     /// Blocks that nobody uses, cached ones included.
     pub(crate) fn free(&self) -> u32 {
         self.free
@@ -186,6 +206,7 @@ impl PrefixPool {
 
     /// Finds the longest cached prefix of `pieces`, `max_blocks` at most. Changes nothing (V1-40).
     pub(crate) fn look_up(&self, pieces: &[Piece], max_blocks: u32) -> Match {
+        debug_assert_eq!(self.owed, 0, "who asks what is cached has settled");
         let mut found = Match::MISS;
         while found.blocks < max_blocks {
             let Some(key) = content::key(pieces, found.position, self.block_size) else {
@@ -254,7 +275,22 @@ impl PrefixPool {
     pub(crate) fn evict(&mut self, blocks: u32) {
         assert!(blocks <= self.free, "no more blocks are taken than are free");
         self.free -= blocks;
-        let mut left = blocks;
+        self.owed += blocks;
+        if !self.puts_off || self.journal.is_some() {
+            self.settle();
+        }
+    }
+
+    /// Evicts what is owed.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if self.owed > 0 {
+            self.evict_owed();
+        }
+    }
+
+    fn evict_owed(&mut self) {
+        let mut left = std::mem::take(&mut self.owed);
         while left > 0 {
             let head = self.head.expect("the free queue holds every free block");
             match self.entries[head].what {
@@ -290,6 +326,9 @@ impl PrefixPool {
             assert!(blocks <= held.private, "only allocated blocks are registered");
             let key = content::key(pieces, held.position, self.block_size)
                 .expect("a sequence knows the tokens whose blocks it registers");
+            if self.nodes[held.tip].children > 0 {
+                self.settle();
+            }
             let has_children = self.nodes[held.tip].children > 0;
             let existing = has_children.then(|| self.children.get(&self.nodes, held.tip, key));
             let added = match existing.flatten() {

@@ -12,7 +12,8 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::{Lengths, LognormalLength};
 use crate::rng::{Purpose, stream};
-use crate::stats::normal_cdf;
+use crate::stats::normal_cdf_drawn;
+use crate::units::rounded;
 
 /// Longest length that a workload may ask for, and longest text of a conversation: 2²⁸ tokens.
 pub(super) const TOKENS_MAX: u32 = 1 << 28;
@@ -143,8 +144,8 @@ impl LengthSampler {
             } => {
                 let (z_input, z_output) = normals.draw(rng);
                 (
-                    tokens(quantile(input, normal_cdf(z_input))),
-                    tokens(quantile(output, normal_cdf(z_output))),
+                    tokens(quantile(input, normal_cdf_drawn(z_input))),
+                    tokens(quantile(output, normal_cdf_drawn(z_output))),
                 )
             }
             Law::Empirical(pairs) => pairs[rng.random_range(0..pairs.len())],
@@ -231,7 +232,7 @@ fn quantile(values: &[f64], p: f64) -> f64 {
 }
 
 fn tokens(length: f64) -> u32 {
-    (length.round() as u32).max(1)
+    (rounded(length) as u32).max(1)
 }
 
 /// Two standard normals with a given correlation.

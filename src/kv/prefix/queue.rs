@@ -8,6 +8,9 @@ impl PrefixPool {
         if blocks == 0 {
             return;
         }
+        if self.blank_to_head {
+            self.settle();
+        }
         self.free += blocks;
         let end = if self.blank_to_head { self.head } else { self.tail };
         match end.map(|entry| (entry, self.entries[entry].what)) {
@@ -29,6 +32,26 @@ impl PrefixPool {
             Some(Free::Blank(count)) => *count += blocks,
             _ => drop(self.push_back(Free::Blank(blocks))),
         }
+    }
+
+    /// Blocks whose contents were evicted since the beginning, those that are owed included.
+    pub(in crate::kv) fn evicted(&self) -> u64 {
+        let (mut evicted, mut left, mut at) = (self.evicted, self.owed, self.head);
+        while let Some(entry) = at
+            && left > 0
+        {
+            let Entry { what, next, .. } = &self.entries[entry];
+            let taken = match what {
+                Free::Blank(count) => *count,
+                Free::Cached(_, node) => self.nodes[*node].blocks,
+            }
+            .min(left);
+            if let Free::Cached(..) = what {
+                evicted += u64::from(taken);
+            }
+            (left, at) = (left - taken, *next);
+        }
+        evicted
     }
 
     pub(super) fn push_back(&mut self, what: Free) -> usize {

@@ -1,0 +1,92 @@
+//! A pool that puts its evictions off is the pool that does not.
+
+use proptest::prelude::*;
+
+use super::{BlockPool, Held, Match, Taken};
+use crate::ids::SegmentId;
+use crate::workload::Piece;
+
+const BLOCK: u32 = 4;
+
+/// A prompt of a shared head and a tail of its own.
+fn prompt(head: u32, own: u64, tail: u32) -> Vec<Piece> {
+    let piece = |segment, tokens| Piece {
+        segment: SegmentId(segment),
+        start: 0,
+        tokens,
+    };
+    [piece(1, head), piece(10 + own, tail)]
+        .into_iter()
+        .filter(|piece| piece.tokens > 0)
+        .collect()
+}
+
+/// A sequence that was admitted: what it holds, its prompt, and tokens that it has blocks for.
+type Inside = (Held, Vec<Piece>, u32);
+
+/// What two pools must agree upon.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    free: u32,
+    hit: u32,
+    unreferenced: u32,
+    evicted: u64,
+}
+
+/// Admits, grows, registers and releases sequences; what was answered.
+fn run(puts_off: bool, to_head: bool, ops: &[(u8, u32, u64, u32)]) -> Vec<Answer> {
+    let mut pool = BlockPool::new(40, BLOCK, true, to_head);
+    if puts_off {
+        pool.put_off_evictions();
+    }
+    let mut inside: Vec<Inside> = Vec::new();
+    let mut answers = Vec::new();
+    for &(op, head, own, tail) in ops {
+        let mut found = Match::MISS;
+        match op {
+            0 | 1 => {
+                let pieces = prompt(head, own, tail);
+                let tokens = head + tail;
+                pool.settle();
+                found = pool.look_up(&pieces, tokens);
+                let new = tokens.div_ceil(BLOCK) - found.blocks;
+                if new + found.unreferenced <= pool.free() {
+                    let mut held = pool.admit(found, Taken::of_one_group(new));
+                    pool.register(&mut held, &pieces, tokens, tokens);
+                    inside.push((held, pieces, tokens));
+                }
+            }
+            2 if !inside.is_empty() => {
+                let at = own as usize % inside.len();
+                let blocks = (inside[at].2 + tail).div_ceil(BLOCK) - inside[at].2.div_ceil(BLOCK);
+                if blocks <= pool.free() {
+                    pool.take(blocks);
+                    inside[at].2 += tail;
+                }
+            }
+            _ if !inside.is_empty() => {
+                let (held, pieces, tokens) = inside.swap_remove(own as usize % inside.len());
+                let known: u32 = pieces.iter().map(|piece| piece.tokens).sum();
+                pool.release(held, &pieces, known, tokens);
+            }
+            _ => {}
+        }
+        answers.push(Answer {
+            free: pool.free(),
+            hit: found.blocks,
+            unreferenced: found.unreferenced,
+            evicted: pool.evicted_tokens(),
+        });
+    }
+    answers
+}
+
+proptest! {
+    #[test]
+    fn evictions_may_be_put_off(
+        to_head in any::<bool>(),
+        ops in prop::collection::vec((0u8..4, 0u32..30, 0u64..6, 1u32..20), 1..200),
+    ) {
+        prop_assert_eq!(run(true, to_head, &ops), run(false, to_head, &ops));
+    }
+}
