@@ -127,6 +127,44 @@ impl MoeShape {
     }
 }
 
+/// Bytes between memory and one layer's routed experts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traffic {
+    /// By the products: weights, as often as they are read, and activations where nothing else moves them.
+    pub read: f64,
+    /// By kernels that only move rows.
+    pub moved: f64,
+}
+
+impl Traffic {
+    /// All of them.
+    #[must_use]
+    pub fn bytes(self) -> f64 {
+        self.read + self.moved
+    }
+}
+
+/// What the routed experts of one layer move.
+#[must_use]
+pub fn moe_traffic(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape) -> Traffic {
+    let again = shape.readings(moe.rereads, ceilings.resident_bytes) - 1.0;
+    let (once, moved) = match moe.moved {
+        None => (shape.bytes(), 0.0),
+        Some(moved) => {
+            let foreign = moved.foreign_share * (shape.load.all_rows - shape.load.rows).max(0.0);
+            let rows = shape.load.rows + foreign;
+            (
+                shape.active_weight_bytes(),
+                moved.passes * rows * shape.row_bytes(),
+            )
+        }
+    };
+    Traffic {
+        read: once + again * shape.active_weight_bytes(),
+        moved,
+    }
+}
+
 /// Seconds of the routed experts of one layer: `o + e·active + (Tc^p + Tb^p)^(1/p) + m·rows·bytes/BW`, where each active expert
 /// computes `padding_rows` rows more than it was sent and `Tb` is that of the weights, as often as they are read. Rows
 /// are moved by kernels of their own; some move the rows of other GPUs' experts, too
@@ -140,20 +178,9 @@ pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_der
     let padding = 6.0 * rows_added * f64::from(shape.hidden) * f64::from(shape.intermediate);
     let compute =
         (shape.flops() + padding) / (moe.compute_efficiency * compute_derate * ceilings.flops_per_s);
-    let again = shape.readings(moe.rereads, ceilings.resident_bytes) - 1.0;
-    let (bytes, moving) = match moe.moved {
-        None => (shape.bytes(), 0.0),
-        Some(moved) => {
-            let foreign = moved.foreign_share * (shape.load.all_rows - shape.load.rows).max(0.0);
-            let rows = shape.load.rows + foreign;
-            (
-                shape.active_weight_bytes(),
-                moved.passes * rows * shape.row_bytes() / ceilings.bytes_per_s,
-            )
-        }
-    };
-    let bytes = bytes + again * shape.active_weight_bytes();
-    let memory = bytes / (moe.bandwidth_efficiency * ceilings.bytes_per_s);
+    let traffic = moe_traffic(moe, ceilings, shape);
+    let memory = traffic.read / (moe.bandwidth_efficiency * ceilings.bytes_per_s);
+    let moving = traffic.moved / ceilings.bytes_per_s;
     let starts = moe.overhead_us + moe.per_expert_us * shape.load.active;
     starts * 1e-6 + pnorm(compute, memory, moe.pnorm) + moving
 }
@@ -232,6 +259,13 @@ mod tests {
         let again = (seconds(&twice, &big(640, 1)) - 10e-6) / read(&big(640, 1));
         let kept = 25e6 / (3.0 * 4096.0 * 14_336.0 * 2.0);
         assert!((again - (kept + (1.0 - kept) * 10.0)).abs() < 1e-9, "{again}");
+        // What is read is told as often as it is read.
+        let ceilings = Ceilings::of(&crate::cost::testing::device("h100"), 1e15);
+        let told = moe_traffic(&twice, &ceilings, &big(640, 1)).bytes() / ceilings.bytes_per_s;
+        assert!(
+            (told / (seconds(&twice, &big(640, 1)) - 10e-6) - 1.0).abs() < 1e-9,
+            "{told}"
+        );
         // Slices of 22 MB stay, however many rows come.
         assert_eq!(seconds(&twice, &big(6400, 16)), seconds(&once, &big(6400, 16)));
     }

@@ -61,6 +61,12 @@ pub struct Ceilings {
 /// quarter and the whole are no better.
 pub const RESIDENT: f64 = 0.5;
 
+/// Bytes of data that stream through a card's L2 cache which it keeps.
+#[must_use]
+pub fn resident_bytes(device: &Device) -> f64 {
+    RESIDENT * device.l2.0 as f64
+}
+
 impl Ceilings {
     /// The ceilings of `device` where the tensor cores run at `flops_per_s`.
     #[must_use]
@@ -69,7 +75,7 @@ impl Ceilings {
             flops_per_s,
             bytes_per_s: device.memory_bandwidth.0,
             sm_count: device.sm_count,
-            resident_bytes: RESIDENT * device.l2.0 as f64,
+            resident_bytes: resident_bytes(device),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::Placement;
 use crate::cost::calibration::{DecodeAttention, PrefillAttention};
-use crate::cost::kernel::{RESIDENT, longest_block_pairs};
+use crate::cost::kernel::{longest_block_pairs, resident_bytes};
 use crate::cost::operators::{
     flops_per_pair, local_kv_heads, local_query_heads, query_bytes_per_token, window,
 };
@@ -126,7 +126,7 @@ impl AttentionTerms {
                 kv_bytes,
                 query_bytes,
                 seconds_per_byte: 1.0 / prefill.bandwidth.of(bandwidth),
-                resident_bytes: layers * RESIDENT * device.l2.0 as f64,
+                resident_bytes: layers * resident_bytes(device),
                 resident_share: prefill.resident_share,
                 seconds_per_token: layers * prefill.per_token_ns * 1e-9,
             });

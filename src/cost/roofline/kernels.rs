@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Placement;
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
-use crate::cost::experts::{MoeShape, moe_seconds};
+use crate::cost::experts::{MoeShape, moe_seconds, moe_traffic};
 use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
 use crate::cost::{Moved, Part, Trust};
@@ -171,12 +171,13 @@ impl Operators {
 
     fn experts_part(&self, experts: &Experts, moe: &Moe, shape: &MoeShape) -> Part {
         let layers = f64::from(experts.layers);
+        let ceilings = self.ceilings(experts.format.kernel);
         Part {
             operator: "experts".to_owned(),
             // Throttling is left out: the fitted efficiency is below what reaches the power limit.
-            seconds: layers * moe_seconds(moe, &self.ceilings(experts.format.kernel), shape, 1.0),
+            seconds: layers * moe_seconds(moe, &ceilings, shape, 1.0),
             flops: layers * shape.flops(),
-            bytes: layers * shape.bytes(),
+            bytes: layers * moe_traffic(moe, &ceilings, shape).bytes(),
             trust: moe.trust,
         }
     }

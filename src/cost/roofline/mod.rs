@@ -154,7 +154,7 @@ impl RooflineCost {
             block: block.to_owned(),
         };
         let host = calibration.host_of(&placement.engine);
-        let host = host.ok_or_else(|| lacking("host.vllm"))?;
+        let host = host.ok_or_else(|| lacking(&format!("host.{}", placement.engine)))?;
         let attention = calibration
             .attention
             .as_ref()
