@@ -1,0 +1,287 @@
+//! Step times of the roofline: sums of kernels, hosts, graphs, and the laws that leaps rest on.
+
+use super::*;
+use crate::cost::Chunk;
+use crate::cost::calibration::for_device;
+use crate::cost::testing::{device, llama_8b, placement};
+use crate::model::Quantization;
+use proptest::prelude::*;
+
+fn cost(short: &str, placement: &Placement) -> RooflineCost {
+    let device = device(short);
+    let calibration = for_device(&device, "vllm").calibration;
+    RooflineCost::new(&device, &llama_8b(), &calibration, placement).unwrap()
+}
+
+fn decode_load(batch: u32, kv: u64, longest: u32) -> StepLoad {
+    StepLoad {
+        decode_seqs: batch,
+        decode_kv_tokens: kv,
+        decode_longest: longest,
+        chunks: Vec::new(),
+        sampled_rows: batch,
+    }
+}
+
+fn any_placement() -> impl Strategy<Value = Placement> {
+    let mode = prop_oneof![
+        Just(CudagraphMode::None),
+        Just(CudagraphMode::Piecewise),
+        Just(CudagraphMode::FullDecodeOnly),
+        Just(CudagraphMode::FullAndPiecewise),
+    ];
+    (mode, any::<bool>(), prop_oneof![Just(1_u32), Just(2), Just(8)]).prop_map(|(mode, asynchronous, tp)| {
+        let mut placement = placement();
+        placement.graphs.mode = mode;
+        placement.asynchronous = asynchronous;
+        placement.tensor_parallel = tp;
+        placement
+    })
+}
+
+fn any_load() -> impl Strategy<Value = StepLoad> {
+    let chunk = (0_u32..30_000, 2_u32..4096).prop_map(|(computed, new)| Chunk { computed, new });
+    (0_u32..700, 1_u32..4000, prop::collection::vec(chunk, 0..4)).prop_map(|(seqs, context, chunks)| {
+        StepLoad {
+            decode_seqs: seqs,
+            decode_kv_tokens: u64::from(seqs) * u64::from(context),
+            decode_longest: if seqs > 0 { context } else { 0 },
+            sampled_rows: seqs + chunks.len() as u32,
+            chunks,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_step_without_chunks_is_a_decode_step(
+        placement in any_placement(), batch in 1_u32..700, kv in 1_u64..5_000_000, longest in 1_u32..100_000,
+    ) {
+        let mut cost = cost("h100", &placement);
+        let step = cost.step(&decode_load(batch, kv, longest));
+        prop_assert_eq!(step, cost.decode(batch).at(kv, longest));
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_step(placement in any_placement(), load in any_load()) {
+        let mut cost = cost("a100", &placement);
+        let step = cost.step(&load).seconds();
+        let parts: f64 = cost.breakdown(&load).parts.iter().map(|part| part.seconds).sum();
+        prop_assert!((parts - step).abs() < 1e-11, "{} against {}", parts, step);
+    }
+
+    #[test]
+    fn more_work_never_costs_less(placement in any_placement(), load in any_load(), more in any_load()) {
+        let mut cost = cost("a100", &placement);
+        let less = cost.step(&load);
+        let joined = StepLoad {
+            decode_seqs: load.decode_seqs + more.decode_seqs,
+            decode_kv_tokens: load.decode_kv_tokens + more.decode_kv_tokens,
+            decode_longest: load.decode_longest.max(more.decode_longest),
+            chunks: load.chunks.iter().chain(&more.chunks).copied().collect(),
+            sampled_rows: load.sampled_rows + more.sampled_rows,
+        };
+        prop_assert!(cost.step(&joined) >= less);
+    }
+}
+
+#[test]
+fn a_batch_is_padded_to_the_next_captured_size() {
+    let mut cost = cost("h100", &placement());
+    let without_attention = |cost: &mut RooflineCost, batch: u32| {
+        let tokens = cost.padded_tokens(u64::from(batch), cost.launch(u64::from(batch), true));
+        cost.tokens_picos(tokens)
+    };
+    assert_eq!(without_attention(&mut cost, 9), without_attention(&mut cost, 16));
+    assert!(without_attention(&mut cost, 16) < without_attention(&mut cost, 136));
+    assert_eq!(cost.launch(513, true), Launch::Compiled);
+}
+
+#[test]
+fn without_graphs_launching_bounds_a_small_model() {
+    let mut narrow = llama_8b();
+    narrow.hidden_size = 512;
+    let device = device("h100");
+    let calibration = for_device(&device, "vllm").calibration;
+    let decode = |mode: CudagraphMode| {
+        let mut placement = placement();
+        placement.graphs.mode = mode;
+        let cost = RooflineCost::new(&device, &narrow, &calibration, &placement);
+        cost.unwrap().decode(1).at(1, 1).seconds()
+    };
+    let (graph, eager) = (
+        decode(CudagraphMode::FullAndPiecewise),
+        decode(CudagraphMode::None),
+    );
+    let launching = 32.0 * 12.0 * 8e-6;
+    assert!(graph < launching && eager > launching, "{graph} {eager}");
+}
+
+#[test]
+fn enforce_eager_bounds_a_token_by_the_host_and_leaves_a_long_prompt_alone() {
+    let of = |edit: fn(&mut Graphs)| {
+        let mut placement = placement();
+        placement.asynchronous = true;
+        edit(&mut placement.graphs);
+        cost("h100", &placement)
+    };
+    let mut graph = of(|_| ());
+    let mut piecewise = of(|graphs| graphs.mode = CudagraphMode::Piecewise);
+    let mut compiled = of(|graphs| graphs.mode = CudagraphMode::None);
+    let mut eager = of(|graphs| {
+        graphs.mode = CudagraphMode::None;
+        graphs.enforce_eager = true;
+    });
+    let token = |cost: &mut RooflineCost| cost.decode(1).at(1024, 1024).seconds();
+    let ratio = token(&mut eager) / token(&mut graph);
+    assert!(
+        (1.5..4.0).contains(&ratio),
+        "published: 1.7 to 4.3 times, {ratio}"
+    );
+    let floors = [&mut graph, &mut piecewise, &mut compiled, &mut eager].map(|cost| cost.decode(1).floor);
+    assert!(floors.is_sorted_by(|a, b| a < b), "{floors:?}");
+    let prompt = StepLoad {
+        chunks: vec![Chunk {
+            computed: 0,
+            new: 8192,
+        }],
+        sampled_rows: 1,
+        ..StepLoad::default()
+    };
+    assert_eq!(eager.step(&prompt), graph.step(&prompt));
+}
+
+#[test]
+fn asynchronous_scheduling_hides_the_host_until_it_is_the_bottleneck() {
+    let mut hidden = placement();
+    hidden.asynchronous = true;
+    let (mut sync, mut overlapped) = (cost("h200", &placement()), cost("h200", &hidden));
+    assert!(overlapped.decode(32).at(32_000, 1000) < sync.decode(32).at(32_000, 1000));
+}
+
+#[test]
+fn decode_time_is_flat_in_the_batch_until_the_cache_outweighs_the_weights() {
+    let mut cost = cost("h100", &placement());
+    let mut at = |batch: u32| cost.decode(batch).at(u64::from(batch) * 1024, 1024).seconds();
+    let (one, eight, many) = (at(1), at(8), at(112));
+    assert!(eight / one < 1.12, "{one} {eight}");
+    assert!(
+        (1.7..2.8).contains(&(many / one)),
+        "112 x 1024 tokens weigh as much as the weights: {one} {many}"
+    );
+}
+
+#[test]
+fn short_contexts_take_a_rows_least_time_and_long_ones_their_bytes() {
+    let mut cost = cost("b200", &placement());
+    let law = cost.decode(512);
+    assert!(law.kv_floor > Picos::ZERO);
+    let at = |context: u32| law.at(512 * u64::from(context), context);
+    assert_eq!((at(1), at(16)), (law.least(), law.least()));
+    assert!(at(4096) > law.least());
+    let gaps = [at(2048) - at(1024), at(4096) - at(2048)].map(|gap| gap.seconds());
+    assert!((gaps[1] / gaps[0] - 2.0).abs() < 1e-6, "{gaps:?}");
+    let mixed = StepLoad {
+        chunks: vec![Chunk { computed: 0, new: 64 }],
+        ..decode_load(512, 512, 1)
+    };
+    let alone = StepLoad {
+        decode_kv_tokens: 512 * 16,
+        decode_longest: 16,
+        ..mixed.clone()
+    };
+    assert_eq!(cost.step(&mixed), cost.step(&alone));
+}
+
+#[test]
+fn a_calibration_that_lacks_a_block_is_an_error_that_names_it() {
+    let error = RooflineCost::new(
+        &device("h100"),
+        &llama_8b(),
+        &Calibration::default(),
+        &placement(),
+    );
+    assert!(error.unwrap_err().to_string().contains("host.vllm"));
+}
+
+#[test]
+fn a_scale_on_an_operator_moves_that_operator_alone() {
+    let device = device("h100");
+    let mut calibration = for_device(&device, "vllm").calibration;
+    calibration.scale.insert("down_proj".to_owned(), 2.0);
+    let scaled = RooflineCost::new(&device, &llama_8b(), &calibration, &placement()).unwrap();
+    let load = decode_load(8, 8000, 1000);
+    let (before, after) = (
+        cost("h100", &placement()).breakdown(&load),
+        scaled.breakdown(&load),
+    );
+    for (old, new) in before.parts.iter().zip(&after.parts) {
+        let factor = if old.operator == "down_proj" { 2.0 } else { 1.0 };
+        assert!(
+            (new.seconds / old.seconds - factor).abs() < 1e-9,
+            "{}",
+            old.operator
+        );
+    }
+}
+
+#[test]
+fn experts_stay_bound_by_memory_longer_than_dense_layers() {
+    let mut mixtral = llama_8b();
+    mixtral.layers[0].mlp = crate::model::Mlp::Experts {
+        experts: 8,
+        experts_per_token: 2,
+        intermediate: 14_336,
+        shared_intermediate: 0,
+    };
+    let device = device("h100");
+    let calibration = for_device(&device, "vllm").calibration;
+    let mut cost = RooflineCost::new(&device, &mixtral, &calibration, &placement()).unwrap();
+    let mut at = |batch: u32| cost.decode(batch).at(u64::from(batch), 1).seconds();
+    let (one, eight, sixteen) = (at(1), at(8), at(16));
+    assert!(
+        eight > 2.0 * one,
+        "eight tokens touch 7.2 of 8 experts, one touches 2: {one} {eight}"
+    );
+    assert!(sixteen < 1.2 * eight, "then all are touched: {eight} {sixteen}");
+}
+
+#[test]
+fn experts_in_blocks_of_fp8_are_faster_than_in_sixteen_bits_and_their_kernels_a_prior() {
+    for (card, model) in [
+        ("h100", "Qwen/Qwen3-30B-A3B-FP8"),
+        ("h200", "deepseek-ai/DeepSeek-V3"),
+    ] {
+        let device = device(card);
+        let calibration = for_device(&device, "vllm").calibration;
+        let blocks = crate::model::find(model).unwrap().0;
+        let experts = |quantization: Quantization, batch: u32| {
+            let mut shape = blocks.clone();
+            shape.quantization = quantization;
+            let cost = RooflineCost::new(&device, &shape, &calibration, &placement()).unwrap();
+            let parts = cost.breakdown(&decode_load(batch, 1000, 100)).parts;
+            parts.into_iter().find(|part| part.operator == "experts").unwrap()
+        };
+        for batch in [1, 8, 64] {
+            let [narrow, wide, pathological] =
+                [blocks.quantization, Quantization::None, Quantization::Fp8].map(|q| experts(q, batch));
+            assert!(narrow.seconds < wide.seconds, "{model} at {batch}");
+            assert!(
+                pathological.seconds > wide.seconds,
+                "{model} at {batch}: the measured table is kept"
+            );
+            assert_eq!((narrow.trust, wide.trust), (Trust::Prior, Trust::Calibrated));
+        }
+    }
+}
+
+#[test]
+fn ranks_share_the_time_of_weights_but_not_of_floors() {
+    let mut shared = placement();
+    shared.tensor_parallel = 4;
+    let (mut one, mut four) = (cost("h100", &placement()), cost("h100", &shared));
+    let ratio = one.decode(8).at(8000, 1000).seconds() / four.decode(8).at(8000, 1000).seconds();
+    assert!((1.5..3.0).contains(&ratio), "{ratio}");
+}
