@@ -40,6 +40,8 @@ struct Req {
     computed: u32,
     preemptions: u32,
     hop_end: u64,
+    /// P's answers on their way are in the order in which replicas gave them: of one instant by their number.
+    hop_order: u64,
     read_order: u64,
     /// Bytes of its KV that D has received and not taken over, and whether they lie in host memory.
     stored: Option<(u64, bool)>,
@@ -237,7 +239,9 @@ impl Twin<'_> {
             let is_pushed = self.pushes();
             let answered = self.answers % self.ds.len();
             self.answers += 1;
+            let answers = self.answers as u64;
             let req = &mut self.reqs[at];
+            req.hop_order = answers;
             // A proxy that pushes has named D before.
             let d = if is_pushed { req.d } else { answered };
             if is_pushed {
@@ -432,12 +436,13 @@ impl Twin<'_> {
             }
         }
         self.land();
-        for at in 0..self.reqs.len() {
-            if self.reqs[at].at == At::Hop && self.reqs[at].hop_end == now {
-                self.reqs[at].at = At::QueueD;
-                self.ds[self.reqs[at].d].queue.push(at);
-                self.rouse(self.reqs[at].d, false);
-            }
+        let is_here = |&at: &usize| self.reqs[at].at == At::Hop && self.reqs[at].hop_end == now;
+        let mut here: Vec<usize> = (0..self.reqs.len()).filter(is_here).collect();
+        here.sort_by_key(|&at| self.reqs[at].hop_order);
+        for at in here {
+            self.reqs[at].at = At::QueueD;
+            self.ds[self.reqs[at].d].queue.push(at);
+            self.rouse(self.reqs[at].d, false);
         }
         for at in 0..self.reqs.len() {
             if self.reqs[at].at == At::Coming && self.reqs[at].ask.arrival.0 == now {
@@ -473,6 +478,7 @@ pub(crate) fn twin(set: &Setting, requests: &[Request]) -> Vec<Option<Story>> {
         computed: 0,
         preemptions: 0,
         hop_end: 0,
+        hop_order: 0,
         read_order: 0,
         stored: None,
         abandoned: false,
