@@ -32,7 +32,7 @@ const SHORT: [(&str, &str); 10] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 16] = [
+const ALIASES: [(&str, &str); 17] = [
     ("--random-input", "--random-input-len"),
     ("--random-output", "--random-output-len"),
     ("--num-prompt", "--num-prompts"),
@@ -49,6 +49,24 @@ const ALIASES: [(&str, &str); 16] = [
     ("--pp", "--pipeline-parallel-size"),
     ("--model-path", "--model"),
     ("--disable-overlap", "--disable-overlap-schedule"),
+    // Python's parser takes the beginning of a name.
+    ("--mem-frac", "--mem-fraction-static"),
+];
+
+/// Keys of vLLM's compilation config that say which kernels are fused and how they are compiled, and how fast the result is.
+const OF_COMPILATION: [&str; 12] = [
+    "pass_config",
+    "custom_ops",
+    "splitting_ops",
+    "use_inductor",
+    "use_inductor_graph_partition",
+    "inductor_compile_config",
+    "inductor_passes",
+    "compile_sizes",
+    "cudagraph_num_of_warmups",
+    "cache_dir",
+    "debug_dump_path",
+    "compile_cache_save_format",
 ];
 
 /// Switches that take `--no-X`.
@@ -129,15 +147,13 @@ pub fn normalise(args: &[String]) -> Normalised {
             out.drop_flag(&name, None, Ignored(reason));
             continue;
         }
-        // `--enable-chunked-prefill false`, as people write it.
-        let said = args
-            .get(at)
-            .filter(|next| ["true", "false"].contains(&next.as_str()));
-        let value = match said {
+        // `--enable-chunked-prefill false`, as people write it, and `=True`, as vLLM's older switches take it.
+        let value = match truth(args.get(at)) {
             Some(said) if value.is_none() && SWITCHES.contains(&name.as_str()) => {
                 at += 1;
-                Some(said.clone())
+                Some(said)
             }
+            _ if SWITCHES.contains(&name.as_str()) => truth(value.as_ref()).or(value),
             _ => value,
         };
         // `--kv-link-latency -5us`: no flag begins with a digit, so this is a value, and whoever judges it says what is
@@ -149,6 +165,17 @@ pub fn normalise(args: &[String]) -> Normalised {
             }
             _ => value,
         };
+        let value = match value {
+            None if name == "compilation-config" && args.get(at).is_some() => {
+                at += 1;
+                args.get(at - 1).cloned()
+            }
+            value => value,
+        };
+        let value = value.map(|value| match name.as_str() {
+            "compilation-config" => out.without_kernels(value),
+            _ => value,
+        });
         out.args.push(match (name.strip_prefix("no-"), value) {
             (Some(switch), None) if SWITCHES.contains(&switch) => format!("--{switch}=false"),
             (_, Some(value)) => format!("--{name}={value}"),
@@ -208,6 +235,12 @@ fn flag(arg: &str) -> Option<Flag> {
         path,
         value,
     })
+}
+
+/// A truth value in any case.
+fn truth(word: Option<&String>) -> Option<String> {
+    let word = word?.to_lowercase();
+    ["true", "false"].contains(&word.as_str()).then_some(word)
 }
 
 /// A dash and a digit, perhaps behind a point.
@@ -296,8 +329,24 @@ impl Normalised {
     fn put_together(&mut self) {
         if !self.compilation.is_empty() {
             let config = Value::Object(std::mem::take(&mut self.compilation));
+            let config = self.without_kernels(config.to_string());
             self.args.push(format!("--compilation-config={config}"));
         }
+    }
+
+    /// A compilation config without what only says how kernels are made; whatever is no JSON object stays.
+    fn without_kernels(&mut self, config: String) -> String {
+        let Ok(Value::Object(mut keys)) = serde_json::from_str(&config) else {
+            return config;
+        };
+        for key in OF_COMPILATION {
+            if keys.remove(key).is_some() {
+                let reason = "the calibration says how fast compiled kernels are";
+                self.ignored
+                    .push(format!("--compilation-config.{key} has no effect: {reason}"));
+            }
+        }
+        Value::Object(keys).to_string()
     }
 
     fn drop_flag(&mut self, name: &str, value: Option<&str>, effect: Effect) {
@@ -352,6 +401,14 @@ mod tests {
         );
         check("-q fp8 -o out.json", "--quantization fp8 -o out.json");
         check("-- --host x", "-- --host x");
+        check(
+            "--enable-chunked-prefill=True --enforce-eager False m",
+            "--enable-chunked-prefill=true --enforce-eager=false m",
+        );
+        check(
+            "--mem-frac 0.8 --cuda-graph-bs 1 2 4 --page-size 16",
+            "--mem-fraction-static 0.8 --page-size 16",
+        );
         check("--pd-hop -5us --seed 1", "--pd-hop=-5us --seed 1");
     }
 
@@ -361,10 +418,15 @@ mod tests {
             "m -cc.cudagraph_mode=PIECEWISE --compilation-config.mode 3 -tp 2",
             r#"m --tensor-parallel-size 2 --compilation-config={"cudagraph_mode":"PIECEWISE","mode":3}"#,
         );
+        check(
+            r#"--compilation-config {"custom_ops":["+rms_norm"],"mode":3} --seed 1"#,
+            r#"--compilation-config={"mode":3} --seed 1"#,
+        );
+        check("--compilation-config 3", "--compilation-config=3");
         check("-O.level=0", r#"--compilation-config={"level":0}"#);
         check(
             "-cc.cudagraph_capture_sizes+=1,2 -cc.pass_config.fuse_norm_quant true",
-            r#"--compilation-config={"cudagraph_capture_sizes":[1,2],"pass_config":{"fuse_norm_quant":true}}"#,
+            r#"--compilation-config={"cudagraph_capture_sizes":[1,2]}"#,
         );
         check(
             "-cc.cudagraph_capture_sizes+=1,2 -cc.cudagraph_capture_sizes+=4,8 -cc.cudagraph_capture_sizes=[16] -cc.mode 0 -cc.mode 3",

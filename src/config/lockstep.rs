@@ -4,6 +4,7 @@ use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawScenario};
+use super::scalar::Count;
 use super::server::Server;
 use super::sglang;
 use crate::cluster::LockStepSpec;
@@ -62,8 +63,11 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     let is_alone = cluster.pools.is_empty();
     if ranks < 2 || !is_alone {
         // Without a model nobody knows whether it has experts.
-        if model.is_some() || !is_alone {
-            refuse_options(judge, cluster, sglang::is_asked(&raw.engine));
+        let is_sglang = sglang::is_asked(&raw.engine);
+        match model {
+            Some(model) if deals_out(cluster, model) => deal_out(judge, cluster, is_sglang),
+            None if is_alone => {}
+            _ => refuse_options(judge, cluster, is_sglang),
         }
         return None;
     }
@@ -106,6 +110,31 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     })
 }
 
+/// Whether the GPUs of one engine hold experts whole, each some.
+fn deals_out(cluster: &RawCluster, model: &ModelShape) -> bool {
+    let is_one = |count: Option<Count>| count.is_none_or(|count| count.0 <= 1);
+    cluster.enable_expert_parallel == Some(true)
+        && model.has_experts()
+        && is_one(cluster.data_parallel_size)
+        && !is_one(cluster.tensor_parallel_size)
+}
+
+/// vLLM's expert parallelism without data parallelism: every GPU of the group has all tokens, computes those that are routed to
+/// its own experts, and the sum goes over the group as it does of slices.
+fn deal_out(judge: &mut Judge, cluster: &RawCluster, is_sglang: bool) {
+    judge.given("cluster.enable_expert_parallel", true);
+    judge.notes.push(
+        "each GPU of an engine holds some experts whole: a step waits for the one to which most tokens are routed, as chance \
+         deals them out (no expert is more popular than another)"
+            .to_string(),
+    );
+    let others = RawCluster {
+        enable_expert_parallel: None,
+        ..cluster.clone()
+    };
+    refuse_options(judge, &others, is_sglang);
+}
+
 /// What cannot stand beside ranks that step together.
 fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
     let cluster = &raw.cluster;
@@ -144,12 +173,12 @@ fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool) {
             "cluster.enable_expert_parallel",
             match raw.data_parallel_size {
                 Some(_) => "has no effect",
-                None => "is not modelled without data-parallel engines",
+                None => "has no effect",
             },
             match raw.data_parallel_size {
                 Some(_) if is_sglang => "SGLang says it otherwise",
                 Some(_) => "the model has no experts",
-                None => "the GPUs of one engine hold a slice of every expert each",
+                None => "one GPU holds all experts, or the model has none",
             },
             help,
         );
@@ -232,6 +261,23 @@ mod tests {
         };
         let (alone, shared) = (blocks(""), blocks("data_parallel_size = 4"));
         assert!(shared > alone, "{shared:?} {alone:?}");
+    }
+
+    #[test]
+    fn the_gpus_of_one_engine_may_hold_experts_whole() {
+        let cluster = "tensor_parallel_size = 4\nenable_expert_parallel = true";
+        let resolved = judged(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
+        assert!(resolved.placement.expert_parallel);
+        assert!(
+            resolved
+                .notes
+                .iter()
+                .any(|note| note.contains("holds some experts whole")),
+            "{:?}",
+            resolved.notes
+        );
+        assert_eq!(refusals(DENSE, cluster, "").len(), 1);
+        assert_eq!(refusals(EXPERTS, "enable_expert_parallel = true", "").len(), 1);
     }
 
     #[test]

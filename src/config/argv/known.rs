@@ -34,6 +34,7 @@ const LORA: &str = "LoRA adapters are not modelled";
 const SAMPLING: &str = "sampling does not change the time of a step here";
 const IMAGES: &str = "prompts are text tokens";
 const CONTEXT_PARALLEL: &str = "context parallelism is not modelled yet";
+const ANY_CONTEXT: &str = "CUDA graphs are replayed whatever the context is";
 const MICROBATCHES: &str = "overlapped micro-batches are not modelled yet";
 
 use Effect::{Ignored, NotModelled};
@@ -179,6 +180,25 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         "cpu-offload-gb",
         One,
         NotModelled("0", "weights offloaded to the host are not modelled yet"),
+    ),
+    // Of V0.
+    (
+        "use-v2-block-manager",
+        Nothing,
+        Ignored("it is the block manager that is simulated"),
+    ),
+    ("max-seq-len-to-capture", One, Ignored(ANY_CONTEXT)),
+    ("max-context-len-to-capture", One, Ignored(ANY_CONTEXT)),
+    ("num-lookahead-slots", One, NotModelled("0", SPECULATION)),
+    (
+        "worker-use-ray",
+        Nothing,
+        Ignored("workers are not modelled one by one"),
+    ),
+    (
+        "engine-use-ray",
+        Nothing,
+        Ignored("workers are not modelled one by one"),
     ),
     ("speculative-config", One, NotModelled("", SPECULATION)),
     ("spec-method", One, NotModelled("", SPECULATION)),

@@ -41,7 +41,7 @@ pub struct RawCluster {
     /// Data-parallel engines inside one server, balanced as it does (-dp); with experts those of vLLM step together.
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub data_parallel_size: Option<Count>,
-    /// Data-parallel engines hold experts whole, each some of them, not a slice of all (-ep).
+    /// GPUs hold experts whole, each some of them, not a slice of all (-ep): those of an engine, or of all data-parallel ones.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Machines")]
     pub enable_expert_parallel: Option<bool>,
     /// Steps between two agreements of data-parallel engines with experts on whether anybody has work left.

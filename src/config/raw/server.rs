@@ -126,7 +126,7 @@ pub struct RawEngine {
     /// Executed steps between two releases of prefill work; 1 is off.
     #[arg(long, value_name = "STEPS")]
     pub prefill_schedule_interval: Option<Count>,
-    /// Tokens between two chunks of an answer; only 1 is modelled.
+    /// Tokens between two chunks of an answer, of which the first is sent at once; changes nothing but gaps between chunks.
     #[arg(long, value_name = "TOKENS")]
     pub stream_interval: Option<Count>,
     /// Requests in flight above which the server answers 503.

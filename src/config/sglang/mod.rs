@@ -14,6 +14,7 @@ pub(super) use foreign::refuse_foreign;
 use profile::SglangProfile;
 
 use super::document::Source;
+use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
@@ -165,21 +166,29 @@ pub(super) fn resolve(
     }
 }
 
-/// Chunks of several tokens, and several steps between two decisions, are refused.
+/// Several steps between two decisions are refused; of chunks of several tokens the first is sent at once (0.5.4
+/// `stream_output_generation`).
 fn refuse_intervals(judge: &mut Judge, engine: &RawEngine, raw: &RawSglang, profile: &SglangProfile) {
+    let source = || Source::Profile(profile.profile.clone());
+    let interval = judge.count(
+        "engine.stream_interval",
+        engine.stream_interval,
+        (1, TOKENS_MAX),
+        1,
+        source(),
+    );
+    note_chunks(judge, interval);
+    let key = "sglang.num_continuous_decode_steps";
     let steps = profile.defaults.num_continuous_decode_steps;
-    for (key, given, default) in [
-        ("engine.stream_interval", engine.stream_interval, 1),
-        (
-            "sglang.num_continuous_decode_steps",
-            raw.num_continuous_decode_steps,
-            steps,
-        ),
-    ] {
-        let source = Source::Profile(profile.profile.clone());
-        if judge.count(key, given, (1, TOKENS_MAX), default, source) != 1 {
-            judge.wrong_help(key, "other than 1 is not modelled yet", "not 1", "leave it out");
-        }
+    if judge.count(
+        key,
+        raw.num_continuous_decode_steps,
+        (1, TOKENS_MAX),
+        steps,
+        source(),
+    ) != 1
+    {
+        judge.wrong_help(key, "other than 1 is not modelled yet", "not 1", "leave it out");
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Placement;
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
-use crate::cost::experts::{MoeShape, moe_seconds, moe_traffic};
+use crate::cost::experts::{moe_seconds, moe_traffic};
 use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
 use crate::cost::{Moved, Part, Trust};
@@ -56,13 +56,15 @@ impl Operators {
             .filter(is_own)
             .map(with_gemm)
             .collect::<Result<_, _>>()?;
-        let own_experts = experts(shape, &device.peaks, tp);
+        let is_shared = placement.data_parallel > 1;
+        let deals_out = placement.expert_parallel && !is_shared && tp > 1;
+        let slices = if deals_out { 1 } else { tp };
+        let own_experts = experts(shape, &device.peaks, slices);
         let shared_layers: u32 = own_experts.iter().map(|experts| experts.layers).sum();
         let shared_layers = match placement.gathers_mlp {
             true => shape.layer_count(),
             false => shared_layers,
         };
-        let is_shared = placement.data_parallel > 1;
         let own_experts = if is_shared { Vec::new() } else { own_experts };
         Ok(Operators {
             linears,
@@ -77,7 +79,7 @@ impl Operators {
             logits_bytes: f64::from(shape.vocab_size) * shape.dtype.bytes() as f64,
             link: (tp > 1).then(|| link_for(calibration, device, tp)),
             shared_layers: if is_shared { f64::from(shared_layers) } else { 0.0 },
-            expert_ranks: 1,
+            expert_ranks: if deals_out { tp } else { 1 },
             scale: calibration.scale.clone(),
         })
     }
@@ -127,13 +129,7 @@ impl Operators {
         let mut parts: Vec<Part> = self
             .experts
             .iter()
-            .map(|(experts, moe)| {
-                let shape = match self.expert_ranks {
-                    1 => experts.shape(tokens),
-                    ranks => experts.fullest(tokens, ranks),
-                };
-                self.experts_part(experts, moe, &shape)
-            })
+            .map(|(experts, moe)| self.experts_part(experts, moe, tokens))
             .collect();
         let gathered = self.linears.iter();
         parts.extend(gathered.map(|linear| self.linear_part(linear, tokens)));
@@ -169,7 +165,12 @@ impl Operators {
         }
     }
 
-    fn experts_part(&self, experts: &Experts, moe: &Moe, shape: &MoeShape) -> Part {
+    /// A step waits for the fullest of the GPUs among which experts are dealt out.
+    fn experts_part(&self, experts: &Experts, moe: &Moe, tokens: u64) -> Part {
+        let shape = &match self.expert_ranks {
+            1 => experts.shape(tokens),
+            ranks => experts.fullest(tokens, ranks),
+        };
         let layers = f64::from(experts.layers);
         let ceilings = self.ceilings(experts.format.kernel);
         Part {
@@ -223,7 +224,7 @@ impl Operators {
         parts.extend(
             self.experts
                 .iter()
-                .map(|(experts, moe)| self.experts_part(experts, moe, &experts.shape(tokens))),
+                .map(|(experts, moe)| self.experts_part(experts, moe, tokens)),
         );
         let kernels = self.layers * self.elementwise.kernels_per_layer;
         let bytes = tokens as f64 * (self.elementwise_bytes_per_token + 2.0 * self.hidden_bytes);

@@ -137,10 +137,8 @@ pub(super) const SGLANG: &[Family] = &[
             "moe-runner-backend",
             "flashinfer-mxfp4-moe-precision",
             "torch-compile-max-bs",
-            "torchao-config",
             "triton-attention-num-kv-splits",
             "triton-attention-reduce-in-fp32",
-            "cuda-graph-bs",
             "piecewise-cuda-graph-tokens",
             "piecewise-cuda-graph-max-tokens",
             "piecewise-cuda-graph-compiler",
@@ -148,6 +146,15 @@ pub(super) const SGLANG: &[Family] = &[
             "nsa-decode-backend",
             "flashinfer-allreduce-fusion-backend",
         ],
+    ),
+    (Many, Ignored(KERNELS), &["cuda-graph-bs"]),
+    (
+        One,
+        NotModelled(
+            "",
+            "weights that torchao quantizes are not modelled: --quantization names what is",
+        ),
+        &["torchao-config"],
     ),
     (
         Nothing,
