@@ -101,6 +101,8 @@ pub fn fit(
     let evidence = BlockEvidence {
         rows: rows.len() as u64,
         shapes: shapes(rows).len() as u64,
+        kept_rows: None,
+        kept_shapes: None,
         residual_median_pct: percent(&in_sample, 0.5),
         residual_p95_pct: percent(&in_sample, 0.95),
         bias_pct: bias(&in_sample),

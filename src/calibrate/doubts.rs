@@ -7,9 +7,10 @@
 use super::host::HostFit;
 use crate::cost::calibration::RunEvidence;
 use crate::quantity::significant;
+use crate::stats::quantile;
 
-/// Error of a fitted run above which it is not of the server that was described, in percent.
-const MISFIT_PCT: f64 = 25.0;
+/// Factor between a run and its fit, either way, above which it is not of the server that was described.
+const MISFIT: f64 = 1.25;
 /// Width of an interval, relative to its middle, below which a parameter stands at the end of what is possible.
 const STUCK: f64 = 1e-3;
 
@@ -17,12 +18,14 @@ const STUCK: f64 = 1e-3;
 #[must_use]
 pub fn doubts(host: &HostFit) -> Vec<String> {
     let mut doubts = Vec::new();
-    let median = host.evidence.residual_median_pct;
+    let factors: Vec<f64> = host.runs.iter().map(factor).collect();
+    let median = quantile(&factors, 0.5).unwrap_or(1.0);
     let is_minority = 2 * (host.met.len() as u64) < host.evidence.shapes;
-    if median > MISFIT_PCT && is_minority {
+    if median > MISFIT && is_minority {
         doubts.push(format!(
-            "no host explains these runs: they are {median:.0} % off in the median after the fit; is it this GPU, this \
-             model, these flags, this engine? the terms are marked prior"
+            "no host explains these runs: they are a factor of {} off in the median after the fit; is it this GPU, this \
+             model, these flags, this engine? the terms are marked prior",
+            significant(median)
         ));
     } else if let Some(&worst) = furthest(&host.unexplained, &host.runs) {
         let RunEvidence {
@@ -30,6 +33,7 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
             figure,
             measured,
             predicted,
+            ..
         } = &host.runs[worst];
         let (count, are) = match host.unexplained.len() {
             1 => ("1".to_owned(), "is"),
@@ -40,7 +44,7 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
             false => "",
         };
         doubts.push(format!(
-            "{count} of {} runs {are} more than {MISFIT_PCT:.0} % off after the fit{and}: {run} measured {figure} {}, and the fit \
+            "{count} of {} runs {are} off by more than a factor of {MISFIT} after the fit{and}: {run} measured {figure} {}, and the fit \
              has {}; is it this GPU, this model, these flags, this engine, and is the file whole? the terms are marked prior",
             host.evidence.shapes,
             significant(*measured),
@@ -82,15 +86,17 @@ pub(super) fn explained(runs_of: &[usize], figures: &[RunEvidence]) -> (Vec<usiz
 
 /// A figure that is no number is met by nothing.
 fn is_off(figure: &RunEvidence) -> bool {
-    100.0 * figure.error().abs() > MISFIT_PCT || figure.error().is_nan()
+    factor(figure) > MISFIT || factor(figure).is_nan()
+}
+
+/// By how much a figure is too high or too low: 1.25 for a fourth more as for a fifth less.
+fn factor(figure: &RunEvidence) -> f64 {
+    (figure.predicted / figure.measured).ln().abs().exp()
 }
 
 /// The figure that is off by the largest factor, either way.
 fn furthest<'a>(among: &'a [usize], figures: &[RunEvidence]) -> Option<&'a usize> {
-    let factor = |&&index: &&usize| {
-        let figure = &figures[index];
-        (figure.predicted / figure.measured).ln().abs()
-    };
+    let factor = |index: &&usize| factor(&figures[**index]);
     among.iter().max_by(|a, b| factor(a).total_cmp(&factor(b)))
 }
 
@@ -114,6 +120,7 @@ mod tests {
             figure: String::new(),
             measured,
             predicted,
+            is_left_out: false,
         };
         let figures = [
             figure(6.5, 6.4),
@@ -127,5 +134,10 @@ mod tests {
         let runs_of = [0, 0, 1, 1, 2, 2, 3];
         assert_eq!(explained(&runs_of, &figures), (vec![0, 1, 6], vec![2, 4]));
         assert_eq!(furthest(&[2, 4], &figures), Some(&2));
+        // A fourth more is as far as a fifth less, and the further figure is the one that is judged.
+        let figures = [figure(100.0, 126.0), figure(100.0, 78.0)];
+        assert_eq!(explained(&[0, 0], &figures), (vec![], vec![1]));
+        let figures = [figure(100.0, 124.0), figure(100.0, 81.0)];
+        assert_eq!(explained(&[0, 0], &figures), (vec![0, 1], vec![]));
     }
 }
