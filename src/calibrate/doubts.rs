@@ -1,22 +1,105 @@
-//! What makes a fit of the host doubtful: runs that no host explains.
+//! What makes a fit doubtful: kernels that no parameters explain, or that are impossible, and runs that no host explains.
+//!
+//! Kernels in another unit or of another GPU push a block's efficiencies to the ends of what is sought, and are still far
+//! off or faster than the datasheet allows.
 //!
 //! The host's terms are the only ones that runs move. If the GPU, the model or a flag is another than was said, they run
 //! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. A run that is
 //! far off beside runs that are met is left out of the fit, and the fit is doubted all the same.
 
+use super::Calibrated;
+use super::ceiling::least_seconds;
+use super::component::{BlockFit, errors};
 use super::host::HostFit;
+use super::observation::Observation;
 use crate::cost::calibration::RunEvidence;
+use crate::hardware::Device;
 use crate::quantity::significant;
 use crate::stats::quantile;
 
 /// Factor between a run and its fit, either way, above which it is not of the server that was described.
 const MISFIT: f64 = 1.25;
+/// Median error of fitted kernels above which they are not of the GPU that was said, in percent.
+const MISFIT_PCT: f64 = 25.0;
 /// Width of an interval, relative to its middle, below which a parameter stands at the end of what is possible.
 const STUCK: f64 = 1e-3;
 
-/// Doubts about a fit, in words, the gravest first.
+/// Share of a block's rows that may be faster than the GPU allows: a few may be a table's slips.
+const IMPOSSIBLE_SHARE: f64 = 0.1;
+/// Shares of the peak and of the memory's bandwidth that are sought beyond 1, since clocks and caches move datasheets a little.
+const EFFICIENCIES: [&str; 3] = ["ec", "eb", "decode_eb"];
+/// How near such an efficiency is to the end of what is sought when it stands there.
+const AT_END: f64 = 0.98;
+/// How near to a power of a thousand a ratio of times is that means another unit.
+const UNIT_FACTOR: f64 = 4.0;
+
+/// Doubts about a fit, in words: those of kernels, then those of runs, the gravest first.
 #[must_use]
-pub fn doubts(host: &HostFit) -> Vec<String> {
+pub fn doubts(fitted: &Calibrated) -> Vec<String> {
+    let of_blocks = fitted.blocks.iter().filter_map(|block| block.doubt.clone());
+    of_blocks
+        .chain(fitted.host.iter().flat_map(doubts_of_host))
+        .collect()
+}
+
+/// Why a block's rows cannot be this GPU's, if they cannot.
+#[must_use]
+pub fn doubt_of_block(block: &BlockFit, rows: &[&Observation], device: &Device) -> Option<String> {
+    let is_impossible = |row: &&&Observation| row.seconds < least_seconds(device, row.block, &row.kernel);
+    let impossible = rows.iter().filter(is_impossible).count();
+    let median = block.evidence.residual_median_pct;
+    let mut reasons = Vec::new();
+    if impossible as f64 > IMPOSSIBLE_SHARE * rows.len() as f64 {
+        reasons.push(format!(
+            "{impossible} of {} rows are faster than the GPU's peak allows",
+            rows.len()
+        ));
+    }
+    if median > MISFIT_PCT {
+        reasons.push(format!("rows are {median:.0} % off in the median after the fit"));
+    }
+    let parameters = block.form.parameters().iter().zip(&block.values);
+    reasons.extend(
+        parameters
+            .filter(|(parameter, value)| {
+                EFFICIENCIES.contains(&parameter.name) && **value > AT_END * parameter.high
+            })
+            .map(|(parameter, value)| {
+                format!("{} = {value} stands at the end of what is sought", parameter.name)
+            }),
+    );
+    if reasons.is_empty() {
+        return None;
+    }
+    let question = match unit(block, rows) {
+        Some(unit) => format!("their times are as if they were {unit} and not µs"),
+        None => "are they of this GPU, and in µs?".to_owned(),
+    };
+    Some(format!(
+        "{}: {}; {question}; the block is marked prior",
+        block.block,
+        reasons.join(", ")
+    ))
+}
+
+/// The unit in which times would be as expected, if they are off by about a power of a thousand.
+fn unit(block: &BlockFit, rows: &[&Observation]) -> Option<&'static str> {
+    let expected: Vec<f64> = block
+        .form
+        .parameters()
+        .iter()
+        .map(|parameter| parameter.prior)
+        .collect();
+    let ratio = quantile(&errors(block.form.as_ref(), rows, &expected), 0.5)?;
+    let units = [(1e3_f64, "ms"), (1e6, "s"), (1e-3, "ns")];
+    let found = units
+        .iter()
+        .find(|(factor, _)| (ratio - factor.ln()).abs() < UNIT_FACTOR.ln());
+    found.map(|(_, unit)| *unit)
+}
+
+/// Why a host may not be that of the runs, the gravest reason first.
+pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
     let mut doubts = Vec::new();
     let factors: Vec<f64> = host.runs.iter().map(factor).collect();
     let median = quantile(&factors, 0.5).unwrap_or(1.0);
@@ -62,7 +145,7 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
 /// Whether something in the runs is not the host's doing.
 #[must_use]
 pub fn is_doubtful(host: &HostFit) -> bool {
-    !doubts(host).is_empty()
+    !doubts_of_host(host).is_empty()
 }
 
 /// Which figures belong to runs that are met, and the worst figure of each run that is not; `runs_of` tells the run of each.

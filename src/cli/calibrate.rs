@@ -19,10 +19,9 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{clock, files, inputs};
 use crate::calibrate::component::Options;
-use crate::calibrate::observation::Block;
-use crate::calibrate::{Calibrated, Request, calibrate_while, tables};
+use crate::calibrate::{Calibrated, Request, calibrate_while, tables, trust};
 use crate::cost::Trust;
-use crate::cost::calibration::{self, BlockEvidence, Calibration, KernelFormat, Source};
+use crate::cost::calibration::{self, Calibration, Source};
 use crate::hardware::Device;
 use crate::report::calibrated;
 use read::Read;
@@ -172,7 +171,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.error(&anyhow::anyhow!("interrupted; nothing was written"));
         return Ok(Exit::Interrupted.into());
     };
-    finish(&mut fitted.calibration, args, &device);
+    finish(&mut fitted, &request.base, args, &device);
     if !read.predictions.is_empty() {
         let of = of_predictions(fitted.calibration, &read.predictions, is_measured_too);
         // Predictions that scaled the kernels decided those, too.
@@ -332,8 +331,8 @@ fn source(args: &Args) -> Source {
 }
 
 /// Where the numbers come from, and how well blocks are known that the evidence is thin for.
-fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
-    let provenance = &mut calibration.provenance;
+fn finish(fitted: &mut Calibrated, base: &Calibration, args: &Args, device: &Device) {
+    let provenance = &mut fitted.calibration.provenance;
     provenance.source = source(args);
     provenance.gpu = device.id.clone();
     provenance.date = clock::now().date().to_string();
@@ -349,8 +348,8 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     };
     provenance.credit = args.credit.clone().unwrap_or_else(credit);
     provenance.notes = args.note.clone();
-    let trust = provenance.source.trust();
-    mark(calibration, trust);
+    let of_source = provenance.source.trust();
+    trust::mark(fitted, base, of_source);
 }
 
 /// What a calibration says that rests on predictions.
@@ -378,41 +377,6 @@ fn of_predictions(mut calibration: Calibration, files: &[String], is_measured_to
         host.trust = host.trust.max(Trust::Prior);
     }
     calibration
-}
-
-/// Gives every block that was fitted the trust of its measurements.
-fn mark(calibration: &mut Calibration, trust: Trust) {
-    let fitted = |block: Block| {
-        let evidence = calibration.evidence.as_ref();
-        evidence.is_some_and(|evidence| evidence.blocks.contains_key(&block.to_string()))
-    };
-    let formats = KernelFormat::ALL.map(|(format, _)| format);
-    for format in formats.into_iter().filter(|format| fitted(Block::Gemm(*format))) {
-        if let Some(gemm) = calibration.gemm.get_mut(&format) {
-            gemm.trust = trust;
-        }
-    }
-    calibration.moe.values_mut().for_each(|moe| moe.trust = trust);
-    calibration
-        .allreduce
-        .iter_mut()
-        .for_each(|link| link.trust = trust);
-    let known = calibration
-        .host
-        .values_mut()
-        .filter(|host| host.trust != Trust::Prior);
-    known.for_each(|host| host.trust = trust);
-    // What a probe measured keeps the trust that it gave: its prefill attention is a prior.
-    let is_by_table = |block: &BlockEvidence| {
-        let names = &block.interval_90;
-        names.contains_key("decode_eb") || names.contains_key("prefill_ec")
-    };
-    let evidence = calibration.evidence.as_ref();
-    if let Some(attention) = &mut calibration.attention
-        && evidence.is_some_and(|evidence| evidence.blocks.values().any(is_by_table))
-    {
-        attention.trust = trust;
-    }
 }
 
 /// The file, with the answer above it.
