@@ -23,7 +23,7 @@ use crate::calibrate::{Calibrated, Request, calibrate_while, tables, trust};
 use crate::cost::Trust;
 use crate::cost::calibration::{self, Calibration, Source};
 use crate::hardware::Device;
-use crate::report::calibrated;
+use crate::report::calibrated::{self, Told};
 use read::Read;
 use said::SaidArgs;
 
@@ -32,6 +32,7 @@ use said::SaidArgs;
 /// Files of all kinds, mixed freely: kernel tables (CSV) and the output of `plimsoll probe` decide the GPU's terms;
 /// results of vllm bench serve and bench latency, SGLang, AIPerf, GenAI-Perf, GuideLLM, llmperf, inference-perf,
 /// InferenceX and trtllm-bench decide the engine's host terms, by simulating each run until it comes out as measured.
+/// Of a CSV of published runs with a column `suggested_use` only the rows that say `calibrate` there are fitted to.
 /// What none decides keeps the base's values, and the result says so.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -222,7 +223,7 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
     };
     let observations = std::mem::take(&mut read.observations);
     if observations.is_empty() && runs.is_empty() && read.kept.is_none() {
-        bail!(nothing(args, device));
+        bail!(nothing(args, device, &read.told));
     }
     let kept = read.kept.take();
     Ok(Request {
@@ -247,9 +248,12 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
     })
 }
 
-fn nothing(args: &Args, device: &Device) -> String {
-    format!(
-        "nothing to fit: no row of {} under {} and no end-to-end run{}; --table-gpu and --engine choose rows of tables",
+/// Reasons for which rows were left that are named where nothing else is left.
+const REASONS_SHOWN: usize = 8;
+
+fn nothing(args: &Args, device: &Device, told: &Told) -> String {
+    let mut text = format!(
+        "nothing to fit: no row of {} under {} and no end-to-end run{}",
         table_gpu(args, device),
         args.engine_name(),
         if args.only.is_empty() && args.runs_on.is_empty() {
@@ -257,7 +261,14 @@ fn nothing(args: &Args, device: &Device) -> String {
         } else {
             " that --only and --runs-on leave"
         }
-    )
+    );
+    let reasons = told.left.iter().take(REASONS_SHOWN);
+    reasons.for_each(|(place, reason)| text += &format!("\n  left: {place}: {reason}"));
+    match told.left.len().saturating_sub(REASONS_SHOWN) {
+        0 => {}
+        more => text += &format!("\n  left: {more} more"),
+    }
+    text + "\n  help: --table-gpu and --engine choose rows of tables"
 }
 
 fn base(args: &Args, device: &Device) -> anyhow::Result<Calibration> {
