@@ -48,6 +48,10 @@ pub struct BlockFit {
     pub in_sample: Vec<f64>,
     /// The same of rows whose shape the fit had not seen; empty where there were too few shapes.
     pub held_out: Vec<f64>,
+    /// Different kernels among the rows.
+    pub kernels: usize,
+    /// What says that the rows are not of this GPU, or not times in µs; in words.
+    pub doubt: Option<String>,
     /// Standard deviation of one row's ln(model/measured).
     row_sigma_ln: f64,
 }
@@ -101,6 +105,8 @@ pub fn fit(
     let evidence = BlockEvidence {
         rows: rows.len() as u64,
         shapes: shapes(rows).len() as u64,
+        kept_rows: None,
+        kept_shapes: None,
         residual_median_pct: percent(&in_sample, 0.5),
         residual_p95_pct: percent(&in_sample, 0.95),
         bias_pct: bias(&in_sample),
@@ -116,10 +122,21 @@ pub fn fit(
         evidence,
         unidentified,
         row_sigma_ln: rounded(root_mean_square(&in_sample)),
+        kernels: kernels(rows),
+        doubt: None,
         form,
         in_sample,
         held_out,
     })
+}
+
+/// How many rows are of a kernel that none before them is of.
+fn kernels(rows: &[&Observation]) -> usize {
+    let is_new = |(index, row): &(usize, &&Observation)| {
+        let mut before = rows[..*index].iter();
+        before.all(|other| other.kernel != row.kernel)
+    };
+    rows.iter().enumerate().filter(is_new).count()
 }
 
 /// An error beyond which a row only counts as a miss when forms are compared.
@@ -138,7 +155,7 @@ impl BlockFit {
 }
 
 /// ln(model/measured) of every row.
-fn errors(form: &dyn Form, rows: &[&Observation], values: &[f64]) -> Vec<f64> {
+pub(super) fn errors(form: &dyn Form, rows: &[&Observation], values: &[f64]) -> Vec<f64> {
     let error = |row: &&Observation| (form.seconds(values, &row.kernel) / row.seconds).ln();
     rows.iter().map(error).collect()
 }

@@ -1,28 +1,114 @@
-//! What makes a fit of the host doubtful: runs that no host explains.
+//! What makes a fit doubtful: kernels that no parameters explain, or that are impossible, and runs that no host explains.
+//!
+//! Kernels in another unit or of another GPU push a block's efficiencies to the ends of what is sought, and are still far
+//! off or faster than the datasheet allows.
 //!
 //! The host's terms are the only ones that runs move. If the GPU, the model or a flag is another than was said, they run
 //! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. A run that is
 //! far off beside runs that are met is left out of the fit, and the fit is doubted all the same.
 
+use super::Calibrated;
+use super::ceiling::least_seconds;
+use super::component::{BlockFit, errors};
 use super::host::HostFit;
+use super::observation::Observation;
 use crate::cost::calibration::RunEvidence;
+use crate::hardware::Device;
 use crate::quantity::significant;
+use crate::stats::quantile;
 
-/// Error of a fitted run above which it is not of the server that was described, in percent.
+/// Factor between a run and its fit, either way, above which it is not of the server that was described.
+const MISFIT: f64 = 1.25;
+/// Median error of fitted kernels above which they are not of the GPU that was said, in percent.
 const MISFIT_PCT: f64 = 25.0;
 /// Width of an interval, relative to its middle, below which a parameter stands at the end of what is possible.
 const STUCK: f64 = 1e-3;
 
-/// Doubts about a fit, in words, the gravest first.
+/// Share of a block's rows that may be faster than the GPU allows: a few may be a table's slips.
+const IMPOSSIBLE_SHARE: f64 = 0.1;
+/// Shares of the peak and of the memory's bandwidth that are sought beyond 1, since clocks and caches move datasheets a little.
+const EFFICIENCIES: [&str; 3] = ["ec", "eb", "decode_eb"];
+/// How near such an efficiency is to the end of what is sought when it stands there.
+const AT_END: f64 = 0.98;
+/// How near to a power of a thousand a ratio of times is that means another unit.
+const UNIT_FACTOR: f64 = 4.0;
+
+/// Doubts about a fit, in words: those of kernels, then those of runs, the gravest first.
 #[must_use]
-pub fn doubts(host: &HostFit) -> Vec<String> {
+pub fn doubts(fitted: &Calibrated) -> Vec<String> {
+    let of_blocks = fitted.blocks.iter().filter_map(|block| block.doubt.clone());
+    of_blocks
+        .chain(fitted.host.iter().flat_map(doubts_of_host))
+        .collect()
+}
+
+/// Why a block's rows cannot be this GPU's, if they cannot.
+#[must_use]
+pub fn doubt_of_block(block: &BlockFit, rows: &[&Observation], device: &Device) -> Option<String> {
+    let is_impossible = |row: &&&Observation| row.seconds < least_seconds(device, row.block, &row.kernel);
+    let impossible = rows.iter().filter(is_impossible).count();
+    let median = block.evidence.residual_median_pct;
+    let mut reasons = Vec::new();
+    if impossible as f64 > IMPOSSIBLE_SHARE * rows.len() as f64 {
+        reasons.push(format!(
+            "{impossible} of {} rows are faster than the GPU's peak allows",
+            rows.len()
+        ));
+    }
+    if median > MISFIT_PCT {
+        reasons.push(format!("rows are {median:.0} % off in the median after the fit"));
+    }
+    let parameters = block.form.parameters().iter().zip(&block.values);
+    reasons.extend(
+        parameters
+            .filter(|(parameter, value)| {
+                EFFICIENCIES.contains(&parameter.name) && **value > AT_END * parameter.high
+            })
+            .map(|(parameter, value)| {
+                format!("{} = {value} stands at the end of what is sought", parameter.name)
+            }),
+    );
+    if reasons.is_empty() {
+        return None;
+    }
+    let question = match unit(block, rows) {
+        Some(unit) => format!("their times are as if they were {unit} and not µs"),
+        None => "are they of this GPU, and in µs?".to_owned(),
+    };
+    Some(format!(
+        "{}: {}; {question}; the block is marked prior",
+        block.block,
+        reasons.join(", ")
+    ))
+}
+
+/// The unit in which times would be as expected, if they are off by about a power of a thousand.
+fn unit(block: &BlockFit, rows: &[&Observation]) -> Option<&'static str> {
+    let expected: Vec<f64> = block
+        .form
+        .parameters()
+        .iter()
+        .map(|parameter| parameter.prior)
+        .collect();
+    let ratio = quantile(&errors(block.form.as_ref(), rows, &expected), 0.5)?;
+    let units = [(1e3_f64, "ms"), (1e6, "s"), (1e-3, "ns")];
+    let found = units
+        .iter()
+        .find(|(factor, _)| (ratio - factor.ln()).abs() < UNIT_FACTOR.ln());
+    found.map(|(_, unit)| *unit)
+}
+
+/// Why a host may not be that of the runs, the gravest reason first.
+pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
     let mut doubts = Vec::new();
-    let median = host.evidence.residual_median_pct;
+    let factors: Vec<f64> = host.runs.iter().map(factor).collect();
+    let median = quantile(&factors, 0.5).unwrap_or(1.0);
     let is_minority = 2 * (host.met.len() as u64) < host.evidence.shapes;
-    if median > MISFIT_PCT && is_minority {
+    if median > MISFIT && is_minority {
         doubts.push(format!(
-            "no host explains these runs: they are {median:.0} % off in the median after the fit; is it this GPU, this \
-             model, these flags, this engine? the terms are marked prior"
+            "no host explains these runs: they are a factor of {} off in the median after the fit; is it this GPU, this \
+             model, these flags, this engine? the terms are marked prior",
+            significant(median)
         ));
     } else if let Some(&worst) = furthest(&host.unexplained, &host.runs) {
         let RunEvidence {
@@ -30,6 +116,7 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
             figure,
             measured,
             predicted,
+            ..
         } = &host.runs[worst];
         let (count, are) = match host.unexplained.len() {
             1 => ("1".to_owned(), "is"),
@@ -40,7 +127,7 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
             false => "",
         };
         doubts.push(format!(
-            "{count} of {} runs {are} more than {MISFIT_PCT:.0} % off after the fit{and}: {run} measured {figure} {}, and the fit \
+            "{count} of {} runs {are} off by more than a factor of {MISFIT} after the fit{and}: {run} measured {figure} {}, and the fit \
              has {}; is it this GPU, this model, these flags, this engine, and is the file whole? the terms are marked prior",
             host.evidence.shapes,
             significant(*measured),
@@ -58,7 +145,7 @@ pub fn doubts(host: &HostFit) -> Vec<String> {
 /// Whether something in the runs is not the host's doing.
 #[must_use]
 pub fn is_doubtful(host: &HostFit) -> bool {
-    !doubts(host).is_empty()
+    !doubts_of_host(host).is_empty()
 }
 
 /// Which figures belong to runs that are met, and the worst figure of each run that is not; `runs_of` tells the run of each.
@@ -82,15 +169,17 @@ pub(super) fn explained(runs_of: &[usize], figures: &[RunEvidence]) -> (Vec<usiz
 
 /// A figure that is no number is met by nothing.
 fn is_off(figure: &RunEvidence) -> bool {
-    100.0 * figure.error().abs() > MISFIT_PCT || figure.error().is_nan()
+    factor(figure) > MISFIT || factor(figure).is_nan()
+}
+
+/// By how much a figure is too high or too low: 1.25 for a fourth more as for a fifth less.
+fn factor(figure: &RunEvidence) -> f64 {
+    (figure.predicted / figure.measured).ln().abs().exp()
 }
 
 /// The figure that is off by the largest factor, either way.
 fn furthest<'a>(among: &'a [usize], figures: &[RunEvidence]) -> Option<&'a usize> {
-    let factor = |&&index: &&usize| {
-        let figure = &figures[index];
-        (figure.predicted / figure.measured).ln().abs()
-    };
+    let factor = |index: &&usize| factor(&figures[**index]);
     among.iter().max_by(|a, b| factor(a).total_cmp(&factor(b)))
 }
 
@@ -114,6 +203,7 @@ mod tests {
             figure: String::new(),
             measured,
             predicted,
+            is_left_out: false,
         };
         let figures = [
             figure(6.5, 6.4),
@@ -127,5 +217,10 @@ mod tests {
         let runs_of = [0, 0, 1, 1, 2, 2, 3];
         assert_eq!(explained(&runs_of, &figures), (vec![0, 1, 6], vec![2, 4]));
         assert_eq!(furthest(&[2, 4], &figures), Some(&2));
+        // A fourth more is as far as a fifth less, and the further figure is the one that is judged.
+        let figures = [figure(100.0, 126.0), figure(100.0, 78.0)];
+        assert_eq!(explained(&[0, 0], &figures), (vec![], vec![1]));
+        let figures = [figure(100.0, 124.0), figure(100.0, 81.0)];
+        assert_eq!(explained(&[0, 0], &figures), (vec![0, 1], vec![]));
     }
 }

@@ -87,14 +87,20 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let fewer = consensus::without_far_ones(&all, &first);
     let (trial, values) = fewer
         .as_ref()
-        .map_or((&all, &first), |(trial, values)| (trial, values));
-    let draws = draws(trial, values, options);
+        .map_or((&all, &first), |fewer| (&fewer.trial, &fewer.values));
+    let linear = Linear::new(trial, values);
+    let draws = draws(trial, &linear, options);
     let host = trial.host(values);
     let bandwidth = trial.bandwidth(values);
     let errors = all.errors_under(&host, bandwidth);
-    let held_out = hold_out::hold_out(trial, values, options);
+    let held_out = hold_out::hold_out(trial, &linear, options);
     let unseen = |p: f64| held_out.as_ref().map(|errors| percent(errors, p));
-    let told = evidence(&all.runs, &errors);
+    let mut told = evidence(&all.runs, &errors);
+    if let Some(fewer) = &fewer {
+        for (figure, run) in told.iter_mut().zip(&all.rows) {
+            figure.is_left_out = !fewer.kept.contains(run);
+        }
+    }
     let (explained, unexplained) = doubts::explained(&all.rows, &told);
     let parameters = &trial.parameters;
     let mut met: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
@@ -104,6 +110,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         evidence: BlockEvidence {
             rows: all.rows.len() as u64,
             shapes: runs.len() as u64,
+            kept_rows: fewer.as_ref().map(|fewer| fewer.trial.rows.len() as u64),
+            kept_shapes: fewer.as_ref().map(|fewer| fewer.kept.len() as u64),
             residual_median_pct: percent(&errors, 0.5),
             residual_p95_pct: percent(&errors, 0.95),
             bias_pct: bias(&errors),
@@ -114,8 +122,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         },
         unidentified: unidentified(parameters, &draws),
         parameters: parameters.len(),
-        families: families(trial, values),
-        next: next_run::next_run(trial, values),
+        families: families(trial, &linear),
+        next: next_run::next_run(trial, &linear),
         runs: told,
         unexplained,
         explained,
@@ -339,8 +347,7 @@ const ENOUGH: f64 = 0.999;
 
 /// Runs drawn with replacement and priors moved by their own width. One Gauss-Newton step from the best values stands
 /// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
-fn draws(trial: &Trial, best: &[f64], options: &Options) -> Vec<Vec<f64>> {
-    let linear = Linear::new(trial, best);
+fn draws(trial: &Trial, linear: &Linear, options: &Options) -> Vec<Vec<f64>> {
     let count = trial.runs.len();
     let one = |index: usize| {
         let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
@@ -350,15 +357,16 @@ fn draws(trial: &Trial, best: &[f64], options: &Options) -> Vec<Vec<f64>> {
         }
         let pairs = trial.rows.iter().zip(&trial.weights);
         let weights: Vec<f64> = pairs.map(|(run, count)| count * times[*run]).collect();
-        let shifts: Vec<f64> = (0..best.len())
+        let shifts: Vec<f64> = (0..linear.at.len())
             .map(|_| StandardNormal.sample(&mut stream))
             .collect();
-        linear.solve(trial, best, &weights, &shifts)
+        linear.solve(trial, &weights, &shifts)
     };
     (0..DRAWS.max(options.draws)).map(one).collect()
 }
 
-/// The errors' first-order expansion in the scaled parameters.
+/// The errors' first-order expansion in the scaled parameters. It simulates every run once more than there are parameters: a fit's
+/// is made once, for its draws, its hold-out, its families and the next run.
 struct Linear {
     at: Vec<f64>,
     errors: Vec<f64>,
@@ -404,7 +412,7 @@ impl Linear {
     }
 
     /// The best values under other weights and priors that have moved.
-    fn solve(&self, trial: &Trial, best: &[f64], weights: &[f64], shifts: &[f64]) -> Vec<f64> {
+    fn solve(&self, trial: &Trial, weights: &[f64], shifts: &[f64]) -> Vec<f64> {
         let task = Task {
             parameters: &trial.parameters,
             errors: &|values| self.errors(&trial.parameters, values),
@@ -413,7 +421,7 @@ impl Linear {
             sigma: RUN_SIGMA,
             loss: Loss::SoftL1,
         };
-        task.solve(&[best.to_vec()])
+        task.solve(std::slice::from_ref(&self.at))
     }
 }
 
@@ -466,6 +474,7 @@ fn evidence(runs: &[&Run], errors: &[f64]) -> Vec<RunEvidence> {
             figure: figure.name().to_owned(),
             measured: *measured,
             predicted: rounded(measured * error.exp()),
+            is_left_out: false,
         })
         .collect()
 }

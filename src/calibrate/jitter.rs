@@ -17,6 +17,7 @@ use super::component::{bias, percent, rounded};
 use super::runs::Run;
 use crate::cost::calibration::{BlockEvidence, Calibration};
 use crate::cost::jitter::JitterLaw;
+use crate::stats::Z_90;
 use crate::units::Picos;
 
 /// A law and how well it is known.
@@ -90,10 +91,11 @@ pub fn fit(
         return None;
     }
     let whole: Vec<&Run> = runs.iter().filter(|run| run.tails.is_whole()).copied().collect();
+    let whole_runs = whole.len();
     let search = Search::new(runs, calibration, goes_on);
     let mut best = search.walk(search.first(), &[0]);
-    let is_whole = !whole.is_empty();
-    if is_whole && search.longest_ms > STALL_MS_LEAST {
+    let unsought = unsought(whole_runs, search.longest_ms);
+    if unsought.is_none() {
         let is_all = whole.len() == search.runs.len();
         let of_whole = Search::new(whole, calibration, goes_on);
         let without = match is_all {
@@ -112,7 +114,16 @@ pub fn fit(
     if !goes_on() {
         return None;
     }
-    Some(search.found(best, is_whole))
+    Some(search.found(best, unsought))
+}
+
+/// Why stalls were not sought, where they were not, by the runs of which every gap is known and the longest of those gaps.
+fn unsought(whole_runs: usize, longest_ms: f64) -> Option<&'static str> {
+    match whole_runs {
+        0 => Some(NO_STALLS),
+        _ if longest_ms <= STALL_MS_LEAST => Some(SHORT_GAPS),
+        _ => None,
+    }
 }
 
 /// `cv`, stalls a second, ms of each; no stalls where the latter are 0.
@@ -268,7 +279,7 @@ impl<'a> Search<'a> {
         value.clamp(least, most)
     }
 
-    fn found(&self, best: Law, is_whole: bool) -> JitterFit {
+    fn found(&self, best: Law, remark: Option<&str>) -> JitterFit {
         let best = best.map(rounded);
         let errors = self.errors(best);
         let least = self.cost(best);
@@ -284,7 +295,7 @@ impl<'a> Search<'a> {
             .map(|(index, name)| ((*name).to_owned(), self.interval(best, index, least)));
         let interval_90: std::collections::BTreeMap<String, [f64; 2]> = intervals.collect();
         let [low, high] = interval_90[PARAMETERS[0]];
-        let is_prior = (high / low).ln() >= 2.0 * 1.645 * CV_SD_LN;
+        let is_prior = (high / low).ln() >= 2.0 * Z_90 * CV_SD_LN;
         JitterFit {
             law: law(best),
             unidentified: if is_prior { vec![PARAMETERS[0]] } else { Vec::new() },
@@ -297,7 +308,7 @@ impl<'a> Search<'a> {
                 interval_90,
                 ..BlockEvidence::default()
             },
-            remark: (!is_whole).then(|| NO_STALLS.to_owned()),
+            remark: remark.map(str::to_owned),
         }
     }
 }
@@ -307,3 +318,16 @@ const PARAMETERS: [&str; 3] = ["cv", "stalls_per_s", "stall_ms"];
 const INTERVAL_STEP: f64 = 1.12;
 const NO_STALLS: &str = "stalls of steps were not sought: their rate and length show only where a result holds every gap \
                          (vllm bench serve --save-detailed)";
+const SHORT_GAPS: &str = "stalls of steps were not sought: no gap of the results that hold every one is longer than the shortest stall, 1 ms";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_that_were_not_sought_are_said_not_to_be() {
+        assert_eq!(unsought(0, 0.0), Some(NO_STALLS));
+        assert_eq!(unsought(2, STALL_MS_LEAST), Some(SHORT_GAPS));
+        assert_eq!(unsought(2, 1.5), None);
+    }
+}

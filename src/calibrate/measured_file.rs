@@ -267,6 +267,8 @@ fn decode_evidence(
     let evidence = BlockEvidence {
         rows: errors.len() as u64,
         shapes: 1,
+        kept_rows: None,
+        kept_shapes: None,
         residual_median_pct: percent(&errors, 0.5),
         residual_p95_pct: percent(&errors, 0.95),
         bias_pct: bias(&errors),

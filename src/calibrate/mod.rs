@@ -5,6 +5,7 @@
 //! calibration to the last digit.
 
 pub mod bench;
+pub mod ceiling;
 pub mod component;
 pub mod doubts;
 pub mod forms;
@@ -19,6 +20,7 @@ pub mod runs;
 pub mod serving;
 pub mod solve;
 pub mod tables;
+pub mod trust;
 mod words;
 
 use std::collections::BTreeMap;
@@ -96,7 +98,9 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
     }
     let fit = |(block, rows): (&Block, &Vec<&Observation>)| {
         let forms = forms::forms(*block, &request.device, &request.base);
-        component::fit(*block, forms, rows, &request.options)
+        let mut fitted = component::fit(*block, forms, rows, &request.options)?;
+        fitted.doubt = doubts::doubt_of_block(&fitted, rows, &request.device);
+        Some(fitted)
     };
     let mut blocks: Vec<BlockFit> = Vec::new();
     for row in &rows {
@@ -223,7 +227,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
             left_out.family, left_out.miss_median_pct
         ));
     }
-    evidence.remarks.extend(doubts::doubts(fitted));
+    evidence.remarks.extend(doubts::doubts_of_host(fitted));
     evidence.families.clone_from(&fitted.families);
     let next = evidence.next_measurement.take().into_iter();
     let all: Vec<String> = next.chain(fitted.next.clone()).collect();
@@ -266,7 +270,7 @@ fn evidence(request: &Request, blocks: &[BlockFit]) -> Evidence {
         seed: request.options.seed,
         unidentified: blocks.iter().flat_map(names).collect(),
         next_measurement: next::measurement(blocks),
-        remarks: Vec::new(),
+        remarks: blocks.iter().filter_map(|block| block.doubt.clone()).collect(),
         inputs,
         blocks: blocks
             .iter()

@@ -1,4 +1,5 @@
-//! Rows of published serving results that may be fitted to: those whose `suggested_use` is `calibrate`.
+//! Rows of published serving results that may be fitted to: those whose `suggested_use` is `calibrate`. The others are counted,
+//! as are rows with a cell that cannot be read, each with its line.
 //!
 //! Only what the host's terms show in is taken: TPOT and TTFT of open loops that keep up, throughput and TPOT of those
 //! that do not, ITL of single requests. Lengths are the published means, for every request the same. Traps: a tool's
@@ -10,6 +11,7 @@ use super::jitter::Tails;
 use super::runs::{Figure, Run};
 use crate::config::{Document, NoFiles, axes, resolve};
 use crate::model::Mlp;
+use crate::results::csv_rows;
 
 /// What the rows gave.
 #[derive(Default)]
@@ -18,8 +20,18 @@ pub struct Serving {
     pub runs: Vec<Run>,
     /// Rows of the file.
     pub rows: u64,
-    /// Rows of the engine marked `calibrate` that were left, by reason.
+    /// Rows that were left, by reason.
     pub left: BTreeMap<String, u64>,
+}
+
+/// A row that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} {message}")]
+pub struct BrokenRow {
+    /// From 1, the header's line.
+    pub line: u64,
+    /// What is wrong.
+    pub message: String,
 }
 
 /// Whether a header is that of such a table.
@@ -31,24 +43,61 @@ pub fn is_serving(header: &str) -> bool {
 /// Reads the rows of one engine.
 ///
 /// # Errors
-/// A table that is no CSV.
-pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, csv::Error> {
+/// A table that is no CSV, or a row with more or fewer cells than the header.
+pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, BrokenRow> {
     let mut serving = Serving::default();
-    for row in csv::Reader::from_reader(text.as_bytes()).deserialize() {
-        let row = Row(row?);
+    for (line, row) in csv_rows(text) {
+        let row = Row(row.map_err(|message| BrokenRow { line, message })?);
         serving.rows += 1;
-        if row.text("suggested_use") != "calibrate" || row.text("engine") != engine {
-            continue;
-        }
-        match run(&row, input) {
+        match run_of(&row, engine, input) {
             Ok(run) => serving.runs.push(run),
-            Err(reason) => *serving.left.entry(reason).or_default() += 1,
+            Err(Left::All(reason)) => *serving.left.entry(reason).or_default() += 1,
+            Err(Left::Cell(reason)) => {
+                *serving.left.entry(format!("line {line}: {reason}")).or_default() += 1
+            }
         }
     }
     Ok(serving)
 }
 
+/// Why a row is left.
+enum Left {
+    /// As others may be.
+    All(String),
+    /// A cell of its own.
+    Cell(String),
+}
+
+fn run_of(row: &Row, engine: &str, input: usize) -> Result<Run, Left> {
+    let (meant_for, of) = (row.text("suggested_use"), row.text("engine"));
+    if of != engine {
+        return Err(Left::All(format!(
+            "measured under `{of}`, and {engine} is fitted"
+        )));
+    }
+    if meant_for != "calibrate" {
+        return Err(Left::All(format!(
+            "the column `suggested_use` says `{meant_for}`; rows that may be fitted to say `calibrate`"
+        )));
+    }
+    row.judge().map_err(Left::Cell)?;
+    run(row, input).map_err(Left::All)
+}
+
 struct Row(HashMap<String, String>);
+
+/// Columns of which a row may hold a number, or nothing.
+const NUMBERS: [&str; 9] = [
+    "tp",
+    "value",
+    "isl_mean",
+    "osl_mean",
+    "num_prompts",
+    "req_throughput",
+    "tpot_mean_ms",
+    "ttft_p50_ms",
+    "itl_mean_ms",
+];
 
 impl Row {
     fn text(&self, key: &str) -> &str {
@@ -60,6 +109,19 @@ impl Row {
             .parse()
             .ok()
             .filter(|number: &f64| number.is_finite())
+    }
+
+    /// What holds something else than its column says.
+    fn judge(&self) -> Result<(), String> {
+        let is_wrong = |key: &&&str| !matches!(self.text(key), "" | "-") && self.number(key).is_none();
+        if let Some(key) = NUMBERS.iter().find(is_wrong) {
+            return Err(format!("`{key}` is `{}`, not a number", self.text(key)));
+        }
+        match self.text("tp") {
+            "" | "-" => Ok(()),
+            tp if tp.parse().is_ok_and(|tp: u32| tp > 0) => Ok(()),
+            tp => Err(format!("`tp` is `{tp}`, not a number of GPUs")),
+        }
     }
 }
 
@@ -156,8 +218,8 @@ fn settings(row: &Row) -> Result<Vec<(String, String)>, String> {
         // The nearest profile may be of an older version, which scheduled synchronously.
         all.push(("engine.async_scheduling".to_owned(), "true".to_owned()));
     }
-    if let tp @ ("2" | "4" | "8") = row.text("tp") {
-        all.push(("tensor-parallel-size".to_owned(), tp.to_owned()));
+    if let tp @ 2.. = row.text("tp").parse().unwrap_or(1_u32) {
+        all.push(("tensor-parallel-size".to_owned(), tp.to_string()));
     }
     match row.text("kv_cache_dtype") {
         "" | "auto" => {}
@@ -206,4 +268,65 @@ fn resolved(scenario: &str, settings: &[(String, String)]) -> Result<crate::conf
         let first = problems.0.first().map(|problem| problem.message.clone());
         first.unwrap_or_default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "engine,version,gpu,tp,model,isl_mean,osl_mean,rate_or_concurrency_kind,value,tpot_mean_ms,ttft_p50_ms,\
+                          family,suggested_use";
+
+    fn left(rows: &[&str]) -> Vec<(String, u64)> {
+        let text = format!("{HEADER}\n{}\n", rows.join("\n"));
+        let serving = read(&text, "vllm", 0).unwrap();
+        assert_eq!(
+            serving.rows,
+            serving.runs.len() as u64 + serving.left.values().sum::<u64>()
+        );
+        serving.left.into_iter().collect()
+    }
+
+    #[test]
+    fn rows_that_are_left_say_why_and_cells_where() {
+        let row = |tp: &str, value: &str, meant_for: &str| {
+            format!(
+                "vllm,0.11.0,H100-SXM-80GB,{tp},meta-llama/Llama-3.1-8B-Instruct,512,128,max_concurrency,{value},7.0,30,a,{meant_for}"
+            )
+        };
+        assert_eq!(
+            left(&[&row("1", "4", "calibrate"), &row("4", "4", "calibrate")]),
+            []
+        );
+        let reasons = left(&[
+            &row("1", "4", "validate"),
+            &row("1", "4", "validate"),
+            &row("1", "4", ""),
+            &row("TP4", "4", "calibrate"),
+            &row("1", "four", "calibrate"),
+            &row("1.5", "4", "calibrate"),
+        ]);
+        let says = |part: &str, count: u64| {
+            let mut found = reasons.iter().filter(|(reason, _)| reason.contains(part));
+            found.next().is_some_and(|(_, rows)| *rows == count)
+        };
+        assert!(
+            says("`suggested_use` says `validate`; rows that may be fitted to", 2),
+            "{reasons:?}"
+        );
+        assert!(
+            says("says ``", 1) && says("line 5: `tp` is `TP4`, not a number", 1),
+            "{reasons:?}"
+        );
+        assert!(
+            says("line 6: `value` is `four`", 1) && says("line 7: `tp` is `1.5`", 1),
+            "{reasons:?}"
+        );
+        let other = row("1", "4", "calibrate").replacen("vllm", "sglang", 1);
+        assert_eq!(
+            left(&[&other])[0].0,
+            "measured under `sglang`, and vllm is fitted"
+        );
+        assert!(read("a,b\n1\n", "vllm", 0).is_err());
+    }
 }

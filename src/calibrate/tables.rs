@@ -160,7 +160,16 @@ pub fn selections(text: &str) -> BTreeSet<Selection> {
     .collect()
 }
 
-const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];
+/// Frameworks whose kernels some calibration has.
+pub const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];
+
+/// Whether a table says whose its rows are; one that does not is taken whole.
+#[must_use]
+pub fn names_gpus(text: &str) -> bool {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers();
+    header.is_ok_and(|header| header.iter().any(|column| column == "gpu"))
+}
 
 /// A device as tables name it: `h100_sxm` for H100-SXM-80GB.
 #[must_use]
@@ -269,6 +278,23 @@ mod tests {
             error.to_string(),
             "t.csv, line 2: `m` is `one`, not a whole number"
         );
+        for (text, wrong) in [
+            (
+                "gpu,fw,dtype,n,k,m,us,l2_warm\nx,vllm,bf16,4096,4096,0,10,0\n",
+                "`m` is 0",
+            ),
+            (
+                "gpu,fw,kv_dtype,heads,kv_heads,batch,context,us\nx,vllm,bf16,32,8,0,512,9\n",
+                "`batch` is 0",
+            ),
+            (
+                "gpu,impl,op,gpus,elements,us\nx,vLLM_custom_graph,all_reduce,2,0,9\n",
+                "`elements` is 0",
+            ),
+        ] {
+            let error = read("t.csv", text, 0, &selection()).unwrap_err().to_string();
+            assert_eq!(error, format!("t.csv, line 2: {wrong}; no kernel is so small"));
+        }
         let error = read("t.csv", "a,b\n1,2\n", 0, &selection()).unwrap_err();
         assert!(
             error.to_string().starts_with("t.csv is no kernel table"),

@@ -19,12 +19,11 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{clock, files, inputs};
 use crate::calibrate::component::Options;
-use crate::calibrate::observation::Block;
-use crate::calibrate::{Calibrated, Request, calibrate_while, tables};
+use crate::calibrate::{Calibrated, Request, calibrate_while, tables, trust};
 use crate::cost::Trust;
-use crate::cost::calibration::{self, BlockEvidence, Calibration, KernelFormat, Source};
+use crate::cost::calibration::{self, Calibration, Source};
 use crate::hardware::Device;
-use crate::report::calibrated;
+use crate::report::calibrated::{self, Told};
 use read::Read;
 use said::SaidArgs;
 
@@ -33,6 +32,7 @@ use said::SaidArgs;
 /// Files of all kinds, mixed freely: kernel tables (CSV) and the output of `plimsoll probe` decide the GPU's terms;
 /// results of vllm bench serve and bench latency, SGLang, AIPerf, GenAI-Perf, GuideLLM, llmperf, inference-perf,
 /// InferenceX and trtllm-bench decide the engine's host terms, by simulating each run until it comes out as measured.
+/// Of a CSV of published runs with a column `suggested_use` only the rows that say `calibrate` there are fitted to.
 /// What none decides keeps the base's values, and the result says so.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -172,7 +172,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.error(&anyhow::anyhow!("interrupted; nothing was written"));
         return Ok(Exit::Interrupted.into());
     };
-    finish(&mut fitted.calibration, args, &device);
+    finish(&mut fitted, &request.base, args, &device);
     if !read.predictions.is_empty() {
         let of = of_predictions(fitted.calibration, &read.predictions, is_measured_too);
         // Predictions that scaled the kernels decided those, too.
@@ -223,7 +223,7 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
     };
     let observations = std::mem::take(&mut read.observations);
     if observations.is_empty() && runs.is_empty() && read.kept.is_none() {
-        bail!(nothing(args, device));
+        bail!(nothing(args, device, &read.told));
     }
     let kept = read.kept.take();
     Ok(Request {
@@ -248,9 +248,12 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
     })
 }
 
-fn nothing(args: &Args, device: &Device) -> String {
-    format!(
-        "nothing to fit: no row of {} under {} and no end-to-end run{}; --table-gpu and --engine choose rows of tables",
+/// Reasons for which rows were left that are named where nothing else is left.
+const REASONS_SHOWN: usize = 8;
+
+fn nothing(args: &Args, device: &Device, told: &Told) -> String {
+    let mut text = format!(
+        "nothing to fit: no row of {} under {} and no end-to-end run{}",
         table_gpu(args, device),
         args.engine_name(),
         if args.only.is_empty() && args.runs_on.is_empty() {
@@ -258,7 +261,14 @@ fn nothing(args: &Args, device: &Device) -> String {
         } else {
             " that --only and --runs-on leave"
         }
-    )
+    );
+    let reasons = told.left.iter().take(REASONS_SHOWN);
+    reasons.for_each(|(place, reason)| text += &format!("\n  left: {place}: {reason}"));
+    match told.left.len().saturating_sub(REASONS_SHOWN) {
+        0 => {}
+        more => text += &format!("\n  left: {more} more"),
+    }
+    text + "\n  help: --table-gpu and --engine choose rows of tables"
 }
 
 fn base(args: &Args, device: &Device) -> anyhow::Result<Calibration> {
@@ -332,8 +342,8 @@ fn source(args: &Args) -> Source {
 }
 
 /// Where the numbers come from, and how well blocks are known that the evidence is thin for.
-fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
-    let provenance = &mut calibration.provenance;
+fn finish(fitted: &mut Calibrated, base: &Calibration, args: &Args, device: &Device) {
+    let provenance = &mut fitted.calibration.provenance;
     provenance.source = source(args);
     provenance.gpu = device.id.clone();
     provenance.date = clock::now().date().to_string();
@@ -349,8 +359,8 @@ fn finish(calibration: &mut Calibration, args: &Args, device: &Device) {
     };
     provenance.credit = args.credit.clone().unwrap_or_else(credit);
     provenance.notes = args.note.clone();
-    let trust = provenance.source.trust();
-    mark(calibration, trust);
+    let of_source = provenance.source.trust();
+    trust::mark(fitted, base, of_source);
 }
 
 /// What a calibration says that rests on predictions.
@@ -378,41 +388,6 @@ fn of_predictions(mut calibration: Calibration, files: &[String], is_measured_to
         host.trust = host.trust.max(Trust::Prior);
     }
     calibration
-}
-
-/// Gives every block that was fitted the trust of its measurements.
-fn mark(calibration: &mut Calibration, trust: Trust) {
-    let fitted = |block: Block| {
-        let evidence = calibration.evidence.as_ref();
-        evidence.is_some_and(|evidence| evidence.blocks.contains_key(&block.to_string()))
-    };
-    let formats = KernelFormat::ALL.map(|(format, _)| format);
-    for format in formats.into_iter().filter(|format| fitted(Block::Gemm(*format))) {
-        if let Some(gemm) = calibration.gemm.get_mut(&format) {
-            gemm.trust = trust;
-        }
-    }
-    calibration.moe.values_mut().for_each(|moe| moe.trust = trust);
-    calibration
-        .allreduce
-        .iter_mut()
-        .for_each(|link| link.trust = trust);
-    let known = calibration
-        .host
-        .values_mut()
-        .filter(|host| host.trust != Trust::Prior);
-    known.for_each(|host| host.trust = trust);
-    // What a probe measured keeps the trust that it gave: its prefill attention is a prior.
-    let is_by_table = |block: &BlockEvidence| {
-        let names = &block.interval_90;
-        names.contains_key("decode_eb") || names.contains_key("prefill_ec")
-    };
-    let evidence = calibration.evidence.as_ref();
-    if let Some(attention) = &mut calibration.attention
-        && evidence.is_some_and(|evidence| evidence.blocks.values().any(is_by_table))
-    {
-        attention.trust = trust;
-    }
 }
 
 /// The file, with the answer above it.

@@ -11,9 +11,9 @@ use super::Exit;
 use super::audit::read;
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::{files, interrupt};
+use super::{files, inputs, interrupt};
 use crate::calibrate::plan::plan;
-use crate::calibrate::tables::TableError;
+use crate::calibrate::tables::{TableError, names_gpus};
 use crate::report::chart::Picture;
 use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::Measured;
@@ -46,6 +46,9 @@ pub struct Args {
     /// Folder of kernel tables, to score the shipped calibrations against.
     #[arg(long, value_name = "DIR")]
     pub kernels: Option<String>,
+    /// Whose the rows are of kernel tables without a column `gpu`.
+    #[arg(long, value_name = "GPU", requires = "kernels")]
+    pub gpu: Option<String>,
     /// What happened to each request of the one row that is left: request_id, arrival_s, first_token_s, last_token_s,
     /// input_tokens, output_tokens.
     #[arg(long, value_name = "FILE.csv", requires = "file", conflicts_with_all = ["kernels", "scenarios"])]
@@ -137,7 +140,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         files::put(&text, args.output.as_deref(), out)?;
         return Ok(Exit::Ok.into());
     }
-    let kernels = match args.kernels.as_deref().map(|folder| kernels(folder, terminal)) {
+    let kernels = match args
+        .kernels
+        .as_deref()
+        .map(|folder| kernels(folder, args.gpu.as_deref(), terminal))
+    {
         Some(Ok(kernels)) => Some(kernels),
         Some(Err(error)) => {
             terminal.error(&error);
@@ -280,16 +287,30 @@ fn scenario(row: &Measured, find: &dyn Fn(&str) -> Option<String>) -> String {
     }
 }
 
-/// Every CSV of a folder that is a kernel table; the others are named.
-fn kernels(folder: &str, terminal: &Terminal) -> anyhow::Result<Kernels> {
+/// Every CSV of a folder that is a kernel table, of `gpu` where it does not say whose; the others are named.
+fn kernels(folder: &str, gpu: Option<&str>, terminal: &Terminal) -> anyhow::Result<Kernels> {
     use anyhow::Context;
     let mut kernels = Kernels::default();
+    if let Some(name) = gpu {
+        let (device, notes) = inputs::device(name)?;
+        terminal.notes(&notes);
+        kernels.gpu = Some(device);
+    }
+    let mut is_taken = false;
     for path in names_of(folder)?.iter().filter(|path| path.ends_with(".csv")) {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
         match kernels.add(path, &text) {
             Err(error @ TableError::Unknown { .. }) => terminal.notes(&[format!("left: {error}")]),
-            other => other?,
+            other => {
+                other?;
+                is_taken |= !names_gpus(&text);
+            }
         }
+    }
+    if let Some(name) = gpu.filter(|_| !is_taken) {
+        terminal.notes(&[format!(
+            "--gpu {name} says nothing here: every table has a column `gpu`"
+        )]);
     }
     Ok(kernels)
 }

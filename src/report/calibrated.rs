@@ -95,7 +95,7 @@ pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
     let Some(evidence) = &fitted.calibration.evidence else {
         return text + "\n";
     };
-    for doubt in fitted.host.iter().flat_map(doubts) {
+    for doubt in doubts(fitted) {
         text += &format!("\nDOUBTFUL: {doubt}");
     }
     if let Some(next) = &evidence.next_measurement {
@@ -115,7 +115,7 @@ pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
         text.push('\n');
     }
     // Doubts stand above already.
-    let doubted: Vec<String> = fitted.host.iter().flat_map(doubts).collect();
+    let doubted = doubts(fitted);
     for remark in evidence
         .remarks
         .iter()
@@ -204,7 +204,7 @@ pub fn json(gpu: &str, fitted: &Calibrated, told: &Told, toml: &str) -> String {
         "format_version": 1,
         "gpu": gpu,
         "answer": answer(gpu, fitted),
-        "doubts": fitted.host.iter().flat_map(doubts).collect::<Vec<_>>(),
+        "doubts": doubts(fitted),
         "parameters": fitted.parameters,
         "identified": fitted.identified(),
         "evidence": evidence,

@@ -26,6 +26,18 @@ pub fn answer(kernels: &Kernels) -> String {
     )
 }
 
+/// What is wrong with rows that were scored all the same.
+fn doubt(kernels: &Kernels) -> Option<String> {
+    let rows = match kernels.impossible() {
+        0 => return None,
+        1 => "1 row is".to_owned(),
+        more => format!("{more} rows are"),
+    };
+    Some(format!(
+        "{rows} faster than the GPU's peak allows: are times in µs, and of this GPU?"
+    ))
+}
+
 fn laid_out(kernels: &Kernels) -> (Vec<Column>, Vec<Vec<String>>) {
     let columns = vec![
         Column::left("GPU"),
@@ -70,8 +82,9 @@ pub fn text(kernels: &Kernels, width: Option<usize>) -> String {
     } else {
         format!("\nleft, {} rows\n{left}", kernels.left.values().sum::<u64>())
     };
+    let doubt = doubt(kernels).map_or(String::new(), |doubt| format!("DOUBTFUL: {doubt}\n"));
     let text = format!(
-        "{}\n\n{}{left}\n[fitted]: the calibration was fitted to this very file; residuals, not a test\n",
+        "{}\n{doubt}\n{}{left}\n[fitted]: the calibration was fitted to these very rows; residuals, not a test\n",
         answer(kernels),
         table_on(&columns, &rows, 1, width)
     );
@@ -161,6 +174,9 @@ pub fn chart(kernels: &Kernels) -> Picture {
 pub fn md(kernels: &Kernels) -> String {
     let (columns, rows) = laid_out(kernels);
     let mut text = format!("{}.\n\n{}", answer(kernels), markdown(&columns, &rows));
+    if let Some(doubt) = doubt(kernels) {
+        text.push_str(&format!("\n* {doubt}"));
+    }
     for (reason, number) in &kernels.left {
         text.push_str(&format!("\n* {number} rows left: {reason}"));
     }
@@ -186,6 +202,7 @@ pub fn object(kernels: &Kernels) -> Value {
         "answer": answer(kernels),
         "rows": kernels.rows_read,
         "modelled": kernels.rows.len(),
+        "impossible": kernels.impossible(),
         "scores": scores,
         "not_modelled": kernels.left,
     })
@@ -237,9 +254,16 @@ mod tests {
         assert_eq!(svg, chart(&kernels).svg());
         let panels = KINDS.iter().filter(|kind| svg.contains(*kind)).count();
         assert_eq!(panels, 3, "products in 16 bits, narrower ones, prefill attention");
+        assert!(!text(&kernels, None).contains("DOUBTFUL"));
         for row in &mut kernels.rows {
             row.group.is_fitted = false;
+            row.is_impossible = true;
         }
+        let doubt = format!(
+            "DOUBTFUL: {} rows are faster than the GPU's peak allows",
+            kernels.rows.len()
+        );
+        assert!(text(&kernels, None).lines().nth(1).unwrap().starts_with(&doubt));
         assert!(chart(&kernels).title.contains("are predicted within"));
         assert_eq!(chart(&Kernels::default()).title, "No kernel can be modelled");
     }

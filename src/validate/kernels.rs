@@ -3,13 +3,16 @@
 //!
 //! Times are those of [`crate::cost::kernel`] at burst clocks, as tables were timed. A GPU without a calibration of its own
 //! is predicted by its architecture's prior, and the score names it. Rows that cannot be modelled are counted with the
-//! reason. Law: nothing is fitted here. Left out: which rows of a larger table took part in a fit; only a file that is the
-//! very one that was fitted to is marked.
+//! reason, as is a row that was there before. Rows that a calibration was fitted to are recognised one by one, whatever file
+//! they stand in, and scored apart. Law: nothing is fitted here.
 
-use std::collections::BTreeMap;
+mod fitted;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::calibrate::ceiling::least_seconds;
 use crate::calibrate::observation::{Block, Kernel, Observation, format_name};
-use crate::calibrate::tables::{self, Selection, TableError};
+use crate::calibrate::tables::{self, FRAMEWORKS, Selection, TableError};
 use crate::cost::calibration::{Calibration, for_device};
 use crate::cost::experts::moe_seconds;
 use crate::cost::kernel::{
@@ -30,6 +33,8 @@ pub struct KernelRow {
     pub measured_us: f64,
     /// As the calibration has it, µs.
     pub predicted_us: f64,
+    /// Faster than the GPU's peak allows, whoever wrote the kernel.
+    pub is_impossible: bool,
 }
 
 impl KernelRow {
@@ -53,7 +58,7 @@ pub struct Group {
     pub dtype: String,
     /// Whose parameters predict.
     pub calibration: String,
-    /// Whether the calibration was fitted to this very file.
+    /// Whether the calibration was fitted to these very rows.
     pub is_fitted: bool,
 }
 
@@ -75,21 +80,25 @@ pub struct KernelScore {
 /// What the tables gave.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernels {
+    /// Whose the rows are of a table without a column `gpu`.
+    pub gpu: Option<Device>,
     /// Rows of all files.
     pub rows_read: u64,
     /// Those that were predicted.
     pub rows: Vec<KernelRow>,
     /// The others, by reason.
     pub left: BTreeMap<String, u64>,
+    /// Whose, what and how long, of every row that was predicted.
+    seen: BTreeSet<String>,
 }
 
 impl Kernels {
     /// Predicts all rows of a table.
     ///
     /// # Errors
-    /// An unknown header or a row that lacks a number.
+    /// An unknown header, a row that lacks a number or a kernel of no size.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), TableError> {
-        let crc32 = tables::crc32(text);
+        let names_gpus = tables::names_gpus(text);
         let mut told = 0;
         let mut rows = 0;
         for selection in tables::selections(text) {
@@ -99,7 +108,7 @@ impl Kernels {
             for (reason, number) in table.left {
                 *self.left.entry(reason).or_default() += number;
             }
-            self.predict(&selection, &table.observations, &crc32);
+            self.predict(&selection, names_gpus, &table.observations);
         }
         if rows == 0 {
             // Without a selection the header has not been judged.
@@ -117,38 +126,72 @@ impl Kernels {
         Ok(())
     }
 
-    fn predict(&mut self, selection: &Selection, observations: &[Observation], crc32: &str) {
-        let Some(device) = device(&selection.gpu) else {
-            let reason = format!("the GPU `{}` is not known", selection.gpu);
-            *self.left.entry(reason).or_default() += observations.len() as u64;
-            return;
+    fn predict(&mut self, selection: &Selection, names_gpus: bool, observations: &[Observation]) {
+        let device = match self.device(selection, names_gpus) {
+            Ok(device) => device,
+            Err(reason) => {
+                *self.left.entry(reason).or_default() += observations.len() as u64;
+                return;
+            }
         };
+        let gpu = tables::gpu_name(&device);
         let calibration = for_device(&device, &selection.framework).calibration;
-        let inputs = calibration.evidence.iter().flat_map(|evidence| &evidence.inputs);
-        let is_fitted = inputs
-            .filter(|input| input.used > 0)
-            .any(|input| input.crc32 == crc32);
         for observation in observations {
+            let mut leave = |reason: String| *self.left.entry(reason).or_default() += 1;
             let (kernel, dtype) = names(observation.block);
             let Some(seconds) = seconds(&calibration, &device, observation) else {
-                let reason = format!("no calibration has {}", observation.block);
-                *self.left.entry(reason).or_default() += 1;
+                leave(format!("no calibration has {}", observation.block));
                 continue;
             };
+            let row = format!(
+                "{gpu} {} {} {}",
+                selection.framework,
+                observation.shape,
+                fitted::spelled(observation)
+            );
+            if !self.seen.insert(row) {
+                leave("the same row again".to_owned());
+                continue;
+            }
             self.rows.push(KernelRow {
                 group: Group {
-                    gpu: selection.gpu.clone(),
+                    gpu: gpu.clone(),
                     framework: selection.framework.clone(),
                     kernel,
                     dtype,
                     calibration: calibration.name.clone(),
-                    is_fitted,
+                    is_fitted: fitted::is_fitted(&calibration.name, observation),
                 },
                 shape: observation.kernel.to_string(),
                 measured_us: observation.seconds * 1e6,
                 predicted_us: seconds * 1e6,
+                is_impossible: observation.seconds
+                    < least_seconds(&device, observation.block, &observation.kernel),
             });
         }
+    }
+
+    /// The card of a selection's rows, or why they cannot be predicted.
+    fn device(&self, selection: &Selection, names_gpus: bool) -> Result<Device, String> {
+        let Selection { gpu, framework } = selection;
+        if !FRAMEWORKS.contains(&framework.as_str()) {
+            let known = FRAMEWORKS.join(", ");
+            return Err(format!("the framework `{framework}` is not known, only {known}"));
+        }
+        match (&self.gpu, gpu.as_str()) {
+            (Some(device), "") if !names_gpus => Ok(device.clone()),
+            (None, "") if !names_gpus => {
+                Err("the table has no column `gpu`: --gpu says whose its rows are".to_owned())
+            }
+            (_, "") => Err("the column `gpu` is empty".to_owned()),
+            (_, name) => device(name).ok_or_else(|| format!("the GPU `{name}` is not known")),
+        }
+    }
+
+    /// Rows that no kernel on their GPU can reach.
+    #[must_use]
+    pub fn impossible(&self) -> usize {
+        self.rows.iter().filter(|row| row.is_impossible).count()
     }
 
     /// Scores by group, in order of name.
@@ -301,8 +344,82 @@ mod tests {
         assert_eq!(hopper.group.calibration, "h100-sxm-80gb-vllm");
     }
 
+    const HEADER: &str = "gpu,fw,ver,dtype,n,k,m,us,l2_warm\n";
+
+    /// A table of the rows of the shipped one in another order, its columns too, with times as they may be written.
+    fn shuffled(keep: impl Fn(&str) -> bool) -> Vec<String> {
+        let path = format!("{}/tests/data/kernels/gemm.csv", env!("CARGO_MANIFEST_DIR"));
+        let table = std::fs::read_to_string(path).unwrap();
+        let rows = table.lines().skip(1).filter(|line| keep(line)).map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            let [gpu, fw, ver, dtype, n, k, m, us, warm] = cells[..] else {
+                panic!("nine columns: {line}")
+            };
+            format!("{us}0,{m},{n},{k},{warm},{dtype},{ver},{fw},{gpu}")
+        });
+        let rows: Vec<String> = rows.collect();
+        let header = ["us,m,n,k,l2_warm,dtype,ver,fw,gpu".to_owned()];
+        header.into_iter().chain(rows.into_iter().rev()).collect()
+    }
+
     #[test]
-    fn unknown_cards_and_libraries_are_counted() {
+    fn rows_that_were_fitted_to_are_known_in_any_file() {
+        let is_hopper = |line: &str| line.starts_with("h100_sxm,vllm,0.24.0,bf16,");
+        let mut lines = shuffled(is_hopper);
+        let of = |lines: &[String]| {
+            let mut kernels = Kernels::default();
+            kernels.add("t.csv", &(lines.join("\n") + "\n")).unwrap();
+            let scores = kernels.scores().into_iter();
+            scores
+                .map(|score| (score.group.is_fitted, score.rows))
+                .collect::<Vec<_>>()
+        };
+        // The table's decimals without a point would be another number with a nought behind.
+        lines.retain(|line| line.split(',').next().unwrap().contains('.') || line.starts_with("us"));
+        let all = lines.len() - 1;
+        let warm = lines.iter().filter(|line| line.contains(",1,bf16")).count();
+        assert_eq!(of(&lines), [(true, all - warm)]);
+        let cold = lines.iter().position(|line| line.contains(",0,bf16")).unwrap();
+        lines[cold] = lines[cold].replacen(',', "1,", 1).replacen("0", "9", 1);
+        assert_eq!(of(&lines), [(false, 1), (true, all - warm - 1)]);
+    }
+
+    #[test]
+    fn a_row_counts_once_and_impossible_ones_are_told() {
+        let row = "h100_sxm,vllm,1,bf16,4096,4096,1,14,0\n";
+        let mut kernels = Kernels::default();
+        kernels.add("a.csv", &format!("{HEADER}{row}{row}")).unwrap();
+        kernels.add("b.csv", &format!("{HEADER}{row}")).unwrap();
+        assert_eq!((kernels.rows.len(), kernels.rows_read), (1, 3));
+        assert_eq!(kernels.left["the same row again"], 2);
+        assert_eq!(kernels.impossible(), 0);
+        let in_ms = row.replace(",14,", ",0.014,");
+        kernels.add("c.csv", &format!("{HEADER}{in_ms}")).unwrap();
+        assert_eq!((kernels.rows.len(), kernels.impossible()), (2, 1));
+        assert_eq!(shipped("gemm").impossible(), 0);
+        let nothing = row.replace(",1,14,", ",0,14,");
+        let error = kernels.add("d.csv", &format!("{HEADER}{nothing}")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("d.csv, line 2: `m` is 0"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_table_without_gpus_is_of_the_one_that_is_said() {
+        let text = "fw,dtype,n,k,m,us,l2_warm\nvllm,bf16,4096,4096,1,14,0\n";
+        let mut kernels = Kernels::default();
+        kernels.add("a.csv", text).unwrap();
+        let reason = "the table has no column `gpu`: --gpu says whose its rows are";
+        assert_eq!((kernels.rows.len(), kernels.left[reason]), (0, 1));
+        kernels.gpu = Some(hardware::find("H100-SXM-80GB").unwrap().0);
+        kernels.add("a.csv", text).unwrap();
+        let group = &kernels.rows[0].group;
+        assert_eq!((group.gpu.as_str(), group.is_fitted), ("h100_sxm", false));
+    }
+
+    #[test]
+    fn unknown_cards_frameworks_and_libraries_are_counted() {
         let mut kernels = Kernels::default();
         kernels
             .add(
@@ -316,8 +433,16 @@ mod tests {
                 "gpu,impl,ver,op,dtype,gpus,elements,us\nh100_sxm,NCCL,1,all_reduce,bf16,2,512,9\n",
             )
             .unwrap();
-        assert_eq!((kernels.rows.len(), kernels.rows_read), (0, 2));
-        assert_eq!(kernels.left.values().sum::<u64>(), 2);
+        kernels
+            .add(
+                "f.csv",
+                &format!("{HEADER}h100_sxm,tgi,1,bf16,4096,4096,1,10,0\n"),
+            )
+            .unwrap();
+        assert_eq!((kernels.rows.len(), kernels.rows_read), (0, 3));
+        assert_eq!(kernels.left.values().sum::<u64>(), 3);
+        let unknown = "the framework `tgi` is not known, only vllm, sglang, trtllm";
+        assert!(kernels.left.contains_key(unknown), "{:?}", kernels.left);
         assert!(kernels.left.contains_key("the GPU `abacus` is not known"));
         assert!(kernels.add("x.csv", "a,b\n1,2\n").is_err());
     }

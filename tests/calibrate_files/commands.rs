@@ -246,7 +246,7 @@ fn one_impossible_run_among_sound_ones_is_doubted_and_no_fit_is_measured() {
     assert!(answer.contains("2 of 3 end-to-end runs within"), "{report}");
     let doubt = lines.next().unwrap();
     assert!(
-        doubt.starts_with("DOUBTFUL: 1 of 3 runs is more than 25 % off"),
+        doubt.starts_with("DOUBTFUL: 1 of 3 runs is off by more than a factor of 1.25"),
         "{report}"
     );
     assert!(

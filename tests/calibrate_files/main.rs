@@ -5,6 +5,7 @@
 mod fitting;
 
 mod commands;
+mod marks;
 mod outliers;
 mod refused;
 mod results;

@@ -78,7 +78,7 @@ fn a_run_that_is_ten_times_off_moves_no_term_and_makes_no_stalls() {
         let (said, with) = fitted(folder, &files);
         assert!(said.contains("3 of 4 end-to-end runs within 0."), "{said}");
         assert!(
-            said.contains("DOUBTFUL: 1 of 4 runs is more than 25 % off"),
+            said.contains("DOUBTFUL: 1 of 4 runs is off by more than a factor of 1.25"),
             "{said}"
         );
         let terms = |table: &toml::Table| table["host"]["vllm"].as_table().unwrap().clone();
@@ -87,6 +87,19 @@ fn a_run_that_is_ten_times_off_moves_no_term_and_makes_no_stalls() {
             assert_eq!(found, value, "{name}: {said}");
         }
         assert_eq!(with["jitter"], good["jitter"], "{said}");
+        // Residuals are of all four runs, hold-out and intervals of the three; the file says which.
+        let host = &with["evidence"]["blocks"]["host.vllm"];
+        let counts = ["shapes", "kept_shapes"].map(|key| host[key].as_integer());
+        assert_eq!(counts, [Some(4), Some(3)], "{said}");
+        let runs = with["evidence"]["runs"].as_array().unwrap();
+        let left = |run: &toml::Value| run.get("is_left_out").is_some();
+        let slow = |run: &toml::Value| run["run"].as_str().unwrap().contains("slow.json");
+        assert!(runs.iter().any(left) && runs.iter().all(|run| left(run) == slow(run)));
+        assert!(
+            good["evidence"]["blocks"]["host.vllm"]
+                .get("kept_shapes")
+                .is_none()
+        );
     }
 }
 
@@ -105,6 +118,23 @@ fn pauses_come_only_from_runs_of_which_every_gap_is_known() {
     let law = fit["jitter"]["vllm"].as_table().unwrap();
     let stalls = law.get("stalls_per_s").and_then(toml::Value::as_float);
     assert_eq!(stalls.unwrap_or(0.0), 0.0, "{said}");
+}
+
+#[test]
+fn no_run_is_asked_for_that_the_server_would_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulate(folder, "c1.json", ["--max-concurrency", "1"]);
+    let serve = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 16";
+    let (said, _) = fitted(folder, &["c1.json", "--serve-cmd", serve]);
+    let (_, next) = said
+        .split_once("a closed loop at --max-concurrency ")
+        .expect("a run is asked for");
+    let clients: u32 = next.split(' ').next().unwrap().parse().unwrap();
+    assert!(
+        clients <= 16 && next.contains("per token of 1 to 16 in flight"),
+        "{said}"
+    );
 }
 
 #[test]

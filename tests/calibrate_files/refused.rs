@@ -19,12 +19,16 @@ fn refused(name: &str, bytes: &[u8], flags: &[&str]) -> (Option<i32>, String) {
     (ran.status.code(), text(&ran.stderr))
 }
 
+/// The header of published runs, and the cells of a row before its GPUs.
+const RUNS: &str = "engine,version,gpu,tp,model,isl_mean,osl_mean,rate_or_concurrency_kind,value,tpot_mean_ms,ttft_p50_ms,family,suggested_use\n\
+     vllm,0.11.0,H100-SXM-80GB,";
+
 #[test]
 fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
     let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
         "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
     let block = "============ Serving Benchmark Result ============\nSuccessful requests: 9\nMean TTFT (ms): 827,89\n";
-    let cases: [(&str, String, &[&str], &str); 16] = [
+    let cases: [(&str, String, &[&str], &str); 18] = [
         ("empty.json", String::new(), &[], "is empty"),
         (
             "cut.json",
@@ -98,6 +102,20 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
             "gpu,fw,dtype,n,k,m,us,l2_warm\na100_sxm,vllm,bf16,4096,4096,1,9,0\n".to_owned(),
             &[],
             "it has a100_sxm under vllm",
+        ),
+        (
+            "use.csv",
+            format!("{RUNS}1,meta-llama/Llama-3.1-8B-Instruct,512,128,max_concurrency,4,7.0,30,a,validate\n"),
+            &[],
+            "left: 1 rows of use.csv: the column `suggested_use` says `validate`",
+        ),
+        (
+            "tp.csv",
+            format!(
+                "{RUNS}TP4,meta-llama/Llama-3.1-8B-Instruct,512,128,max_concurrency,4,7.0,30,a,calibrate\n"
+            ),
+            &[],
+            "rows of tp.csv: line 2: `tp` is `TP4`",
         ),
         (
             "prior.toml",

@@ -4,7 +4,8 @@
 //! others hold. So where some run is not met, the fit is sought again under a loss that lets go of far runs
 //! ([`Loss::Redescending`]). That loss has many minima, and so several starts: the first fit, what is believed
 //! beforehand, and what single runs say by themselves. Runs that are not met there are left out, and the others are fitted to as
-//! if nobody had given those. Without a majority that one host explains nobody can say which are wrong: then all are fitted to.
+//! if nobody had given those. Without a majority that one host explains, or a half that a host explains that was to be expected,
+//! nobody can say which are wrong: then all are fitted to.
 //! Law: where every run is met by the first fit, that fit stays as it is.
 
 use super::{Loss, Trial, evidence, invert, rounded_all};
@@ -18,36 +19,55 @@ const ROUNDS: usize = 4;
 /// Standard deviations of what is believed within which a host must lie that only half of the runs speak for.
 const BELIEVABLE: f64 = 3.0;
 
+/// A fit to some of the runs.
+pub(super) struct Fewer<'a> {
+    pub(super) trial: Trial<'a>,
+    pub(super) values: Vec<f64>,
+    /// The places of its runs among all.
+    pub(super) kept: Vec<usize>,
+}
+
 /// The fit to the runs that one host explains; `None` where `first`, the fit to all, is to stay.
-pub(super) fn without_far_ones<'a>(all: &Trial<'a>, first: &[f64]) -> Option<(Trial<'a>, Vec<f64>)> {
-    let everyone: Vec<usize> = (0..all.runs.len()).collect();
+pub(super) fn without_far_ones<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Fewer<'a>> {
+    let everyone = all.runs.len();
     let by_first = met_by(all, all, first);
-    if by_first == everyone {
+    if by_first.len() == everyone {
         return None;
     }
     let agreed = invert(all, Loss::Redescending, &best_start(all, first));
     let by_agreed = met_by(all, all, &agreed);
-    let is_majority = 2 * by_agreed.len() > everyone.len();
-    let mut met = match by_agreed.len() >= by_first.len() && (is_majority || is_believable(all, &agreed)) {
-        true => by_agreed,
-        false => by_first,
-    };
-    if 2 * met.len() < everyone.len() {
+    let agreed_is_enough = is_enough(&by_agreed, everyone, is_believable(all, &agreed));
+    let mut met = if by_agreed.len() >= by_first.len() && agreed_is_enough {
+        by_agreed
+    } else if is_enough(&by_first, everyone, is_believable(all, first)) {
+        by_first
+    } else {
         return None;
-    }
-    let mut found = None;
-    let mut kept = everyone;
+    };
+    let mut found: Option<Fewer> = None;
     for _ in 0..ROUNDS {
-        if met == kept {
+        if found.as_ref().is_some_and(|found| found.kept == met) {
             break;
         }
         let runs: Vec<&Run> = met.iter().map(|run| all.runs[*run]).collect();
-        let fewer = Trial::of(runs, all.known)?;
-        let values = rounded_all(invert(&fewer, Loss::SoftL1, &fewer.priors()));
-        kept = std::mem::replace(&mut met, met_by(all, &fewer, &values));
-        found = Some((fewer, values));
+        let Some(trial) = Trial::of(runs, all.known) else {
+            break;
+        };
+        let values = rounded_all(invert(&trial, Loss::SoftL1, &trial.priors()));
+        let now_met = met_by(all, &trial, &values);
+        if !is_enough(&now_met, everyone, is_believable(&trial, &values)) {
+            return None;
+        }
+        let kept = std::mem::replace(&mut met, now_met);
+        found = Some(Fewer { trial, values, kept });
     }
     found
+}
+
+/// Whether runs that a host meets are enough to leave the others out: more than half, or half and a host that was to be
+/// expected.
+fn is_enough(met: &[usize], everyone: usize, is_believable: bool) -> bool {
+    2 * met.len() > everyone || 2 * met.len() == everyone && is_believable
 }
 
 /// Places of the runs of `all` that a fit to some of them meets.
@@ -89,4 +109,17 @@ fn is_believable(trial: &Trial, values: &[f64]) -> bool {
         let away = parameter.scaled(*value) - parameter.scaled(parameter.prior);
         away.abs() <= BELIEVABLE * parameter.sd
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_enough;
+
+    #[test]
+    fn half_of_the_runs_decide_only_for_a_host_that_was_to_be_expected() {
+        let met = [0, 2];
+        assert!(is_enough(&met, 3, false));
+        assert!(is_enough(&met, 4, true) && !is_enough(&met, 4, false));
+        assert!(!is_enough(&met, 5, true) && !is_enough(&[], 1, true));
+    }
 }

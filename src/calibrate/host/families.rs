@@ -8,7 +8,7 @@ use crate::cost::discrepancy::kinds_of_weights;
 
 /// Leaves each family of runs out in turn and says how wrong the rest would have it. A family's terms are then the
 /// others', or the prior where only it speaks about them: what a prediction for one more server would have been.
-pub(super) fn families(trial: &Trial, best: &[f64]) -> Vec<FamilyEvidence> {
+pub(super) fn families(trial: &Trial, linear: &Linear) -> Vec<FamilyEvidence> {
     // In the order in which they come up: runs of one family may stand in several files.
     let mut names: Vec<&str> = Vec::new();
     for run in &trial.runs {
@@ -19,14 +19,13 @@ pub(super) fn families(trial: &Trial, best: &[f64]) -> Vec<FamilyEvidence> {
     if names.len() < 2 {
         return Vec::new();
     }
-    let linear = Linear::new(trial, best);
     let without = |name: &&str| {
         let is_out = |run: &usize| trial.runs[*run].family == *name;
         let pairs = trial.rows.iter().zip(&trial.weights);
         let weights: Vec<f64> = pairs
             .map(|(run, count)| if is_out(run) { 0.0 } else { *count })
             .collect();
-        let values = linear.solve(trial, best, &weights, &vec![0.0; best.len()]);
+        let values = linear.solve(trial, &weights, &vec![0.0; linear.at.len()]);
         family(name, &trial.runs, &trial.errors(&values))
     };
     names.iter().map(without).collect()

@@ -16,7 +16,7 @@ use crate::rng::{Purpose, stream};
 const FEWEST: usize = 3;
 
 /// ln(predicted/measured) of every figure by a fit without its run; `None` where there are too few runs.
-pub(super) fn hold_out(trial: &Trial, best: &[f64], options: &Options) -> Option<Vec<f64>> {
+pub(super) fn hold_out(trial: &Trial, linear: &Linear, options: &Options) -> Option<Vec<f64>> {
     let runs = trial.runs.len();
     if runs < FEWEST || options.hold_out <= 0.0 {
         return None;
@@ -24,13 +24,12 @@ pub(super) fn hold_out(trial: &Trial, best: &[f64], options: &Options) -> Option
     let mut order: Vec<usize> = (0..runs).collect();
     order.shuffle(&mut stream(options.seed, Purpose::Calibration, 1 << 33));
     let rounds = ((1.0 / options.hold_out).round() as usize).clamp(2, runs);
-    let linear = Linear::new(trial, best);
     let mut held_out = Vec::with_capacity(trial.rows.len());
     for round in 0..rounds {
         let left_out: BTreeSet<usize> = order.iter().copied().skip(round).step_by(rounds).collect();
         let weight = |(run, count): (&usize, &f64)| if left_out.contains(run) { 0.0 } else { *count };
         let weights: Vec<f64> = trial.rows.iter().zip(&trial.weights).map(weight).collect();
-        let values = linear.solve(trial, best, &weights, &vec![0.0; best.len()]);
+        let values = linear.solve(trial, &weights, &vec![0.0; linear.at.len()]);
         let errors = trial.rows.iter().zip(trial.errors(&values));
         held_out.extend(
             errors

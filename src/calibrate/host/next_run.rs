@@ -4,7 +4,8 @@
 //! of these loads. What a run would tell is reckoned before it is run: around the fit the logarithm of a step is linear in
 //! the terms, so the terms' covariance (Gauss and Newton's, of all runs and priors) says how well each load is known, and
 //! one more figure with a run's own error takes a known part of every variance (Lindley 1956). Loads that were measured
-//! are known, and are not asked for again. Left out: the time to first token, and what a run costs.
+//! are known, and are not asked for again; loads beyond the server's `max_num_seqs` are no batch of its, and are neither
+//! predicted nor asked for. Left out: the time to first token, and what a run costs.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -22,8 +23,9 @@ const WORTH: f64 = 0.001;
 const SAME_LN: f64 = 0.35;
 
 /// In words; `None` where no run would tell more.
-pub(super) fn next_run(trial: &Trial, values: &[f64]) -> Option<String> {
-    let covariance = covariance(trial, values)?;
+pub(super) fn next_run(trial: &Trial, linear: &Linear) -> Option<String> {
+    let values = &linear.at;
+    let covariance = covariance(trial, linear)?;
     let kinds = [(false, "without"), (true, "with")];
     let mut loads = Vec::new();
     for (is_asynchronous, words) in kinds {
@@ -35,13 +37,20 @@ pub(super) fn next_run(trial: &Trial, values: &[f64]) -> Option<String> {
         };
         let own = of_kind.filter(|run| trial.cards[*run].1);
         let given: Vec<f64> = own.filter_map(|run| clients_of(trial.runs[run])).collect();
-        for clients in LOADS {
+        let seats = trial.runs[run]
+            .resolved
+            .scenario
+            .first_pool()
+            .engine
+            .max_num_seqs();
+        for clients in LOADS.into_iter().filter(|clients| *clients <= seats) {
             let is_given = given
                 .iter()
                 .any(|other| (f64::from(clients) / other).ln().abs() < SAME_LN);
             loads.push((clients, words, is_given, slopes(trial, run, values, clients)?));
         }
     }
+    let most = loads.iter().map(|(clients, ..)| *clients).max()?;
     let shared = |one: &DVector<f64>, other: &DVector<f64>| one.dot(&(&covariance * other));
     let error = |variances: Vec<f64>| {
         let mean = variances.iter().sum::<f64>() / loads.len() as f64;
@@ -61,7 +70,7 @@ pub(super) fn next_run(trial: &Trial, values: &[f64]) -> Option<String> {
             "for the host, a closed loop at --max-concurrency {clients} {words} asynchronous scheduling: the host's terms leave \
              the time per token of {} to {} in flight ±{:.1} % in the mean, and ±{:.1} % after it",
             LOADS[0],
-            LOADS[LOADS.len() - 1],
+            most,
             100.0 * before,
             100.0 * after
         )
@@ -79,9 +88,8 @@ fn clients_of(run: &Run) -> Option<f64> {
 }
 
 /// Of the terms on the scale of their priors; `None` where it does not exist.
-fn covariance(trial: &Trial, values: &[f64]) -> Option<DMatrix<f64>> {
-    let linear = Linear::new(trial, values);
-    let count = values.len();
+fn covariance(trial: &Trial, linear: &Linear) -> Option<DMatrix<f64>> {
+    let count = linear.at.len();
     let information = |one: usize, other: usize| {
         let pairs = linear.slopes[one].iter().zip(&linear.slopes[other]);
         let all = pairs.zip(&trial.weights);

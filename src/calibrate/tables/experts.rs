@@ -18,17 +18,17 @@ pub(super) fn row(row: &Row) -> Read {
         return Ok(Err(format!("the format `{dtype}` is not modelled")));
     };
     let narrow = |key: &str| {
-        let value = row.whole(key)?;
+        let value = row.size(key)?;
         u32::try_from(value).map_err(|_| format!("`{key}` is {value}, more than is possible"))
     };
-    let (experts, experts_per_token, tokens) = (narrow("experts")?, narrow("topk")?, row.whole("tokens")?);
-    let ranks = narrow("ep")?.max(1);
+    let (experts, experts_per_token, tokens) = (narrow("experts")?, narrow("topk")?, row.size("tokens")?);
+    let ranks = narrow("ep")?;
     if ranks > 1 && row.text("fw") == "sglang" {
         return Ok(Err(
             "SGLang's times with expert parallelism are hardly below those without: what a GPU was sent is not told".to_owned(),
         ));
     }
-    if experts_per_token == 0 || experts_per_token > experts || experts % ranks != 0 {
+    if experts_per_token > experts || experts % ranks != 0 {
         return Err(format!(
             "{experts_per_token} of {experts} experts on {ranks} GPUs: each GPU holds as many, and a token uses some of them"
         ));
@@ -39,7 +39,7 @@ pub(super) fn row(row: &Row) -> Read {
             Load::balanced(experts, experts_per_token, tokens, ranks)
         }
         None => return Ok(Err(format!("routing by `{dist}` is not modelled"))),
-        Some(_) if experts > MANY || tokens == 0 => {
+        Some(_) if experts > MANY => {
             return Ok(Err("skewed routing to so many experts is not modelled".to_owned()));
         }
         Some(exponent) => {
@@ -50,7 +50,7 @@ pub(super) fn row(row: &Row) -> Read {
             power_law(exponent, experts, experts_per_token, tokens, ranks)
         }
     };
-    let inner = row.whole("inter")?.div_ceil(row.whole("tp")?.max(1));
+    let inner = row.size("inter")?.div_ceil(row.size("tp")?);
     let shape = MoeShape {
         tokens,
         hidden: narrow("hidden")?,

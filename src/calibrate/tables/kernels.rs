@@ -55,9 +55,9 @@ fn gemm(row: &Row) -> Read {
     };
     let (weight_bytes, input_bytes) = table_widths(format);
     let shape = GemmShape {
-        m: row.whole("m")?,
-        n: row.whole("n")?,
-        k: row.whole("k")?,
+        m: row.size("m")?,
+        n: row.size("n")?,
+        k: row.size("k")?,
         weight_bytes,
         input_bytes,
         output_bytes: 2.0,
@@ -87,10 +87,10 @@ fn decode(row: &Row) -> Read {
         other => return Ok(Err(format!("KV in `{other}` is not modelled"))),
     };
     let shape = DecodeAttentionShape {
-        batch: row.whole("batch")?,
-        heads: row.whole("heads")?,
-        kv_heads: row.whole("kv_heads")?,
-        context: row.whole("context")?,
+        batch: row.size("batch")?,
+        heads: row.size("heads")?,
+        kv_heads: row.size("kv_heads")?,
+        context: row.size("context")?,
         kv_bytes_per_token_head: 2.0 * HEAD_DIM as f64 * width,
     };
     let name = format!("{} / {}", row.text("heads"), row.text("kv_heads"));
@@ -110,11 +110,11 @@ fn prefill(row: &Row) -> Read {
         }
     };
     let shape = PrefillAttentionShape {
-        batch: row.whole("batch")?,
-        heads: row.whole("heads")?,
-        kv_heads: row.whole("kv_heads")?,
+        batch: row.size("batch")?,
+        heads: row.size("heads")?,
+        kv_heads: row.size("kv_heads")?,
         head_dim: HEAD_DIM,
-        tokens: row.whole("seqlen")?,
+        tokens: row.size("seqlen")?,
         prefix: if row.0.contains_key("prefix") {
             row.whole("prefix")?
         } else {
@@ -138,20 +138,16 @@ fn chunks(block: Block, shape: PrefillAttentionShape) -> (Block, Kernel, String)
 
 /// Vidur's rows: a chunk behind a prefix, or one token a sequence. Its caches are in 16 bits.
 fn chunk(row: &Row) -> Read {
-    let (batch, kv_heads, prefix) = (
-        row.whole("batch")?,
-        row.whole("kv_heads")?,
-        row.whole("kv_prefix")?,
-    );
-    let head_dim = row.whole("head_dim")?;
+    let (batch, kv_heads, prefix) = (row.size("batch")?, row.size("kv_heads")?, row.whole("kv_prefix")?);
+    let head_dim = row.size("head_dim")?;
     match row.text("phase") {
         "prefill" => {
             let shape = PrefillAttentionShape {
                 batch,
-                heads: row.whole("heads")?,
+                heads: row.size("heads")?,
                 kv_heads,
                 head_dim,
-                tokens: row.whole("q_chunk")?,
+                tokens: row.size("q_chunk")?,
                 prefix,
                 query_bytes: 2.0,
                 kv_bytes: 2.0,
@@ -161,7 +157,7 @@ fn chunk(row: &Row) -> Read {
         "decode" => {
             let shape = DecodeAttentionShape {
                 batch,
-                heads: row.whole("heads")?,
+                heads: row.size("heads")?,
                 kv_heads,
                 context: prefix,
                 kv_bytes_per_token_head: 4.0 * head_dim as f64,
@@ -208,7 +204,7 @@ fn all_reduce(row: &Row) -> Read {
     let Ok(gpus @ 2..=1024) = u32::try_from(gpus) else {
         return Err(format!("`gpus` is {gpus}, not from 2 to 1024"));
     };
-    let elements = row.whole("elements")?;
+    let elements = row.size("elements")?;
     let name = elements.to_string();
     // Elements of two bytes in every table.
     Ok(Ok((

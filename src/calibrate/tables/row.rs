@@ -20,6 +20,14 @@ impl Row {
         number.ok_or_else(|| format!("`{key}` is `{text}`, not a number"))
     }
 
+    /// The same of what a kernel has at least one of.
+    pub(super) fn size(&self, key: &str) -> Result<u64, String> {
+        match self.whole(key)? {
+            0 => Err(format!("`{key}` is 0; no kernel is so small")),
+            size => Ok(size),
+        }
+    }
+
     /// A number of things, at most [`SIZE_MAX`].
     pub(super) fn whole(&self, key: &str) -> Result<u64, String> {
         let text = self.text(key);

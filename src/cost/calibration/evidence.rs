@@ -68,6 +68,13 @@ pub struct BlockEvidence {
     pub rows: u64,
     /// Different shapes among them; hold-out and intervals take whole shapes.
     pub shapes: u64,
+    /// Of a host of which runs were left out: the figures that were fitted to. Hold-out, σ and intervals are of these alone,
+    /// residuals of all `rows`. Absent where all were fitted to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_rows: Option<u64>,
+    /// The runs that those are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_shapes: Option<u64>,
     /// Median relative error of the fit, in percent.
     pub residual_median_pct: f64,
     /// 95th percentile of it.
@@ -129,6 +136,13 @@ pub struct RunEvidence {
     pub measured: f64,
     /// By the fitted calibration.
     pub predicted: f64,
+    /// Its run took no part in the fit, since no host explains it together with the others.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_left_out: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl RunEvidence {
