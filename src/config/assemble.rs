@@ -222,7 +222,10 @@ fn is_scenario(target: &str) -> bool {
 /// that is not worth a word.
 fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
     let is_path = target.contains(['/', '.', '\\']);
-    if is_path || crate::model::find(target).is_ok() || files.read(&format!("{target}/config.json")).is_ok() {
+    if is_path
+        || crate::model::find_checkpoint(target).is_ok()
+        || files.read(&format!("{target}/config.json")).is_ok()
+    {
         return None;
     }
     let [near] = crate::nearest::nearest(target, scenario_names(), 1)[..] else {

@@ -86,13 +86,16 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
 type Shape = (ModelShape, Vec<String>);
 
 fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
-    match model::find(name) {
+    match model::find_checkpoint(name) {
         Ok(found) => Some(found),
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled"))
                 .at(judge.place("model.name"));
             if !unknown.suggestions.is_empty() {
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
+            }
+            if let Some(hint) = unknown.copy_hint() {
+                problem = problem.help(hint);
             }
             judge.report(problem.help("or give the path of its config.json"));
             None
