@@ -86,13 +86,20 @@ fn base(part: &str) -> Option<(ModelShape, Vec<String>)> {
         .find_map(|part| registry::find(part).ok())
 }
 
-/// The shipped id with which a name begins, if more follows: perhaps a copy whose ending says too little.
+/// With which a word begins that speaks of fewer bits.
+const FEWER_BITS: [&str; 17] = [
+    "4bit", "8bit", "awq", "bnb", "exl", "fp4", "fp8", "gguf", "gptq", "int4", "int8", "mxfp", "nf4", "nvfp",
+    "quant", "w4", "w8",
+];
+
+/// The shipped id with which a name begins, if what follows speaks of fewer bits: a copy whose ending says too little.
 fn copied_from(last: &str) -> Option<&'static str> {
     registry::names()
         .filter(|id| {
             let part = id.rsplit('/').next().unwrap_or(id).to_lowercase();
             let rest = last.strip_prefix(&part);
-            rest.is_some_and(|rest| rest.starts_with(['-', '.', '_']))
+            let says_bits = |word: &str| FEWER_BITS.iter().any(|bits| word.starts_with(bits));
+            rest.is_some_and(|rest| rest.split(['-', '.', '_']).skip(1).any(says_bits))
         })
         .max_by_key(|id| id.len())
 }
@@ -181,6 +188,8 @@ mod tests {
         for name in ["Qwen3-8B-INT8", "amd/Llama-3.1-70B-Instruct-FP8-KV"] {
             assert!(find_checkpoint(name).unwrap_err().copy_of.is_some(), "{name}");
         }
-        assert_eq!(find_checkpoint("acme/bot-8b-FP8").unwrap_err().copy_of, None);
+        for name in ["acme/bot-8b-FP8", "Llama-3.1-8B-Instrukt"] {
+            assert_eq!(find_checkpoint(name).unwrap_err().copy_of, None, "{name}");
+        }
     }
 }
