@@ -423,18 +423,36 @@ pub(super) fn copies(
     engine: &str,
     files: &dyn Files,
 ) -> BTreeMap<Direction, Copies> {
-    let asked = raw.calibration.as_deref().and_then(|name| {
-        if !is_path(name, ".toml") {
-            return calibration::shipped(name);
-        }
-        let text = String::from_utf8(files.read(name).ok()?).ok()?;
-        Calibration::parse(name, &text).ok()
-    });
+    let asked = asked_calibration(raw, files);
     let best = || calibration::for_device(device, engine).calibration;
     let copies = asked
         .map(|asked| asked.copies)
         .filter(|copies| !copies.is_empty());
     copies.unwrap_or_else(|| best().copies)
+}
+
+/// The calibration that a run would go by, without a word about it.
+pub(super) fn calibration_of(
+    raw: &RawCluster,
+    device: &Device,
+    engine: &str,
+    files: &dyn Files,
+) -> Calibration {
+    let best = calibration::for_device(device, engine).calibration;
+    match asked_calibration(raw, files) {
+        Some(asked) => asked.over(&best),
+        None => best,
+    }
+}
+
+/// The calibration that is asked for by itself; `None` where there is none that can be read.
+fn asked_calibration(raw: &RawCluster, files: &dyn Files) -> Option<Calibration> {
+    let name = raw.calibration.as_deref()?;
+    if !is_path(name, ".toml") {
+        return calibration::shipped(name);
+    }
+    let text = String::from_utf8(files.read(name).ok()?).ok()?;
+    Calibration::parse(name, &text).ok()
 }
 
 /// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.
