@@ -7,7 +7,7 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
-use super::{formats, lmcache, lockstep, machine, ranks, serving, sglang};
+use super::{calibrated, formats, lmcache, lockstep, machine, ranks, serving, sglang};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
@@ -72,7 +72,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     let (Some(model), Some(device), true) = (model, device, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
-    let known = machine::calibration_of(&raw.cluster, &device, flags.engine(), files);
+    let known = calibrated::calibration_of(&raw.cluster, &device, flags.engine(), files);
     let data_parallel = lockstep::ranks(&raw, &model);
     ranks::check(
         &mut judge,
@@ -104,7 +104,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     judge.notes.extend(flags.windows_note(&model, &options));
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
     let is_vllm = flags.engine() == "vllm";
-    let copies = machine::copies(&raw.cluster, &device, flags.engine(), files);
+    let copies = calibrated::copies(&raw.cluster, &device, flags.engine(), files);
     let tiers = lmcache::resolve(
         &mut judge,
         &raw,
