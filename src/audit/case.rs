@@ -95,7 +95,7 @@ impl<'a> Case<'a> {
             hardware::find(&name).ok().map(|(device, _)| device)
         });
         let model = known.and_then(|known| known.model.clone()).or_else(|| {
-            let (model, _) = model::find(setup.model.as_deref()?).ok()?;
+            let (model, _) = model::find_checkpoint(setup.model.as_deref()?).ok()?;
             stored_as(model, setup.precision.as_deref())
         });
         let given = known.and_then(|known| known.tensor_parallel);

@@ -175,12 +175,26 @@ const LADDER: u32 = 512;
 const SPAN: f64 = 16.0;
 
 /// The model interval of a run: two short simulations for each component of its step, and one as predicted.
+///
+/// # Panics
+/// Never: nothing stops it.
 #[must_use]
 pub fn model_interval(resolved: &Resolved) -> ModelInterval {
+    model_interval_while(resolved, &|| true).expect("nothing stops it")
+}
+
+/// The same; `None` once `goes_on`, which is asked before each simulation, says no.
+#[must_use]
+pub fn model_interval_while(
+    resolved: &Resolved,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Option<ModelInterval> {
     let sigmas = sigmas(resolved);
     let cases = cases(&sigmas);
-    let simulated: Vec<[f64; FIGURES.len()]> =
-        cases.par_iter().map(|one| simulated(resolved, *one)).collect();
+    let simulated: Vec<[f64; FIGURES.len()]> = cases
+        .par_iter()
+        .map(|one| goes_on().then(|| simulated(resolved, *one)))
+        .collect::<Option<_>>()?;
     let (predicted, moved) = simulated
         .split_first()
         .expect("the run as predicted is the first case");
@@ -196,9 +210,9 @@ pub fn model_interval(resolved: &Resolved) -> ModelInterval {
             .collect();
         FigureInterval::new(name, &moved)
     };
-    ModelInterval {
+    Some(ModelInterval {
         figures: FIGURES.iter().enumerate().map(figure).collect(),
-    }
+    })
 }
 
 /// The components of every pool's steps; where pools differ, the one that is known least.
@@ -322,6 +336,19 @@ mod tests {
             assert_eq!(in_one.occupancy, in_batches.occupancy);
             assert_eq!(in_one.work, in_batches.work);
         }
+    }
+
+    #[test]
+    fn nothing_is_simulated_once_it_is_stopped() {
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let ends = || {
+            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            false
+        };
+        let resolved = resolved(1.0);
+        assert!(model_interval_while(&resolved, &ends).is_none());
+        assert!(asked.into_inner() <= cases(&sigmas(&resolved)).len());
+        assert!(model_interval_while(&resolved, &|| true).is_some());
     }
 
     #[test]

@@ -7,26 +7,22 @@ use toml::Value;
 
 use super::figures::grouped;
 use super::interrupt;
-use super::sweep::Planned;
+use super::sweep::{Plan, Planned};
 use crate::config::resolved_toml;
 use crate::report::counted;
 
 /// One cell a paragraph: its axes, then every key of the resolved scenario whose value is not the same in all cells.
 /// `None` where the user asked to stop.
-pub(super) fn describe(planned: &[Planned], width: usize) -> Option<String> {
+pub(super) fn describe(plan: &Plan, width: usize) -> Option<String> {
+    let planned = &plan.runs;
     let resolved = planned
         .iter()
         .map(|cell| (!interrupt::is_asked()).then(|| keys(cell)))
         .collect::<Option<Vec<_>>>()?;
     let differing = differing(&resolved);
-    let mut text = counted(planned.len() as u64, "cell") + "\n";
+    let mut text = counted((planned.len() + plan.misfits.len()) as u64, "cell") + "\n";
+    let mut paragraphs: Vec<(usize, String)> = Vec::new();
     for (cell, keys) in planned.iter().zip(&resolved) {
-        let labels: Vec<String> = cell
-            .labels
-            .iter()
-            .map(|(name, value)| format!("{name} = {value}"))
-            .collect();
-        let _ = writeln!(text, "{:>4}  {}", cell.index, labels.join(", "));
         let mut parts: Vec<String> = differing
             .iter()
             .filter_map(|key| Some(format!("{key} = {}", keys.get(*key)?)))
@@ -39,9 +35,30 @@ pub(super) fn describe(planned: &[Planned], width: usize) -> Option<String> {
             };
             parts.push(format!("{blocks} KV blocks{of}"));
         }
-        text += &wrapped(&parts, width);
+        paragraphs.push((
+            cell.index,
+            heading(cell.index, &cell.labels) + &wrapped(&parts, width),
+        ));
     }
+    for cell in &plan.misfits {
+        let parts = [format!("does not fit: {}", cell.why)];
+        paragraphs.push((
+            cell.index,
+            heading(cell.index, &cell.labels) + &wrapped(&parts, width),
+        ));
+    }
+    paragraphs.sort_by_key(|(index, _)| *index);
+    text.extend(paragraphs.into_iter().map(|(_, paragraph)| paragraph));
     Some(text)
+}
+
+/// Number and axes of a cell.
+fn heading(index: usize, labels: &[(String, String)]) -> String {
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    format!("{index:>4}  {}\n", labels.join(", "))
 }
 
 /// The keys whose value is not the same in all cells; each cell is looked at once for each key of all.

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::disk::Disk;
-use super::figures::grouped;
+use super::figures::{grouped, short};
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
 use crate::config::flags::ScenarioFlags;
@@ -136,6 +136,26 @@ fn running_at_most(question: &Capacity) -> (u32, &'static str) {
     }
 }
 
+/// Why the tokens of the pool and those of the requests that it holds are two figures, where layers have windows.
+fn windows(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
+    if plan.layout.groups.windows.is_empty() {
+        return None;
+    }
+    let longest = plan.concurrency(question.max_model_len) * u64::from(question.max_model_len);
+    let held = match longest {
+        0 => String::new(),
+        tokens => format!(
+            ": {} tokens in requests of the longest kind",
+            short(tokens as f64)
+        ),
+    };
+    Some(format!(
+        "the pool's {} tokens are as if every layer kept all of them, as vLLM's log counts; layers with a window give back what slid \
+         out of it, and the requests are counted so{held}",
+        short(plan.tokens() as f64)
+    ))
+}
+
 /// What becomes of long requests where the engine starts though its pool holds none of the longest.
 fn too_long(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
     if plan.concurrency(question.max_model_len) > 0 {
@@ -247,6 +267,7 @@ mod tests {
         insta::assert_snapshot!(fit("openai/gpt-oss-20b --gpu l40s --tp 2 --why").0, @r#"
         FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 1.42M tokens in 177,427 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
         concurrency   20 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
+        windows       the pool's 1.42M tokens are as if every layer kept all of them, as vLLM's log counts; layers with a window give back what slid out of it, and the requests are counted so: 2.62M tokens in requests of the longest kind
         ceilings      prefill ≤ 120k tok/s (compute roof)  |  decode bs=1 ≤ 466 tok/s (memory roof)  |  ridge point 791 tokens/step
             memory           44.4 GiB that L40S-48GB offers × 0.92 = 40.85 GiB
           - weights          20,914,757,184 parameters, mxfp4 linear layers, bfloat16 rest, this GPU's share = 6.42 GiB

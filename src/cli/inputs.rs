@@ -89,7 +89,7 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
     if name.to_lowercase().ends_with(".json") {
         bail!("no file {name}");
     }
-    Ok(model::find(name)?)
+    Ok(model::find_checkpoint(name)?)
 }
 
 /// The calibration that a name means: a `.toml` file or a shipped one, with no more than it says itself.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Exit;
 use super::disk::Disk;
@@ -11,10 +12,10 @@ use super::reported::unread;
 use super::terminal::Terminal;
 use super::{files, interrupt, memory, pools, present, remarks, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
-use crate::calibrate::interval::model_interval;
+use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
-    Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, Server, apply_report, assemble, resolve,
+    Assembled, Diagnostics, QUICKSTART, Resolved, RunLength, Server, apply_report, assemble_run, resolve,
     resolved_toml,
 };
 use crate::cost::StepLoad;
@@ -68,7 +69,7 @@ pub(super) fn or_quickstart(flags: ScenarioFlags) -> (ScenarioFlags, Option<Stri
 /// of the output say about a result becomes part of the scenario.
 pub(super) fn read(flags: &ScenarioFlags, output: &OutputFlags) -> Result<Assembled, Diagnostics> {
     let (flags, note) = or_quickstart(flags.clone());
-    let mut input = assemble(&flags, &Disk)?;
+    let mut input = assemble_run(&flags, &Disk)?;
     input.notes.extend(note);
     let problems = apply_report(&mut input.document, &output.results, "");
     if problems.is_empty() {
@@ -139,17 +140,22 @@ fn execute(
         waits: (outputs.why || watches_waits(&resolved.scenario)).then(Waits::default),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
     };
+    // Of a run that was stopped or stuck no interval is told.
+    let is_lost = AtomicBool::new(false);
     // The short runs under other calibrations wait for nothing, so a second core does them meanwhile.
     let run = || {
-        if watchers.waits.is_none() && watchers.over_time.is_none() {
+        let outcome = if watchers.waits.is_none() && watchers.over_time.is_none() {
             simulate(&resolved.scenario, &experiment, |ended| progress.at(ended))
         } else {
             simulate_watched(&resolved.scenario, &experiment, &mut watchers, |ended| {
                 progress.at(ended)
             })
-        }
+        };
+        is_lost.store(outcome.is_interrupted || outcome.is_livelocked, Ordering::Relaxed);
+        outcome
     };
-    let (outcome, model_interval) = rayon::join(run, || model_interval(resolved));
+    let goes_on = || !is_lost.load(Ordering::Relaxed) && !interrupt::is_asked();
+    let (outcome, model_interval) = rayon::join(run, || model_interval_while(resolved, &goes_on));
     let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
     let waits = watchers.waits.map(|waits| waits.finish(end));
     let loads = watchers.over_time.map(|seen| seen.finish(end));
@@ -159,13 +165,12 @@ fn execute(
         terminal.notes(&remarks::of_run(resolved, &outcome));
     }
     let result = &outcome.result;
-    let is_whole = !outcome.is_interrupted && !outcome.is_livelocked;
     let meta = ResultMeta {
         interrupted: outcome.is_interrupted.then_some(Interrupted {
             ended: outcome.counts.ended,
             asked: resolved.scenario.workload.num_prompts,
         }),
-        model_interval: is_whole.then_some(model_interval),
+        model_interval: model_interval.filter(|_| !is_lost.into_inner()),
         waits,
         evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
         ignored: [resolved.ignored.clone(), unread].concat(),

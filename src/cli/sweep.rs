@@ -1,15 +1,14 @@
 //! `plimsoll sweep`: one run for each combination of values.
 
 mod charts;
+mod plan;
 
-use std::hash::Hasher;
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
 
 use super::Exit;
-use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
@@ -17,15 +16,13 @@ use super::run::{read, records, save};
 use super::terminal::Terminal;
 use super::{cells, files, interrupt, memory, present};
 use crate::analysis::simulate;
-use crate::calibrate::interval::model_interval;
-use crate::config::axes::{self, Axis, Cell};
-use crate::config::flags::ScenarioFlags;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
+use crate::calibrate::interval::model_interval_while;
 use crate::report::json::Arrays;
 use crate::report::sweep::SweepRow;
 use crate::report::sweep_layout::SweepLayout;
 use crate::report::{self, ResultMeta, counted};
 use crate::sweep::{self, Finished};
+pub use plan::{Misfit, Plan, Planned};
 
 /// What to vary.
 #[derive(clap::Args, Debug)]
@@ -36,7 +33,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
   plimsoll sweep quickstart -S request-rate 2..24 step 2 -L gpu h100,l40s --charts pictures
 
---charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. Exit code 3 where the model does not fit, or where no run keeps the promise.
+--charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit is a row that says so. Exit code 3 where none fits, or where no run keeps the promise.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -61,107 +58,6 @@ pub struct Args {
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
-}
-
-/// One run of a sweep.
-pub struct Planned {
-    /// Its number among all cells, also those of other parts.
-    pub index: usize,
-    /// Axis and value.
-    pub labels: Vec<(String, String)>,
-    /// The run.
-    pub resolved: Resolved,
-}
-
-impl Args {
-    fn axes(&self, input: &Assembled) -> Result<Vec<Axis>, Diagnostics> {
-        let lists = self
-            .lists
-            .chunks_exact(2)
-            .map(|pair| Axis::list(&pair[0], &pair[1]));
-        let steps = self.steps.chunks_exact(4).map(|four| match four[2].as_str() {
-            "step" => Axis::steps(&four[0], &four[1], &four[3]),
-            other => Err(
-                Diagnostic::new(format!("`-S`: the third word is `step`, not `{other}`"))
-                    .help("write it like -S request-rate 2..32 step 2"),
-            ),
-        });
-        let given: Vec<Axis> = lists.chain(steps).collect::<Result<_, _>>()?;
-        let axes = if given.is_empty() {
-            axes::of_scenario(&input.document)?
-        } else {
-            given
-        };
-        if axes.is_empty() {
-            return Err(Diagnostic::new("nothing varies")
-                .help("give an axis, -L request-rate 4,8,16, or a [sweep] in the scenario")
-                .into());
-        }
-        Ok(axes)
-    }
-
-    /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
-    /// may be swept.
-    fn with_swept_lengths(&self) -> ScenarioFlags {
-        let mut flags = self.scenario.clone();
-        let firsts = self
-            .lists
-            .chunks_exact(2)
-            .map(|pair| (&pair[0], pair[1].split(',').next().unwrap_or_default()));
-        let starts = self
-            .steps
-            .chunks_exact(4)
-            .map(|four| (&four[0], four[1].split("..").next().unwrap_or_default()));
-        for (name, first) in firsts.chain(starts) {
-            let traffic = &mut flags.traffic;
-            let length = match name.trim_start_matches('-').replace('_', "-").as_str() {
-                "input-len" => &mut traffic.input_len,
-                "output-len" => &mut traffic.output_len,
-                "random-input-len" | "random-input" => &mut traffic.random_input_len,
-                "random-output-len" | "random-output" => &mut traffic.random_output_len,
-                _ => continue,
-            };
-            // A value that is no count is told where the axis is judged.
-            *length = length.or_else(|| first.trim().parse().ok());
-        }
-        flags
-    }
-
-    /// The cells of one part; `None` where the user asked to stop.
-    fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Option<Vec<Planned>>, Diagnostics> {
-        let cells = axes::cells(&input.document, &self.axes(input)?, self.link)?;
-        let mut planned = Vec::new();
-        let mut problems: Vec<Diagnostic> = Vec::new();
-        for (index, Cell { labels, document }) in cells
-            .into_iter()
-            .enumerate()
-            .filter(|(index, _)| index % part.1 == part.0)
-        {
-            if interrupt::is_asked() {
-                return Ok(None);
-            }
-            match resolve(document, &Disk) {
-                Ok(resolved) => planned.push(Planned {
-                    index,
-                    labels,
-                    resolved,
-                }),
-                // The same mistake in every cell is one mistake.
-                Err(wrong) => problems.extend(
-                    wrong
-                        .0
-                        .into_iter()
-                        .filter(|problem| !problems.contains(problem))
-                        .collect::<Vec<_>>(),
-                ),
-            }
-        }
-        if problems.is_empty() {
-            Ok(Some(planned))
-        } else {
-            Err(Diagnostics(problems))
-        }
-    }
 }
 
 /// Reads `slice:m/n` (m from 1) or the environment of a Slurm array; part and number of parts, from 0.
@@ -203,7 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.notes(&["interrupted before any cell was simulated".to_owned()]);
         Ok(Exit::Interrupted.into())
     };
-    let Some(planned) = args.plan(&input, part)? else {
+    let Some(plan) = args.plan(&input, part)? else {
         return stopped(terminal);
     };
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
@@ -211,15 +107,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&outputs.notes);
     terminal.notes(&unread(&input.document, &outputs, Writer::Sweep));
     let mut of_cells: Vec<String> = Vec::new();
-    for note in planned.iter().flat_map(|cell| &cell.resolved.notes) {
+    for note in plan.runs.iter().flat_map(|cell| &cell.resolved.notes) {
         if !of_cells.contains(note) {
             of_cells.push(note.clone());
         }
     }
     terminal.notes(&of_cells);
+    terminal.notes(&plan.misfit_notes());
     if args.output.dry_run {
         const PLAIN: usize = 100;
-        let Some(text) = cells::describe(&planned, terminal.width().unwrap_or(PLAIN)) else {
+        let Some(text) = cells::describe(&plan, terminal.width().unwrap_or(PLAIN)) else {
             return stopped(terminal);
         };
         out.write_all(text.as_bytes())?;
@@ -227,39 +124,38 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     outputs.check_places()?;
     let folder = outputs.charts.as_deref();
-    let drawn = folder.map(|folder| charts::layout(&planned).map(|layout| (folder, layout)));
+    let drawn = folder.map(|folder| charts::layout(&plan).map(|layout| (folder, layout)));
     let drawn = drawn.transpose()?;
-    for cell in &planned {
+    for cell in &plan.runs {
         memory::check_records(&cell.resolved, records(&outputs, false))?;
     }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
-    execute(&planned, (&outputs, with_interval), drawn.as_ref(), out, terminal)
+    execute(&plan, (&outputs, with_interval), drawn.as_ref(), out, terminal)
 }
 
 /// Simulates every cell and prints. With `-o FILE.jsonl` finished cells are kept as they come, and a sweep that was
 /// interrupted goes on where it stopped.
 fn execute(
-    planned: &[Planned],
+    plan: &Plan,
     (outputs, with_interval): (&Outputs, bool),
     drawn: Option<&(&str, SweepLayout)>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let is_jsonl = outputs.format == Format::Jsonl;
-    let cells: Vec<sweep::Cell> = planned.iter().map(|cell| named(cell, is_jsonl)).collect();
+    let cells: Vec<sweep::Cell> = plan.cells(is_jsonl);
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
-    let (all, is_interrupted, unkept) =
-        simulate_all(planned, &cells, kept, (outputs, with_interval), terminal)?;
+    let (all, is_interrupted, unkept) = simulate_all(plan, &cells, kept, (outputs, with_interval), terminal)?;
     if outputs.save_result {
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
-    let row = |((cell, run), planned)| row(cell, run, planned);
-    let rows: Vec<SweepRow<'_>> = cells.iter().zip(&all).zip(planned).map(row).collect();
+    let row = |(cell, run)| plan.row(cell, run);
+    let rows: Vec<SweepRow<'_>> = cells.iter().zip(&all).map(row).collect();
     if !is_interrupted || kept.is_none() {
         put((&cells, &rows), outputs, is_jsonl, out, terminal)?;
         if let Some((folder, layout)) = drawn {
-            files::save_pictures(folder, &charts::pictures(planned, &rows, layout), terminal)?;
+            files::save_pictures(folder, &charts::pictures(plan, &rows, layout), terminal)?;
         }
     }
     if let Some(error) = unkept {
@@ -283,32 +179,10 @@ fn execute(
     Ok(exit.into())
 }
 
-/// A cell and its run as they are printed.
-fn row<'a>(cell: &'a sweep::Cell, run: &'a serde_json::Value, planned: &Planned) -> SweepRow<'a> {
-    let slo = &planned.resolved.slo;
-    SweepRow {
-        settings: &cell.settings,
-        run,
-        attainment: slo.counts_good().then_some(slo.attainment),
-    }
-}
-
-/// A cell as lines of a file name it: a file of another scenario with the same axes must not be taken for this one's.
-fn named(cell: &Planned, is_jsonl: bool) -> sweep::Cell {
-    let mut settings = cell.labels.clone();
-    if is_jsonl {
-        settings.push(("scenario".to_owned(), fingerprint(&cell.resolved)));
-    }
-    sweep::Cell {
-        index: cell.index,
-        settings,
-    }
-}
-
 /// Every cell's result, `null` where it was not run, whether the user stopped it, and why finished runs could not be kept.
 /// With `kept` what that file already holds is not simulated again.
 fn simulate_all(
-    planned: &[Planned],
+    plan: &Plan,
     cells: &[sweep::Cell],
     kept: Option<&str>,
     (outputs, with_interval): (&Outputs, bool),
@@ -320,12 +194,13 @@ fn simulate_all(
     };
     let mut keeper = Keeper::new(file);
     let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
-    let by_index: std::collections::BTreeMap<usize, &Planned> =
-        planned.iter().map(|cell| (cell.index, cell)).collect();
     let results = sweep::run(
         cells,
         finished,
-        |cell| one(by_index[&cell.index], outputs, with_interval),
+        |cell| match plan.run(cell.index) {
+            Some(planned) => one(planned, outputs, with_interval),
+            None => Ok(plan.misfit(cell.index).unwrap_or_default()),
+        },
         |told| {
             progress.at(told.done as u64);
             keeper.append(told.line);
@@ -397,13 +272,6 @@ fn put(
     files::put(&text, file, out)
 }
 
-/// A short name of everything that a run depends on.
-fn fingerprint(resolved: &Resolved) -> String {
-    let mut hasher = rustc_hash::FxHasher::default();
-    hasher.write(resolved_toml(resolved).as_bytes());
-    format!("{:016x}", hasher.finish())
-}
-
 /// Why a cell has no result.
 #[derive(Debug)]
 enum CellError {
@@ -430,8 +298,16 @@ fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_j
     }
     let result = &outcome.result;
     let is_whole = with_interval && !outcome.is_livelocked;
+    let model_interval = match is_whole {
+        true => match model_interval_while(&cell.resolved, &|| !interrupt::is_asked()) {
+            // A cell without its interval would not be the one that goes on from the file.
+            None => return Err(CellError::Interrupted),
+            interval => interval,
+        },
+        false => None,
+    };
     let meta = ResultMeta {
-        model_interval: is_whole.then(|| model_interval(&cell.resolved)),
+        model_interval,
         ..present::meta_of(&cell.resolved, &outcome)
     };
     if outputs.save_result {
@@ -542,7 +418,7 @@ mod tests {
                 } => (input_len, output_len),
                 other => panic!("{other:?}"),
             };
-            cells.into_iter().map(of_cell).collect()
+            cells.runs.into_iter().map(of_cell).collect()
         };
         let all = [(128, 16), (128, 64), (512, 16), (512, 64)];
         assert_eq!(lengths("-L input-len 128,512 -L output-len 16,64"), all);

@@ -7,6 +7,7 @@ use super::flags::{self, ScenarioFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
 use super::report::{self, apply_report};
+use super::resolve;
 use crate::model::is_same_name;
 
 /// The layers of one command line.
@@ -30,6 +31,39 @@ pub const QUICKSTART: &str = "quickstart";
 /// # Errors
 /// Every flag that cannot be understood, or the file's first syntax error.
 pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
+    let (assembled, problems, _) = layered(flags, files)?;
+    match problems.is_empty() {
+        true => Ok(assembled),
+        false => Err(Diagnostics(problems)),
+    }
+}
+
+/// The same for a whole run: where a flag cannot be understood, what else is wrong with what was given is told with it.
+///
+/// # Errors
+/// Every flag that cannot be understood and every value that cannot be honoured, or the file's first syntax error.
+pub fn assemble_run(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
+    let (assembled, mut problems, is_cut) = layered(flags, files)?;
+    if problems.is_empty() {
+        return Ok(assembled);
+    }
+    if !is_cut && let Err(more) = resolve(assembled.document, files) {
+        // What is missing may stand behind the flag that was not understood.
+        let is_given = |problem: &Diagnostic| !problem.is_misfit && !matches!(problem.place, Place::Nowhere);
+        for problem in more.0.into_iter().filter(is_given) {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+    Err(Diagnostics(problems))
+}
+
+/// What was given, layer by layer, what of it is wrong, and whether a part is missing for that.
+fn layered(
+    flags: &ScenarioFlags,
+    files: &dyn Files,
+) -> Result<(Assembled, Vec<Diagnostic>, bool), Diagnostics> {
     let mut notes = Vec::new();
     let document = scenario(flags, files, &mut notes)?;
     let mut layers = Layers {
@@ -37,6 +71,7 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
         notes,
         ignored: flags.ignored.clone(),
         problems: Vec::new(),
+        is_cut: false,
     };
     layers.positional(flags);
     if let Some(command) = &flags.serve_cmd {
@@ -50,15 +85,13 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
     if let Some(client) = flags.traffic.client.or(pasted_client) {
         flags::client_defaults(&mut layers.document, client);
     }
-    if !layers.problems.is_empty() {
-        return Err(Diagnostics(layers.problems));
-    }
-    Ok(Assembled {
+    let assembled = Assembled {
         document: layers.document,
         results: results.unwrap_or_default(),
         notes: layers.notes,
         ignored: layers.ignored,
-    })
+    };
+    Ok((assembled, layers.problems, layers.is_cut))
 }
 
 /// What the command of a server says by itself: the keys of a scenario that it sets, and what of it has no effect. `engine` is
@@ -72,6 +105,7 @@ pub fn served(command: &str, engine: Option<&str>) -> Result<(Document, Vec<Stri
         notes: Vec::new(),
         ignored: Vec::new(),
         problems: Vec::new(),
+        is_cut: false,
     };
     layers.serve_cmd(command, engine, None);
     match layers.problems.is_empty() {
@@ -95,6 +129,8 @@ struct Layers {
     notes: Vec<String>,
     ignored: Vec<String>,
     problems: Vec<Diagnostic>,
+    /// A pasted command could not be understood at all, so that what it said is missing.
+    is_cut: bool,
 }
 
 impl Layers {
@@ -114,10 +150,14 @@ impl Layers {
 
     /// The command of a server that `engine` names beside it, as the positional argument may name its model.
     fn serve_cmd(&mut self, command: &str, engine: Option<&str>, positional: Option<&str>) {
-        let (parsed, ignored) = match pasted::serve(command, engine) {
+        let (parsed, ignored, wrong) = match pasted::serve(command, engine) {
             Ok(parsed) => parsed,
-            Err(wrong) => return self.problems.extend(wrong),
+            Err(wrong) => {
+                self.is_cut = true;
+                return self.problems.extend(wrong);
+            }
         };
+        self.problems.extend(wrong);
         self.ignore(ignored);
         let target = parsed.target.clone().or_else(|| parsed.model.clone());
         if let (Some(own), Some(served)) = (positional, &target)
@@ -148,12 +188,14 @@ impl Layers {
         let bench = match pasted::bench(command) {
             Ok(bench) => bench,
             Err(wrong) => {
+                self.is_cut = true;
                 self.problems.extend(wrong);
                 return None;
             }
         };
         let from = "--bench-cmd ";
         self.ignore(bench.ignored);
+        self.problems.extend(bench.problems);
         let document = &mut self.document;
         let in_document = document.get("model.name").and_then(toml::Value::as_str);
         let served = flags.model.as_deref().or(in_document).map(str::to_owned);
@@ -222,7 +264,10 @@ fn is_scenario(target: &str) -> bool {
 /// that is not worth a word.
 fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
     let is_path = target.contains(['/', '.', '\\']);
-    if is_path || crate::model::find(target).is_ok() || files.read(&format!("{target}/config.json")).is_ok() {
+    if is_path
+        || crate::model::find_checkpoint(target).is_ok()
+        || files.read(&format!("{target}/config.json")).is_ok()
+    {
         return None;
     }
     let [near] = crate::nearest::nearest(target, scenario_names(), 1)[..] else {

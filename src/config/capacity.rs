@@ -7,7 +7,7 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
-use super::{formats, lmcache, lockstep, machine, ranks, serving, sglang};
+use super::{calibrated, formats, lmcache, lockstep, machine, ranks, serving, sglang};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
@@ -72,9 +72,16 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     let (Some(model), Some(device), true) = (model, device, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
-    judge
-        .notes
-        .extend(ranks::rank_notes(&model, &device, tensor_parallel));
+    let known = calibrated::calibration_of(&raw.cluster, &device, flags.engine(), files);
+    let data_parallel = lockstep::ranks(&raw, &model);
+    ranks::check(
+        &mut judge,
+        &model,
+        &device,
+        &known,
+        tensor_parallel,
+        data_parallel,
+    );
     let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, &device));
     if pipeline_parallel > 1 {
@@ -97,7 +104,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     judge.notes.extend(flags.windows_note(&model, &options));
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
     let is_vllm = flags.engine() == "vllm";
-    let copies = machine::copies(&raw.cluster, &device, flags.engine(), files);
+    let copies = calibrated::copies(&raw.cluster, &device, flags.engine(), files);
     let tiers = lmcache::resolve(
         &mut judge,
         &raw,
@@ -248,6 +255,16 @@ mod tests {
             let of_run = run.scenario.first_pool().engine.max_num_seqs();
             assert_eq!(alone.engine.unwrap().max_num_seqs(), of_run, "{engine}");
         }
+    }
+
+    #[test]
+    fn a_group_beyond_a_node_is_refused_as_a_run_refuses_it() {
+        let mut input = document("");
+        input.set("cluster.tensor_parallel_size", toml::Value::from(16), "");
+        let refused = |problems: Diagnostics| problems.to_string();
+        let here = refused(capacity(input.clone(), &NoFiles).unwrap_err());
+        assert!(here.contains("is larger than a node"), "{here}");
+        assert_eq!(here, refused(resolve(input, &NoFiles).map(|_| ()).unwrap_err()));
     }
 
     #[test]

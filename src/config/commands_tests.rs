@@ -56,10 +56,27 @@ pub(super) fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
         .try_get_matches_from(normal.args)
         .unwrap_or_else(|error| panic!("{error}"));
     let Line { flags } = Line::from_arg_matches(&matches).unwrap();
-    let input = assemble(&flags, &FILES)?;
+    let input = assemble_run(&flags, &FILES)?;
     let mut resolved = resolve(input.document, &FILES)?;
     resolved.said_before(&input.notes, &input.ignored);
     Ok(resolved)
+}
+
+#[test]
+fn all_that_is_wrong_with_a_pasted_command_is_told_at_once() {
+    let command =
+        "vllm serve Qwen/Qwen3-8B -pp 2 -tp 8 --cpu-offload-gb 10 --foo 3 --num-scheduler-steps 8 --bar=1";
+    let line = format!("--gpu h100-sxm {TRAFFIC} --serve-cmd \"{command}\"");
+    let told = resolve_line(&line).map(|_| ()).unwrap_err().to_string();
+    for wrong in [
+        "`--cpu-offload-gb` would change",
+        "unexpected argument '--foo'",
+        "unexpected argument '--bar'",
+        "--pipeline-parallel-size` must be 1",
+        "--num-scheduler-steps`",
+    ] {
+        assert_eq!(told.matches(wrong).count(), 1, "{wrong}:\n{told}");
+    }
 }
 
 pub(super) const MACHINE: &str = "meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --max-model-len 8192";

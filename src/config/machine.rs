@@ -1,8 +1,8 @@
 //! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::calibrated::calibration;
 use super::diagnostic::Diagnostic;
 use super::document::Source;
 use super::files::Files;
@@ -13,7 +13,7 @@ use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
 use crate::cost::Trust;
-use crate::cost::calibration::{self, Calibration, Copies, Direction};
+use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
@@ -33,7 +33,7 @@ pub(super) struct Machine {
 }
 
 /// Whether a name is a path rather than an id of a registry.
-fn is_path(name: &str, extension: &str) -> bool {
+pub(super) fn is_path(name: &str, extension: &str) -> bool {
     name.ends_with(extension) || name.starts_with('.') || name.starts_with('/')
 }
 
@@ -86,13 +86,16 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
 type Shape = (ModelShape, Vec<String>);
 
 fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
-    match model::find(name) {
+    match model::find_checkpoint(name) {
         Ok(found) => Some(found),
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled"))
                 .at(judge.place("model.name"));
             if !unknown.suggestions.is_empty() {
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
+            }
+            if let Some(hint) = unknown.copy_hint() {
+                problem = problem.help(hint);
             }
             judge.report(problem.help("or give the path of its config.json"));
             None
@@ -130,7 +133,7 @@ fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape>
 }
 
 /// The text of the file that `key` names; `None` was reported.
-fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
+pub(super) fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
     match files.read(path).map(String::from_utf8) {
         Ok(Ok(text)) => Some(text),
         Ok(Err(_)) => {
@@ -410,87 +413,4 @@ fn plan(
     }
     judge.report(problem);
     None
-}
-
-/// Copies over the host link as the calibration that is asked for has them; none where that is broken, which
-/// [`build`] reports.
-pub(super) fn copies(
-    raw: &RawCluster,
-    device: &Device,
-    engine: &str,
-    files: &dyn Files,
-) -> BTreeMap<Direction, Copies> {
-    let asked = raw.calibration.as_deref().and_then(|name| {
-        if !is_path(name, ".toml") {
-            return calibration::shipped(name);
-        }
-        let text = String::from_utf8(files.read(name).ok()?).ok()?;
-        Calibration::parse(name, &text).ok()
-    });
-    let best = || calibration::for_device(device, engine).calibration;
-    let copies = asked
-        .map(|asked| asked.copies)
-        .filter(|copies| !copies.is_empty());
-    copies.unwrap_or_else(|| best().copies)
-}
-
-/// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.
-fn calibration(
-    judge: &mut Judge,
-    raw: &RawScenario,
-    device: &Device,
-    engine: &str,
-    files: &dyn Files,
-) -> Option<(Calibration, Trust)> {
-    let key = "cluster.calibration";
-    let best = calibration::for_device(device, engine);
-    let Some(name) = &raw.cluster.calibration else {
-        let source = Source::Assumption(best.note.clone());
-        judge.assume(key, best.calibration.name.clone(), source);
-        return Some((best.calibration, best.trust));
-    };
-    judge.given(key, name);
-    if *name == best.calibration.name {
-        return Some((best.calibration, best.trust));
-    }
-    let asked = if is_path(name, ".toml") {
-        let text = text_file(judge, key, name, files)?;
-        let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
-        match Calibration::parse(stem, &text) {
-            Ok(calibration) => calibration,
-            Err(error) => {
-                judge.wrong(key, "is not a calibration", error.to_string());
-                return None;
-            }
-        }
-    } else if let Some(shipped) = calibration::shipped(name) {
-        shipped
-    } else {
-        let known: Vec<&str> = calibration::shipped_names().collect();
-        let near = crate::nearest::nearest(name, known.iter().copied(), 1);
-        let help = near.first().map_or_else(
-            || format!("shipped are {}", known.join(", ")),
-            |near| format!("did you mean `{near}`?"),
-        );
-        judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
-        return None;
-    };
-    let mut trust = asked.provenance.source.trust();
-    let mut asked = asked;
-    let made_on = asked.provenance.gpu.clone();
-    let is_shipped = !is_path(name, ".toml");
-    // A file of one's own may describe its GPU in any words; only a known name of another card speaks against it.
-    let is_foreign = match hardware::find(&made_on) {
-        Ok((other, _)) => other.id != device.id,
-        Err(_) => is_shipped && !made_on.eq_ignore_ascii_case(&device.id),
-    };
-    if is_foreign {
-        judge.notes.push(match made_on.as_str() {
-            "" => format!("calibration {name} is of no card: it is the datasheet's roofline"),
-            made_on => format!("calibration {name} was made on {made_on}, not on {}", device.id),
-        });
-        asked = asked.distrusted(Trust::Prior);
-        trust = trust.max(Trust::Prior);
-    }
-    Some((asked.over(&best.calibration), trust))
 }

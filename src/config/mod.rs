@@ -11,6 +11,7 @@ mod assemble;
 mod assumed;
 mod autoscale;
 pub mod axes;
+mod calibrated;
 mod capacity;
 mod cluster;
 pub mod diagnostic;
@@ -47,7 +48,7 @@ pub mod slo;
 pub mod variant;
 mod workload;
 
-pub use assemble::{Assembled, QUICKSTART, assemble, served};
+pub use assemble::{Assembled, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};
 pub use diagnostic::{Diagnostic, Diagnostics, Place, visible};
 pub use document::{Document, Source};

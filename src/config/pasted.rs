@@ -121,16 +121,19 @@ pub fn client_of(command: &str) -> ClientKind {
     }
 }
 
-/// A `vllm serve` command, understood; the second part lists flags without effect.
+/// What was understood, flags without effect, and what cannot be honoured: the rest is judged all the same, so that all is told at once.
+type Understood<P> = (P, Vec<String>, Vec<Diagnostic>);
+
+/// A `vllm serve` command, as far as it is understood.
 ///
 /// # Errors
-/// What of it cannot be honoured. `asked` is the engine that the command line names beside it.
+/// Why it is no such command. `asked` is the engine that the command line names beside it.
 pub(super) fn serve(
     command: &str,
     asked: Option<&str>,
-) -> Result<(ScenarioFlags, Vec<String>), Vec<Diagnostic>> {
+) -> Result<Understood<ScenarioFlags>, Vec<Diagnostic>> {
     let flag = "--serve-cmd";
-    let (mut parsed, bare, mut ignored) = parse::<Serve>(command, flag, &SERVE, true)?;
+    let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, true)?;
     let name = if starts_sglang(command) { "sglang" } else { "vllm" };
     let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
     let version = tag.flatten().and_then(version);
@@ -162,9 +165,9 @@ pub(super) fn serve(
             .help(format!(
                 "give --engine {V0}, which is V0's profile, or leave the setting out"
             ));
-        return Err(vec![problem]);
+        problems.push(problem);
     }
-    Ok((parsed.flags, ignored))
+    Ok((parsed.flags, ignored, problems))
 }
 
 /// What a `vllm bench serve` command says.
@@ -174,11 +177,12 @@ pub(super) struct Benchmark {
     pub(super) slo: SloFlags,
     pub(super) results: ResultFlags,
     pub(super) ignored: Vec<String>,
+    pub(super) problems: Vec<Diagnostic>,
 }
 
-/// A benchmark command, understood.
+/// A benchmark command, as far as it is understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
-    let (parsed, _, ignored) = parse::<Bench>(command, "--bench-cmd", &BENCH, false)?;
+    let ((parsed, _), ignored, problems) = parse::<Bench>(command, "--bench-cmd", &BENCH, false)?;
     let Bench {
         model,
         mut traffic,
@@ -192,6 +196,7 @@ pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
         slo,
         results,
         ignored,
+        problems,
     })
 }
 
@@ -200,7 +205,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
     flag: &str,
     starts: &[&[&str]],
     image_serves: bool,
-) -> Result<(P, Bare, Vec<String>), Vec<Diagnostic>> {
+) -> Result<Understood<(P, Bare)>, Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
     // A command over several lines: the shell drops the backslash with the line's end.
     let command = command.replace("\\\r\n", " ").replace("\\\n", " ");
@@ -239,17 +244,35 @@ fn parse<P: FromArgMatches + CommandFactory>(
         .chain(repeated)
         .map(|reason| format!("in {flag}: {reason}"))
         .collect();
-    match rules
-        .try_get_matches_from(normal.args)
-        .and_then(|matches| P::from_arg_matches(&matches))
-    {
-        Ok(parsed) if problems.is_empty() => Ok((parsed, bare, ignored)),
-        Ok(_) => Err(problems),
-        Err(error) => {
-            problems.push(unparsable(&error, flag));
-            Err(problems)
+    let mut args = normal.args;
+    loop {
+        let matches = rules.clone().try_get_matches_from(&args);
+        let error = match matches.and_then(|matches| P::from_arg_matches(&matches)) {
+            Ok(parsed) => return Ok(((parsed, bare), ignored, problems)),
+            Err(error) => error,
+        };
+        problems.push(unparsable(&error, flag));
+        if !leave_out(&mut args, &error) {
+            return Err(problems);
         }
     }
+}
+
+/// Takes a flag that is not known, and what may be its value, out of the arguments; whether there is one.
+fn leave_out(args: &mut Vec<String>, error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return false;
+    };
+    let is_it = |arg: &String| arg.split('=').next() == Some(unknown);
+    let at = args.iter().position(is_it);
+    let Some(at) = at.filter(|_| error.kind() == ErrorKind::UnknownArgument && unknown.starts_with("--"))
+    else {
+        return false;
+    };
+    let has_value = !args[at].contains('=') && args.get(at + 1).is_some_and(|next| !next.starts_with('-'));
+    args.drain(at..=at + usize::from(has_value));
+    true
 }
 
 /// The first line of clap's message says what is wrong.

@@ -70,6 +70,10 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
     error: in --serve-cmd: unexpected argument '--max-num-sekws' found
      |
      = help: a similar argument exists: '--max-num-seqs'
+
+    error: no shape of the model `m` is bundled
+     |
+     = help: or give the path of its config.json
     "#);
     assert_snapshot!(told("--serve-cmd 'docker run vllm'"), @r#"
     error: `--serve-cmd` must hold a whole command

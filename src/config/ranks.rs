@@ -5,28 +5,20 @@ use crate::cost::calibration::Calibration;
 use crate::hardware::Device;
 use crate::model::{Attention, ModelShape};
 
-/// What a reader should know of `model` on so many ranks, as sentences.
-#[must_use]
-pub(super) fn rank_notes(model: &ModelShape, device: &Device, tensor_parallel: u32) -> Vec<String> {
-    let in_node = device.gpus_per_node;
+/// What a reader should know of `model` on so many ranks, as a sentence.
+fn rank_note(model: &ModelShape, tensor_parallel: u32) -> Option<String> {
     let scarce = |attention: &Attention| match *attention {
         Attention::Grouped { kv_heads, .. } => (kv_heads < tensor_parallel).then_some(kv_heads),
         // A latent cache is replicated on any number of ranks.
         Attention::Latent { .. } => None,
     };
     let heads = model.layers.iter().find_map(|group| scarce(&group.attention));
-    let replicated = heads.map(|heads| {
+    heads.map(|heads| {
         format!(
             "{heads} KV heads on {tensor_parallel} ranks: heads are replicated, as vLLM does, and each rank keeps a whole \
              one; beyond {heads} ranks the KV cache of a rank does not shrink"
         )
-    });
-    let spanning = (tensor_parallel > in_node).then(|| {
-        format!(
-            "{tensor_parallel} GPUs are more than a node has ({in_node}): `run` has no links between nodes"
-        )
-    });
-    replicated.into_iter().chain(spanning).collect()
+    })
 }
 
 /// Refuses groups beyond a node, unless the calibration knows an all-reduce that large.
@@ -59,5 +51,5 @@ pub(super) fn check(
             format!("share them among at most {largest}, or give a calibration with an [[allreduce]] of gpus = {all}"),
         );
     }
-    judge.notes.extend(rank_notes(model, device, tensor_parallel));
+    judge.notes.extend(rank_note(model, tensor_parallel));
 }

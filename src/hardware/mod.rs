@@ -5,6 +5,7 @@
 //! is a dense peak, and [`Device::memory`] is what an engine is offered, not what the box says.
 
 pub mod nvidia_smi;
+mod product;
 mod profile;
 mod registry;
 

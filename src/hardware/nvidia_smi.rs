@@ -4,6 +4,7 @@
 //! more (a `D`, `Max-Q`, a laptop's) is not the known one. The rates of a recognised card come from its shipped profile; an
 //! unknown card needs its datasheet.
 
+use super::product::Product;
 use super::{Architecture, Device, all};
 use crate::units::Bytes;
 
@@ -103,52 +104,15 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
     })
 }
 
-/// Words of a product's name that tell its maker, its form or its memory, not its kind.
-const EPITHETS: [&str; 12] = [
-    "nvidia",
-    "tesla",
-    "geforce",
-    "rtx",
-    "pro",
-    "blackwell",
-    "workstation",
-    "server",
-    "edition",
-    "sxm",
-    "pcie",
-    "nvl",
-];
-
 impl Report {
     /// The shipped device that this card is, by the chip's name, the form and the memory; `None` if none fits.
     #[must_use]
     pub fn known_device(&self) -> Option<&'static Device> {
-        let words = words(&self.product);
-        let has = |word: &str| words.iter().any(|known| known == word);
+        let product = Product::new(&self.product);
         all()
             .iter()
-            .filter(|device| {
-                let chip = device.id.split('-').find(|part| !["RTX", "PRO"].contains(part));
-                chip.is_some_and(|chip| has(&chip.to_lowercase()))
-            })
-            .filter(|device| device.id.contains("-PRO-") == has("pro"))
-            .filter(|device| self.strange_word(device).is_none())
-            .filter(|device| self.form_mismatch(device, &words) == 0)
+            .filter(|device| product.is_drivers_name_of(device))
             .find(|device| (self.memory.0 as f64 / device.memory.0 as f64 - 1.0).abs() < 0.06)
-    }
-
-    /// The first word of the name that a known card's does not have: `d`, `max`, `laptop`.
-    fn strange_word(&self, device: &Device) -> Option<String> {
-        let own = device.id.to_lowercase();
-        let is_measure = |word: &str| {
-            word.starts_with("sxm")
-                || word.starts_with("hbm")
-                || word.trim_end_matches("gb").parse::<u32>().is_ok()
-        };
-        words(&self.product).into_iter().find(|word| {
-            let is_own = own.split('-').any(|part| part == word);
-            !(word.is_empty() || is_own || is_measure(word) || EPITHETS.contains(&word.as_str()))
-        })
     }
 
     /// The known card of the same chip that this one is not, where it is none that is known.
@@ -157,12 +121,8 @@ impl Report {
         if self.known_device().is_some() {
             return None;
         }
-        let words = words(&self.product);
-        all().iter().find(|device| {
-            let chip = device.id.split('-').find(|part| !["RTX", "PRO"].contains(part));
-            let is_chip = chip.is_some_and(|chip| words.contains(&chip.to_lowercase()));
-            is_chip && device.id.contains("-PRO-") == words.iter().any(|word| word == "pro")
-        })
+        let product = Product::new(&self.product);
+        all().iter().find(|device| product.names_chip(device))
     }
 
     /// What of the report a profile does not hold, as sentences.
@@ -198,29 +158,11 @@ impl Report {
         remarks
     }
 
-    /// 0 where the product's name speaks of the device's form. An H100 without a form in its name is the SXM one.
-    fn form_mismatch(&self, device: &Device, words: &[String]) -> u32 {
-        let form = ["pcie", "nvl"]
-            .into_iter()
-            .find(|form| words.iter().any(|word| word == form));
-        let device_form = ["PCIE", "NVL"].into_iter().find(|form| device.id.contains(form));
-        u32::from(form.map(str::to_uppercase).as_deref() != device_form)
-    }
-
     /// Memory that an engine is offered, estimated by [`VISIBLE_SHARE`].
     #[must_use]
     pub fn visible_memory(&self) -> Bytes {
         Bytes((self.memory.0 as f64 * VISIBLE_SHARE) as u64)
     }
-}
-
-/// Lower-case words of a product name.
-fn words(product: &str) -> Vec<String> {
-    product
-        .to_lowercase()
-        .split(|c: char| !c.is_alphanumeric())
-        .map(str::to_string)
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! The shipped devices, and finding one by any reasonable shortening of its name.
 //!
 //! A name is an id's parts in order with any left out (`l40s`, `h200_sxm`, `RTX4090`, `a100 80`), whatever its case and
-//! separators. Where several cards fit, the SXM one with the most memory is meant, and a note says so. A name that fits
-//! none gets the cards of which a shortening is nearest to it: most people write `rtx4091` and not `RTX-4091-24GB`.
+//! separators. Where several cards fit, the SXM one with the most memory is meant, and a note says so. What fits none may be the
+//! name that a driver prints (`NVIDIA H100 80GB HBM3`), which [`Product`] reads word by word. A name that is neither gets the cards
+//! of which a shortening is nearest to it (most people write `rtx4091` and not `RTX-4091-24GB`), then those with its chip.
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use super::Device;
+use super::product::Product;
 use crate::nearest::{nearest, slips, squash};
 
 macro_rules! profiles {
@@ -89,7 +91,7 @@ pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
     match fitting[..] {
         [] => Err(UnknownDevice {
             name: name.to_string(),
-            suggestions: suggestions(&wanted(name)),
+            suggestions: suggestions(name),
         }),
         [only] => Ok((only.clone(), None)),
         [first, ref others @ ..] => {
@@ -116,8 +118,22 @@ pub fn readings(name: &str) -> Vec<&'static Device> {
             .filter(|device| is_shortening(&wanted, &device.id))
             .collect(),
     };
+    if fitting.is_empty() {
+        fitting = of_product(name);
+    }
     fitting.sort_by_key(|device| (!device.id.contains("-SXM-"), std::cmp::Reverse(device.memory)));
     fitting
+}
+
+/// The devices that a driver may print so. One that tells the kind of memory tells the form, too, where it is not SXM.
+fn of_product(name: &str) -> Vec<&'static Device> {
+    let product = Product::new(name);
+    let is_drivers = product.names_kind_of_memory();
+    let fits = |device: &&Device| match is_drivers {
+        true => product.is_drivers_name_of(device),
+        false => product.may_be(device),
+    };
+    all().iter().filter(fits).collect()
 }
 
 /// A name without its vendor, as ids are compared.
@@ -164,8 +180,10 @@ fn is_size(part: &str) -> bool {
         .is_some_and(|size| size.parse::<u32>().is_ok())
 }
 
-/// Up to three ids that may be meant: of which some shortening is nearest, then those that share a part.
-fn suggestions(wanted: &str) -> Vec<String> {
+/// Up to three ids that may be meant: of which some shortening is nearest, then those of its chip, then those that share a part.
+fn suggestions(name: &str) -> Vec<String> {
+    let wanted = &wanted(name);
+    let product = Product::new(name);
     let mut near: Vec<(usize, &str)> = all()
         .iter()
         .filter_map(|device| {
@@ -175,9 +193,11 @@ fn suggestions(wanted: &str) -> Vec<String> {
         })
         .collect();
     near.sort_by_key(|&(distance, _)| distance);
+    let of_chip = all().iter().filter(|device| product.names_chip(device));
+    let of_chip = of_chip.map(|device| device.id.as_str());
     let alike = nearest(wanted, all().iter().map(|device| device.id.as_str()), 3);
     let mut ids: Vec<&str> = Vec::new();
-    for id in near.into_iter().map(|(_, id)| id).chain(alike) {
+    for id in near.into_iter().map(|(_, id)| id).chain(of_chip).chain(alike) {
         if !ids.contains(&id) {
             ids.push(id);
         }
@@ -248,6 +268,63 @@ mod tests {
     }
 
     #[test]
+    fn what_a_driver_prints_for_a_shipped_card_finds_it() {
+        #[rustfmt::skip]
+        const PRINTED: [(&str, &[&str]); PROFILES.len()] = [
+            ("B300-SXM-288GB", &["NVIDIA B300 SXM6 AC"]),
+            ("GB200-186GB", &["NVIDIA GB200"]),
+            ("B200-SXM-180GB", &["NVIDIA B200"]),
+            ("H200-SXM-141GB", &["NVIDIA H200"]),
+            ("H100-SXM-80GB", &["NVIDIA H100 80GB HBM3", "NVIDIA_H100_80GB_HBM3"]),
+            ("H100-NVL-94GB", &["NVIDIA H100 NVL"]),
+            ("H100-PCIE-80GB", &["NVIDIA H100 PCIe"]),
+            ("A100-SXM-80GB", &["NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"]),
+            ("A100-PCIE-80GB", &["NVIDIA A100 80GB PCIe"]),
+            ("A100-SXM-40GB", &["NVIDIA A100-SXM4-40GB"]),
+            ("A100-PCIE-40GB", &["NVIDIA A100-PCIE-40GB"]),
+            ("RTX-PRO-6000-96GB", &[
+                "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+                "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+            ]),
+            ("L40S-48GB", &["NVIDIA L40S"]),
+            ("RTX-5090-32GB", &["NVIDIA GeForce RTX 5090"]),
+            ("RTX-4090-24GB", &["NVIDIA GeForce RTX 4090"]),
+            ("L4-24GB", &["NVIDIA L4"]),
+            ("A10-24GB", &["NVIDIA A10"]),
+            ("T4-16GB", &["Tesla T4", "NVIDIA T4"]),
+            ("MI355X-288GB", &["AMD Instinct MI355X"]),
+            ("MI300X-192GB", &["AMD Instinct MI300X", "AMD Instinct MI300X OAM"]),
+        ];
+        for (device, (id, printed)) in all().iter().zip(PRINTED) {
+            assert_eq!(device.id, id);
+            for name in printed.iter().copied().chain([device.name.as_str()]) {
+                let (found, note) = find(name).unwrap();
+                assert_eq!((found.id.as_str(), note), (id, None), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_variant_of_a_shipped_card_is_none_of_them_but_brings_it_to_mind() {
+        for (name, alike) in [
+            ("NVIDIA GeForce RTX 4090 D", "RTX-4090-24GB"),
+            ("NVIDIA GeForce RTX 4090 Laptop GPU", "RTX-4090-24GB"),
+            ("NVIDIA H200 NVL", "H200-SXM-141GB"),
+            ("NVIDIA H100 80GB HBM3 MIG 7g.80gb", "H100-SXM-80GB"),
+            ("NVIDIA A100-SXM-64GB", "A100-SXM-80GB"),
+            ("AMD Instinct MI300X VF", "MI300X-192GB"),
+        ] {
+            let unknown = find(name).unwrap_err();
+            assert!(
+                unknown.suggestions.iter().any(|id| id == alike),
+                "{name}: {unknown}"
+            );
+        }
+        assert!(readings("NVIDIA RTX 6000 Ada Generation").is_empty());
+        assert!(readings("NVIDIA GeForce RTX 3090").is_empty());
+    }
+
+    #[test]
     fn an_unknown_name_gets_the_nearest_ones() {
         insta::assert_snapshot!(found("RTX4091"), @r#"
         unknown GPU "RTX4091"
@@ -261,7 +338,7 @@ mod tests {
             ("gb300", "B300-SXM-288GB"),
             ("l40x", "L40S-48GB"),
             ("mi300", "MI300X-192GB"),
-            ("a100-sxm4-80gb", "A100-SXM-80GB"),
+            ("a100-smx-80gb", "A100-SXM-80GB"),
             ("rtx pro 600", "RTX-PRO-6000-96GB"),
         ] {
             assert_eq!(first(slip).as_deref(), Some(meant), "{slip}");

@@ -1,10 +1,11 @@
 //! Transformer shapes: what a model's `config.json` says about parameters, KV bytes and matrix sizes.
 //!
-//! Common models are shipped ([`find`]); any Hugging Face `config.json` of a known architecture is read
+//! Common models are shipped ([`find`]), and so are their quantized copies by name ([`find_checkpoint`]); any Hugging Face `config.json` of a known architecture is read
 //! ([`ModelShape::from_hf_config`]). Left out, and said in a note where it happens: vision towers, multi-token
 //! prediction layers, padding of odd shapes by kernels. Law: the parameters of a shape are those of the published
 //! checkpoint (within 0.5 %, exactly for most).
 
+mod checkpoints;
 mod families;
 mod hf_config;
 mod matrices;
@@ -12,6 +13,7 @@ mod names;
 mod options;
 mod registry;
 
+pub use checkpoints::find_checkpoint;
 pub use hf_config::{MODELOPT_FILE, ModelError};
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};

@@ -261,6 +261,19 @@ pub struct UnknownModel {
     pub name: String,
     /// Ids that are spelt alike, nearest first.
     pub suggestions: Vec<String>,
+    /// The shipped id with which the name begins, if more follows.
+    pub copy_of: Option<&'static str>,
+}
+
+impl UnknownModel {
+    /// What to do where the name is a quantized copy's whose ending does not say enough.
+    #[must_use]
+    pub fn copy_hint(&self) -> Option<String> {
+        let base = self.copy_of?;
+        Some(format!(
+            "if it is a quantized copy of {base}, give that name and --quantization (fp8, int8, w8a16, awq, gptq, nvfp4 …)"
+        ))
+    }
 }
 
 impl fmt::Display for UnknownModel {
@@ -268,6 +281,9 @@ impl fmt::Display for UnknownModel {
         write!(f, "unknown model \"{}\"", self.name)?;
         if !self.suggestions.is_empty() {
             write!(f, "\n  did you mean {}?", self.suggestions.join(" or "))?;
+        }
+        if let Some(hint) = self.copy_hint() {
+            write!(f, "\n  {hint}")?;
         }
         write!(
             f,
@@ -290,7 +306,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// assert_eq!(model.parameters(), 8_030_261_248);
 /// ```
 pub fn find(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
-    let wanted = name.trim().trim_end_matches('/').to_lowercase();
+    let mut wanted = name.trim().trim_end_matches('/').to_lowercase();
+    // The organisation was renamed, and the Hub follows its old name.
+    if let Some(part) = wanted.strip_prefix("neuralmagic/") {
+        wanted = format!("redhatai/{part}");
+    }
     let last_part = |id: &str| id.rsplit('/').next().map(str::to_lowercase);
     let shipped = SHIPPED
         .iter()
@@ -305,6 +325,7 @@ pub fn find(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
         None => Err(UnknownModel {
             name: name.to_string(),
             suggestions: suggestions(&wanted),
+            copy_of: None,
         }),
     }
 }

@@ -19,7 +19,7 @@ use super::tables::{Column, markdown, table};
 pub struct SweepRow<'a> {
     /// (axis, value).
     pub settings: &'a [(String, String)],
-    /// The run's object; `null` where the sweep was stopped before it.
+    /// The run's object; `null` where the sweep was stopped before it, the verdict alone where the model does not fit.
     pub run: &'a Value,
     /// Share of requests that must be good, where limits on them were given.
     pub attainment: Option<f64>,
@@ -111,6 +111,16 @@ impl SweepRow<'_> {
 
     pub(super) fn is_finished(&self) -> bool {
         !self.run.is_null()
+    }
+
+    /// Whether the model does not fit there, so that nothing was simulated.
+    pub(super) fn is_misfit(&self) -> bool {
+        self.verdict() == "does_not_fit"
+    }
+
+    /// Whether there are figures.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.is_finished() && !self.is_misfit()
     }
 
     pub(super) fn verdict(&self) -> &str {
@@ -248,8 +258,8 @@ fn model_factors(run: &Value) -> Vec<(String, f64)> {
 }
 
 /// Writes one line a run: the axes, then every plain key of its object, then the factors of the model's intervals where
-/// they were asked for, then the verdict; a run that was not made has its
-/// axes and the verdict `not_run`.
+/// they were asked for, then the verdict; a run that was not made has its axes and the verdict `not_run`, and one whose model does
+/// not fit `does_not_fit`.
 ///
 /// # Panics
 /// Never: what is written stays in memory.
@@ -259,7 +269,7 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         return String::new();
     };
     let is_plain = |value: &Value| !value.is_object() && !value.is_array();
-    let finished = rows.iter().find(|row| row.is_finished());
+    let finished = rows.iter().find(|row| row.is_simulated());
     let keys: Vec<&String> = finished
         .and_then(|row| row.run.as_object())
         .map(|object| {
@@ -344,6 +354,35 @@ mod tests {
             csv(&[row(&run), row(&Value::Null)]),
             "rate,p99_ttft_ms,p99_ttft_ms_model_low,p99_ttft_ms_model_high,verdict\n2,9.0,0.8,1.5,stable\n2,,,,not_run\n"
         );
+    }
+
+    #[test]
+    fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
+        let run = |tokens: f64, kept: bool| serde_json::json!({"output_throughput": tokens, "plimsoll": {"verdict": "stable", "slo_kept": kept}});
+        let misfit = serde_json::json!({"plimsoll": {"verdict": "does_not_fit", "why": "needs 15.0 GiB"}});
+        let cell = |gpu: &str| [("gpu".to_owned(), gpu.to_owned())];
+        let cells = ["t4", "l4", "h100"].map(cell);
+        let told = |kept: bool| {
+            let runs = [misfit.clone(), run(100.0, kept), run(200.0, false)];
+            let row = |(settings, run)| SweepRow {
+                settings,
+                run,
+                attainment: None,
+            };
+            let rows: Vec<SweepRow<'_>> = cells.iter().map(|cell| &cell[..]).zip(&runs).map(row).collect();
+            (text(&rows, None), csv(&rows), none_keeps(&rows))
+        };
+        let (table, lines, is_none) = told(true);
+        assert!(
+            table.starts_with("2 runs; 1 cell does not fit; 1 breaks the promise; most output within it 100 tok/s at gpu = l4\n"),
+            "{table}"
+        );
+        assert!(table.contains("does not fit\n") && !is_none, "{table}");
+        assert_eq!(
+            lines,
+            "gpu,output_throughput,verdict\nt4,,does_not_fit\nl4,100.0,stable\nh100,200.0,stable\n"
+        );
+        assert!(told(false).2, "no run keeps it");
     }
 
     #[test]

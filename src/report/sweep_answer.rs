@@ -7,15 +7,21 @@ use crate::analysis::CONFIDENCE;
 use crate::stats::{Running, student_t};
 use crate::sweep::{self, Best, Candidate};
 
-/// The first line: how many runs, whether that is all of them, and which served the most.
+/// The first line: how many runs, whether that is all of them, how many do not fit, and which served the most.
 pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
     let best = best(rows);
-    let finished = rows.iter().filter(|row| row.is_finished()).count();
-    if finished < rows.len() {
-        let all = counted(rows.len() as u64, "run");
-        return format!("INTERRUPTED: {finished} of {all} finished{best}");
+    let finished = rows.iter().filter(|row| row.is_simulated()).count();
+    let misfits = rows.iter().filter(|row| row.is_misfit()).count();
+    let all = counted((rows.len() - misfits) as u64, "run");
+    let unfit = match misfits {
+        0 => String::new(),
+        1 => "; 1 cell does not fit".to_owned(),
+        more => format!("; {more} cells do not fit"),
+    };
+    match finished + misfits < rows.len() {
+        true => format!("INTERRUPTED: {finished} of {all} finished{unfit}{best}"),
+        false => format!("{all}{unfit}{best}"),
     }
-    format!("{}{best}", counted(rows.len() as u64, "run"))
 }
 
 /// Which run served the most among those that keep the promise, and whether more than chance is behind it.
@@ -111,7 +117,7 @@ fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
         let half = student_t(CONFIDENCE, number - 1.0) * (means.variance() / number).sqrt();
         (half, half)
     };
-    let finished = runs.iter().filter(|run| run.is_finished());
+    let finished = runs.iter().filter(|run| run.is_simulated());
     Some(Candidate {
         output: (means.mean(), means.mean() - half.0, means.mean() + half.1),
         keeps: finished.into_iter().all(|run| run.keeps()),
@@ -121,7 +127,7 @@ fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
 /// Whether there is a promise, and no finished run keeps it.
 #[must_use]
 pub fn none_keeps(rows: &[SweepRow<'_>]) -> bool {
-    let mut finished = rows.iter().filter(|row| row.is_finished()).peekable();
+    let mut finished = rows.iter().filter(|row| row.is_simulated()).peekable();
     finished.peek().is_some() && finished.all(SweepRow::breaks)
 }
 

@@ -128,7 +128,7 @@ impl SweepView {
     pub fn of(rows: &[SweepRow<'_>], layout: SweepLayout, subject: String) -> SweepView {
         let mut runs: BTreeMap<Spot, Vec<&SweepRow<'_>>> = BTreeMap::new();
         for (spot, row) in layout.spots.iter().zip(rows) {
-            if row.is_finished() {
+            if row.is_simulated() {
                 runs.entry(*spot).or_default().push(row);
             }
         }

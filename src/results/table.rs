@@ -59,8 +59,8 @@ const KNOWN: [&str; 38] = [
 /// What only a sweep's table has: the judgement, beside the columns of a client. What else its header names are axes and
 /// factors of the model's intervals.
 const OF_A_SWEEP: [&str; 3] = ["verdict", "burstiness", "completed"];
-/// A cell of a sweep that was not run.
-const NOT_RUN: &str = "not_run";
+/// Verdicts of a sweep's cells that were not simulated.
+const NOT_RUN: [&str; 2] = ["not_run", "does_not_fit"];
 
 /// Whether the first line names a figure that a benchmark has.
 pub(super) fn is_table(text: &str) -> bool {
@@ -179,7 +179,11 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
                 contradicted.push(name);
             }
         }
-        if is_sweep && cells.get("verdict") == Some(&NOT_RUN) {
+        if is_sweep
+            && cells
+                .get("verdict")
+                .is_some_and(|verdict| NOT_RUN.contains(verdict))
+        {
             continue;
         }
         let cells_of_row = Cells {

@@ -283,7 +283,8 @@ fn a_sweeps_own_table_and_lines_are_results() {
                  median_ttft_ms,model_id,num_prompts,output_throughput,p50_ttft_ms,request_goodput,request_rate,\
                  request_throughput,total_input_tokens,total_output_tokens,mean_ttft_ms_model_low,verdict\n\
                  5,2,vllm,1.0,200,40,,12,750,450,6.7,6.7,25,26,m,200,320,26,,5.0,5,51200,12800,0.8,stable\n\
-                 9,2,,,,,,,,,,,,,,,,,,,,,,,not_run\n";
+                 9,2,,,,,,,,,,,,,,,,,,,,,,,not_run\n\
+                 9,1,,,,,,,,,,,,,,,,,,,,,,,does_not_fit\n";
     let rows = read(table.as_bytes(), "own.csv").unwrap().rows;
     assert_eq!(rows.len(), 1, "a cell that was not run has no result");
     let row = &rows[0];

@@ -1,6 +1,6 @@
 //! Sizes that nobody can mean, promises to classes, and figures that would mislead: what a newcomer meets first.
 
-use super::{Desk, text};
+use crate::{Desk, SMALL, text};
 
 /// Two classes on one card: one that anybody can serve, one whose promise is as strict as `ttft` says.
 fn two_classes(ttft: &str) -> String {
@@ -72,6 +72,48 @@ fn what_no_memory_holds_is_refused_beforehand() {
     assert!(told.contains("`--seeds` must lie between 1 and 10000"), "{told}");
     let told = refused("run static-batching --max-num-seqs 100000");
     assert!(told.contains("more rows than the memory holds"), "{told}");
+}
+
+#[test]
+fn a_cell_that_does_not_fit_is_a_row_and_the_others_run() {
+    let desk = Desk::new();
+    let sweep = format!(
+        "{} -L gpu t4,h100",
+        SMALL.replacen("run", "sweep", 1).replace("--gpu h100", "")
+    );
+    let printed = desk.expect(0, &sweep);
+    assert!(
+        printed.starts_with("1 run; 1 cell does not fit; most output"),
+        "{printed}"
+    );
+    let csv = desk.expect(0, &format!("{sweep} --format csv"));
+    let line = csv.lines().nth(1).unwrap();
+    assert!(
+        line.starts_with("t4,,") && line.ends_with(",does_not_fit"),
+        "{line}"
+    );
+    let json = desk.expect(0, &format!("{sweep} --format json"));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["plimsoll"]["verdict"], "does_not_fit");
+    assert!(
+        json[0]["plimsoll"]["why"].as_str().unwrap().starts_with("needs "),
+        "{json}"
+    );
+    assert_eq!(json[1]["completed"], 200);
+    let kept = format!("{sweep} --format jsonl -o kept.jsonl --charts pictures");
+    desk.expect(0, &kept);
+    let lines = || std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
+    let first = lines();
+    assert_eq!(first.lines().count(), 2, "{first}");
+    desk.expect(0, &kept);
+    assert_eq!(lines(), first);
+    desk.expect(0, "audit kept.jsonl");
+    let dry = desk.expect(0, &format!("{sweep} --dry-run"));
+    assert!(
+        dry.starts_with("2 cells\n   0  gpu = t4\n        does not fit: needs "),
+        "{dry}"
+    );
+    desk.expect(3, &sweep.replace("t4,h100", "t4"));
 }
 
 #[test]

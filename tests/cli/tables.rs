@@ -53,6 +53,22 @@ fn a_cluster_s_own_result_is_possible_on_all_its_gpus_and_predicted_on_as_many()
 }
 
 #[test]
+fn a_row_s_gpu_may_be_as_its_driver_prints_it_and_an_unknown_one_gets_the_nearest() {
+    let desk = Desk::new();
+    let row =
+        |gpu: &str| format!("{gpu},meta-llama/Llama-3.1-8B-Instruct,1,vllm,0.11.0,512,128,4,200,40,8\n");
+    let table = "gpu,model,tp,engine,engine_version,input_len,output_len,request_rate,num_prompts,ttft_p50_ms,tpot_p50_ms\n"
+        .to_owned()
+        + &row("NVIDIA H100 80GB HBM3")
+        + &row("NVIDIA H100 80GB HBM4 MIG");
+    std::fs::write(desk.path().join("rows.csv"), table).unwrap();
+    let told = desk.expect(0, "validate rows.csv --no-interval");
+    assert!(told.contains("not modelled, 1 row"), "{told}");
+    let reason = "unknown GPU `NVIDIA H100 80GB HBM4 MIG`; did you mean H100-SXM-80GB";
+    assert!(told.contains(reason), "{told}");
+}
+
+#[test]
 fn an_audit_answers_first_and_its_exit_code_says_whether_something_was_found() {
     let desk = Desk::new();
     let printed = desk.expect(1, &format!("audit {}", fixture("results/course_tables.json")));

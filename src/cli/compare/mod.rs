@@ -12,7 +12,7 @@ use super::run::or_quickstart;
 use super::terminal::Terminal;
 use super::{Exit, files, interrupt, present, remarks};
 use crate::analysis::{Experiment, simulate_watched};
-use crate::calibrate::interval::model_interval;
+use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
 use crate::config::{Diagnostic, Diagnostics, Resolved, RunLength, resolve, resolved_toml};
@@ -117,7 +117,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     };
     if matches!(outputs.format, Format::Json | Format::Jsonl) {
         for (variant, one) in view.variants.iter_mut().zip(&planned) {
-            variant.model = Some(model_interval(&one.resolved));
+            variant.model = model_interval_while(&one.resolved, &|| !interrupt::is_asked());
         }
     }
     let text = match outputs.format {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, too_long};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, too_long, windows};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
@@ -66,6 +66,9 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "decode_ceiling_tok_s": ceilings.decode_tokens_per_s,
         "ridge_tokens": ceilings.ridge_tokens,
     });
+    if let Some(told) = windows(question, plan) {
+        fits["windows"] = told.into();
+    }
     if let Some(warning) = too_long(question, plan) {
         fits["warning"] = warning.into();
     }

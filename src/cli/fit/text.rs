@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, too_long};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, too_long, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -57,6 +57,9 @@ pub(super) fn write_text(
         grouped(u64::from(typical)),
         at_most(running_at_most(question), plan.concurrency(typical)),
     )?;
+    if let Some(told) = windows(question, plan) {
+        writeln!(out, " windows       {told}")?;
+    }
     if let Some(warning) = too_long(question, plan) {
         writeln!(out, " warning       {warning}")?;
     }

@@ -1,20 +1,19 @@
 //! `sweep --charts`: the picture of all runs, finished now or read back.
 
-use super::Planned;
+use super::plan::Plan;
 use crate::cli::present;
 use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::report::chart::{self, Picture};
 use crate::report::sweep::SweepRow;
-use crate::report::sweep_layout::{Settings, SweepLayout};
+use crate::report::sweep_layout::SweepLayout;
 use crate::report::sweep_view::SweepView;
 
 /// Where each cell is drawn: asked before anything is simulated.
 ///
 /// # Errors
 /// If more varies than a picture shows.
-pub(super) fn layout(planned: &[Planned]) -> Result<SweepLayout, Diagnostics> {
-    let cells: Vec<&Settings> = planned.iter().map(|cell| cell.labels.as_slice()).collect();
-    SweepLayout::of(&cells).map_err(|undrawable| {
+pub(super) fn layout(plan: &Plan) -> Result<SweepLayout, Diagnostics> {
+    SweepLayout::of(&plan.labels()).map_err(|undrawable| {
         let problem = Diagnostic::new(format!("`--charts` cannot draw this sweep: {undrawable}"));
         let problem = problem.at(Place::Flag("--charts".to_owned()));
         problem
@@ -25,18 +24,18 @@ pub(super) fn layout(planned: &[Planned]) -> Result<SweepLayout, Diagnostics> {
 
 /// The pictures: (name, picture).
 pub(super) fn pictures(
-    planned: &[Planned],
+    plan: &Plan,
     rows: &[SweepRow<'_>],
     layout: &SweepLayout,
 ) -> Vec<(&'static str, Picture)> {
-    let slos = || planned.iter().map(|cell| &cell.resolved.slo);
+    let slos = || plan.runs.iter().map(|cell| &cell.resolved.slo);
     // By the axes alone: lines of a file name the scenario, too.
-    let named = rows.iter().zip(planned).map(|(row, cell)| SweepRow {
-        settings: &cell.labels,
+    let named = rows.iter().zip(plan.labels()).map(|(row, settings)| SweepRow {
+        settings,
         ..row.clone()
     });
     let rows: Vec<SweepRow<'_>> = named.collect();
-    let mut view = SweepView::of(&rows, layout.clone(), subject(planned));
+    let mut view = SweepView::of(&rows, layout.clone(), subject(plan));
     // A limit that is not the same in all runs is no line across them.
     if let Some(slo) = agreed(slos()) {
         view.limits = present::printed_limits(slo);
@@ -47,9 +46,9 @@ pub(super) fn pictures(
 }
 
 /// What all runs are of: model and machine, or the model where machines differ.
-fn subject(planned: &[Planned]) -> String {
-    let whole = agreed(planned.iter().map(|cell| present::subject(&cell.resolved)));
-    let model = || agreed(planned.iter().map(|cell| cell.resolved.model.name.as_str()));
+fn subject(plan: &Plan) -> String {
+    let whole = agreed(plan.runs.iter().map(|cell| present::subject(&cell.resolved)));
+    let model = || agreed(plan.runs.iter().map(|cell| cell.resolved.model.name.as_str()));
     whole.unwrap_or_else(|| {
         let name = model().unwrap_or_default();
         name.rsplit('/').next().unwrap_or_default().to_owned()

@@ -1,0 +1,274 @@
+//! What a sweep is to do: its axes, the cells of one part, and which of them the machine has no room for.
+
+use std::hash::Hasher;
+
+use serde_json::{Value, json};
+
+use super::Args;
+use crate::cli::disk::Disk;
+use crate::cli::interrupt;
+use crate::config::axes::{self, Axis, Cell};
+use crate::config::flags::ScenarioFlags;
+use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
+use crate::report::sweep::SweepRow;
+use crate::sweep;
+
+/// Axis and value.
+type Labels = Vec<(String, String)>;
+
+/// One run of a sweep.
+pub struct Planned {
+    /// Its number among all cells, also those of other parts.
+    pub index: usize,
+    /// What names it.
+    pub labels: Labels,
+    /// The run.
+    pub resolved: Resolved,
+}
+
+/// A cell whose model does not fit its machine: well-formed, and no reason against the others.
+pub struct Misfit {
+    /// Its number among all cells.
+    pub index: usize,
+    /// What names it.
+    pub labels: Labels,
+    /// What is missing, and the smallest changes that fit.
+    pub why: String,
+}
+
+impl Misfit {
+    fn new(index: usize, labels: Labels, problems: &Diagnostics) -> Misfit {
+        let sentence = |problem: &Diagnostic| {
+            // The message begins with the cell's name.
+            let (_, why) = problem
+                .message
+                .split_once("does not fit: ")
+                .unwrap_or(("", &problem.message));
+            problem
+                .help
+                .iter()
+                .fold(why.to_owned(), |why, help| why + "; " + help)
+        };
+        let why: Vec<String> = problems.0.iter().map(sentence).collect();
+        Misfit {
+            index,
+            labels,
+            why: why.join("; "),
+        }
+    }
+
+    /// In the place of a run's object.
+    pub(super) fn result(&self) -> Value {
+        json!({"plimsoll": {"verdict": "does_not_fit", "why": self.why}})
+    }
+}
+
+/// The cells of one part of a sweep.
+#[derive(Default)]
+pub struct Plan {
+    /// Those to simulate, one at least, in their order.
+    pub runs: Vec<Planned>,
+    /// Those that cannot be, in their order.
+    pub misfits: Vec<Misfit>,
+}
+
+impl Plan {
+    /// Every cell in its order; lines of a file name the scenario, too: a file of another one with the same axes must not be
+    /// taken for this one's.
+    pub(super) fn cells(&self, is_jsonl: bool) -> Vec<sweep::Cell> {
+        let runs = self.runs.iter().map(|cell| {
+            let told = is_jsonl.then(|| fingerprint(&resolved_toml(&cell.resolved)));
+            (cell.index, &cell.labels, told)
+        });
+        let misfits = self.misfits.iter().map(|cell| {
+            let told = is_jsonl.then(|| fingerprint(&cell.why));
+            (cell.index, &cell.labels, told)
+        });
+        let mut cells: Vec<sweep::Cell> = runs
+            .chain(misfits)
+            .map(|(index, labels, scenario)| {
+                let mut settings = labels.clone();
+                settings.extend(scenario.map(|scenario| ("scenario".to_owned(), scenario)));
+                sweep::Cell { index, settings }
+            })
+            .collect();
+        cells.sort_by_key(|cell| cell.index);
+        cells
+    }
+
+    /// What names each cell, in the order of [`Plan::cells`].
+    pub(super) fn labels(&self) -> Vec<&[(String, String)]> {
+        let runs = self.runs.iter().map(|cell| (cell.index, cell.labels.as_slice()));
+        let misfits = self
+            .misfits
+            .iter()
+            .map(|cell| (cell.index, cell.labels.as_slice()));
+        let mut all: Vec<(usize, &[(String, String)])> = runs.chain(misfits).collect();
+        all.sort_by_key(|(index, _)| *index);
+        all.into_iter().map(|(_, labels)| labels).collect()
+    }
+
+    /// The run of a cell, unless it does not fit.
+    pub(super) fn run(&self, index: usize) -> Option<&Planned> {
+        let at = self.runs.binary_search_by_key(&index, |cell| cell.index).ok()?;
+        Some(&self.runs[at])
+    }
+
+    /// What stands in the place of the run of a cell that does not fit.
+    pub(super) fn misfit(&self, index: usize) -> Option<Value> {
+        let at = self
+            .misfits
+            .binary_search_by_key(&index, |cell| cell.index)
+            .ok()?;
+        Some(self.misfits[at].result())
+    }
+
+    /// A cell and its run as they are printed.
+    pub(super) fn row<'a>(&self, cell: &'a sweep::Cell, run: &'a Value) -> SweepRow<'a> {
+        let planned = self.run(cell.index);
+        let slo = planned
+            .map(|planned| &planned.resolved.slo)
+            .filter(|slo| slo.counts_good());
+        SweepRow {
+            settings: &cell.settings,
+            run,
+            attainment: slo.map(|slo| slo.attainment),
+        }
+    }
+
+    /// What does not fit, a sentence for each reason.
+    pub(super) fn misfit_notes(&self) -> Vec<String> {
+        let mut reasons: Vec<(&str, &Misfit, usize)> = Vec::new();
+        for misfit in &self.misfits {
+            match reasons.iter_mut().find(|(why, ..)| *why == misfit.why) {
+                Some((_, _, cells)) => *cells += 1,
+                None => reasons.push((&misfit.why, misfit, 1)),
+            }
+        }
+        let note = |(why, first, cells): (&str, &Misfit, usize)| {
+            let named: Vec<String> = first
+                .labels
+                .iter()
+                .map(|(axis, value)| format!("{axis} = {value}"))
+                .collect();
+            let more = match cells {
+                1 => String::new(),
+                cells => format!(" and {} more", cells - 1),
+            };
+            format!(
+                "{}{more} does not fit and is not simulated: {why}",
+                named.join(", ")
+            )
+        };
+        reasons.into_iter().map(note).collect()
+    }
+}
+
+impl Args {
+    fn axes(&self, input: &Assembled) -> Result<Vec<Axis>, Diagnostics> {
+        let lists = self
+            .lists
+            .chunks_exact(2)
+            .map(|pair| Axis::list(&pair[0], &pair[1]));
+        let steps = self.steps.chunks_exact(4).map(|four| match four[2].as_str() {
+            "step" => Axis::steps(&four[0], &four[1], &four[3]),
+            other => Err(
+                Diagnostic::new(format!("`-S`: the third word is `step`, not `{other}`"))
+                    .help("write it like -S request-rate 2..32 step 2"),
+            ),
+        });
+        let given: Vec<Axis> = lists.chain(steps).collect::<Result<_, _>>()?;
+        let axes = if given.is_empty() {
+            axes::of_scenario(&input.document)?
+        } else {
+            given
+        };
+        if axes.is_empty() {
+            return Err(Diagnostic::new("nothing varies")
+                .help("give an axis, -L request-rate 4,8,16, or a [sweep] in the scenario")
+                .into());
+        }
+        Ok(axes)
+    }
+
+    /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
+    /// may be swept.
+    pub(super) fn with_swept_lengths(&self) -> ScenarioFlags {
+        let mut flags = self.scenario.clone();
+        let firsts = self
+            .lists
+            .chunks_exact(2)
+            .map(|pair| (&pair[0], pair[1].split(',').next().unwrap_or_default()));
+        let starts = self
+            .steps
+            .chunks_exact(4)
+            .map(|four| (&four[0], four[1].split("..").next().unwrap_or_default()));
+        for (name, first) in firsts.chain(starts) {
+            let traffic = &mut flags.traffic;
+            let length = match name.trim_start_matches('-').replace('_', "-").as_str() {
+                "input-len" => &mut traffic.input_len,
+                "output-len" => &mut traffic.output_len,
+                "random-input-len" | "random-input" => &mut traffic.random_input_len,
+                "random-output-len" | "random-output" => &mut traffic.random_output_len,
+                _ => continue,
+            };
+            // A value that is no count is told where the axis is judged.
+            *length = length.or_else(|| first.trim().parse().ok());
+        }
+        flags
+    }
+
+    /// The cells of one part; `None` where the user asked to stop.
+    ///
+    /// # Errors
+    /// What is wrong with any cell; that a model does not fit only where it fits in none.
+    pub(super) fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Option<Plan>, Diagnostics> {
+        let cells = axes::cells(&input.document, &self.axes(input)?, self.link)?;
+        let mut plan = Plan::default();
+        let mut problems: Vec<Diagnostic> = Vec::new();
+        let mut missing: Vec<Diagnostic> = Vec::new();
+        // The same mistake in every cell is one mistake.
+        let add = |all: &mut Vec<Diagnostic>, more: Diagnostics| {
+            for problem in more.0 {
+                if !all.contains(&problem) {
+                    all.push(problem);
+                }
+            }
+        };
+        for (index, Cell { labels, document }) in cells
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| index % part.1 == part.0)
+        {
+            if interrupt::is_asked() {
+                return Ok(None);
+            }
+            match resolve(document, &Disk) {
+                Ok(resolved) => plan.runs.push(Planned {
+                    index,
+                    labels,
+                    resolved,
+                }),
+                Err(wrong) if wrong.is_misfit() => {
+                    plan.misfits.push(Misfit::new(index, labels, &wrong));
+                    add(&mut missing, wrong);
+                }
+                Err(wrong) => add(&mut problems, wrong),
+            }
+        }
+        if plan.runs.is_empty() || !problems.is_empty() {
+            problems.extend(missing);
+        }
+        match problems.is_empty() {
+            true => Ok(Some(plan)),
+            false => Err(Diagnostics(problems)),
+        }
+    }
+}
+
+/// A short name of everything that a cell depends on.
+fn fingerprint(text: &str) -> String {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(text.as_bytes());
+    format!("{:016x}", hasher.finish())
+}

@@ -1,0 +1,79 @@
+//! The name of a product as its driver prints it, word by word: `NVIDIA H100 80GB HBM3`, `Tesla T4`.
+//!
+//! Such a name has words that an id lacks (the maker, the brand, the kind of memory) and others in another order. Law: a name with
+//! a word that a known card's does not have (a `D`, `Max-Q`, a laptop's, a slice's) is none of them.
+
+use super::Device;
+
+/// Words that tell the maker or the brand, or what all cards of that name are.
+const EPITHETS: [&str; 11] = [
+    "nvidia",
+    "amd",
+    "tesla",
+    "geforce",
+    "instinct",
+    "blackwell",
+    "workstation",
+    "server",
+    "edition",
+    "oam",
+    // Cooled by air: `NVIDIA B300 SXM6 AC`.
+    "ac",
+];
+
+/// Lower-case words of a product's name.
+pub(super) struct Product(Vec<String>);
+
+impl Product {
+    pub(super) fn new(name: &str) -> Product {
+        let words = name.split(|c: char| !c.is_alphanumeric());
+        let words = words.filter(|word| !word.is_empty());
+        Product(words.map(str::to_lowercase).collect())
+    }
+
+    /// Whether a device may be this one: its chip is named, and no word speaks against it.
+    pub(super) fn may_be(&self, device: &Device) -> bool {
+        self.names_chip(device) && self.0.iter().all(|word| is_word_of(word, device))
+    }
+
+    /// Whether a device is the one that a driver calls so: the form of every card but the SXM one is in its name.
+    pub(super) fn is_drivers_name_of(&self, device: &Device) -> bool {
+        let form = ["pcie", "nvl"]
+            .into_iter()
+            .find(|form| device.id.to_lowercase().contains(form));
+        self.may_be(device) && form.is_none_or(|form| self.has(form))
+    }
+
+    /// Whether the chip of the name is the device's, which may be of another form or variant.
+    pub(super) fn names_chip(&self, device: &Device) -> bool {
+        let chip = device.id.split('-').find(|part| !["RTX", "PRO"].contains(part));
+        chip.is_some_and(|chip| self.has(&chip.to_lowercase()))
+            && device.id.contains("-PRO-") == self.has("pro")
+    }
+
+    /// Whether the kind of memory is in the name (`HBM3`), which a driver writes and a person seldom does.
+    pub(super) fn names_kind_of_memory(&self) -> bool {
+        self.0.iter().any(|word| is_kind_of_memory(word))
+    }
+
+    fn has(&self, wanted: &str) -> bool {
+        self.0.iter().any(|word| word == wanted)
+    }
+}
+
+/// Whether a word may stand in the device's name: a part of its id, or what is no part of any.
+fn is_word_of(word: &str, device: &Device) -> bool {
+    let id = device.id.to_lowercase();
+    // `SXM4` and `SXM5` are the sockets of their generations.
+    let is_part = |part: &str| part == word || part == format!("{word}gb") || (part == "sxm" && is_sxm(word));
+    EPITHETS.contains(&word) || is_kind_of_memory(word) || id.split('-').any(is_part)
+}
+
+fn is_sxm(word: &str) -> bool {
+    word.strip_prefix("sxm")
+        .is_some_and(|socket| socket.chars().all(|c| c.is_ascii_digit()))
+}
+
+fn is_kind_of_memory(word: &str) -> bool {
+    word.starts_with("hbm")
+}
