@@ -122,7 +122,7 @@ impl Pack {
     }
 
     /// A sequence with so many computed tokens joins, which samples `left` more, one in each step.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn join(&mut self, slot: usize, computed: u32, left: u32) -> Place {
         debug_assert!(left > 0, "whoever has all its tokens decodes no more");
         let place = Place {
@@ -145,7 +145,7 @@ impl Pack {
     }
 
     /// A member leaves.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leave(&mut self, slot: usize, place: &Place) {
         self.endings.remove(place.last, slot);
         if self.tracks_longest {
@@ -176,7 +176,7 @@ impl Pack {
     }
 
     /// Moves the pack on by scheduled steps. Whether the blocks that a step gives back follow another law from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, steps: u64) -> bool {
         self.clock += steps;
         self.context += steps * u64::from(self.members);

@@ -262,9 +262,10 @@ impl BlockPool {
 
     /// Registers the full blocks among the first `tokens` tokens of a sequence that holds blocks for
     /// `allocated_tokens`.
+    #[inline]
     pub(crate) fn register(&mut self, held: &mut Held, pieces: &[Piece], tokens: u32, allocated_tokens: u32) {
-        let allocated = self.blocks_for(allocated_tokens);
         if let Some(prefix) = &mut self.prefix {
+            let allocated = allocated_tokens.div_ceil(self.block_size);
             held.assign(allocated - held.blocks());
             prefix.register(held, pieces, tokens / self.block_size);
         }
