@@ -392,11 +392,7 @@ fn resolved(
                     .help
                     .first()
                     .map_or(String::new(), |help| format!("; {help}"));
-                let label = match problem.label.as_str() {
-                    "" => String::new(),
-                    label => format!(": {label}"),
-                };
-                format!("{}{label}{help}", problem.message)
+                problem.sentence() + &help
             })
         })
     };

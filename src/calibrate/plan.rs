@@ -3,6 +3,7 @@
 mod flags;
 mod harness;
 mod lengths;
+mod ranks;
 mod server;
 mod traffic;
 mod version;
@@ -114,7 +115,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
         readings: Vec::new(),
         said: Said::default(),
     };
-    let engine = draft.engine()?;
+    let serves = draft.engine()?;
     draft.line("[model]");
     draft.model(model)?;
     draft.precision()?;
@@ -124,7 +125,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
     draft.ranks()?;
     draft.rest_of("cluster");
     draft.line("\n[engine]");
-    draft.server(&engine)?;
+    draft.server(serves)?;
     draft.workload(trace)?;
     Ok(Plan {
         scenario: draft.text,

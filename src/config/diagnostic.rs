@@ -93,6 +93,15 @@ impl Diagnostic {
         self
     }
 
+    /// What is wrong, and why where the place says it, in one line.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self.label.as_str() {
+            "" => self.message.clone(),
+            why => format!("{}: {why}", self.message),
+        }
+    }
+
     /// The message as one renders it for a terminal, with or without colour.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {

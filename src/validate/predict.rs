@@ -254,10 +254,7 @@ pub(super) fn run_or_shorten(
 
 /// A problem as one sentence: what is wrong, why where the place says it, and which known name may be meant.
 fn reason(problem: &Diagnostic) -> String {
-    let wrong = match problem.label.as_str() {
-        "" => problem.message.clone(),
-        why => format!("{}: {why}", problem.message),
-    };
+    let wrong = problem.sentence();
     let meant = problem.help.iter().find(|help| help.starts_with("did you mean"));
     match meant {
         Some(meant) => format!("{wrong}; {meant}"),

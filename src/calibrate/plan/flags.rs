@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use crate::config::pasted::{is_server_flag, starts_server};
-use crate::config::{Diagnostics, served};
+use crate::config::{Diagnostic, Diagnostics, served};
 
 /// What one of these marks as the flags of a client.
 const OF_CLIENTS: [&str; 4] = [
@@ -50,18 +50,14 @@ impl Said {
         }
         let words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
         let first = words.iter().position(|word| word.starts_with('-'));
-        let command = match first {
-            _ if starts_server(&words) => flags.to_owned(),
-            _ if words.iter().any(|word| is_of_client(word)) => return Ok(said),
-            Some(first) => command(&words[first..], is_sglang)?,
-            None => {
-                let flags = said.flags_of(&words);
-                let (own, foreign): (Vec<String>, Vec<String>) =
-                    flags.into_iter().partition(|flag| !is_of_other(flag, is_sglang));
-                let remark = |flag: &String| format!("`{flag}` is no flag of this engine");
-                said.ignored.extend(foreign.iter().map(remark));
-                command(&own, is_sglang)?
-            }
+        let command = if starts_server(&words) {
+            flags.to_owned()
+        } else if words.iter().any(|word| is_of_client(word)) {
+            return Ok(said);
+        } else if let Some(first) = first {
+            command(&words[first..], is_sglang)?
+        } else {
+            command(&said.flags_of(&words, is_sglang), is_sglang)?
         };
         // As tables abbreviate it; vLLM itself takes only the long name.
         let command = [" ", "="].iter().fold(command, |command, between| {
@@ -85,7 +81,7 @@ impl Said {
 
     /// Words of a table as flags: `max_num_seqs=128`, `enable_prefix_caching=True`, `enforce_eager`. What Python prints for
     /// nothing is the engine's default.
-    fn flags_of(&mut self, words: &[String]) -> Vec<String> {
+    fn flags_of(&mut self, words: &[String], is_sglang: bool) -> Vec<String> {
         let mut flags = Vec::new();
         for word in words {
             let (name, value) = match word.split_once('=') {
@@ -109,7 +105,11 @@ impl Said {
                 Some(_) => flags.push(format!("--{name}={}", value.unwrap_or_default())),
             }
         }
-        flags
+        let (own, foreign): (Vec<String>, Vec<String>) =
+            flags.into_iter().partition(|flag| !is_of_other(flag, is_sglang));
+        let remark = |flag: &String| format!("`{flag}` is no flag of this engine");
+        self.ignored.extend(foreign.iter().map(remark));
+        own
     }
 
     /// Takes out a key that a column speaks of, too.
@@ -160,12 +160,8 @@ fn command(flags: &[String], is_sglang: bool) -> Result<String, String> {
 }
 
 fn first_of(problems: &Diagnostics) -> String {
-    let first = problems.0.first();
-    let sentence = first.map_or(String::new(), |problem| match problem.label.as_str() {
-        "" => plain(&problem.message),
-        why => format!("{}: {why}", plain(&problem.message)),
-    });
-    format!("its flags: {sentence}")
+    let first = problems.0.first().map(Diagnostic::sentence);
+    format!("its flags: {}", plain(&first.unwrap_or_default()))
 }
 
 /// A sentence about a pasted command, of a row.

@@ -9,7 +9,8 @@ use toml::Value;
 
 use crate::results::{Load, Setup};
 
-/// Keys that the launch scripts of a row's benchmark set, `engine.async_scheduling`; empty where none is known.
+/// Keys that the launch scripts of a row's benchmark set, `engine.async_scheduling`; empty where none is known. What a column
+/// of the row says is not among them.
 pub(super) fn keys(setup: &Setup) -> Vec<(String, Value)> {
     let is_vllm = setup
         .engine
@@ -30,7 +31,12 @@ pub(super) fn keys(setup: &Setup) -> Vec<(String, Value)> {
         keys.push(("engine.max_num_seqs".to_owned(), Value::Integer(clients)));
     }
     let model = setup.model.as_deref().unwrap_or_default().to_lowercase();
-    if model.contains("llama") && model.contains("70b") {
+    let cache_is_said = setup.kv_cache_dtype.is_some()
+        || setup
+            .precision
+            .as_deref()
+            .is_some_and(|precision| precision.contains("kv-"));
+    if model.contains("llama") && model.contains("70b") && !cache_is_said {
         keys.push(("model.kv_cache_dtype".to_owned(), Value::from("fp8")));
     }
     keys
@@ -60,6 +66,9 @@ mod tests {
                 "model.kv_cache_dtype"
             ]
         );
+        setup.kv_cache_dtype = Some("bf16".into());
+        assert_eq!(names(&setup).len(), 4, "a column knows better");
+        setup.kv_cache_dtype = None;
         setup.model = Some("openai/gpt-oss-120b".into());
         assert_eq!(names(&setup).len(), 4);
         setup.engine = Some("sglang".into());

@@ -9,6 +9,22 @@ use super::{Draft, Reading, harness, quoted};
 use crate::hardware;
 use crate::model;
 
+/// What served a row.
+pub(super) enum Serves {
+    /// Sarathi-Serve, of which the row's flags say the chunk.
+    Sarathi,
+    /// An engine, and its version where it is known.
+    Engine { name: String, version: Option<String> },
+}
+
+/// As a scenario names it: `vllm@0.11.0`.
+fn profile(engine: &str, version: Option<&str>) -> String {
+    match version {
+        Some(version) => format!("{engine}@{version}"),
+        None => engine.to_owned(),
+    }
+}
+
 impl Draft<'_> {
     /// The card, and the bridge that a remark behind its name tells of: `A100-PCIe-80GB (NVLink pair)`. A name without its
     /// variant may be any that has so much memory.
@@ -62,8 +78,19 @@ impl Draft<'_> {
             "nvfp4" | "fp4" => Some("nvfp4"),
             other => return Err(format!("the precision `{other}` is not modelled")),
         };
-        if let Some(quantization) = quantization {
-            self.entry_of_column("precision", ("model", "quantization"), &Value::from(quantization))?;
+        match quantization {
+            Some(quantization) => {
+                self.entry_of_column("precision", ("model", "quantization"), &Value::from(quantization))?;
+            }
+            None if !word.is_empty() => {
+                if let Some(asked) = self.said.keys.get("model.quantization") {
+                    let taken = format!(
+                        "precision `{word}` is that of the products: the flags say --quantization {asked}"
+                    );
+                    self.assume(taken);
+                }
+            }
+            None => {}
         }
         self.cache_precision(&written)
     }
@@ -112,125 +139,22 @@ impl Draft<'_> {
         }
     }
 
-    /// How many GPUs share the work, and how. Where only their number is known, they share every layer.
-    pub(super) fn ranks(&mut self) -> Result<(), String> {
+    /// What served, its version by the row's date where nothing else tells it. Reads the row's flags, which may name an image.
+    pub(super) fn engine(&mut self) -> Result<Serves, String> {
+        let name = self.engine_name()?;
+        if name.starts_with("sarathi") {
+            return Ok(Serves::Sarathi);
+        }
         let setup = &self.row.setup;
-        let replicas = match setup.router {
-            Some(_) => "replicas",
-            None => "data_parallel_size",
-        };
-        let flags_say = [
-            "tensor_parallel_size",
-            "data_parallel_size",
-            "pipeline_parallel_size",
-        ]
-        .iter()
-        .any(|key| self.said.keys.contains_key(&format!("cluster.{key}")));
-        let alone = setup
-            .n_gpus
-            .filter(|_| !flags_say && setup.data_parallel.is_none_or(|ranks| ranks <= 1));
-        let all = [
-            ("tp", "tensor_parallel_size", setup.tensor_parallel.or(alone)),
-            ("pp", "pipeline_parallel_size", setup.pipeline_parallel),
-            ("dp", replicas, setup.data_parallel),
-        ];
-        let router = setup.router.clone();
-        let mut product = 1;
-        for (column, key, ranks) in all {
-            let said = self
-                .said
-                .keys
-                .get(&format!("cluster.{key}"))
-                .and_then(Value::as_integer);
-            if ranks == Some(0) {
-                return Err(format!("its {column} is 0"));
-            }
-            product *= ranks.map(i64::from).or(said).unwrap_or(1);
-            if let Some(ranks) = ranks.filter(|ranks| *ranks > 1 || said.is_some()) {
-                self.entry_of_column(column, ("cluster", key), &Value::from(i64::from(ranks)))?;
-            }
-        }
-        self.experts();
-        self.attend_by_rank(&mut product);
-        if let Some(gpus) = self
-            .row
-            .setup
-            .n_gpus
-            .map(i64::from)
-            .filter(|gpus| product > *gpus)
-        {
-            return Err(format!(
-                "the row contradicts itself: tp, pp and dp need {product} GPUs, and n_gpus is {gpus}"
-            ));
-        }
-        if let Some(router) = router {
-            self.entry("router", &quoted(&router));
-        }
-        Ok(())
-    }
-
-    /// Whole experts on each GPU instead of a part of every one.
-    fn experts(&mut self) {
-        let has_experts = self.row.setup.expert_parallel.is_some_and(|ranks| ranks > 1);
-        let key = "cluster.enable_expert_parallel";
-        if has_experts && !self.said.keys.contains_key(key) {
-            self.entry("enable_expert_parallel", "true");
-        }
-    }
-
-    /// As many data-parallel ranks as GPUs of a tensor-parallel group, and no more GPUs: SGLang's attention by rank.
-    fn attend_by_rank(&mut self, gpus: &mut i64) {
-        let setup = &self.row.setup;
-        let key = "sglang.enable_dp_attention".to_owned();
-        let is_sglang = setup
-            .engine
-            .as_deref()
-            .is_some_and(|engine| engine.eq_ignore_ascii_case("sglang"));
-        let is_by_rank = match (setup.tensor_parallel, setup.data_parallel, setup.n_gpus) {
-            (Some(tp), Some(dp), Some(gpus)) => dp > 1 && tp == dp && tp == gpus,
-            _ => false,
-        };
-        if is_sglang && is_by_rank && !self.said.keys.contains_key(&key) {
-            self.said.keys.insert(key.clone(), Value::Boolean(true));
-            self.assume("tp, dp and n_gpus are equal: each rank attends by itself (--enable-dp-attention)");
-        }
-        if self.said.keys.get(&key) == Some(&Value::Boolean(true)) {
-            *gpus /= setup.data_parallel.map_or(1, i64::from).max(1);
-        }
-    }
-
-    /// The engine as a scenario's profile names it, its version by the row's date where nothing else tells it; reads its flags.
-    pub(super) fn engine(&mut self) -> Result<String, String> {
-        let setup = &self.row.setup;
-        if let Some(pools) = setup.pools {
-            return Err(format!(
-                "the result is that of {pools} pools, which a row does not describe: run their scenario again"
-            ));
-        }
-        let engine = setup.engine.clone().ok_or("the row does not name its engine")?;
-        if engine.to_lowercase().starts_with("sarathi") {
-            return Ok("sarathi".to_owned());
-        }
-        let fork = ["fork", "plugin"]
-            .iter()
-            .any(|word| engine.to_lowercase().contains(word));
-        if fork {
-            return Err(format!("the engine `{engine}` is not modelled"));
-        }
-        let engine = engine.to_lowercase();
-        let version = setup
-            .engine_version
-            .as_deref()
-            .and_then(|version| version.split_whitespace().next());
-        let version = version.map(|version| version.trim_start_matches('v').to_owned());
-        let by_date = released_by(&engine, &setup.date).filter(|_| version.is_none());
-        let named = |version: &Option<String>| match version {
-            Some(version) => format!("{engine}@{version}"),
-            None => engine.clone(),
-        };
-        let profile = named(&version.clone().or(by_date.clone()));
-        if ["vllm", "sglang"].contains(&engine.as_str()) {
-            self.said = Said::of(&setup.flags, &profile)?;
+        let written = setup.engine_version.as_deref().unwrap_or_default();
+        let own = written
+            .split_whitespace()
+            .next()
+            .map(|version| version.trim_start_matches('v').to_owned());
+        let by_date = released_by(&name, &setup.date);
+        if ["vllm", "sglang"].contains(&name.as_str()) {
+            let version = own.clone().or(by_date.clone());
+            self.said = Said::of(&setup.flags, &profile(&name, version.as_deref()))?;
         }
         for (key, value) in harness::keys(setup) {
             if !self.said.keys.contains_key(&key) {
@@ -240,23 +164,42 @@ impl Draft<'_> {
                 self.said.keys.insert(key, value);
             }
         }
-        // The tag of a container's image.
-        let tagged = self.said.take("engine.profile").filter(|_| version.is_none());
-        if let Some(tagged) = tagged
-            .as_ref()
-            .and_then(Value::as_str)
-            .filter(|tagged| tagged.contains('@'))
-        {
-            return Ok(tagged.to_owned());
-        }
-        if version.is_none() {
-            let taken = match by_date {
+        let tagged = match self.said.take("engine.profile") {
+            Some(Value::String(profile)) => profile.split_once('@').map(|(_, tag)| tag.to_owned()),
+            _ => None,
+        };
+        let known = own.or(tagged);
+        if known.is_none() {
+            let taken = match &by_date {
                 Some(version) => format!("{version}, the newest on the row's day, {}", setup.date),
                 None => "the newest profile".to_owned(),
             };
-            self.assume(format!("the version of {engine} is not said: {taken}"));
+            self.assume(format!("the version of {name} is not said: {taken}"));
         }
-        Ok(profile)
+        Ok(Serves::Engine {
+            name,
+            version: known.or(by_date),
+        })
+    }
+
+    /// In lower case.
+    fn engine_name(&self) -> Result<String, String> {
+        let setup = &self.row.setup;
+        if let Some(pools) = setup.pools {
+            return Err(format!(
+                "the result is that of {pools} pools, which a row does not describe: run their scenario again"
+            ));
+        }
+        let engine = setup
+            .engine
+            .as_deref()
+            .ok_or("the row does not name its engine")?;
+        let name = engine.to_lowercase();
+        let is_fork = ["fork", "plugin"].iter().any(|word| name.contains(word));
+        if is_fork && !name.starts_with("sarathi") {
+            return Err(format!("the engine `{engine}` is not modelled"));
+        }
+        Ok(name)
     }
 
     /// The model, by the name of the shape that ships. Experts in fp8 are those of the publisher's own checkpoint where one
@@ -290,21 +233,19 @@ impl Draft<'_> {
     }
 
     /// The server's section: its profile, its flags and the memory of its cache.
-    pub(super) fn server(&mut self, profile: &str) -> Result<(), String> {
-        if profile == "sarathi" {
-            return self.sarathi();
-        }
-        let (engine, version) = match profile.split_once('@') {
-            Some((engine, version)) => (engine, Some(version)),
-            None => (profile, None),
+    pub(super) fn server(&mut self, serves: Serves) -> Result<(), String> {
+        let (engine, version) = match serves {
+            Serves::Sarathi => return self.sarathi(),
+            Serves::Engine { name, version } => (name, version),
         };
-        if let Some(other) = other_profile(engine, version) {
+        let profile = profile(&engine, version.as_deref());
+        if let Some(other) = other_profile(&engine, version.as_deref()) {
             self.readings.push(Reading {
-                instead_of: format!("profile = {}\n", quoted(profile)),
+                instead_of: format!("profile = {}\n", quoted(&profile)),
                 put: format!("profile = {}\n", quoted(other)),
             });
         }
-        self.entry("profile", &quoted(profile));
+        self.entry("profile", &quoted(&profile));
         let sizes = [
             "engine.gpu_memory_utilization",
             "engine.kv_cache_memory_bytes",
