@@ -166,7 +166,9 @@ fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool) {
         Some(_) => {
             "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own"
         }
-        None => "add --data-parallel-size for a model with experts, or leave it out",
+        None => {
+            "add --data-parallel-size for a model with experts, or --tensor-parallel-size for expert parallelism alone, or leave it out"
+        }
     };
     if raw.enable_expert_parallel == Some(true) {
         judge.wrong_help(

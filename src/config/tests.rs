@@ -154,6 +154,21 @@ fn assumed_values_name_their_reason() {
 }
 
 #[test]
+fn tokens_sent_several_at_a_time_are_noted() {
+    for engine in ["max_model_len = 8192", "profile = \"sglang@0.5.4\""] {
+        let at = |interval: u32| {
+            let text = BASE.replace(
+                "max_model_len = 8192",
+                &format!("{engine}\nstream_interval = {interval}"),
+            );
+            resolve_text(&text).unwrap().notes.join("; ")
+        };
+        assert!(at(10).contains("gaps of up to 10 of them"), "{}", at(10));
+        assert!(!at(1).contains("stream_interval"), "{}", at(1));
+    }
+}
+
+#[test]
 fn all_problems_are_told_at_once() {
     let text = BASE
         .replace("request_rate = 4.0", "request_rate = 0")

@@ -196,7 +196,7 @@ impl PrefixPool {
 
     /// Blocks whose contents are cached.
     pub(crate) fn cached(&self) -> u32 {
-        debug_assert_eq!(self.owed, 0, "who asks what is cached has settled");
+        assert!(self.owed == 0, "who asks what is cached has settled");
         self.cached
     }
 
@@ -207,7 +207,7 @@ impl PrefixPool {
 
     /// Finds the longest cached prefix of `pieces`, `max_blocks` at most. Changes nothing (V1-40).
     pub(crate) fn look_up(&self, pieces: &[Piece], max_blocks: u32) -> Match {
-        debug_assert_eq!(self.owed, 0, "who asks what is cached has settled");
+        assert!(self.owed == 0, "who asks what is cached has settled");
         let mut found = Match::MISS;
         while found.blocks < max_blocks {
             let Some(key) = content::key(pieces, found.position, self.block_size) else {

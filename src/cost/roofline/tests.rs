@@ -249,6 +249,45 @@ fn experts_stay_bound_by_memory_longer_than_dense_layers() {
 }
 
 #[test]
+fn experts_that_are_dealt_out_whole_wait_for_the_fullest_gpu() {
+    let mut mixtral = llama_8b();
+    mixtral.layers[0].mlp = crate::model::Mlp::Experts {
+        experts: 8,
+        experts_per_token: 2,
+        intermediate: 14_336,
+        shared_intermediate: 0,
+    };
+    let device = device("h100");
+    let calibration = for_device(&device, "vllm").calibration;
+    let cost = |expert_parallel: bool| {
+        let placement = Placement {
+            tensor_parallel: 4,
+            expert_parallel,
+            ..placement()
+        };
+        RooflineCost::new(&device, &mixtral, &calibration, &placement).unwrap()
+    };
+    let step = |expert_parallel: bool, batch: u32| {
+        cost(expert_parallel)
+            .decode(batch)
+            .at(u64::from(batch), 1)
+            .seconds()
+    };
+    // Both rows of one token at the fullest GPU are at 1.5 of its 2 experts in the mean (EP-4): read whole, where every GPU
+    // would read a quarter of both.
+    let ratio = |batch: u32| step(true, batch) / step(false, batch);
+    let bytes = 3.0 * 4096.0 * 14_336.0 * 2.0;
+    let added = f64::from(mixtral.layers[0].count) * bytes * (1.5 - 2.0 / 4.0) / device.memory_bandwidth.0;
+    let more = step(true, 1) - step(false, 1);
+    assert!(
+        (1.0..1.3).contains(&(more / added)),
+        "{more} s more, {added} s of reading at the datasheet's bandwidth"
+    );
+    // Many tokens reach all experts, two on each GPU: as many bytes as four slices of eight, and chance between GPUs.
+    assert!((1.0..1.25).contains(&ratio(256)), "{}", ratio(256));
+}
+
+#[test]
 fn experts_in_blocks_of_fp8_are_faster_than_in_sixteen_bits_and_their_kernels_a_prior() {
     for (card, model) in [
         ("h100", "Qwen/Qwen3-30B-A3B-FP8"),

@@ -1,0 +1,338 @@
+//! Rows of tables, and the scenarios that they become.
+
+use super::version::other_profile;
+use super::*;
+use crate::results::{Load, Tool};
+
+fn row(load: Load) -> Measured {
+    let mut row = Measured::new(Tool::Table, "row a");
+    row.setup.model = Some("Meta-Llama/Llama-3.1-8B-Instruct".into());
+    row.setup.gpu = Some("A100-PCIe-80GB (NVLink pair)".into());
+    row.setup.engine = Some("vllm".into());
+    row.setup.engine_version = Some("v0.11.0 (a remark)".into());
+    row.setup.load = load;
+    row.setup.num_prompts = Some(60);
+    (row.setup.input_tokens, row.setup.output_tokens) = (Some(204.1), Some(63.0));
+    row
+}
+
+fn planned(row: &Measured) -> Plan {
+    let plan = plan(row, &|_| None).unwrap();
+    toml::from_str::<toml::Table>(&plan.scenario).unwrap();
+    plan
+}
+
+#[test]
+fn a_sweep_of_prefills_reaches_over_the_lengths_that_nobody_told() {
+    let mut row = row(Load::Closed { clients: 1 });
+    (row.setup.input_tokens, row.setup.output_tokens) = (None, None);
+    row.setup.workload = "single cache-miss prefill sweep".into();
+    let plan = planned(&row);
+    assert!(
+        plan.scenario.contains("input_len = 8192\noutput_len = 1\n"),
+        "{}",
+        plan.scenario
+    );
+    let others: Vec<Plan> = plan
+        .readings
+        .iter()
+        .map(|reading| plan.read_as(reading))
+        .collect();
+    for length in ["input_len = 2048\n", "input_len = 32768\n"] {
+        assert!(
+            others.iter().any(|other| other.scenario.contains(length)),
+            "{length}"
+        );
+    }
+    row.setup.workload = String::new();
+    assert!(super::plan(&row, &|_| None).is_err());
+}
+
+#[test]
+fn an_open_loop_keeps_its_flags_its_law_and_the_limit_of_its_client() {
+    let mut row = row(Load::Open { rate: 31.4 });
+    row.setup.workload = "inference-perf shared_prefix: system 128 + question 64".into();
+    row.setup.notes = "client caps 44 workers x 10 = 440 requests in flight, so it plateaus".into();
+    row.setup.flags = "--gpu_memory_utilization=0.9 --max-model-len=512 --no-enable-prefix-caching".into();
+    (row.setup.tensor_parallel, row.setup.precision) = (Some(2), Some("fp8 (gemm fp8, moe fp8)".into()));
+    insta::assert_snapshot!(planned(&row).scenario, @r#"
+    [model]
+    name = "meta-llama/Llama-3.1-8B-Instruct"
+    quantization = "fp8"
+
+    [cluster]
+    gpu = "A100-PCIe-80GB"
+    nvlink_bridge = true
+    tensor_parallel_size = 2
+
+    [engine]
+    profile = "vllm@0.11.0"
+    enable_prefix_caching = false
+    gpu_memory_utilization = 0.9
+    max_model_len = 512
+
+    [workload]
+    seed = 0
+    num_prompts = 60
+
+    [workload.arrivals.poisson]
+    request_rate = 31.4
+
+    [workload.client]
+    max_concurrency = 440
+    rescale_arrivals = true
+
+    [workload.lengths.fixed]
+    input_len = 204
+    output_len = 63
+    "#);
+}
+
+#[test]
+fn closed_loops_bursts_and_lengths_have_their_own_words() {
+    let text = |load: Load, workload: &str| {
+        let mut row = row(load);
+        row.setup.workload = workload.into();
+        if let Load::Closed { clients } = load {
+            row.setup.max_concurrency = Some(clients);
+        }
+        planned(&row).scenario
+    };
+    let closed = text(
+        Load::Closed { clients: 8 },
+        "random isl=1024 osl=8192 range_ratio=0.8",
+    );
+    assert!(closed.contains("[workload.arrivals.all_at_once]\n\n[workload.client]\nmax_concurrency = 8"));
+    assert!(closed.contains(
+        "[workload.lengths.random_sglang]\ninput_len = 1024\noutput_len = 8192\nrange_ratio = 0.8"
+    ));
+    assert!(text(Load::Burst, "random isl<=1000 osl<=1000").contains("input_len = 408"));
+    assert!(text(Load::Burst, "ShareGPT").contains("[workload.lengths.lognormal]"));
+    assert!(text(Load::StaticBatch { batch: 4 }, "").contains("all_at_once"));
+}
+
+#[test]
+fn what_a_row_leaves_open_is_read_both_ways() {
+    let mut row = row(Load::Burst);
+    row.setup.workload = "ShareGPT".into();
+    row.setup.gpu = Some("H100-80GB".into());
+    row.setup.engine_version = Some("0.18.0".into());
+    let plan = planned(&row);
+    let read: Vec<String> = plan
+        .readings
+        .iter()
+        .map(|one| plan.read_as(one).scenario)
+        .collect();
+    assert_eq!(read.len(), 3);
+    for (scenario, part) in read
+        .iter()
+        .zip(["H100-PCIE-80GB", "vllm@0.33", "[workload.lengths.fixed]"])
+    {
+        assert!(
+            scenario.contains(part) && !plan.scenario.contains(part),
+            "{scenario}"
+        );
+    }
+    assert_eq!(other_profile("vllm", Some("0.11.2")), None);
+    assert_eq!(other_profile("vllm", Some("0.9.2")), None);
+    assert_eq!(other_profile("vllm", None), Some("vllm@0.11"));
+}
+
+#[test]
+fn a_cache_and_hits_that_notes_tell_of_are_taken() {
+    let mut row = row(Load::Burst);
+    row.setup.gpu = Some("A100-80GB".into());
+    row.setup.input_tokens = Some(1024.0);
+    row.setup.notes = "available KV cache 12.02 GiB per GPU; engine log samples \
+                       running/waiting/kv%/prefix_hit%: 1/0/0.4/49.2 0/0/0.0/49.2"
+        .into();
+    let plan = planned(&row);
+    assert!(
+        plan.scenario.contains("kv_cache_memory_bytes = 12906376724"),
+        "{}",
+        plan.scenario
+    );
+    let read = plan.read_as(plan.readings.last().unwrap()).scenario;
+    assert!(
+        read.contains("input_len = 16\n") && read.contains("prefix_len = 1008"),
+        "{read}"
+    );
+    // A flag of the server's goes before a remark.
+    row.setup.flags = "--gpu_memory_utilization=0.9".into();
+    assert!(!planned(&row).scenario.contains("kv_cache_memory_bytes"));
+}
+
+#[test]
+fn clients_of_a_closed_loop_may_be_in_step_or_not() {
+    let mut row = row(Load::Closed { clients: 8 });
+    row.setup.workload = "random isl=1024 osl=128".into();
+    let plan = planned(&row);
+    let read = plan.read_as(plan.readings.last().unwrap()).scenario;
+    let law = "[workload.lengths.random]\ninput_len = 204\noutput_len = 63\nrange_ratio = 0.111\n";
+    assert!(read.contains(law), "{read}");
+    assert!(
+        plan.scenario
+            .contains("[workload.lengths.fixed]\ninput_len = 204\noutput_len = 63\n"),
+        "{}",
+        plan.scenario
+    );
+}
+
+#[test]
+fn flags_say_what_columns_leave_open_and_may_not_contradict_them() {
+    let with = |change: &dyn Fn(&mut Measured)| {
+        let mut row = row(Load::Burst);
+        change(&mut row);
+        plan(&row, &|_| None)
+    };
+    let scenario = with(&|row| {
+        row.setup.n_gpus = Some(8);
+        row.setup.flags =
+            "vllm serve Llama-3.1-8B-Instruct -tp 4 -dp 2 --kv-cache-dtype fp8 -q fp8 -O0".into();
+    })
+    .unwrap()
+    .scenario;
+    for line in [
+        "quantization = \"fp8\"",
+        "kv_cache_dtype = \"fp8\"",
+        "tensor_parallel_size = 4",
+        "data_parallel_size = 2",
+        "optimization_level = 0",
+    ] {
+        assert!(scenario.contains(&format!("\n{line}\n")), "{line}: {scenario}");
+    }
+    for (flags, word) in [
+        ("-tp 8", "tensor-parallel-size 8"),
+        ("--quantization awq", "--quantization \"awq\""),
+        ("vllm serve Qwen/Qwen3-8B", "serve `Qwen/Qwen3-8B`"),
+        ("--kv-cache-dtype fp8", "kv_cache_dtype is `bf16`"),
+        ("-dp 4", "need 8 GPUs, and n_gpus is 2"),
+    ] {
+        let reason = with(&|row| {
+            (row.setup.n_gpus, row.setup.tensor_parallel) = (Some(2), Some(2));
+            (row.setup.precision, row.setup.kv_cache_dtype) = (Some("fp8".into()), Some("bf16".into()));
+            row.setup.flags = flags.into();
+        });
+        let reason = reason.unwrap_err();
+        assert!(
+            reason.contains("contradicts itself") && reason.contains(word),
+            "{flags}: {reason}"
+        );
+    }
+    let precision = |written: &str| with(&|row| row.setup.precision = Some(written.into()));
+    assert!(
+        precision("bf16+kv-fp8")
+            .unwrap()
+            .scenario
+            .contains("kv_cache_dtype = \"fp8\"")
+    );
+    assert!(
+        precision("bf16+kv-int8")
+            .unwrap_err()
+            .contains("`int8` is not modelled")
+    );
+}
+
+#[test]
+fn a_days_newest_release_served_unless_an_image_says_another() {
+    let profile = |date: &str, flags: &str| {
+        let mut row = row(Load::Burst);
+        row.setup.engine_version = None;
+        (row.setup.date, row.setup.flags) = (date.into(), flags.into());
+        let plan = planned(&row);
+        let at = plan.scenario.find("profile = ").unwrap();
+        plan.scenario[at..].lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(profile("2024-06", ""), "profile = \"vllm@0.6\"");
+    assert_eq!(profile("2025-10-29", "--port 80"), "profile = \"vllm@0.11\"");
+    assert_eq!(profile("", ""), "profile = \"vllm\"");
+    let image = "docker run --gpus all vllm/vllm-openai:v0.11.0 --model Llama-3.1-8B-Instruct";
+    assert_eq!(profile("2026-10", image), "profile = \"vllm@0.11.0\"");
+}
+
+#[test]
+fn the_number_of_requests_is_that_of_rate_and_duration_where_nobody_counts() {
+    let requests = |load: Load, prompts: Option<u64>, duration: Option<f64>| {
+        let mut row = row(load);
+        row.setup.num_prompts = prompts;
+        row.outcome.duration_s = duration;
+        plan(&row, &|_| None).map(|plan| {
+            let at = plan.scenario.find("num_prompts = ").unwrap();
+            plan.scenario[at..].lines().next().unwrap_or_default().to_owned()
+        })
+    };
+    let open = Load::Open { rate: 60.0 };
+    assert_eq!(requests(open, None, Some(30.0)).unwrap(), "num_prompts = 1800");
+    assert_eq!(requests(open, Some(7), Some(30.0)).unwrap(), "num_prompts = 7");
+    assert_eq!(requests(open, None, None).unwrap(), "num_prompts = 2000");
+    let batch = Load::StaticBatch { batch: 16 };
+    assert_eq!(requests(batch, Some(200), None).unwrap(), "num_prompts = 16");
+    assert!(requests(open, Some(0), None).is_err());
+}
+
+#[test]
+fn experts_in_fp8_are_the_publishers_own() {
+    let mut row = row(Load::Burst);
+    (row.setup.model, row.setup.gpu) = (Some("Qwen/Qwen3-235B-A22B".into()), Some("H200".into()));
+    (row.setup.precision, row.setup.n_gpus) = (Some("fp8".into()), Some(4));
+    row.setup.expert_parallel = Some(4);
+    let plan = planned(&row);
+    assert!(
+        plan.scenario.contains("name = \"Qwen/Qwen3-235B-A22B-FP8\"\n"),
+        "{}",
+        plan.scenario
+    );
+    assert!(
+        plan.scenario.contains("enable_expert_parallel = true\n"),
+        "{}",
+        plan.scenario
+    );
+    let other = plan.read_as(plan.readings.first().unwrap());
+    assert!(
+        other.scenario.contains("name = \"Qwen/Qwen3-235B-A22B\"\n"),
+        "{}",
+        other.scenario
+    );
+}
+
+#[test]
+fn what_cannot_be_modelled_is_said() {
+    let reason = |change: &dyn Fn(&mut Measured)| {
+        let mut row = row(Load::Burst);
+        change(&mut row);
+        plan(&row, &|_| None).unwrap_err()
+    };
+    assert_eq!(
+        reason(&|row| row.setup.flags = "--speculative-algorithm EAGLE3".into()),
+        "speculative decoding is not modelled"
+    );
+    assert_eq!(
+        reason(&|row| row.setup.precision = Some("int3".into())),
+        "the precision `int3` is not modelled"
+    );
+    assert_eq!(
+        reason(&|row| row.setup.output_tokens = None),
+        "the row does not say how long answers are"
+    );
+    assert!(reason(&|row| row.setup.engine = Some("somebody's vLLM fork".into())).contains("not modelled"));
+    let sarathi = |row: &mut Measured| row.setup.engine = Some("sarathi-serve (vLLM fork)".into());
+    assert_eq!(reason(&sarathi), "the row does not say its chunk_size");
+    let trace =
+        |row: &mut Measured| (row.setup.load, row.setup.trace) = (Load::Trace, Some("a.jsonl".into()));
+    assert_eq!(
+        reason(&trace),
+        "the trace `a.jsonl` is not at hand (--traces DIR)"
+    );
+}
+
+#[test]
+fn prompts_that_were_cached_share_a_prefix() {
+    let mut row = row(Load::Open { rate: 5.0 });
+    row.setup.notes = "prefix caching is on: about 98 % of prompt tokens are cache hits".into();
+    row.setup.input_tokens = Some(591.6);
+    let scenario = planned(&row).scenario;
+    assert!(
+        scenario.contains("input_len = 16\n") && scenario.contains("prefix_len = 576"),
+        "{scenario}"
+    );
+}
