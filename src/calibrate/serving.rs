@@ -70,7 +70,7 @@ enum Left {
 
 fn run_of(row: &Row, engine: &str, input: usize) -> Result<Run, Left> {
     let (meant_for, of) = (row.text("suggested_use"), row.text("engine"));
-    if of != engine {
+    if !of.eq_ignore_ascii_case(engine) {
         return Err(Left::All(format!(
             "measured under `{of}`, and {engine} is fitted"
         )));
@@ -116,6 +116,10 @@ impl Row {
         let is_wrong = |key: &&&str| !matches!(self.text(key), "" | "-") && self.number(key).is_none();
         if let Some(key) = NUMBERS.iter().find(is_wrong) {
             return Err(format!("`{key}` is `{}`, not a number", self.text(key)));
+        }
+        let is_nothing = |key: &&&str| self.number(key).is_some_and(|number| number <= 0.0);
+        if let Some(key) = NUMBERS.iter().find(is_nothing) {
+            return Err(format!("`{key}` is {}; it must be above 0", self.text(key)));
         }
         match self.text("tp") {
             "" | "-" => Ok(()),
@@ -305,6 +309,8 @@ mod tests {
             &row("TP4", "4", "calibrate"),
             &row("1", "four", "calibrate"),
             &row("1.5", "4", "calibrate"),
+            &row("1", "-4", "calibrate"),
+            &row("1", "4", "calibrate").replace(",7.0,", ",-7.0,"),
         ]);
         let says = |part: &str, count: u64| {
             let mut found = reasons.iter().filter(|(reason, _)| reason.contains(part));

@@ -18,7 +18,7 @@ pub(super) use self::row::SIZE_MAX;
 
 use self::row::Row;
 use super::observation::Observation;
-use crate::hardware::Device;
+use crate::hardware::{self, Device};
 use crate::results::csv_rows;
 
 /// Whose rows to take.
@@ -91,6 +91,7 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     })?;
     let framework_column = ["fw", "impl"].into_iter().find(|name| has(name));
     let mut table = Table::default();
+    let mut gpus: BTreeMap<String, bool> = BTreeMap::new();
     for (line, row) in csv_rows(text) {
         let wrong = |message: String| TableError::Row {
             file: file.to_owned(),
@@ -100,7 +101,15 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
         let row = Row(row.map_err(wrong)?);
         table.rows += 1;
         let is_asked = |column: &str| is_framework(row.text(column), &selection.framework);
-        let is_other_gpu = has("gpu") && row.text("gpu") != selection.gpu;
+        let mut is_asked_gpu = |name: &str| {
+            let known = gpus.get(name).copied();
+            known.unwrap_or_else(|| {
+                *gpus
+                    .entry(name.to_owned())
+                    .or_insert(is_gpu(name, &selection.gpu))
+            })
+        };
+        let is_other_gpu = has("gpu") && !is_asked_gpu(row.text("gpu"));
         if is_other_gpu || !framework_column.is_none_or(is_asked) {
             continue;
         }
@@ -179,9 +188,14 @@ pub fn gpu_name(device: &Device) -> String {
     parts.join("_")
 }
 
+/// Whether a table's name of a card means the one that is asked for: as tables write it, or as `--gpu` takes it.
+fn is_gpu(found: &str, asked: &str) -> bool {
+    found == asked || hardware::find(found).is_ok_and(|(card, _)| gpu_name(&card) == asked)
+}
+
 /// Collectives name their implementation: the one that a serving engine runs inside its CUDA graphs.
 fn is_framework(found: &str, asked: &str) -> bool {
-    found == asked
+    found.eq_ignore_ascii_case(asked)
         || match asked {
             "vllm" => found == "vLLM_custom_graph",
             "sglang" => found == "SGLang_CustomAllReduce_graph",
@@ -212,6 +226,24 @@ mod tests {
         let table = read("t.csv", text, 0, &selection()).unwrap();
         assert_eq!((table.rows, table.observations.len()), (4, 1));
         assert_eq!(table.left.values().sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn a_card_is_known_by_the_names_that_gpu_takes_and_an_engine_in_any_case() {
+        let row = |gpu: &str, engine: &str| format!("{gpu},{engine},1,bf16,4096,4096,1,10,0\n");
+        let rows = [
+            row("h100_sxm", "vllm"),
+            row("H100-SXM-80GB", "vLLM"),
+            row("NVIDIA H100 80GB HBM3", "VLLM"),
+            row("h200_sxm", "vllm"),
+            row("h100_sxm", "sglang"),
+        ];
+        let text = format!("gpu,fw,ver,dtype,n,k,m,us,l2_warm\n{}", rows.concat());
+        let selection = Selection {
+            gpu: "h100_sxm".to_owned(),
+            ..selection()
+        };
+        assert_eq!(read("t.csv", &text, 0, &selection).unwrap().observations.len(), 3);
     }
 
     #[test]

@@ -255,8 +255,9 @@ fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         };
         (each > STREAMED_BY_ONE).then(|| {
             format!(
-                "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 (vllm#12287), \
-                 and its time for a token is not modelled: clients may see tokens later than here (--api-server-count {:.0} would do)",
+                "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of \
+                 one token (vllm#12287), and its time for a chunk is not modelled: clients may see tokens later than here \
+                 (--api-server-count {:.0} would do, or a longer --stream-interval)",
                 (tokens_per_s / STREAMED_BY_ONE).ceil()
             )
         })

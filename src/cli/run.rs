@@ -156,6 +156,11 @@ fn execute(
     };
     let goes_on = || !is_lost.load(Ordering::Relaxed) && !interrupt::is_asked();
     let (outcome, model_interval) = rayon::join(run, || model_interval_while(resolved, &goes_on));
+    // The run was done, and its interval was not.
+    let is_cut_short = !outcome.is_interrupted && model_interval.is_none() && interrupt::is_asked();
+    if is_cut_short {
+        terminal.notes(&["interrupted: the run is whole, its model interval is left out".to_owned()]);
+    }
     let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
     let waits = watchers.waits.map(|waits| waits.finish(end));
     let loads = watchers.over_time.map(|seen| seen.finish(end));
@@ -197,7 +202,11 @@ fn execute(
         pictures.extend(loads.map(|loads| ("pools".to_owned(), pools_chart(resolved, &outcome, loads))));
         files::save_pictures(folder, &pictures, terminal)?;
     }
-    Ok(exit(resolved, &outcome).into())
+    Ok(match is_cut_short {
+        true => Exit::Interrupted,
+        false => exit(resolved, &outcome),
+    }
+    .into())
 }
 
 /// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.

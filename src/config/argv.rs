@@ -166,9 +166,17 @@ pub fn normalise(args: &[String]) -> Normalised {
             _ => value,
         };
         let value = match value {
-            None if name == "compilation-config" && args.get(at).is_some() => {
-                at += 1;
-                args.get(at - 1).cloned()
+            None if name == "compilation-config" => {
+                match args.get(at).filter(|next| *next != "--" && flag(next).is_none()) {
+                    Some(next) => {
+                        at += 1;
+                        Some(next.clone())
+                    }
+                    None => {
+                        out.without_value("--compilation-config");
+                        continue;
+                    }
+                }
             }
             value => value,
         };

@@ -65,16 +65,17 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
         // Without a model nobody knows whether it has experts.
         let is_sglang = sglang::is_asked(&raw.engine);
         match model {
-            Some(model) if deals_out(cluster, model) => deal_out(judge, cluster, is_sglang),
+            Some(model) if !is_sglang && deals_out(cluster, model) => deal_out(judge, cluster, model),
+            Some(model) => refuse_options(judge, cluster, is_sglang, model.has_experts()),
             None if is_alone => {}
-            _ => refuse_options(judge, cluster, is_sglang),
+            None => refuse_options(judge, cluster, is_sglang, true),
         }
         return None;
     }
     let pool = &pools[0];
     if pool.draft.flags.gathers_mlp() {
         refuse_neighbours(judge, raw);
-        refuse_options(judge, cluster, true);
+        refuse_options(judge, cluster, true, true);
         judge.notes.push(format!(
             "the {ranks} ranks attend by themselves and step together: each step lasts as long as the slowest needs, and a \
              rank without work runs an idle batch; chunked_prefill_size and max_running_requests are shared out among them"
@@ -121,7 +122,7 @@ fn deals_out(cluster: &RawCluster, model: &ModelShape) -> bool {
 
 /// vLLM's expert parallelism without data parallelism: every GPU of the group has all tokens, computes those that are routed to
 /// its own experts, and the sum goes over the group as it does of slices.
-fn deal_out(judge: &mut Judge, cluster: &RawCluster, is_sglang: bool) {
+fn deal_out(judge: &mut Judge, cluster: &RawCluster, model: &ModelShape) {
     judge.given("cluster.enable_expert_parallel", true);
     judge.notes.push(
         "each GPU of an engine holds some experts whole: a step waits for the one to which most tokens are routed, as chance \
@@ -132,7 +133,7 @@ fn deal_out(judge: &mut Judge, cluster: &RawCluster, is_sglang: bool) {
         enable_expert_parallel: None,
         ..cluster.clone()
     };
-    refuse_options(judge, &others, is_sglang);
+    refuse_options(judge, &others, false, model.has_experts());
 }
 
 /// What cannot stand beside ranks that step together.
@@ -160,30 +161,23 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
 }
 
 /// Options of ranks that step together, where none do.
-fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool) {
-    let help = match raw.data_parallel_size {
-        _ if is_sglang => "leave it out: it is a flag of vLLM",
-        Some(_) => {
-            "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own"
-        }
-        None => {
-            "add --data-parallel-size for a model with experts, or --tensor-parallel-size for expert parallelism alone, or leave it out"
-        }
+fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool, has_experts: bool) {
+    let (why, help) = match (is_sglang, has_experts) {
+        (true, _) => (
+            "SGLang has no such flag, and its own expert parallelism is not modelled yet",
+            "leave it out: it is a flag of vLLM",
+        ),
+        (false, false) => (
+            "the model has no experts",
+            "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own",
+        ),
+        (false, true) => (
+            "one GPU holds all experts",
+            "add --data-parallel-size, or --tensor-parallel-size for expert parallelism alone, or leave it out",
+        ),
     };
     if raw.enable_expert_parallel == Some(true) {
-        judge.wrong_help(
-            "cluster.enable_expert_parallel",
-            match raw.data_parallel_size {
-                Some(_) => "has no effect",
-                None => "has no effect",
-            },
-            match raw.data_parallel_size {
-                Some(_) if is_sglang => "SGLang says it otherwise",
-                Some(_) => "the model has no experts",
-                None => "one GPU holds all experts, or the model has none",
-            },
-            help,
-        );
+        judge.wrong_help("cluster.enable_expert_parallel", "has no effect", why, help);
     }
     if raw.dp_sync_interval.is_some() {
         judge.wrong_help(

@@ -69,6 +69,29 @@ fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
 }
 
 #[test]
+fn expert_parallelism_is_vllms_and_needs_experts_and_gpus() {
+    let told = |flags: &str| {
+        said(&format!(
+            "{flags} --gpu h100 --max-model-len 8192 {TRAFFIC} --enable-expert-parallel"
+        ))
+    };
+    for (flags, part) in [
+        ("Qwen/Qwen3-30B-A3B -dp 1", "one GPU holds all experts"),
+        ("Qwen/Qwen3-8B -tp 2", "the model has no experts"),
+        (
+            "Qwen/Qwen3-30B-A3B -tp 4",
+            "each GPU of an engine holds some experts whole",
+        ),
+    ] {
+        assert!(told(flags).contains(part), "{flags}: {}", told(flags));
+    }
+    let sglang = said(&format!(
+        "Qwen/Qwen3-30B-A3B -tp 4 --engine sglang --gpu h100 {TRAFFIC} --enable-expert-parallel"
+    ));
+    assert!(sglang.contains("SGLang has no such flag"), "{sglang}");
+}
+
+#[test]
 fn the_budget_of_a_step_is_what_each_version_derives() {
     let short = "--max-model-len 4096 --no-enable-chunked-prefill";
     let resolved = |line: &str| resolve_line(line).unwrap();

@@ -105,6 +105,13 @@ pub fn is_server_flag(name: &str) -> bool {
     own || argv::is_known(name)
 }
 
+/// Whether a flag is one of servers with an effect here, and none of clients.
+#[must_use]
+pub fn is_flag_of_servers_alone(name: &str) -> bool {
+    let has = |command: clap::Command| command.get_arguments().any(|arg| arg.get_long() == Some(name));
+    has(Serve::command()) && !has(Bench::command())
+}
+
 /// Whether the server that a command starts is SGLang's.
 #[must_use]
 pub fn starts_sglang(command: &str) -> bool {

@@ -109,6 +109,19 @@ fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
     in --bench-cmd: --goodput is given twice: the last, tpot:50, counts, as in vLLM
     in --bench-cmd: --request-rate is given twice: the last, 3, counts, as in vLLM
     ");
+    let switches = |flags: &str| {
+        let line = format!(
+            "--gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B --max-model-len 8192 {flags}' \
+             --bench-cmd 'vllm bench serve --request-rate 2 --num-prompts 50'"
+        );
+        resolve_line(&line).unwrap().notes.join("; ")
+    };
+    let told = switches("--no-enable-prefix-caching --enable-prefix-caching");
+    assert!(
+        told.contains("--enable-prefix-caching is given twice: the last, true, counts"),
+        "{told}"
+    );
+    assert!(!switches("--enforce-eager --enforce-eager").contains("twice"));
 }
 
 #[test]

@@ -61,11 +61,18 @@ pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownM
         .max_by_key(|(ending, _)| ending.len());
     let copied =
         ending.and_then(|&(ending, stored)| Some((base(&last[..last.len() - ending.len()])?, stored)));
-    let Some(((shape, mut notes), stored)) = copied else {
+    let Some(((shape, mut notes), said)) = copied else {
         return Err(UnknownModel {
             copy_of: copied_from(&last),
             ..unknown
         });
+    };
+    let stored = match said {
+        Quantization::Fp8 if last.ends_with("-fp8") => {
+            let whose = if name.contains('/') { name } else { &shape.name };
+            fp8_of(whose.split('/').next().unwrap_or_default())
+        }
+        said => said,
     };
     notes.push(format!(
         "{name} is not bundled: counted as {} with its linear layers in {}, as its name says; its config.json would be exact",
@@ -79,11 +86,37 @@ pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownM
     Ok((shape, notes))
 }
 
+/// What a publisher means by `-FP8`: the same as in the shipped checkpoints of that publisher, of which Qwen's are in blocks.
+fn fp8_of(publisher: &str) -> Quantization {
+    let is_own = |id: &&str| {
+        let own = id.split('/').next().unwrap_or_default();
+        id.ends_with("-FP8") && own.eq_ignore_ascii_case(publisher)
+    };
+    let is_in_blocks = registry::names()
+        .filter(is_own)
+        .filter_map(|id| registry::find(id).ok())
+        .any(|(shape, _)| shape.quantization == Quantization::Fp8Block);
+    if is_in_blocks {
+        Quantization::Fp8Block
+    } else {
+        Quantization::Fp8
+    }
+}
+
 /// The shipped model that a copy's name begins with, by its last part. Some who quantize leave out a `Meta-` or an `-hf`.
 fn base(part: &str) -> Option<(ModelShape, Vec<String>)> {
     [part.to_owned(), format!("{part}-hf"), format!("meta-{part}")]
         .iter()
         .find_map(|part| registry::find(part).ok())
+}
+
+/// The same the other way: how the last part of a shipped id, in lower case, may be spelt in a copy's name.
+fn spellings(part: &str) -> [&str; 3] {
+    [
+        part,
+        part.trim_end_matches("-hf"),
+        part.trim_start_matches("meta-"),
+    ]
 }
 
 /// With which a word begins that speaks of fewer bits.
@@ -97,9 +130,12 @@ fn copied_from(last: &str) -> Option<&'static str> {
     registry::names()
         .filter(|id| {
             let part = id.rsplit('/').next().unwrap_or(id).to_lowercase();
-            let rest = last.strip_prefix(&part);
             let says_bits = |word: &str| FEWER_BITS.iter().any(|bits| word.starts_with(bits));
-            rest.is_some_and(|rest| rest.split(['-', '.', '_']).skip(1).any(says_bits))
+            let is_copy = |part: &str| {
+                let rest = last.strip_prefix(part);
+                rest.is_some_and(|rest| rest.split(['-', '.', '_']).skip(1).any(says_bits))
+            };
+            spellings(&part).into_iter().any(is_copy)
         })
         .max_by_key(|id| id.len())
 }
@@ -152,6 +188,11 @@ mod tests {
             "meta-llama/Meta-Llama-3.1-8B-Instruct",
             "int4 (group 128)",
         );
+        // Qwen's own are in blocks, whoever else's by that name are not.
+        let coder = "Qwen/Qwen3-30B-A3B-Instruct-2507";
+        check("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", coder, "fp8 (block)");
+        check("Qwen3-30B-A3B-Instruct-2507-FP8", coder, "fp8 (block)");
+        check("acme/Qwen3-30B-A3B-Instruct-2507-FP8", coder, "fp8");
         check("RedHatAI/Qwen3-30B-A3B-FP8-dynamic", "Qwen/Qwen3-30B-A3B", "fp8");
         check(
             "TheBloke/Llama-2-7B-Chat-AWQ",
@@ -185,7 +226,11 @@ mod tests {
           if it is a quantized copy of mistralai/Mistral-7B-Instruct-v0.2, give that name and --quantization (fp8, int8, w8a16, awq, gptq, nvfp4 …)
           `plimsoll models` lists the shipped ones; or give the path of a `config.json` or of its folder
         "#);
-        for name in ["Qwen3-8B-INT8", "amd/Llama-3.1-70B-Instruct-FP8-KV"] {
+        for name in [
+            "TheBloke/Llama-2-7B-Chat-GPTQ",
+            "Qwen3-8B-INT8",
+            "amd/Llama-3.1-70B-Instruct-FP8-KV",
+        ] {
             assert!(find_checkpoint(name).unwrap_err().copy_of.is_some(), "{name}");
         }
         for name in ["acme/bot-8b-FP8", "Llama-3.1-8B-Instrukt"] {

@@ -10,9 +10,9 @@ use crate::validate::{Figure, FigureScore, Outcome, Row, Score, Side};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
-/// Reasons that text shows for a family.
 /// Assumptions and flags without effect that the text shows.
 const SENTENCES_SHOWN: usize = 12;
+/// Reasons that text shows for a family.
 const REASONS_SHOWN: usize = 4;
 
 /// What marks and columns mean.

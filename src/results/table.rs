@@ -339,12 +339,14 @@ impl Cells<'_> {
             return vllm::load(rate, self.count("max_concurrency"));
         };
         let clients = || self.count("value");
+        let is_infinite = self
+            .text("value")
+            .is_some_and(|value| value.to_lowercase().starts_with("inf"));
         match kind.to_lowercase().as_str() {
-            // vLLM's own default: all at once.
-            "request_rate_rps" | "request_rate" | "rate" | "rps" | "qps"
-                if self
-                    .text("value")
-                    .is_some_and(|value| value.to_lowercase().starts_with("inf")) =>
+            // vLLM's own defaults, of a rate and of a limit: all at once.
+            "request_rate_rps" | "request_rate" | "rate" | "rps" | "qps" | "max_concurrency"
+            | "concurrency" | "clients" | "users"
+                if is_infinite =>
             {
                 Load::Burst
             }

@@ -204,7 +204,8 @@ pub(super) struct Ran {
 fn add_uncertainty(row: &Measured, ran: &Ran, files: &dyn Files, figures: &mut [Compared]) {
     let model = model_interval(&ran.resolved);
     // A recorded trace is the same traffic in both runs.
-    let is_drawn = row.setup.num_prompts.is_some() && row.setup.load != Load::Trace;
+    let is_counted = row.setup.num_prompts.is_some() || row.outcome.duration_s.is_some();
+    let is_drawn = is_counted && row.setup.load != Load::Trace;
     let others: Vec<Vec<Compared>> = if is_drawn {
         (1..=OTHER_SEEDS)
             .filter_map(|seed| run(&ran.plan.with_seed(seed), files, Records::None).ok())

@@ -1,13 +1,14 @@
 //! The flags of a row's server, read as the command of a server is: what it sets, what has no effect, what is refused.
 //!
-//! Tables write them as a whole command, as flags alone, or as words: `max_num_seqs=128 workers=None`. Of words only those are
-//! taken that are flags of a server; the rest are remarks, and named. A client's command says nothing of the server.
+//! Tables write them as a whole command, as flags alone, or as words: `max_num_seqs=128 workers=None`. Of words before the first
+//! flag only those are taken that are flags of a server; one that is written as a flag, `workers=None`, and is none is named, any
+//! other is a remark. A client's command says nothing of the server; among flags alone those are taken that no client has.
 
 use std::collections::BTreeMap;
 
 use toml::Value;
 
-use crate::config::pasted::{is_server_flag, starts_server};
+use crate::config::pasted::{is_flag_of_servers_alone, is_server_flag, starts_server};
 use crate::config::{Diagnostic, Diagnostics, served};
 
 /// What one of these marks as the flags of a client.
@@ -44,20 +45,23 @@ impl Said {
     pub(super) fn of(flags: &str, engine: &str) -> Result<Said, String> {
         let mut said = Said::default();
         let is_sglang = engine.starts_with("sglang");
-        if flags.contains("prefix caching on") && !is_sglang {
-            let key = "engine.enable_prefix_caching".to_owned();
-            said.keys.insert(key, Value::Boolean(true));
-        }
+        said.read_phrases(flags, is_sglang);
         let words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
         let first = words.iter().position(|word| word.starts_with('-'));
-        let command = if starts_server(&words) {
+        let (words, flags_alone) = words.split_at(first.unwrap_or(words.len()));
+        let command = if starts_server(&[words, flags_alone].concat()) {
             flags.to_owned()
-        } else if words.iter().any(|word| is_of_client(word)) {
-            return Ok(said);
-        } else if let Some(first) = first {
-            command(&words[first..], is_sglang)?
         } else {
-            command(&said.flags_of(&words, is_sglang), is_sglang)?
+            let mut own = said.flags_of(words, is_sglang);
+            if flags_alone.iter().any(|word| is_of_client(word)) {
+                own.extend(beside_a_clients(flags_alone));
+            } else {
+                own.extend_from_slice(flags_alone);
+            }
+            if own.is_empty() {
+                return Ok(said);
+            }
+            command(&own, is_sglang)?
         };
         // As tables abbreviate it; vLLM itself takes only the long name.
         let command = [" ", "="].iter().fold(command, |command, between| {
@@ -77,6 +81,25 @@ impl Said {
         said.ignored
             .extend(ignored.iter().map(|sentence| plain(sentence)));
         Ok(said)
+    }
+
+    /// What people write in words.
+    fn read_phrases(&mut self, flags: &str, is_sglang: bool) {
+        let mut say = |key: &str, is_on: bool| self.keys.insert(key.to_owned(), Value::Boolean(is_on));
+        for (phrase, is_on) in [("prefix caching on", true), ("prefix caching off", false)] {
+            if flags.contains(phrase) {
+                if is_sglang {
+                    say("sglang.disable_radix_cache", !is_on);
+                } else {
+                    say("engine.enable_prefix_caching", is_on);
+                }
+            }
+        }
+        for (phrase, is_on) in [("chunked prefill on", true), ("chunked prefill off", false)] {
+            if flags.contains(phrase) && !is_sglang {
+                say("engine.enable_chunked_prefill", is_on);
+            }
+        }
     }
 
     /// Words of a table as flags: `max_num_seqs=128`, `enable_prefix_caching=True`, `enforce_eager`. What Python prints for
@@ -137,6 +160,19 @@ fn is_of_client(word: &str) -> bool {
     OF_CLIENTS.contains(&name)
 }
 
+/// Of flags some of which are a client's, those of servers alone, each with its value.
+fn beside_a_clients(flags: &[String]) -> Vec<String> {
+    let mut is_of_server = false;
+    let is_kept = |word: &&String| {
+        if let Some(flag) = word.strip_prefix("--") {
+            let name = flag.split('=').next().unwrap_or(flag).replace('_', "-");
+            is_of_server = is_flag_of_servers_alone(&name);
+        }
+        is_of_server
+    };
+    flags.iter().filter(is_kept).cloned().collect()
+}
+
 /// Whether a flag is one of the other engine.
 fn is_of_other(flag: &str, is_sglang: bool) -> bool {
     let section = if is_sglang { "engine" } else { "sglang" };
@@ -189,6 +225,8 @@ mod tests {
             "VLLM_LOGGING_LEVEL=INFO vllm serve m --max_num_seqs=128 --max-model-len 4k --max-model-len=4096",
             "--max-num-seqs=128 --max-model-len 4096",
             "with --max-num-seqs=128 --max-model-len 4096",
+            "max_num_seqs=128 max_model_len=9999 --max-model-len 4096",
+            "--num-prompts 40 --max-num-seqs 128 --seed 3 --max-model-len 4096",
             "max_num_seqs=128 max_model_len=4096 workers=None ignore_eos constant-rate arrivals",
         ] {
             assert_eq!(keys(flags, "vllm@0.11.0"), expected, "{flags}");
@@ -215,10 +253,30 @@ mod tests {
                 "engine.gpu_memory_utilization = 0.9"
             ]
         );
-        assert_eq!(
-            keys("prefix caching on, block 16", "vllm@0.11"),
-            ["engine.enable_prefix_caching = true"]
-        );
+        for (words, engine, expected) in [
+            (
+                "prefix caching on, block 16",
+                "vllm@0.11",
+                "engine.enable_prefix_caching = true",
+            ),
+            (
+                "prefix caching off",
+                "vllm@0.11",
+                "engine.enable_prefix_caching = false",
+            ),
+            (
+                "prefix caching off",
+                "sglang",
+                "sglang.disable_radix_cache = true",
+            ),
+            (
+                "chunked prefill off",
+                "vllm@0.11",
+                "engine.enable_chunked_prefill = false",
+            ),
+        ] {
+            assert_eq!(keys(words, engine), [expected]);
+        }
         let said = Said::of("chunks=5 --x", "vllm@0.11").unwrap_err();
         assert!(said.contains("its flags: ") && said.contains("--x"), "{said}");
         let foreign = Said::of(

@@ -5,40 +5,26 @@ use toml::Value;
 use super::{Draft, quoted};
 
 impl Draft<'_> {
-    /// Where only the number of GPUs is known, they share every layer.
+    /// Where the tensor parallelism is not said, the GPUs of each data-parallel rank and stage share every layer.
     pub(super) fn ranks(&mut self) -> Result<(), String> {
+        let by_rank = self.attends_by_rank();
+        let tensor_parallel = self.tensor_parallel(by_rank)?;
         let setup = &self.row.setup;
         let replicas = match setup.router {
             Some(_) => "replicas",
             None => "data_parallel_size",
         };
-        let flags_say = [
-            "tensor_parallel_size",
-            "data_parallel_size",
-            "pipeline_parallel_size",
-        ]
-        .iter()
-        .any(|key| self.said.keys.contains_key(&format!("cluster.{key}")));
-        let is_shared_by_all = !flags_say && setup.data_parallel.is_none_or(|ranks| ranks <= 1);
-        let tensor_parallel = setup
-            .tensor_parallel
-            .or(setup.n_gpus.filter(|_| is_shared_by_all));
         let all = [
             ("tp", "tensor_parallel_size", tensor_parallel),
             ("pp", "pipeline_parallel_size", setup.pipeline_parallel),
             ("dp", replicas, setup.data_parallel),
         ];
-        let by_rank = self.attends_by_rank();
         let mut gpus = 1;
         for (column, key, ranks) in all {
             if ranks == Some(0) {
                 return Err(format!("its {column} is 0"));
             }
-            let said = self
-                .said
-                .keys
-                .get(&format!("cluster.{key}"))
-                .and_then(Value::as_integer);
+            let said = self.said_ranks(key);
             // Ranks that attend by themselves are GPUs of the tensor-parallel group.
             if !(by_rank && column == "dp") {
                 gpus *= ranks.map(i64::from).or(said).unwrap_or(1);
@@ -49,15 +35,61 @@ impl Draft<'_> {
         }
         self.experts();
         let setup = &self.row.setup;
-        if let Some(there) = setup.n_gpus.map(i64::from).filter(|there| gpus > *there) {
-            return Err(format!(
-                "the row contradicts itself: tp, pp and dp need {gpus} GPUs, and n_gpus is {there}"
-            ));
+        match setup.n_gpus.map(i64::from) {
+            Some(there) if gpus > there => {
+                return Err(format!(
+                    "the row contradicts itself: tp, pp and dp need {gpus} GPUs, and n_gpus is {there}"
+                ));
+            }
+            Some(there) if gpus < there => {
+                self.assume(format!(
+                    "tp, pp and dp need {gpus} GPUs of the row's {there}: the others are idle"
+                ));
+            }
+            _ => {}
         }
         if let Some(router) = &setup.router {
             self.entry("router", &quoted(router));
         }
         Ok(())
+    }
+
+    /// What a flag says of a kind of ranks.
+    fn said_ranks(&self, key: &str) -> Option<i64> {
+        let said = self.said.keys.get(&format!("cluster.{key}"));
+        said.and_then(Value::as_integer)
+    }
+
+    /// The column's, or what the number of GPUs leaves of it, unless the flags say it.
+    fn tensor_parallel(&mut self, by_rank: bool) -> Result<Option<u32>, String> {
+        let setup = &self.row.setup;
+        let gpus = match (setup.tensor_parallel, setup.n_gpus) {
+            (None, Some(gpus)) if self.said_ranks("tensor_parallel_size").is_none() => gpus,
+            (given, _) => return Ok(given),
+        };
+        let of = |column: Option<u32>, key: &str| {
+            let said = column.map(i64::from).or(self.said_ranks(key));
+            said.unwrap_or(1).max(1)
+        };
+        let stages = of(setup.pipeline_parallel, "pipeline_parallel_size");
+        let ranks = match by_rank {
+            true => 1,
+            false => of(setup.data_parallel, "data_parallel_size"),
+        };
+        let groups = stages.saturating_mul(ranks);
+        if groups == 1 {
+            return Ok(Some(gpus));
+        }
+        if i64::from(gpus) % groups != 0 {
+            return Err(format!(
+                "the row contradicts itself: {gpus} GPUs are not shared out evenly among pp and dp, {groups} groups"
+            ));
+        }
+        let each = i64::from(gpus) / groups;
+        self.assume(format!(
+            "tp is not said: {each} of {gpus} GPUs for each of {groups} groups (pp and dp)"
+        ));
+        Ok(u32::try_from(each).ok())
     }
 
     /// Whole experts on each GPU instead of a part of every one.

@@ -7,7 +7,7 @@ use super::flags::Said;
 use super::version::{other_profile, released_by};
 use super::{Draft, Reading, harness, quoted};
 use crate::hardware;
-use crate::model;
+use crate::model::{self, Quantization};
 
 /// What served a row.
 pub(super) enum Serves {
@@ -170,8 +170,12 @@ impl Draft<'_> {
         };
         let known = own.or(tagged);
         if known.is_none() {
+            let date = &setup.date;
             let taken = match &by_date {
-                Some(version) => format!("{version}, the newest on the row's day, {}", setup.date),
+                Some(version) => format!("taken to be {version}, the newest on the row's day, {date}"),
+                None if name == "vllm" && !date.is_empty() => {
+                    format!("the newest profile, for its date, `{date}`, is not of the form 2026-11-22")
+                }
                 None => "the newest profile".to_owned(),
             };
             self.assume(format!("the version of {name} is not said: {taken}"));
@@ -206,21 +210,28 @@ impl Draft<'_> {
     /// is known: an engine that quantizes by itself runs other kernels.
     pub(super) fn model(&mut self, name: &str) -> Result<(), String> {
         let mut shipped = shipped_name(name).to_owned();
-        if let Some(served) = self.said.model.take()
-            && model::is_other(shipped_name(&served), &shipped)
-        {
-            return Err(format!(
-                "the row contradicts itself: its model is `{name}`, its flags serve `{served}`"
-            ));
+        let precision = self.row.setup.precision.as_deref().unwrap_or_default();
+        if let Some(served) = self.said.model.take() {
+            if model::is_other(shipped_name(&served), &shipped) {
+                return Err(format!(
+                    "the row contradicts itself: its model is `{name}`, its flags serve `{served}`"
+                ));
+            }
+            if let Some(stored) = stored_otherwise(&shipped, &served) {
+                if is_16_bits(precision) {
+                    return Err(format!(
+                        "the row contradicts itself: its precision is `{precision}`, its flags serve `{served}`, in {stored}"
+                    ));
+                }
+                self.assume(format!(
+                    "the weights are those that its flags serve, {served}, in {stored}"
+                ));
+                shipped = served;
+            }
         }
-        let is_fp8 = self
-            .row
-            .setup
-            .precision
-            .as_deref()
-            .is_some_and(|word| word.to_lowercase().starts_with("fp8"));
+        let is_fp8 = precision.to_lowercase().starts_with("fp8");
         let own = format!("{shipped}-FP8");
-        if is_fp8 && model::find(&own).is_ok_and(|(shape, _)| shape.has_experts()) {
+        if is_fp8 && is_publishers(&own) {
             self.assume(format!("fp8 is that of the publisher's checkpoint, {own}"));
             self.readings.push(Reading {
                 instead_of: format!("name = {}\n", quoted(&own)),
@@ -283,6 +294,23 @@ impl Draft<'_> {
         self.entry("max_num_seqs", &format!("{:.0}", chunk.min(256.0)));
         Ok(())
     }
+}
+
+/// How the served checkpoint stores its layers, if otherwise than the one that the row names.
+fn stored_otherwise(named: &str, served: &str) -> Option<String> {
+    let stored = |name: &str| Some(model::find_checkpoint(name).ok()?.0.quantization);
+    let served = stored(served)?;
+    (served != Quantization::None && stored(named)? != served).then(|| served.name())
+}
+
+fn is_16_bits(precision: &str) -> bool {
+    ["bf16", "bfloat16", "fp16", "float16", "half"].contains(&precision.to_lowercase().as_str())
+}
+
+/// Whether there is a publisher's own checkpoint of this name with experts in fp8: in blocks, as no engine stores them by itself.
+fn is_publishers(name: &str) -> bool {
+    let found = model::find_checkpoint(name);
+    found.is_ok_and(|(shape, _)| shape.has_experts() && shape.quantization == Quantization::Fp8Block)
 }
 
 /// The shipped id that a name in another case means.

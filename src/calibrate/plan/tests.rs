@@ -207,6 +207,10 @@ fn flags_say_what_columns_leave_open_and_may_not_contradict_them() {
         ("vllm serve Qwen/Qwen3-8B", "serve `Qwen/Qwen3-8B`"),
         ("--kv-cache-dtype fp8", "kv_cache_dtype is `bf16`"),
         ("-dp 4", "need 8 GPUs, and n_gpus is 2"),
+        (
+            "vllm serve RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8 -dp 4",
+            "need 8 GPUs",
+        ),
     ] {
         let reason = with(&|row| {
             (row.setup.n_gpus, row.setup.tensor_parallel) = (Some(2), Some(2));
@@ -268,6 +272,61 @@ fn the_number_of_requests_is_that_of_rate_and_duration_where_nobody_counts() {
     let batch = Load::StaticBatch { batch: 16 };
     assert_eq!(requests(batch, Some(200), None).unwrap(), "num_prompts = 16");
     assert!(requests(open, Some(0), None).is_err());
+}
+
+#[test]
+fn the_checkpoint_that_is_served_counts() {
+    let with = |precision: Option<&str>, flags: &str| {
+        let mut row = row(Load::Burst);
+        row.setup.model = Some("Qwen/Qwen3-8B".into());
+        (row.setup.precision, row.setup.flags) = (precision.map(str::to_owned), flags.into());
+        plan(&row, &|_| None)
+    };
+    let served = with(None, "vllm serve Qwen/Qwen3-8B-FP8").unwrap();
+    assert!(
+        served.scenario.contains("name = \"Qwen/Qwen3-8B-FP8\"\n"),
+        "{}",
+        served.scenario
+    );
+    assert!(
+        served.assumptions.join("; ").contains("that its flags serve"),
+        "{:?}",
+        served.assumptions
+    );
+    let copy = with(None, "vllm serve RedHatAI/Qwen3-8B-quantized.w4a16").unwrap();
+    assert!(copy.scenario.contains("w4a16"), "{}", copy.scenario);
+    let same = with(Some("bf16"), "vllm serve qwen/qwen3-8b").unwrap();
+    assert!(
+        same.scenario.contains("name = \"Qwen/Qwen3-8B\"\n"),
+        "{}",
+        same.scenario
+    );
+    let reason = with(Some("bf16"), "vllm serve Qwen/Qwen3-8B-FP8").unwrap_err();
+    assert!(reason.contains("precision is `bf16`"), "{reason}");
+}
+
+#[test]
+fn gpus_that_no_column_shares_out_are_shared_out_among_the_ranks() {
+    let with = |flags: &str, dp: Option<u32>, gpus: u32| {
+        let mut row = row(Load::Burst);
+        (row.setup.n_gpus, row.setup.data_parallel) = (Some(gpus), dp);
+        row.setup.flags = flags.into();
+        plan(&row, &|_| None)
+    };
+    for (flags, dp, gpus, tp) in [
+        ("", None, 4, 4),
+        ("", Some(2), 4, 2),
+        ("-dp 2", None, 8, 4),
+        ("-pp 2", None, 8, 4),
+    ] {
+        let scenario = with(flags, dp, gpus).unwrap().scenario;
+        let line = format!("tensor_parallel_size = {tp}\n");
+        assert!(scenario.contains(&line), "{flags} {dp:?} {gpus}: {scenario}");
+    }
+    let uneven = with("", Some(3), 4).unwrap_err();
+    assert!(uneven.contains("not shared out evenly"), "{uneven}");
+    let idle = with("-tp 4", None, 8).unwrap().assumptions.join("; ");
+    assert!(idle.contains("the others are idle"), "{idle}");
 }
 
 #[test]

@@ -120,6 +120,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             variant.model = model_interval_while(&one.resolved, &|| !interrupt::is_asked());
         }
     }
+    if !is_interrupted && interrupt::is_asked() {
+        terminal.notes(&["interrupted: the runs are whole, model intervals are left out".to_owned()]);
+    }
+    let is_interrupted = is_interrupted || interrupt::is_asked();
     let text = match outputs.format {
         Format::Table => versus::text(&view),
         Format::Md => versus::md(&view),

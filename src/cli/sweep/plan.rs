@@ -59,7 +59,10 @@ impl Misfit {
 
     /// In the place of a run's object.
     pub(super) fn result(&self) -> Value {
-        json!({"plimsoll": {"verdict": "does_not_fit", "why": self.why}})
+        let cell: serde_json::Map<String, Value> = (self.labels.iter())
+            .map(|(axis, value)| (axis.clone(), Value::from(value.as_str())))
+            .collect();
+        json!({"plimsoll": {"verdict": "does_not_fit", "cell": cell, "why": self.why}})
     }
 }
 

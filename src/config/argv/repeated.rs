@@ -36,10 +36,20 @@ pub fn last_wins(command: Command, replaced: Replaced) -> Command {
     })
 }
 
+/// The occurrences of a flag.
+#[derive(Default)]
+struct Given {
+    count: usize,
+    /// Its last values.
+    last: Vec<String>,
+    /// They are not all the same.
+    is_contradicted: bool,
+}
+
 /// A sentence for each flag of `args`, in clap's form, that is given more than once and counts once.
 #[must_use]
 pub fn repeated(args: &[String], command: &Command, replaced: Replaced) -> Vec<String> {
-    let mut given: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    let mut given: BTreeMap<&str, Given> = BTreeMap::new();
     let named = |name: &str| {
         let mut all = command.get_arguments().filter(|arg| replaced.covers(arg));
         all.find(|arg| arg.get_long() == Some(name))
@@ -63,18 +73,21 @@ pub fn repeated(args: &[String], command: &Command, replaced: Replaced) -> Vec<S
             (Some(value), _) => vec![value],
             (None, ArgAction::SetTrue) => Vec::new(),
             (None, ArgAction::Append) => following().collect(),
-            (None, _) if known.is_require_equals_set() => Vec::new(),
+            (None, _) if known.is_require_equals_set() => vec!["true".to_owned()],
             (None, _) => following().take(1).collect(),
         };
-        let (count, last) = given.entry(name).or_default();
-        *count += 1;
-        *last = value;
+        let all = given.entry(name).or_default();
+        all.is_contradicted |= all.count > 0 && all.last != value;
+        all.count += 1;
+        all.last = value;
     }
+    // A switch that is thrown twice is as it would be once.
+    let is_thrown_twice = |all: &Given| all.last.is_empty() || (all.last == ["true"] && !all.is_contradicted);
     let often = given
         .into_iter()
-        .filter(|(_, (count, last))| *count > 1 && !last.is_empty());
+        .filter(|(_, all)| all.count > 1 && !is_thrown_twice(all));
     often
-        .map(|(name, (count, last))| {
+        .map(|(name, Given { count, last, .. })| {
             let times = if count == 2 {
                 "twice".to_owned()
             } else {

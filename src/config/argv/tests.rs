@@ -100,6 +100,12 @@ fn a_dotted_flag_does_not_take_a_flag_for_its_value() {
         );
     }
     assert!(of("-cc.mode -1").problems.is_empty());
+    let whole = of("--compilation-config --seed 1");
+    assert_eq!(whole.args, ["--seed", "1"]);
+    assert_eq!(
+        whole.problems[0].message,
+        "`--compilation-config` needs a value, and none follows"
+    );
     let twice = of("-cc.mode 0 -cc.mode=3").ignored;
     assert!(
         twice[0].starts_with("--compilation-config.mode 0 has no effect"),

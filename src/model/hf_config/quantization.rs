@@ -126,10 +126,13 @@ impl Reader<'_> {
     /// The format of quantized layers, or why there is none, to follow the place that says it.
     fn format(&mut self, config: &Value) -> Result<Quantization, String> {
         let method = method(config);
-        let bits = config
-            .get("bits")
-            .or_else(|| config.get("w_bit"))
-            .and_then(Value::as_u64);
+        let bits = match config.get("bits").or_else(|| config.get("w_bit")) {
+            None | Some(Value::Null) => None,
+            Some(written) => match written.as_u64() {
+                Some(bits) => Some(bits),
+                None => return Err(format!("has `bits` of {written}, which is no number of bits")),
+            },
+        };
         let algorithm = config.get("quant_algo").and_then(Value::as_str).unwrap_or("");
         let is = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
         match (method, bits) {
@@ -138,9 +141,15 @@ impl Reader<'_> {
             }
             ("fp8" | "fbgemm_fp8", _) => Ok(Quantization::Fp8),
             ("mxfp4", _) => Ok(Quantization::Mxfp4),
-            ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(4) | None) => Ok(Quantization::Int4 {
-                group_size: self.narrow_group(group_of(config)?),
-            }),
+            ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(4) | None) => {
+                if bits.is_none() {
+                    self.notes
+                        .push(format!("`bits` of {method} is not given: 4 bits assumed"));
+                }
+                Ok(Quantization::Int4 {
+                    group_size: self.narrow_group(group_of(config)?),
+                })
+            }
             ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(8)) => Ok(Quantization::WeightOnly8 {
                 group_size: self.wide_group(group_of(config)?),
             }),
@@ -148,7 +157,16 @@ impl Reader<'_> {
                 "is {method} with {bits} bits, which are not modelled: 4 and 8 are"
             )),
             ("bitsandbytes", _) if is("load_in_8bit") => Ok(Quantization::Int8),
-            ("bitsandbytes", _) => Ok(Quantization::Int4 { group_size: 64 }),
+            ("bitsandbytes", _) => {
+                // Left out, it is true in vLLM.
+                if config.get("load_in_4bit") == Some(&Value::Bool(false)) {
+                    self.notes.push(
+                        "bitsandbytes with `load_in_4bit` false and `load_in_8bit` not true: 4 bits assumed"
+                            .to_owned(),
+                    );
+                }
+                Ok(Quantization::Int4 { group_size: 64 })
+            }
             ("compressed-tensors", _) => self.compressed_tensors(config),
             ("modelopt" | "modelopt_fp4" | "modelopt_mixed" | "", _) if !algorithm.is_empty() => {
                 match algorithm.to_uppercase().as_str() {

@@ -511,6 +511,20 @@ fn lists_of_bitsandbytes_are_words_of_names() {
 }
 
 #[test]
+fn bits_that_a_checkpoint_does_not_say_are_assumed_and_told() {
+    use serde_json::json;
+    let told = |config: Value| llama(config).1.join("; ").contains("4 bits assumed");
+    assert!(told(json!({"quant_method": "awq", "group_size": 128})));
+    assert!(told(
+        json!({"quant_method": "bitsandbytes", "load_in_4bit": false})
+    ));
+    assert!(!told(json!({"quant_method": "bitsandbytes"})));
+    assert!(!told(
+        json!({"quant_method": "gptq", "bits": 4, "group_size": 128})
+    ));
+}
+
+#[test]
 fn experts_and_routers_go_by_the_names_of_their_family() {
     use serde_json::json;
     let experts = |config: &str, ignore: &str| {
@@ -565,6 +579,7 @@ fn what_cannot_be_counted_is_refused_by_name() {
         json!({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}}),
         json!({"quant_method": "gptq", "bits": 3}),
         json!({"quant_method": "awq", "bits": 2}),
+        json!({"quant_method": "gptq", "bits": "8"}),
         json!({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}),
         json!({}),
         json!({"quant_method": "magic"}),
@@ -577,6 +592,7 @@ fn what_cannot_be_counted_is_refused_by_name() {
     `quantization_config` gives `+:.*down.*` a bits of its own in `dynamic`: one format beside 16 bits is modelled
     `quantization_config` is gptq with 3 bits, which are not modelled: 4 and 8 are; `--quantization` takes its place if the key is removed
     `quantization_config` is awq with 2 bits, which are not modelled: 4 and 8 are; `--quantization` takes its place if the key is removed
+    `quantization_config` has `bits` of "8", which is no number of bits; `--quantization` takes its place if the key is removed
     `quantization_config` has the quant_algo `MIXED_PRECISION`, which is not modelled: FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO and NVFP4 are; `--quantization` takes its place if the key is removed
     `quantization_config` has no `quant_method`, as every checkpoint of vLLM must; `--quantization` takes its place if the key is removed
     `quantization_config` with quant_method `magic` is not known; `--quantization` takes its place if the key is removed
