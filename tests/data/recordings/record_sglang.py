@@ -12,7 +12,6 @@ says so, too. `README.md` beside this file tells how to set it up and what the f
 """
 
 import contextlib
-import glob
 import gzip
 import importlib.abc
 import importlib.machinery
@@ -87,7 +86,6 @@ import torch  # noqa: E402
 
 torch.set_num_threads(1)
 
-import sglang  # noqa: E402
 import sglang.srt.managers.scheduler as scheduler_module  # noqa: E402
 from sglang.srt.managers.io_struct import TokenizedGenerateReqInput  # noqa: E402
 from sglang.srt.managers.scheduler import Scheduler  # noqa: E402
@@ -695,7 +693,6 @@ def scheduler_54(arguments, recorder):
     import sglang.srt.managers.tp_worker as tp_worker
     import sglang.srt.mem_cache.allocator as allocators
     from sglang.srt.distributed.parallel_state import init_distributed_environment, initialize_model_parallel
-    from sglang.srt.layers.dp_attention import initialize_dp_attention
     from sglang.srt.server_args import set_global_server_args_for_scheduler
 
     set_global_server_args_for_scheduler(arguments)
