@@ -4,13 +4,14 @@ use serde::Deserialize;
 
 use super::RecordingError;
 use super::recording::CostLaw;
+use crate::engine::sglang::DOOR;
 
 /// One recorded run of SGLang's scheduler. The field names are the file's.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SglangRecording {
     /// Name of the case.
     pub case: String,
-    /// Which engine and which loop recorded it, in words.
+    /// Which engine recorded it: `sglang@0.5.4`, or in words, `sglang 0.5.23 scheduler, event_loop_normal`.
     pub engine: String,
     /// Engine flags.
     pub params: SglangParams,
@@ -49,6 +50,25 @@ pub struct SglangParams {
     pub enable_mixed_chunk: bool,
     /// Longest sequence.
     pub context_length: u32,
+    /// Order and preemption by priority.
+    #[serde(default)]
+    pub enable_priority_scheduling: bool,
+    /// A smaller priority is served first.
+    #[serde(default)]
+    pub schedule_low_priority_values_first: bool,
+    /// By how much a priority must be higher to push out.
+    #[serde(default = "ten")]
+    pub priority_scheduling_preemption_threshold: i64,
+    /// Decode rounds between two prefill batches.
+    #[serde(default)]
+    pub prefill_decode_interval: u32,
+    /// Most requests of a prefill batch.
+    #[serde(default)]
+    pub prefill_max_requests: Option<u32>,
+}
+
+fn ten() -> i64 {
+    10
 }
 
 /// What the engine made of its flags.
@@ -187,7 +207,7 @@ impl SglangRecording {
                     request.id
                 ));
             }
-            if tokens + u64::from(2 * page) + 2 > u64::from(most) {
+            if tokens + u64::from(2 * page + 2).max(DOOR.into()) > u64::from(most) {
                 return fail(format!(
                     "request {}: its prompt of {tokens} tokens leaves no room",
                     request.id

@@ -8,7 +8,7 @@ use super::replay::{Fixed, Results, named_request};
 use super::sglang::{SglangRecording, SglangRequest, SglangStep};
 use crate::cost::linear::LinearCost;
 use crate::engine::sglang::{
-    BatchMode, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches, clipped_max_new,
+    BatchMode, PriorityRule, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches, clipped_max_new,
 };
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Frontend, Simulation, Until};
@@ -88,10 +88,13 @@ pub(super) fn config(recording: &SglangRecording) -> Result<SglangConfig, Record
             .ok()
             .filter(|&size| size > 0),
         max_prefill_tokens: params.max_prefill_tokens,
-        prefill_decode_interval: 0,
-        prefill_max_requests: None,
+        prefill_decode_interval: params.prefill_decode_interval,
+        prefill_max_requests: params.prefill_max_requests,
         policy,
-        priority: None,
+        priority: params.enable_priority_scheduling.then_some(PriorityRule {
+            low_values_first: params.schedule_low_priority_values_first,
+            preemption_threshold: params.priority_scheduling_preemption_threshold,
+        }),
         page_size: params.page_size,
         max_total_tokens: params.kv_pool_tokens,
         radix_cache: !params.disable_radix_cache,
@@ -101,11 +104,23 @@ pub(super) fn config(recording: &SglangRecording) -> Result<SglangConfig, Record
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,
         max_queued_requests: None,
-        switches: SglangSwitches::V0_5_23,
+        switches: switches(&recording.engine)?,
         seed: 0,
         eos_segment: Some(EOS),
     };
     Ok(config.with_conservativeness(params.schedule_conservativeness))
+}
+
+/// What the version that recorded does.
+fn switches(engine: &str) -> Result<SglangSwitches, RecordingError> {
+    let version = engine.trim_start_matches("sglang").trim_start_matches(['@', ' ']);
+    match version.split(' ').next() {
+        Some("0.5.23") => Ok(SglangSwitches::V0_5_23),
+        Some("0.5.4") => Ok(SglangSwitches::V0_5_4),
+        _ => Err(RecordingError::Content(format!(
+            "`engine` is \"{engine}\"; known are sglang@0.5.23 and sglang@0.5.4"
+        ))),
+    }
 }
 
 fn compare(
@@ -129,10 +144,12 @@ fn compare(
             got: log.len().to_string(),
         }));
     }
+    let is_old = switches(&recording.engine).is_ok_and(|switches| switches == SglangSwitches::V0_5_4);
     let expected = recording.results.iter().map(|result| super::replay::Expected {
         id: result.id,
         cached_tokens: result.cached_tokens,
-        total_cached_tokens: result.total_cached_tokens,
+        // 0.5.4 counts the hits of re-admissions, too (SG-41).
+        total_cached_tokens: result.total_cached_tokens.filter(|_| !is_old),
         preemptions: result.preemptions,
         finish: result.finish.as_deref(),
         limit: limits.get(&result.id).copied(),

@@ -1,5 +1,6 @@
 //! Every recorded schedule is repeated step by step, and a changed one is told from it in words.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use plimsoll::conform::{
@@ -47,6 +48,15 @@ fn sglang_recording(name: &str) -> SglangRecording {
     }
 }
 
+fn gunzipped(file: &Path) -> String {
+    let mut text = String::new();
+    let packed = std::fs::File::open(file).expect("readable");
+    flate2::read::GzDecoder::new(packed)
+        .read_to_string(&mut text)
+        .expect("a gzip file");
+    text
+}
+
 fn replay_vllm(recording: Recording) -> Result<Agreement, Box<Difference>> {
     replay(&AnyRecording::Vllm(Box::new(recording)))
 }
@@ -71,7 +81,8 @@ fn every_recording_of_vllm_is_repeated() {
 
 #[test]
 fn every_recording_of_sglang_is_repeated() {
-    all_are_repeated(&files_in(&["sglang-normal", "sglang-overlap"]), 77);
+    all_are_repeated(&files_in(&["sglang-normal", "sglang-overlap"]), 92);
+    all_are_repeated(&files_in(&["sglang-0.5.4"]), 34);
 }
 
 /// A change to a recorded pass, and what the difference must say of it.
@@ -197,6 +208,11 @@ fn what_is_no_recording_is_told_where_it_departs() {
     check("", "EOF");
     check("{\"engine\": \"vllm\", \"case\": 1}", "case: invalid type");
     check("{\"engine\": \"sglang\", \"case\": 1}", "case: invalid type");
+    let known = gunzipped(&files_in(&["sglang-0.5.4"])[0]);
+    check(
+        &known.replacen("sglang@0.5.4", "sglang@0.4.6", 1),
+        "known are sglang@0.5.23 and sglang@0.5.4",
+    );
     let mut broken = std::fs::read(&files()[0]).expect("readable");
     broken.truncate(100);
     assert!(AnyRecording::read(&broken).is_err());

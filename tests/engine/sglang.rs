@@ -408,6 +408,27 @@ fn c18_all_end_at_once_and_the_next_are_admitted() {
     }
 }
 
+/// A prompt leaves seven tokens of the context or of the pool, whichever is shorter (`max_req_input_len`).
+#[test]
+fn a_prompt_that_is_longer_than_the_server_takes_is_refused() {
+    for switches in [SglangSwitches::V0_5_4, SglangSwitches::V0_5_23] {
+        for (pool, context_length) in [(400, 50), (50, 400)] {
+            for (prompt, outcome) in [(43, Outcome::Completed), (44, Outcome::Rejected)] {
+                let config = SglangConfig {
+                    context_length,
+                    switches,
+                    ..server(pool, 64)
+                };
+                let (_, completions) = serve(config, vec![request('A', 0, prompt, 3, 3)]);
+                assert_eq!(
+                    completions[0].outcome, outcome,
+                    "{prompt} of {pool}, {context_length}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn a_request_that_gives_up_leaves_no_trace() {
     for overlap_schedule in [false, true] {

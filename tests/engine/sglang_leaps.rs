@@ -235,7 +235,7 @@ proptest! {
 
 #[test]
 fn the_stepping_engine_repeats_the_recordings_too() {
-    for file in crate::conform::files_in(&["sglang-normal", "sglang-overlap"]) {
+    for file in crate::conform::files_in(&["sglang-normal", "sglang-overlap", "sglang-0.5.4"]) {
         let bytes = std::fs::read(&file).expect("readable");
         let recording = AnyRecording::read(&bytes).expect("a recording");
         replay_stepwise(&recording).unwrap_or_else(|difference| panic!("{}: {difference}", file.display()));

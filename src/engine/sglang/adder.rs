@@ -123,8 +123,10 @@ impl SglangReplica {
 
     /// The chunked request goes on (SG-22); whether a rest remains. Version 0.5.4 is taken to make the same progress.
     pub(super) fn add_chunk(&mut self, adder: &mut Adder, slot: usize) -> bool {
+        let known = self.sequences[slot].known();
+        self.sequences[slot].tried = (known, 0);
         let sequence = &self.sequences[slot];
-        let rest = sequence.known() - sequence.kv;
+        let rest = known - sequence.kv;
         let chunk = adder.rem_chunk.expect("only chunking leaves a chunked request");
         // The engine truncates the float towards zero.
         let mut most = chunk.min(self.rem_total(adder) as i64);
@@ -154,16 +156,18 @@ impl SglangReplica {
         if most.is_some_and(|most| adder.shares.len() >= most as usize) {
             // The engine asks after it has looked the prefix up, which keeps that recent.
             let known = self.sequences[slot].known();
-            self.look_up(slot, known - 1);
+            let found = self.look_up(slot, known - 1);
+            self.sequences[slot].tried = (known, found.tokens);
             return Verdict::Other;
         }
         if !self.config.radix_cache && self.sequences[slot].request.ignore_eos {
             return self.add_exactly(adder, slot);
         }
-        let sequence = &self.sequences[slot];
-        let found = self.look_up(slot, sequence.known() - 1);
-        let sequence = &self.sequences[slot];
-        let extend = sequence.known() - found.tokens;
+        let known = self.sequences[slot].known();
+        let found = self.look_up(slot, known - 1);
+        let sequence = &mut self.sequences[slot];
+        sequence.tried = (known, found.tokens);
+        let extend = known - found.tokens;
         let total = f64::from(extend + sequence.remaining() + self.reserve());
         if total >= self.rem_total(adder) {
             return Verdict::NoToken;
@@ -219,8 +223,8 @@ impl SglangReplica {
     /// Without a radix cache a request of known length is admitted if everybody can be seen to finish (SG-24,
     /// `add_one_req_ignore_eos`).
     fn add_exactly(&mut self, adder: &mut Adder, slot: usize) -> Verdict {
-        let sequence = &self.sequences[slot];
-        let extend = sequence.known();
+        let extend = self.sequences[slot].known();
+        self.sequences[slot].tried = (extend, 0);
         let need = i64::from(adder.ceil(extend) + self.reserve());
         let now = self.available() as i64 - adder.taken as i64;
         if need as f64 > self.rem_total(adder).min(now as f64) {

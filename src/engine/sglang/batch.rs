@@ -63,6 +63,8 @@ pub(crate) struct Batch {
     pub(crate) begin: Picos,
     pub(crate) duration: Picos,
     pub(crate) recomputed_tokens: u64,
+    /// Pages of tokens that it computes for requests that have left since; they are free when its result is there (SG-5).
+    pub(crate) late_pages: u32,
     /// State of the running batch that a decode batch is of; 0 for others.
     pub(crate) membership: u64,
     pub(crate) running: u32,

@@ -122,8 +122,19 @@ pub struct SglangSwitches {
     pub aborts_lone_request: bool,
     /// Mixing is skipped when decode memory is short (SG-12).
     pub mixes_only_with_memory: bool,
-    /// Preempts no more running requests than the candidate needs (SG-43).
+    /// Preempts no more running requests than the candidate needs, and counts what each of them gives back; otherwise all
+    /// that may be preempted are, and each is counted as if it gave back what the candidate is expected to need (SG-43).
     pub preempts_sparingly: bool,
+    /// The memory of the next decode is counted from the KV that is there. Otherwise, under overlap with pages, from the tokens
+    /// processed, as if a decode were in flight, though it may be a prefill batch (SG-33).
+    pub counts_pages_by_kv: bool,
+    /// `lpm` counts no more of a prefix than can be used, which leaves a token to compute (SG-27).
+    pub ranks_by_usable_prefix: bool,
+    /// An idle loop goes back to the initial new-token ratio only if nobody waits (SG-32).
+    pub resets_ratio_if_all_left: bool,
+    /// A request that leaves while another of its tokens is being computed gives that token's memory back at once; otherwise
+    /// with the result of that step (SG-5).
+    pub frees_wasted_token_at_once: bool,
 }
 
 impl SglangSwitches {
@@ -150,6 +161,10 @@ impl SglangSwitches {
             aborts_lone_request: on,
             mixes_only_with_memory: on,
             preempts_sparingly: on,
+            counts_pages_by_kv: on,
+            ranks_by_usable_prefix: on,
+            resets_ratio_if_all_left: on,
+            frees_wasted_token_at_once: on,
         }
     }
 }

@@ -42,6 +42,10 @@ impl SglangReplica {
         if self.running.is_empty() {
             return None;
         }
+        if !self.decodes_have_pages() {
+            self.is_stuck = true;
+            return None;
+        }
         let mut batch = self.open_batch(BatchMode::Decode);
         self.add_pack(&mut batch);
         batch.membership = self.membership;
@@ -74,26 +78,54 @@ impl SglangReplica {
         self.config.switches.predicts_length_endings && self.config.overlap_schedule
     }
 
-    /// Tokens that the next decode of the running requests takes (SG-33).
-    fn decode_need(&self) -> u64 {
+    /// Pages that the next decode of the running requests takes (SG-33).
+    fn pages_due(&self) -> usize {
         let page = self.config.page_size;
         if page == 1 {
-            return self.running.len() as u64;
+            return self.running.len();
         }
         let at_boundary = |handle: &Handle| self.sequences[handle.slot].kv.is_multiple_of(page);
-        let newcomers = self.newcomers();
-        let pages = self.packed.pages_due() + newcomers.iter().filter(|handle| at_boundary(handle)).count();
-        pages as u64 * u64::from(page)
+        self.packed.pages_due()
+            + self
+                .newcomers()
+                .iter()
+                .filter(|handle| at_boundary(handle))
+                .count()
+    }
+
+    /// The same as the engine counts them before it retracts.
+    fn pages_counted(&self) -> usize {
+        let page = self.config.page_size;
+        if self.config.switches.counts_pages_by_kv || !self.config.overlap_schedule || page == 1 {
+            return self.pages_due();
+        }
+        let at_boundary = |handle: &Handle| self.sequences[handle.slot].known().is_multiple_of(page);
+        // Whoever is packed knows as many tokens as have KV if the decode in flight is theirs, one more if it is processed.
+        let is_theirs = self.in_flight.back().is_some_and(|batch| batch.packed.is_some());
+        let packed = self.packed.pages_due_after(u64::from(!is_theirs)) as usize;
+        packed
+            + self
+                .newcomers()
+                .iter()
+                .filter(|handle| at_boundary(handle))
+                .count()
+    }
+
+    /// Evicts for the decode that is to be launched; whether it has its pages. Where they were miscounted it may not, and
+    /// the server dies.
+    pub(super) fn decodes_have_pages(&mut self) -> bool {
+        self.reserve_decodes();
+        self.pages_due() <= self.free_pages as usize
     }
 
     /// Evicts for the next decode; whether there is room for it.
     pub(super) fn has_decode_memory(&mut self) -> bool {
-        let need = self.decode_need();
+        let need = self.pages_counted() as u64 * u64::from(self.config.page_size);
         self.make_room(need)
     }
 
     /// Each decode asks for a page for everybody, whatever it takes.
-    pub(super) fn reserve_decodes(&mut self) {
+    fn reserve_decodes(&mut self) {
         self.make_room(u64::from(self.config.page_size) * self.running.len() as u64);
     }
 
@@ -138,8 +170,7 @@ impl SglangReplica {
             is_first = false;
             let victim = self.running.pop().expect("somebody runs");
             self.send_back(victim.slot, now, observer);
-            let headroom = u64::from(RETRACT_DECODE_STEPS) * self.running.len() as u64;
-            self.make_room(headroom);
+            self.make_headroom(self.running.len());
         }
         let (mut outputs, mut most) = (0u64, 0u64);
         for handle in &self.running {
@@ -152,6 +183,11 @@ impl SglangReplica {
         self.full = false;
     }
 
+    /// Somebody was sent back; makes room for what so many others compute next.
+    pub(super) fn make_headroom(&mut self, others: usize) {
+        self.make_room(u64::from(RETRACT_DECODE_STEPS) * others as u64);
+    }
+
     /// A running request goes back to the tail of the queue; it keeps its outputs, the token in flight is thrown away.
     pub(super) fn send_back<O: Observer>(&mut self, slot: usize, now: Picos, observer: &mut O) {
         self.take_out(slot);
@@ -162,6 +198,9 @@ impl SglangReplica {
         let lost = if is_kept { 0 } else { sequence.known() - 1 };
         sequence.life += 1;
         sequence.in_flight = 0;
+        // 0.5.23 remembers the length that it looked up last.
+        let remembers = self.config.switches.preempts_sparingly;
+        sequence.tried = (if remembers { sequence.tried.0 } else { 0 }, 0);
         sequence.phase = Phase::Waiting;
         let fact = sequence.story.preempt(&sequence.request, self.id, now, lost);
         self.retracted.push(sequence.request.id);

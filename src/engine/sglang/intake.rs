@@ -2,7 +2,7 @@
 
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
-use super::sequence::{Sequence, clipped_max_new, longest_request};
+use super::sequence::{DOOR, Sequence, clipped_max_new, longest_request};
 use crate::engine::{Handle, Refusal};
 use crate::units::Picos;
 use crate::workload::Request;
@@ -55,7 +55,7 @@ impl SglangReplica {
                 self.fits_exactly(request, max_new) && self.reserves_alone(request.prompt_tokens, max_new);
             return (!fits).then_some(Refusal::NeverFits);
         }
-        let fits_context = request.prompt_tokens + 3 <= self.config.context_length;
+        let fits_context = request.prompt_tokens + DOOR < self.config.context_length;
         let fits_pool = longest_request(&self.config) == self.config.context_length - 1;
         Some(if fits_context || !fits_pool {
             Refusal::NeverFits

@@ -49,7 +49,8 @@ impl SglangReplica {
     /// All in flight decode the running batch, whose members had their last tokens together, and nobody will be
     /// admitted, chunked or dropped.
     pub(super) fn goes_on_plainly(&self) -> bool {
-        let is_plain = |batch: &Batch| batch.is_plain() && batch.membership == self.membership;
+        let is_plain =
+            |batch: &Batch| batch.is_plain() && batch.late_pages == 0 && batch.membership == self.membership;
         !self.stepwise
             && self.in_flight.len() == self.depth()
             && self.uniform == self.membership
@@ -65,7 +66,9 @@ impl SglangReplica {
     fn nobody_is_admitted(&self) -> bool {
         match self.role {
             Role::Decode(_) => self.queues_are_blocked(),
-            _ => self.waiting.is_empty() || (self.full && self.config.priority.is_none()),
+            // By priority the flag does not outlast a pass.
+            _ if self.config.priority.is_some() => self.waiting.is_empty() && !self.full,
+            _ => self.waiting.is_empty() || self.full,
         }
     }
 

@@ -68,10 +68,11 @@ impl SglangReplica {
 
     /// A sequence leaves: what it computed is cached, the rest of its pages is freed (`cache_finished_req`).
     pub(super) fn cache_finished(&mut self, slot: usize) {
+        let late = self.keep_wasted_page(slot);
         let sequence = &self.sequences[slot];
         let kv = sequence.kv;
         if !self.config.radix_cache {
-            return self.free_pages += self.pages(kv);
+            return self.free_pages += self.pages(kv) - late;
         }
         let wasted = u32::from(self.config.switches.caches_wasted_token);
         let cached = kv.min(sequence.known() - 1 + wasted);
@@ -80,9 +81,26 @@ impl SglangReplica {
         let sequence = &mut self.sequences[slot];
         let duplicates = before.saturating_sub(sequence.shared) / page;
         let tail = kv.div_ceil(page) - cached / page;
-        self.free_pages += duplicates + tail;
+        self.free_pages += duplicates + tail - late;
         self.tree.unlock(sequence.node);
         (sequence.node, sequence.shared) = (ROOT, 0);
+    }
+
+    /// A sequence loses its pages while a token that nobody wants is being computed for it. Returns the pages that are kept
+    /// until that step's result is there: one, if the token is the first of a page (SG-5).
+    fn keep_wasted_page(&mut self, slot: usize) -> u32 {
+        if self.config.switches.frees_wasted_token_at_once {
+            return 0;
+        }
+        let sequence = &self.sequences[slot];
+        let wanted = sequence.known() - u32::from(sequence.outputs > 0);
+        let late = self.pages(sequence.kv).saturating_sub(self.pages(wanted));
+        // Whoever leaves by a result computes in the batch behind it, whoever is sent back in the last one launched.
+        match self.in_flight.back_mut() {
+            Some(newest) => newest.late_pages += late,
+            None => return 0,
+        }
+        late
     }
 
     /// Inserts a sequence's first `tokens` tokens; how many of them were there before (SG-39).
@@ -100,8 +118,9 @@ impl SglangReplica {
     /// A sequence loses its KV without caching it: its own pages are freed, its prefix is no longer protected.
     pub(super) fn release(&mut self, slot: usize) {
         let page = self.config.page_size;
+        let late = self.keep_wasted_page(slot);
         let Sequence { kv, shared, node, .. } = self.sequences[slot];
-        self.free_pages += kv.div_ceil(page) - shared / page;
+        self.free_pages += kv.div_ceil(page) - shared / page - late;
         self.tree.unlock(node);
         let sequence = &mut self.sequences[slot];
         (sequence.kv, sequence.shared, sequence.node) = (0, 0, ROOT);

@@ -32,4 +32,4 @@ pub use disaggregated::DecodeOptions;
 pub use publish::{LoadSnapshot, PUBLISH_INTERVAL};
 
 pub(crate) use replica::SglangReplica;
-pub(crate) use sequence::clipped_max_new;
+pub(crate) use sequence::{DOOR, clipped_max_new};

@@ -117,7 +117,6 @@ impl SglangReplica {
 
     /// Everybody in the running batch computes one token in this batch; newcomers are packed behind it.
     pub(super) fn add_pack(&mut self, batch: &mut Batch) {
-        self.reserve_decodes();
         self.log_decodes();
         let newcomers = self.newcomers();
         let pack = &mut self.packed.pack;

@@ -26,7 +26,8 @@ impl SglangReplica {
         if self.follow_replayed_order() {
             return self.retouch();
         }
-        match self.active_policy() {
+        let policy = self.active_policy();
+        match policy {
             QueuePolicy::Lpm => return self.sort_by_prefix(),
             QueuePolicy::DfsWeight => return self.sort_by_weight(),
             QueuePolicy::Fcfs => {}
@@ -48,7 +49,9 @@ impl SglangReplica {
             self.waiting.make_contiguous().sort_by_key(|&slot| {
                 let sequence = &sequences[slot];
                 let sign = if rule.low_values_first { 1 } else { -1 };
-                (sign * sequence.request.priority, sequence.story.waiting_since())
+                // `lof` goes by priority, then by length, in whose order the queue is already.
+                let since = (policy != QueuePolicy::Lof).then(|| sequence.story.waiting_since());
+                (sign * sequence.request.priority, since)
             });
         }
         self.retouch();
@@ -82,8 +85,9 @@ impl SglangReplica {
         if self.sorts.is_multiple_of(RETOUCH_PERIOD) {
             for at in (0..self.waiting.len().min(RETOUCHED)).rev() {
                 let slot = self.waiting[at];
+                // All of the text, unlike the look-up of a candidate, which leaves a token to compute.
                 let known = self.sequences[slot].known();
-                self.look_up(slot, known - 1);
+                self.look_up(slot, known);
             }
         }
         self.sorts += 1;
@@ -111,9 +115,11 @@ impl SglangReplica {
 
     fn sort_by_prefix(&mut self) {
         let mut order = self.match_all();
+        let computes_a_token = u32::from(self.config.switches.ranks_by_usable_prefix);
         // The deferred come last, in the order in which they stand.
-        order.sort_by_key(|&(_, found, deferred)| {
-            let prefix = if deferred { 0 } else { found.tokens };
+        order.sort_by_key(|&(slot, found, deferred)| {
+            let usable = self.sequences[slot].known() - computes_a_token;
+            let prefix = if deferred { 0 } else { found.tokens.min(usable) };
             (deferred, std::cmp::Reverse(prefix))
         });
         self.waiting = order.into_iter().map(|(slot, ..)| slot).collect();

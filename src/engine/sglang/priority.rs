@@ -24,8 +24,9 @@ impl SglangReplica {
             return false;
         };
         let mut lower = self.much_lower_than(slot, rule);
-        let known = self.sequences[slot].known();
-        let extend = known - self.look_up(slot, known - 1).tokens;
+        // Of a candidate that was never tried the engine does not know the length yet.
+        let (known, prefix) = self.sequences[slot].tried;
+        let extend = known - prefix;
         let output = self.sequences[slot].max_new.min(CLIP_MAX_NEW_TOKENS);
         let mut missing = f64::from(extend + output) - self.rem_total(adder);
         let mut victims = 0;
@@ -40,14 +41,23 @@ impl SglangReplica {
             return false;
         }
         lower.truncate(victims);
-        for handle in &lower {
-            adder.offset -= self.expected(handle.slot);
+        let running = std::mem::take(&mut self.running);
+        let (pushed_out, rest): (Vec<Handle>, Vec<Handle>) =
+            running.iter().partition(|&handle| lower.contains(handle));
+        self.running = rest;
+        let mut left = running.len();
+        for handle in pushed_out {
+            let giver = if self.config.switches.preempts_sparingly {
+                handle.slot
+            } else {
+                slot
+            };
+            adder.offset -= self.expected(giver);
             self.send_back(handle.slot, now, observer);
+            left -= 1;
+            self.make_headroom(left);
         }
-        adder.states = None;
         self.membership += 1;
-        self.running.retain(|handle| !lower.contains(handle));
-        self.full = false;
         true
     }
 
@@ -58,10 +68,10 @@ impl SglangReplica {
         let is_lower = |handle: &Handle| {
             self.is_running(*handle) && urgency(slot) - urgency(handle.slot) > rule.preemption_threshold
         };
-        let mut lower: Vec<Handle> = self.running.iter().copied().filter(is_lower).collect();
+        let mut lower: Vec<Handle> = self.running.iter().rev().copied().filter(is_lower).collect();
         lower.sort_by_key(|handle| {
-            let arrival = self.sequences[handle.slot].request.arrival;
-            (urgency(handle.slot), Reverse(arrival))
+            let queued = self.sequences[handle.slot].story.waiting_since();
+            (urgency(handle.slot), Reverse(queued))
         });
         lower
     }

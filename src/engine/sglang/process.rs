@@ -26,6 +26,7 @@ impl SglangReplica {
         }
         let mut batch = self.in_flight.pop_front().expect("a batch in flight ends");
         let now = batch.end();
+        self.free_pages += std::mem::take(&mut batch.late_pages);
         self.publish_result(batch.mode, now);
         self.tree.set_clock(now);
         self.report(&batch, gap_seqs, since, observer);

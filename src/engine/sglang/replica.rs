@@ -342,7 +342,10 @@ impl SglangReplica {
 
     /// Nothing is in flight and nothing can be launched: the loop idles until an input comes (SG-32).
     pub(super) fn rest(&mut self, now: Picos) {
-        self.ratio = self.config.init_new_token_ratio;
+        let all_left = self.waiting.is_empty() && self.chunked.is_none();
+        if all_left || !self.config.switches.resets_ratio_if_all_left {
+            self.ratio = self.config.init_new_token_ratio;
+        }
         self.next_pass = self.next_input().filter(|&at| at > now);
         self.prefill_hold = 0;
         if self.held_prefill && (self.chunked.is_some() || !self.waiting.is_empty()) {

@@ -117,7 +117,7 @@ impl SglangReplica {
     }
 
     fn prefill_batch<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Batch>> {
-        if self.config.priority.is_some() && !self.waiting.is_empty() {
+        if self.config.priority.is_some() {
             // Whoever waits may push somebody out.
             self.full = false;
         }
@@ -157,17 +157,12 @@ impl SglangReplica {
                 self.full = true;
             }
             let slot = self.waiting[at];
+            // Only who finds no place pushes out, not who finds no memory; and once somebody was pushed out, nobody else gets
+            // in in this pass but by pushing out in turn.
             if self.full && !self.push_out_for(slot, adder, now, observer) {
                 return;
             }
-            let mut verdict = self.add(adder, slot);
-            // The same verdict may follow an admission that used up the memory.
-            let is_refused =
-                verdict == Verdict::NoToken && adder.shares.last().is_none_or(|share| share.slot != slot);
-            if is_refused && self.push_out_for(slot, adder, now, observer) {
-                verdict = self.add(adder, slot);
-            }
-            match verdict {
+            match self.add(adder, slot) {
                 Verdict::Continue => {}
                 Verdict::Other => return,
                 Verdict::NoToken => {
@@ -267,17 +262,21 @@ impl SglangReplica {
         if self.running.is_empty() {
             return;
         }
-        if !self.has_decode_memory() {
-            // Version 0.5.4 does not look, and dies.
-            self.is_stuck |= !self.config.switches.mixes_only_with_memory;
+        if self.config.switches.mixes_only_with_memory && !self.has_decode_memory() {
+            return;
+        }
+        if !self.decodes_have_pages() {
+            // Version 0.5.4 does not look before, and dies.
+            self.is_stuck = true;
             return;
         }
         batch.mode = BatchMode::Mixed;
         self.unpack();
-        self.reserve_decodes();
         self.log_decodes();
         let mut pages = 0;
         for handle in std::mem::take(&mut self.running) {
+            let sequence = &mut self.sequences[handle.slot];
+            sequence.tried.0 = sequence.known();
             pages += self.add_decode(batch, handle);
         }
         self.take_pages(pages);

@@ -47,6 +47,9 @@ pub(crate) struct Sequence {
     pub(crate) order: u64,
     /// Tokens that its current prefill ends at.
     pub(crate) fill: u32,
+    /// Tokens known and tokens of its prefix when it was last tried or took part in a mixed batch, which is what
+    /// preemption by priority goes by (SG-43).
+    pub(crate) tried: (u32, u32),
     /// Deepest node that it protects.
     pub(crate) node: NodeId,
     /// Tokens of it that belong to the tree; the pages behind them are its own.
@@ -76,6 +79,7 @@ impl Sequence {
             place: None,
             order: 0,
             fill: 0,
+            tried: (0, 0),
             node: ROOT,
             shared: 0,
             life: 0,
@@ -121,15 +125,22 @@ impl Seated for Sequence {
 /// Admission never expects more output than this (`CLIP_MAX_NEW_TOKENS`).
 pub(crate) const CLIP_MAX_NEW_TOKENS: u32 = 4096;
 
+/// A prompt must leave so many tokens of the longest request (`max_req_input_len`).
+pub(crate) const DOOR: u32 = 6;
+
 /// Longest request, prompt and output (`max_req_len`).
 pub(crate) fn longest_request(config: &SglangConfig) -> u32 {
     (config.context_length - 1).min(config.max_total_tokens - 1)
 }
 
-/// `max_new_tokens` as the server takes it (SG-25); 0 if the prompt leaves no room.
+/// `max_new_tokens` as the server takes it (SG-25); 0 if the prompt is too long.
 pub(crate) fn clipped_max_new(request: &Request, config: &SglangConfig) -> u32 {
     let prompt = request.prompt_tokens;
-    let mut most = longest_request(config).saturating_sub(prompt + 1);
+    let longest = longest_request(config);
+    if prompt + DOOR > longest {
+        return 0;
+    }
+    let mut most = longest - prompt - 1;
     if config.switches.clips_to_pool {
         let pages = prompt.next_multiple_of(config.page_size);
         most = most.min(

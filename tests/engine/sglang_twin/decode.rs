@@ -3,7 +3,7 @@
 use plimsoll::engine::sglang::BatchMode;
 use plimsoll::sim::Outcome;
 
-use super::{Entry, State, Twin};
+use super::{Entry, Req, State, Twin};
 
 impl Twin<'_> {
     pub(super) fn drop_gone(&mut self) {
@@ -53,10 +53,13 @@ impl Twin<'_> {
 
     pub(super) fn decode_fits(&mut self) -> bool {
         let page = self.config.page_size;
+        // 0.5.4 looks at the tokens that it knows of, which are one more than have KV where no decode is in flight.
+        let by_kv = self.versions.counts_pages_by_kv || !self.config.overlap_schedule || page == 1;
+        let len = |req: &Req| if by_kv { req.kv } else { req.known() };
         let full = self
             .running
             .iter()
-            .filter(|&&at| self.reqs[at].kv.is_multiple_of(page))
+            .filter(|&&at| len(&self.reqs[at]).is_multiple_of(page))
             .count();
         self.room(full as u64 * self.page())
     }
@@ -104,6 +107,8 @@ impl Twin<'_> {
         let req = &mut self.reqs[at];
         (req.flying, req.state, req.since) = (0, State::Queued, self.now);
         req.epoch += 1;
+        req.hit = 0;
+        req.seen *= u32::from(self.versions.preempts_sparingly);
         req.preemptions += 1;
         self.waiting.push(at);
         self.record.retracted.push(self.reqs[at].id);

@@ -69,18 +69,31 @@ impl Twin<'_> {
         self.rows -= 1;
         if !self.config.radix_cache {
             self.free += self.pages(kv);
-            return;
+            return self.keep_wasted(at);
         }
         let wasted = u32::from(self.versions.caches_wasted_token);
         let cached = kv.min(self.reqs[at].known() - 1 + wasted);
         self.insert(at, cached);
         self.free += self.pages(kv) - u64::from(cached) / self.page();
+        self.keep_wasted(at);
         self.tree.lock(self.reqs[at].node, -1);
+    }
+
+    /// In 0.5.4 a token that is being computed for somebody who leaves keeps its page until the result of that step.
+    fn keep_wasted(&mut self, at: usize) {
+        let req = &self.reqs[at];
+        let done = if req.out == 0 { req.prompt } else { req.known() - 1 };
+        if !self.versions.frees_wasted_token_at_once && req.flying > 0 && req.kv > done {
+            let pages = self.pages(req.kv) - self.pages(done);
+            self.wasted += pages;
+            self.free -= pages;
+        }
     }
 
     /// Loses its KV, which nobody is to find.
     pub(super) fn release(&mut self, at: usize) {
         self.free += self.pages(self.reqs[at].kv) - u64::from(self.reqs[at].shared) / self.page();
+        self.keep_wasted(at);
         self.tree.lock(self.reqs[at].node, -1);
         let req = &mut self.reqs[at];
         (req.kv, req.shared, req.node) = (0, 0, 0);

@@ -51,6 +51,9 @@ struct Req {
     kv: u32,
     shared: u32,
     fill: u32,
+    /// Length and cached prefix as the engine last wrote them down, which is when it tried to admit it.
+    seen: u32,
+    hit: u32,
     node: usize,
     flying: u32,
     epoch: u32,
@@ -81,7 +84,10 @@ impl Req {
         let (prompt, page, pool) = (request.prompt_tokens, config.page_size, config.max_total_tokens);
         tokens.extend(spell(request.output_segment.0, prompt, request.output_tokens + 1));
         let longest = (config.context_length - 1).min(pool - 1);
-        let mut max_new = request.max_tokens.min(longest.checked_sub(prompt + 1)?);
+        if prompt >= longest.saturating_sub(5) {
+            return None;
+        }
+        let mut max_new = request.max_tokens.min(longest - prompt - 1);
         let pages = prompt.next_multiple_of(page);
         if config.switches.clips_to_pool {
             max_new = max_new.min(pool.checked_sub(pages + page + 1)?);
@@ -102,6 +108,8 @@ impl Req {
             kv: 0,
             shared: 0,
             fill: 0,
+            seen: 0,
+            hit: 0,
             node: 0,
             flying: 0,
             epoch: 0,
@@ -125,6 +133,8 @@ type Entry = (usize, u32, bool, bool);
 
 struct Batch {
     entries: Vec<Entry>,
+    /// Pages of its tokens that nobody waits for any more (SG-5).
+    wasted: u64,
     end: Picos,
 }
 
@@ -151,6 +161,8 @@ struct Twin<'a> {
     dice: ChaCha8Rng,
     record: SglangRecord,
     load: StepLoad,
+    /// Pages that are free with the result of the newest batch launched.
+    wasted: u64,
     /// What befell somebody, how often.
     befell: BTreeMap<&'static str, u32>,
     /// Somebody was ended in this pass.
@@ -202,6 +214,7 @@ impl<'a> Twin<'a> {
             dice: stream(config.seed, Purpose::Queue, replica),
             record: blank(),
             load: StepLoad::default(),
+            wasted: 0,
             befell: BTreeMap::new(),
             left: false,
             died: false,
@@ -253,7 +266,16 @@ impl<'a> Twin<'a> {
         self.decode_batch()
     }
 
+    /// SG-32: an idle loop begins anew, in 0.5.23 only if nobody waits.
+    fn rest(&mut self) {
+        let have_left = self.chunked.is_none() && self.waiting.is_empty();
+        if have_left || !self.versions.resets_ratio_if_all_left {
+            self.ratio = self.config.init_new_token_ratio;
+        }
+    }
+
     fn process(&mut self, batch: &Batch) {
+        self.free += batch.wasted;
         for &(at, epoch, samples, decodes) in &batch.entries {
             let req = &mut self.reqs[at];
             if !samples || req.state != State::Running || req.epoch != epoch {
@@ -350,8 +372,13 @@ fn serve(config: &SglangConfig, requests: &[Request]) -> Served {
             record.begin = now.max(gpu_free);
             record.duration = cost.step(&twin.load);
             gpu_free = record.begin + record.duration;
+            // Who was sent back in this pass computes in the batch before.
+            if let Some(before) = flying.back_mut() {
+                before.wasted += std::mem::take(&mut twin.wasted);
+            }
             flying.push_back(Batch {
                 entries,
+                wasted: 0,
                 end: gpu_free,
             });
         }
@@ -366,14 +393,19 @@ fn serve(config: &SglangConfig, requests: &[Request]) -> Served {
         }
         // Under overlap the result of the batch before the one just launched is waited for.
         if flying.len() > usize::from(config.overlap_schedule && launched) {
-            let batch = flying.pop_front().unwrap();
+            let mut batch = flying.pop_front().unwrap();
             // At one instant a batch ends before a client gives up.
             twin.give_up_until(Picos(batch.end.0 - 1));
+            flying.back_mut().unwrap_or(&mut batch).wasted += std::mem::take(&mut twin.wasted);
             now = batch.end;
             twin.process(&batch);
             twin.give_up_until(now);
+            match flying.back_mut() {
+                Some(newest) => newest.wasted += std::mem::take(&mut twin.wasted),
+                None => assert_eq!(twin.wasted, 0),
+            }
         } else if !launched {
-            twin.ratio = config.init_new_token_ratio;
+            twin.rest();
             let someone_waits =
                 twin.chunked.is_some() || !twin.waiting.is_empty() || !twin.running.is_empty();
             if someone_waits {

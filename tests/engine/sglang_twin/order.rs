@@ -1,6 +1,7 @@
 //! The order of the twin's queue.
 
 use plimsoll::engine::sglang::QueuePolicy;
+use plimsoll::units::Picos;
 use rand::RngExt;
 
 use super::Twin;
@@ -33,13 +34,18 @@ impl Twin<'_> {
         }
         if let Some(rule) = self.config.priority {
             let sign = if rule.low_values_first { 1 } else { -1 };
+            let longest_first = self.config.policy == QueuePolicy::Lof;
+            let then = |at: usize| match longest_first {
+                true => (-i64::from(reqs[at].max_new), Picos::ZERO),
+                false => (0, reqs[at].since),
+            };
             self.waiting
-                .sort_by_key(|&at| (sign * reqs[at].priority, reqs[at].since));
+                .sort_by_key(|&at| (sign * reqs[at].priority, then(at)));
         }
         if self.config.radix_cache && self.versions.retouches_waiting {
             if self.touches.is_multiple_of(32) {
                 for at in self.waiting.iter().copied().take(128).rev().collect::<Vec<_>>() {
-                    self.find(at, self.reqs[at].known() - 1);
+                    self.find(at, self.reqs[at].known());
                 }
             }
             self.touches += 1;
@@ -63,7 +69,12 @@ impl Twin<'_> {
             found.push((at, node, tokens, late));
         }
         if self.config.policy == QueuePolicy::Lpm {
-            found.sort_by_key(|&(_, _, tokens, late)| if late { 1 } else { -i64::from(tokens) });
+            // 0.5.23 counts what can be used of a prefix, which is a token less than all.
+            let usable = |at: usize| self.reqs[at].known() - u32::from(self.versions.ranks_by_usable_prefix);
+            found.sort_by_key(|&(at, _, tokens, late)| match late {
+                true => 1,
+                false => -i64::from(tokens.min(usable(at))),
+            });
             self.waiting = found.iter().map(|found| found.0).collect();
         } else {
             self.waiting.clear();

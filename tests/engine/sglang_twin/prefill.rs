@@ -19,12 +19,6 @@ struct Pass {
     states: Option<Vec<(f64, f64)>>,
 }
 
-impl Pass {
-    fn has(&self, at: usize) -> bool {
-        self.list.last().is_some_and(|share| share.0 == at)
-    }
-}
-
 #[derive(PartialEq)]
 enum Answer {
     Continue,
@@ -82,9 +76,7 @@ impl Twin<'_> {
 
     pub(super) fn prefill(&mut self) -> Option<Vec<Entry>> {
         let by_priority = self.config.priority.is_some();
-        if by_priority && !self.waiting.is_empty() {
-            self.full = false;
-        }
+        self.full &= !by_priority;
         if (self.full || self.waiting.is_empty()) && self.chunked.is_none() {
             return None;
         }
@@ -125,6 +117,7 @@ impl Twin<'_> {
         };
         let held = usize::from(self.chunked.is_some());
         if let Some(at) = self.chunked {
+            self.reqs[at].seen = self.reqs[at].known();
             let rest = self.reqs[at].known() - self.reqs[at].kv;
             let mut most = pass.chunk.min(self.total(&pass) as i64);
             if most <= 0 {
@@ -152,10 +145,7 @@ impl Twin<'_> {
             if self.full && !self.make_way(at, &mut pass) {
                 break;
             }
-            let mut answer = self.add(at, &mut pass);
-            if answer == Answer::NoToken && !pass.has(at) && self.make_way(at, &mut pass) {
-                answer = self.add(at, &mut pass);
-            }
+            let answer = self.add(at, &mut pass);
             if answer == Answer::NoToken {
                 let has_company = !pass.list.is_empty() || !self.running.is_empty();
                 self.full = has_company || !self.versions.full_needs_company;
@@ -171,6 +161,7 @@ impl Twin<'_> {
         let exact = !self.config.radix_cache && self.reqs[at].ignore_eos;
         let known = self.reqs[at].known();
         let (node, shared) = self.find(at, known - 1);
+        (self.reqs[at].seen, self.reqs[at].hit) = (known, shared);
         let most = self.config.prefill_max_requests;
         if most.is_some_and(|most| pass.list.len() >= most as usize) {
             return Answer::Other;
@@ -261,9 +252,9 @@ impl Twin<'_> {
         })
     }
 
-    /// SG-43: whether running requests of a much lower priority made way for one that does not fit. The rule leaves open
-    /// what fitting is: here, that what the victims are expected to need covers what the candidate lacks for its prompt and all
-    /// of its output, and that at least one goes.
+    /// SG-43: whether running requests of a much lower priority made way for one that finds no place: at least one, and so
+    /// many that what they are expected to need covers what it lacks for its prompt, as long as it was when it was last
+    /// tried, and all of its output.
     fn make_way(&mut self, at: usize, pass: &mut Pass) -> bool {
         let Some(rule) = self.config.priority else {
             return false;
@@ -273,10 +264,9 @@ impl Twin<'_> {
         let is_lower = |other: &usize| {
             self.reqs[*other].state == State::Running && rank(&at) - rank(other) > rule.preemption_threshold
         };
-        let mut lower: Vec<usize> = self.running.iter().copied().filter(is_lower).collect();
-        lower.sort_by_key(|other| (rank(other), Reverse(self.reqs[*other].arrival)));
-        let known = self.reqs[at].known();
-        let extend = known - self.find(at, known - 1).1;
+        let mut lower: Vec<usize> = self.running.iter().rev().copied().filter(is_lower).collect();
+        lower.sort_by_key(|other| (rank(other), Reverse(self.reqs[*other].since)));
+        let extend = self.reqs[at].seen - self.reqs[at].hit;
         let mut lacks = f64::from(extend + self.reqs[at].max_new.min(4096)) - self.total(pass);
         let mut victims = Vec::new();
         for other in lower {
@@ -289,14 +279,24 @@ impl Twin<'_> {
         if victims.is_empty() || lacks > 0.0 {
             return false;
         }
-        for &victim in &victims {
+        let mut left = self.running.len() as u64;
+        for other in self.running.clone() {
+            if !victims.contains(&other) {
+                continue;
+            }
             self.count("pushed out");
-            pass.offset -= self.expected(&self.reqs[victim]);
-            self.send_back(victim);
+            // 0.5.4 takes the candidate for the victim here.
+            let whose = if self.versions.preempts_sparingly {
+                other
+            } else {
+                at
+            };
+            pass.offset -= self.expected(&self.reqs[whose]);
+            self.send_back(other);
+            left -= 1;
+            self.room(20 * left);
         }
         self.running.retain(|other| !victims.contains(other));
-        pass.states = None;
-        self.full = false;
         true
     }
 
@@ -337,12 +337,12 @@ impl Twin<'_> {
         if self.running.is_empty() {
             return;
         }
-        if self.decode_fits() {
+        if !self.versions.mixes_only_with_memory || self.decode_fits() {
             self.decode(entries);
-            self.running.clear();
+            for at in std::mem::take(&mut self.running) {
+                self.reqs[at].seen = self.reqs[at].known();
+            }
             self.record.mode = BatchMode::Mixed;
-        } else {
-            self.died |= !self.versions.mixes_only_with_memory;
         }
     }
 }

@@ -188,7 +188,12 @@ fn serve(config: &SglangConfig, ranks: &[Vec<Request>], price: &Price) -> Option
             let duration = *own.iter().max().unwrap();
             gpu_free = now.max(gpu_free) + Picos(duration);
             let end = gpu_free;
-            let batch = |entries| Batch { entries, end };
+            let batch = |entries| Batch {
+                entries,
+                wasted: 0,
+                end,
+            };
+            note_wasted(&mut twins, flying.back_mut());
             flying.push_back(Step {
                 batches: decided.into_iter().map(|entries| entries.map(batch)).collect(),
                 own,
@@ -197,16 +202,19 @@ fn serve(config: &SglangConfig, ranks: &[Vec<Request>], price: &Price) -> Option
             });
         }
         if flying.len() > usize::from(config.overlap_schedule && launched) {
-            let step = flying.pop_front().unwrap();
+            let mut step = flying.pop_front().unwrap();
             twins
                 .iter_mut()
                 .for_each(|twin| twin.give_up_until(Picos(step.end.0 - 1)));
+            note_wasted(&mut twins, flying.back_mut().into_iter().chain([&mut step]));
             now = step.end;
             end(&mut twins, &step, &mut served);
             twins.iter_mut().for_each(|twin| twin.give_up_until(now));
+            note_wasted(&mut twins, flying.back_mut());
         } else if !launched {
             for twin in &mut twins {
-                (twin.ratio, twin.hold) = (config.init_new_token_ratio, 0);
+                twin.rest();
+                twin.hold = 0;
             }
             let is_empty = |twin: &Twin<'_>| twin.waiting.is_empty() && twin.running.is_empty();
             if !twins.iter().all(is_empty) {
@@ -222,6 +230,18 @@ fn serve(config: &SglangConfig, ranks: &[Vec<Request>], price: &Price) -> Option
         }
         idle = 0;
     }
+}
+
+/// Pages that are free with the result of the newest step of those in flight in which a rank computes.
+fn note_wasted<'a>(twins: &mut [Twin<'_>], newest_first: impl IntoIterator<Item = &'a mut Step>) {
+    for step in newest_first {
+        for (twin, batch) in twins.iter_mut().zip(&mut step.batches) {
+            if let Some(batch) = batch {
+                batch.wasted += std::mem::take(&mut twin.wasted);
+            }
+        }
+    }
+    assert!(twins.iter().all(|twin| twin.wasted == 0));
 }
 
 fn end(twins: &mut [Twin<'_>], step: &Step, served: &mut Served) {
