@@ -4,7 +4,7 @@ use plimsoll::cli::course::{measured, predict};
 use plimsoll::config::NoFiles;
 use plimsoll::report::compared::Comparison;
 
-/// Error that the week 1 rows may have; reached: 9.6 % at worst, 3.7 % in the median.
+/// Error that the week 1 rows may have; reached: 9.6 % at worst, 3.5 % in the median.
 const SERVING: f64 = 0.15;
 /// Error that rows which fitted the calibration may have; reached: 5.1 % (H200 at batch 32), 2.3 % in the median.
 const FITTED: f64 = 0.06;
@@ -18,7 +18,7 @@ const OFFLINE: [(&str, f64); 4] = [
     ("L40S", 0.370),
 ];
 const OFFLINE_DRIFT: f64 = 0.02;
-/// Median error of the week 1 figures; reached: 3.7 %.
+/// Median error of the week 1 figures; reached: 3.5 %.
 const SERVING_MEDIAN: f64 = 0.05;
 
 fn compared() -> Vec<Comparison> {

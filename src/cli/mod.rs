@@ -85,7 +85,7 @@ impl Exit {
         ),
         (
             Exit::NotMet,
-            "the promise is not kept (of sweep: by no run), or the model does not fit",
+            "the promise is not kept (of sweep: by no run), the model does not fit, or no row of a table can be modelled (validate)",
         ),
         (
             Exit::NoSteadyState,

@@ -1,4 +1,5 @@
-//! What README shows is what the binary prints: every command of it that needs no file of the reader's.
+//! What README shows is what the binary prints: every command of it that needs no file of the reader's. Kernel tables by the
+//! names of those in `tests/data/kernels` are these.
 
 use crate::{Desk, text};
 
@@ -55,12 +56,26 @@ fn readme_shows_what_is_printed() {
     let (mut commands, mut stale) = (0, Vec::new());
     for Shown { command, lines } in shown(&readme) {
         let words = shlex::split(&command).unwrap();
-        let is_own_file = |word: &String| [".csv", ".json", ".toml"].iter().any(|end| word.ends_with(end));
-        if words.iter().any(is_own_file) || command.contains('…') {
+        let is_file = |word: &&String| [".csv", ".json", ".toml"].iter().any(|end| word.ends_with(end));
+        let written = words
+            .iter()
+            .position(|word| word == "-o")
+            .and_then(|at| words.get(at + 1));
+        let files: Vec<&String> = words
+            .iter()
+            .filter(is_file)
+            .filter(|word| Some(*word) != written)
+            .collect();
+        let table = |name: &String| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kernels").join(name);
+        if !files.iter().all(|name| table(name).exists()) || command.contains('…') {
             continue;
         }
         commands += 1;
-        let output = Desk::new().run(&command);
+        let desk = Desk::new();
+        for name in files {
+            std::fs::copy(table(name), desk.path().join(name)).unwrap();
+        }
+        let output = desk.run(&command);
         let printed = text(&output.stdout) + &text(&output.stderr);
         let mut printed = printed.lines();
         for line in lines
