@@ -13,7 +13,7 @@ use super::document::Source;
 use super::judge::Judge;
 use super::profile::{self, Profile};
 use super::raw::{RawEngine, RawGraphMode, RawPerformanceMode, RawPolicy};
-use crate::engine::{EngineConfig, KvGroups, Policy, VersionSwitches};
+use crate::engine::{EngineConfig, KvGroups, Policy};
 use crate::hardware::{Architecture, Device};
 
 /// Flags after defaults, before memory is planned.
@@ -131,7 +131,7 @@ pub(super) fn resolve(
         queue_depth: if asynchronous { 2 } else { 1 },
         max_num_queued_reqs,
         idle_pass_sleep: profile.idle_pass_sleep(),
-        switches: switches(&profile, reserve),
+        switches: profile.version_switches(reserve),
     };
     EngineFlags {
         config,
@@ -335,18 +335,4 @@ fn capture_sizes(
         sizes.dedup();
     }
     sizes
-}
-
-fn switches(profile: &Profile, reserve_full_isl: bool) -> VersionSwitches {
-    let switches = profile.switches;
-    VersionSwitches {
-        reserve_full_isl,
-        unhashed_to_head: switches.unhashed_to_head,
-        stats_per_admission: switches.stats_per_admission,
-        threshold_not_when_alone: switches.threshold_not_when_alone,
-        oversize_prompt_stops: switches.oversize_prompt_stops,
-        eviction_restores_budget: switches.eviction_restores_budget,
-        overrun_guard: switches.overrun_guard,
-        windows_settle: switches.windows_settle,
-    }
 }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::raw::{RawGraphMode, RawPolicy};
+use crate::engine::VersionSwitches;
 use crate::hardware::Device;
 use crate::nearest::nearest;
 use crate::quantity::{parse_bytes, parse_duration};
@@ -154,6 +155,22 @@ impl Profile {
             .iter()
             .find(fits)
             .expect("the last row has no condition, which a test checks")
+    }
+
+    /// The scheduler's behaviours, with or without whole-sequence admission, which is a flag (VS-1).
+    #[must_use]
+    pub fn version_switches(&self, reserve_full_isl: bool) -> VersionSwitches {
+        let switches = self.switches;
+        VersionSwitches {
+            reserve_full_isl,
+            unhashed_to_head: switches.unhashed_to_head,
+            stats_per_admission: switches.stats_per_admission,
+            threshold_not_when_alone: switches.threshold_not_when_alone,
+            oversize_prompt_stops: switches.oversize_prompt_stops,
+            eviction_restores_budget: switches.eviction_restores_budget,
+            overrun_guard: switches.overrun_guard,
+            windows_settle: switches.windows_settle,
+        }
     }
 
     /// The pause after a pass that scheduled nothing.

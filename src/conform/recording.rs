@@ -5,6 +5,7 @@ use std::io::Read;
 use serde::Deserialize;
 
 use super::sglang::SglangRecording;
+use crate::config::profile::{self, Profile};
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -18,6 +19,9 @@ pub struct Recording {
     pub case: String,
     /// Which engine recorded it, in words.
     pub engine: String,
+    /// Which version's behaviours it has, as `--engine` names it.
+    #[serde(default = "newest")]
+    pub profile: String,
     /// Engine flags.
     pub params: Params,
     /// Whole-sequence admission (VS-1).
@@ -165,6 +169,11 @@ fn yes() -> bool {
     true
 }
 
+/// The version of the recordings that name none.
+fn newest() -> String {
+    "vllm@0.33".to_owned()
+}
+
 fn one() -> u32 {
     1
 }
@@ -219,6 +228,16 @@ fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, RecordingErr
 }
 
 impl Recording {
+    /// The profile that is named, exactly.
+    pub(super) fn profile(&self) -> Result<Profile, RecordingError> {
+        let named = profile::find(&self.profile);
+        let (profile, note) =
+            named.map_err(|(why, help)| RecordingError::Content(format!("`profile`: {why}; {help}")))?;
+        note.map_or(Ok(profile), |note| {
+            Err(RecordingError::Content(format!("`profile`: {note}")))
+        })
+    }
+
     fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
         let fail = |text: String| Err(RecordingError::Content(text));
@@ -239,6 +258,7 @@ impl Recording {
                 params.policy
             ));
         }
+        self.profile()?;
         self.cost.check()?;
         for request in &self.requests {
             let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();

@@ -10,7 +10,7 @@ use super::Recording;
 use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
 use super::recording::RecordedStep;
 use crate::cost::linear::LinearCost;
-use crate::engine::{EngineConfig, KvGroups, Policy, ScheduleRecord, VersionSwitches};
+use crate::engine::{EngineConfig, KvGroups, Policy, ScheduleRecord};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
 use crate::units::Picos;
@@ -46,8 +46,11 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
 
 fn engine_config(recording: &Recording) -> EngineConfig {
     let params = &recording.params;
+    let profile = recording
+        .profile()
+        .expect("a recording is checked when it is read");
     EngineConfig {
-        profile: recording.engine.clone(),
+        profile: recording.profile.clone(),
         max_model_len: params.max_model_len,
         max_num_seqs: params.max_num_seqs,
         max_num_batched_tokens: params.max_num_batched_tokens,
@@ -67,16 +70,7 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         queue_depth: if params.async_scheduling { 2 } else { 1 },
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
-        switches: VersionSwitches {
-            reserve_full_isl: recording.scheduler_reserve_full_isl,
-            unhashed_to_head: true,
-            stats_per_admission: true,
-            threshold_not_when_alone: true,
-            oversize_prompt_stops: true,
-            eviction_restores_budget: true,
-            overrun_guard: true,
-            windows_settle: true,
-        },
+        switches: profile.version_switches(recording.scheduler_reserve_full_isl),
     }
 }
 

@@ -36,7 +36,7 @@ impl Replica {
     ) {
         self.admission_closed = self.nobody_waits();
         self.admission_needs = u32::MAX;
-        if !self.preempted.is_empty() || budget.hold_prefill {
+        if !self.preempted.is_empty() {
             return;
         }
         let mut set_aside: Vec<Handle> = Vec::new();
@@ -68,7 +68,8 @@ impl Replica {
         let nobody_aside = set_aside.is_empty() && arrived_aside.is_empty();
         self.admission_closed |= self.nobody_waits() && nobody_aside;
         self.put_back_arrived(arrived_aside);
-        for handle in set_aside.into_iter().rev() {
+        // Only 0.11 sets aside who comes new (VS-6), and turns their order round.
+        for handle in set_aside {
             self.waiting
                 .push_front(handle, &self.sequences[handle.slot].request);
         }
@@ -107,20 +108,32 @@ impl Replica {
     ) -> Turn {
         let slot = handle.slot;
         let known = self.sequences[slot].known_tokens();
+        // Only what a preemption of 0.11 left (V1-26), and then nothing is looked up.
+        let kept = self.sequences[slot].computed;
         self.pool.settle();
-        let found = self.pool.look_up(&self.sequences[slot].pieces, known);
+        let found = if kept == 0 {
+            self.pool.look_up(&self.sequences[slot].pieces, known)
+        } else {
+            Match::MISS
+        };
         let hit = found.blocks * self.config.block_size;
-        let external = match self.offer_from_outside(now, slot, hit) {
+        let offer = if kept == 0 {
+            self.offer_from_outside(now, slot, hit)
+        } else {
+            Offer::Nothing
+        };
+        let external = match offer {
             Offer::Nothing => 0,
             Offer::WithStep(tokens) => tokens,
             Offer::Aside(tokens) => return self.admit_aside(slot, found, tokens, now),
         };
-        assert!(hit + external < known, "a token is left to be computed");
-        let tokens = match share_of(&self.config, known - hit - external, budget) {
+        let computed = kept + hit + external;
+        assert!(computed < known, "a token is left to be computed");
+        let tokens = match share_of(&self.config, known - computed, budget) {
             Ok(tokens) => tokens,
             Err(turn) => return turn,
         };
-        let new_blocks = match self.blocks_to_admit(known, hit + external + tokens, found) {
+        let new_blocks = match self.blocks_to_admit(known, computed + tokens, found) {
             Ok(new_blocks) => new_blocks,
             Err(need) => {
                 // Fewer once a hit that nobody uses is evicted: the windows behind it are shorter.
@@ -138,8 +151,9 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         sequence.held = held;
         sequence.settled = hit;
-        sequence.computed = hit + external;
-        self.start(slot, hit, now, observer);
+        sequence.computed = computed;
+        self.start(slot, hit, external, now, observer);
+        step.carries_prefill |= computed + 1 < known;
         self.share_out(slot, tokens, step);
         Turn::Done
     }
@@ -208,7 +222,8 @@ impl Replica {
         self.unreserve(&arrived);
         self.pool.take(new);
         budget.tokens -= tokens;
-        self.start(slot, arrived.local, now, observer);
+        self.start(slot, arrived.local, computed - arrived.local, now, observer);
+        step.carries_prefill |= computed + 1 < known;
         self.share_out(slot, tokens, step);
         Turn::Done
     }
@@ -238,8 +253,8 @@ impl Replica {
         }
     }
 
-    /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here.
-    fn start<O: Observer>(&mut self, slot: usize, hit: u32, now: Picos, observer: &mut O) {
+    /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here and `loaded` outside.
+    fn start<O: Observer>(&mut self, slot: usize, hit: u32, loaded: u32, now: Picos, observer: &mut O) {
         self.sequences.append_running(slot);
         let sequence = &mut self.sequences[slot];
         let (id, known) = (sequence.request.id, sequence.known_tokens());
@@ -250,7 +265,7 @@ impl Replica {
                 replica: self.id,
                 id,
                 cached_tokens: hit,
-                tokens: sequence.computed - hit,
+                tokens: loaded,
             });
         }
         sequence.sampled_last = false;
@@ -261,6 +276,10 @@ impl Replica {
 
 /// Tokens that an admitted sequence gets of the `missing` ones, or what happens to it if they are too many.
 fn share_of(config: &EngineConfig, missing: u32, budget: &Budget) -> Result<u32, Turn> {
+    if budget.hold_prefill && missing > 1 {
+        // V1-16: a single missing token is no prefill.
+        return Err(Turn::Stop(false));
+    }
     let tokens = missing.min(budget.threshold);
     if !config.enable_chunked_prefill && tokens > budget.tokens {
         return Err(if config.switches.oversize_prompt_stops {

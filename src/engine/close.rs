@@ -5,7 +5,7 @@
 
 use super::replica::Replica;
 use super::sequence::{Phase, Sequence};
-use super::step::{ScheduleRecord, Step};
+use super::step::{Orphan, ScheduleRecord, Step};
 use crate::kv::BlockPool;
 use crate::units::Picos;
 
@@ -180,20 +180,26 @@ impl Replica {
         while let Some(slot) = at {
             let sequence = &self.sequences[slot];
             match sequence.phase {
-                Phase::Packed => shares.push((sequence.request.id, self.pack.computed(&sequence.place), 1)),
+                Phase::Packed => {
+                    let before = self.pack.computed(&sequence.place);
+                    shares.push((sequence.order, (sequence.request.id, before, 1)));
+                }
                 _ if sequence.last_step == step.number => {
                     let before = sequence.computed - sequence.last_share;
-                    shares.push((sequence.request.id, before, sequence.last_share));
+                    shares.push((sequence.order, (sequence.request.id, before, sequence.last_share)));
                 }
                 _ => {}
             }
             at = sequence.next;
         }
+        let told = |orphan: &Orphan| (orphan.order, (orphan.id, orphan.before, orphan.tokens));
+        shares.extend(step.orphans.iter().map(told));
+        shares.sort_by_key(|&(order, _)| order);
         let record = ScheduleRecord {
             scheduled: step.scheduled,
             begin: step.begin,
             duration: step.duration,
-            shares,
+            shares: shares.into_iter().map(|(_, share)| share).collect(),
             preempted: self.preempted.clone(),
             free_blocks: step.free_blocks,
             running: step.running,

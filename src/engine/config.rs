@@ -76,7 +76,8 @@ pub struct VersionSwitches {
     pub threshold_not_when_alone: bool,
     /// VS-6: without chunking, a prompt above the budget stops the scan instead of being set aside.
     pub oversize_prompt_stops: bool,
-    /// VS-7: evicting a scheduled request gives its tokens back, and nobody is passed over.
+    /// VS-7: evicting a scheduled request takes its share out of the step and gives its tokens back, and nobody is passed
+    /// over.
     pub eviction_restores_budget: bool,
     /// V1-15: asynchronous scheduling does not schedule past a known length ending.
     pub overrun_guard: bool,

@@ -8,7 +8,7 @@ use super::Policy;
 use super::external::Leaving;
 use super::replica::Replica;
 use super::sequence::Phase;
-use super::step::Step;
+use super::step::{Orphan, Step};
 use crate::facts::Observer;
 use crate::units::Picos;
 
@@ -132,6 +132,7 @@ impl Replica {
         budget.tokens = left;
         for at in 0..self.picks.len() {
             let (slot, tokens) = self.picks[at];
+            step.carries_prefill |= !self.sequences[slot].sampled_last;
             self.pass_windows(slot);
             self.share_out(slot, tokens, step);
         }
@@ -175,6 +176,9 @@ impl Replica {
                 continue;
             };
             self.pool.take(blocks);
+            let sequence = &self.sequences[slot];
+            // Also if it is preempted later in this step (V1-16).
+            step.carries_prefill |= sequence.phase == Phase::Single && !sequence.sampled_last;
             self.register_share(slot, tokens, step);
             self.picks.push((slot, tokens));
             budget.tokens -= tokens;
@@ -218,7 +222,7 @@ impl Replica {
         &mut self,
         slot: usize,
         blocks: u32,
-        step: &Step,
+        step: &mut Step,
         budget: &mut Budget,
         now: Picos,
         observer: &mut O,
@@ -321,7 +325,7 @@ impl Replica {
     fn preempt<O: Observer>(
         &mut self,
         slot: usize,
-        step: &Step,
+        step: &mut Step,
         budget: &mut Budget,
         now: Picos,
         observer: &mut O,
@@ -354,6 +358,20 @@ impl Replica {
             .release_rest(held, &sequence.pieces, registered, allocated, sequence.settled);
         let lost = std::mem::take(&mut sequence.computed);
         observer.observe(&sequence.story.preempt(&sequence.request, self.id, now, lost));
+        if tokens > 0 && !self.config.switches.eviction_restores_budget {
+            // 0.11 takes the victim out of `running` and not out of the step: its share is computed, and counts as its
+            // computed tokens when it comes back.
+            let (order, id, before) = (sequence.order, sequence.request.id, lost - sequence.last_share);
+            step.orphans.push(Orphan {
+                order,
+                id,
+                before,
+                tokens,
+            });
+            step.load.add(before, tokens);
+            step.recomputed_tokens += sequence.story.recomputed(0, tokens);
+            sequence.computed = tokens;
+        }
         sequence.phase = Phase::Waiting;
         self.fruitless_preemptions += 1;
         self.preempted.push(sequence.request.id);
@@ -385,7 +403,6 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
         step.load.add(before, tokens);
-        step.carries_prefill |= !sequence.sampled_last;
         if self.external.is_some() {
             step.shares.push((slot, before, before + tokens));
         }
@@ -435,19 +452,17 @@ impl Replica {
         cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())
     }
 
-    /// Remembers what V1-16 asks about.
+    /// Remembers what V1-16 asks about, also of a pass that computes nothing. A queue that was not looked at, because
+    /// prefill was held or somebody was preempted, says nothing.
     fn note_prefill(&mut self, step: &Step, held: bool) {
         if self.config.prefill_schedule_interval <= 1 {
             return;
         }
         let empty = self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty();
-        if empty {
-            return;
-        }
         if step.carries_prefill {
-            self.last_prefill_step = step.number;
+            self.last_prefill_step = if empty { self.scheduled_steps } else { step.number };
         }
-        if !held {
+        if !held && self.preempted.is_empty() {
             self.queue_undrained = self.waiting.len() > 0;
         }
     }

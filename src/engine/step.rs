@@ -24,6 +24,8 @@ pub(crate) struct Step {
     pub(crate) overlapped: bool,
     /// Shares outside the pack: (slot, tokens computed before, and after). Kept only for a connector.
     pub(crate) shares: Vec<(usize, u32, u32)>,
+    /// Shares of sequences that were preempted after they had been served in it. 0.11 computes them all the same.
+    pub(crate) orphans: Vec<Orphan>,
     /// Sequences outside the pack that sample a token, in scheduled order.
     pub(crate) samples: Vec<Handle>,
     /// Sequences whose last token this step samples: (place in `running`, who).
@@ -74,10 +76,22 @@ impl Step {
         self.recomputed_tokens = 0;
         self.carries_prefill = false;
         self.shares.clear();
+        self.orphans.clear();
         self.samples.clear();
         self.finishing.clear();
         self.left_pack.clear();
     }
+}
+
+/// A share that is computed though its sequence was preempted; no token comes of it (V1-26).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Orphan {
+    /// The sequence's place in `running`.
+    pub(crate) order: u64,
+    pub(crate) id: RequestId,
+    /// Where its last step began, which is all that 0.11's model runner knows.
+    pub(crate) before: u32,
+    pub(crate) tokens: u32,
 }
 
 /// The steps that are scheduled and not processed: as many as the queue is deep, one or two.

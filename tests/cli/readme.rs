@@ -1,6 +1,8 @@
 //! What README shows is what the binary prints: every command of it that needs no file of the reader's. Kernel tables by the
 //! names of those in `tests/data/kernels` are these.
 
+use std::path::Path;
+
 use crate::{Desk, text};
 
 /// A command of README and the lines that stand below it.
@@ -66,7 +68,11 @@ fn readme_shows_what_is_printed() {
             .filter(is_file)
             .filter(|word| Some(*word) != written)
             .collect();
-        let table = |name: &String| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kernels").join(name);
+        let table = |name: &String| {
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests/data/kernels")
+                .join(name)
+        };
         if !files.iter().all(|name| table(name).exists()) || command.contains('…') {
             continue;
         }

@@ -9,7 +9,7 @@ use plimsoll::conform::{
 
 /// The recordings of vLLM that stand in the repository; see `tests/data/recordings/README.md`.
 pub(crate) fn files() -> Vec<PathBuf> {
-    files_in(&["sync", "async"])
+    files_in(&["sync", "async", "random-0.33", "random-0.11"])
 }
 
 pub(crate) fn files_in(folders: &[&str]) -> Vec<PathBuf> {
@@ -76,7 +76,26 @@ fn all_are_repeated(files: &[PathBuf], count: usize) {
 
 #[test]
 fn every_recording_of_vllm_is_repeated() {
-    all_are_repeated(&files(), 68);
+    all_are_repeated(&files(), 124);
+}
+
+#[test]
+fn a_version_without_a_profile_of_its_own_is_refused() {
+    let mut files = files_in(&["random-0.11"]);
+    files.retain(|file| file.ends_with("random_00348.json.gz"));
+    let file = files.remove(0);
+    let AnyRecording::Vllm(mut other) = read(&file) else {
+        panic!("a recording of vLLM")
+    };
+    "vllm@0.33".clone_into(&mut other.profile);
+    let difference = replay_vllm(*other).expect_err("versions differ");
+    assert!(matches!(*difference, Difference::Step { .. }), "{difference}");
+    let mut text = String::new();
+    let bytes = std::fs::read(&file).expect("readable");
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&bytes[..]), &mut text).expect("gzipped");
+    let text = text.replace("\"vllm@0.11\"", "\"vllm@0.20\"");
+    let error = AnyRecording::read(text.as_bytes()).expect_err("0.20 has none");
+    assert!(error.to_string().contains("no profile of vllm@0.20"), "{error}");
 }
 
 #[test]

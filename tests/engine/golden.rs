@@ -11,16 +11,11 @@ fn v33() -> TwinConfig {
     }
 }
 
-/// vLLM 0.11: every version switch thrown (section 1.16).
+/// vLLM 0.11 with the loop it has by default.
 fn v11() -> TwinConfig {
     TwinConfig {
-        reserve_full_isl: false,
-        unhashed_freed_blocks_to_head: false,
-        no_threshold_when_alone: false,
-        oversize_prompt_stops_admission: false,
-        priority_eviction_restores: false,
-        async_overrun_guard: false,
-        ..v33()
+        queue_depth: 1,
+        ..TwinConfig::v11()
     }
 }
 

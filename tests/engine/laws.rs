@@ -87,7 +87,15 @@ fn check_laws(config: &TwinConfig, requests: &[TwinRequest], run: &TwinRun) {
                 .iter()
                 .all(|&(_, computed, n)| computed + n <= config.max_model_len)
         );
-        assert!(step.running <= config.max_num_seqs && step.scheduled.len() <= step.running);
+        assert!(step.running <= config.max_num_seqs);
+        // A share whose sequence is preempted in the same step is computed without it by 0.11 alone (V1-26).
+        let orphans = step
+            .scheduled
+            .iter()
+            .filter(|share| step.preempted.contains(&share.0));
+        let orphans = orphans.count();
+        assert!(orphans == 0 || (config.priority_policy && !config.priority_eviction_restores));
+        assert!(step.scheduled.len() - orphans <= step.running);
         assert!(step.scheduled_at_ps <= step.gpu_start_ps);
     }
     for pair in run.steps.windows(2) {

@@ -1,4 +1,4 @@
-//! Replays every recorded schedule of vLLM 0.33.0 through the naive twin and demands each step.
+//! Replays every recorded schedule of vLLM through the naive twin and demands each step.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +12,8 @@ const TIME_TOLERANCE_S: f64 = 1e-6;
 
 #[derive(Deserialize)]
 struct Recording {
+    /// `vllm@0.11`; where none is named, 0.33.
+    profile: Option<String>,
     params: Params,
     scheduler_reserve_full_isl: bool,
     cost: Cost,
@@ -33,6 +35,9 @@ struct Params {
     long_prefill_token_threshold: u32,
     #[serde(default)]
     async_scheduling: bool,
+    #[serde(default)]
+    watermark: f64,
+    prefill_schedule_interval: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +96,11 @@ fn replay(file: &Path) -> Result<(), String> {
 
 fn run_twin(recording: &Recording) -> TwinRun {
     let params = &recording.params;
+    let version = match recording.profile.as_deref() {
+        None | Some("vllm@0.33") => TwinConfig::v33(),
+        Some("vllm@0.11") => TwinConfig::v11(),
+        Some(other) => panic!("{other} was not recorded"),
+    };
     let config = TwinConfig {
         max_model_len: params.max_model_len,
         max_num_seqs: params.max_num_seqs,
@@ -103,7 +113,9 @@ fn run_twin(recording: &Recording) -> TwinRun {
         long_prefill_token_threshold: params.long_prefill_token_threshold,
         queue_depth: if params.async_scheduling { 2 } else { 1 },
         reserve_full_isl: recording.scheduler_reserve_full_isl,
-        ..TwinConfig::v33()
+        watermark_blocks: (params.watermark * params.num_gpu_blocks as f64) as usize,
+        prefill_schedule_interval: params.prefill_schedule_interval.unwrap_or(1),
+        ..version
     };
     let requests: Vec<TwinRequest> = recording.requests.iter().map(request).collect();
     crate::twin::simulate(&config, &requests, &mut |scheduled| {

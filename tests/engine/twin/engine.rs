@@ -162,7 +162,10 @@ impl Engine {
         let gpu_start_ps = self.now_ps.max(self.gpu_free_ps);
         let mut duration_ps = cost(&scheduled);
         if let Some(lmcache) = &mut self.scheduler.lmcache {
-            duration_ps = lmcache.step(gpu_start_ps, duration_ps, shares, &self.scheduler.sequences);
+            // The connector is told of running sequences only.
+            let mut told = shares.clone();
+            told.retain(|share| !share.is_orphan);
+            duration_ps = lmcache.step(gpu_start_ps, duration_ps, &told, &self.scheduler.sequences);
         }
         self.gpu_free_ps = gpu_start_ps + duration_ps;
         self.steps.push(TwinStep {

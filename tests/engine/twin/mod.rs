@@ -65,7 +65,7 @@ pub(crate) struct TwinConfig {
     /// Without chunking, stop at a prompt above the budget, VS-6; otherwise set it aside and go on.
     pub(crate) oversize_prompt_stops_admission: bool,
     /// After a priority eviction give the victim's tokens back and mend the loop position, VS-7 (V1-26), and
-    /// go on after a self-preemption (V1-25).
+    /// go on after a self-preemption (V1-25). Otherwise the victim's share is computed all the same.
     pub(crate) priority_eviction_restores: bool,
     /// Do not schedule a sequence whose last step is surely in flight (V1-15).
     pub(crate) async_overrun_guard: bool,
@@ -99,6 +99,20 @@ impl TwinConfig {
             priority_eviction_restores: true,
             async_overrun_guard: true,
             tiers: None,
+        }
+    }
+
+    /// vLLM 0.11: every version switch thrown (section 1.16).
+    pub(crate) fn v11() -> Self {
+        Self {
+            windows_settle: false,
+            reserve_full_isl: false,
+            unhashed_freed_blocks_to_head: false,
+            no_threshold_when_alone: false,
+            oversize_prompt_stops_admission: false,
+            priority_eviction_restores: false,
+            async_overrun_guard: false,
+            ..Self::v33()
         }
     }
 }

@@ -17,8 +17,8 @@ pub(super) struct Share {
     pub(super) computed: u32,
     /// Tokens scheduled.
     pub(super) n: u32,
-    /// Whether it is prefill: an admission, or the next chunk of one (V1-16).
-    pub(super) is_prefill: bool,
+    /// Its sequence was preempted in the same step, which 0.11 computes all the same (V1-26).
+    pub(super) is_orphan: bool,
     /// Whether the step ends with a new token of this sequence.
     pub(super) samples: bool,
     /// How often the sequence had been preempted.
@@ -32,6 +32,8 @@ pub(super) struct Decision {
     pub(super) shares: Vec<Share>,
     /// Preempted sequences in order of eviction.
     pub(super) preempted: Vec<Index>,
+    /// A chunk behind another was served, preempted later or not, or somebody was admitted with prefill left (V1-16).
+    pub(super) carries_prefill: bool,
 }
 
 /// The scheduler's state (V1-1).
@@ -104,8 +106,8 @@ impl Scheduler {
         let hold_prefill = self.holds_prefill();
         self.schedule_running(&mut decision, &mut budget, threshold, hold_prefill);
         // V1-18: no admission in a step that preempted anything.
-        if decision.preempted.is_empty() && !hold_prefill {
-            self.admit_waiting(&mut decision, &mut budget, threshold, now_ps);
+        if decision.preempted.is_empty() {
+            self.admit_waiting(&mut decision, &mut budget, threshold, hold_prefill, now_ps);
         }
         self.count_prefill_interval(&decision, hold_prefill);
         self.advance(&mut decision);
@@ -135,11 +137,17 @@ impl Scheduler {
                 let victim = self.running.remove(victim_position);
                 self.preempt(victim);
                 decision.preempted.push(victim);
-                // V1-26: a victim served earlier in this step loses its share.
+                // V1-26: a victim served earlier in this step loses its share, or should.
                 if let Some(share) = decision.shares.iter().position(|share| share.sequence == victim) {
-                    let share = decision.shares.remove(share);
                     if restores {
-                        *budget += share.n;
+                        *budget += decision.shares.remove(share).n;
+                    } else {
+                        // 0.11 forgets to take it out of the step: the model runner begins where it began before, and
+                        // the scheduler counts the tokens as computed.
+                        let share = &mut decision.shares[share];
+                        share.is_orphan = true;
+                        share.computed = self.sequences[victim].begun;
+                        self.sequences[victim].computed = share.n;
                     }
                 }
                 if victim == index {
@@ -155,7 +163,8 @@ impl Scheduler {
                 }
             }
             let sequence = &self.sequences[index];
-            decision.give(index, sequence, n, sequence.is_mid_prefill);
+            decision.carries_prefill |= sequence.is_mid_prefill;
+            decision.give(index, sequence, n);
             *budget -= n;
             position += 1;
         }
@@ -194,7 +203,14 @@ impl Scheduler {
     }
 
     /// Part B: waiting requests, head of line (section 1.4); those whose KV has come go first (V1-3).
-    fn admit_waiting(&mut self, decision: &mut Decision, budget: &mut u32, threshold: u32, now_ps: u64) {
+    fn admit_waiting(
+        &mut self,
+        decision: &mut Decision,
+        budget: &mut u32,
+        threshold: u32,
+        hold: bool,
+        now_ps: u64,
+    ) {
         let mut set_aside = Vec::new();
         while *budget > 0 && self.running.len() < self.config.max_num_seqs {
             let (loaded, head) = (self.head_of_loaded(), self.head_of_waiting());
@@ -207,7 +223,7 @@ impl Scheduler {
             };
             if is_loaded {
                 let at = loaded.expect("somebody is");
-                match self.admit_loaded(at, decision, budget, threshold) {
+                match self.admit_loaded(at, decision, budget, threshold, hold) {
                     true => continue,
                     false => break,
                 }
@@ -219,25 +235,33 @@ impl Scheduler {
                 set_aside.push(self.waiting.remove(head));
                 continue;
             }
-            let hits = self.pool.lookup(&self.sequences[index]);
+            // V1-45: what 0.11 takes for computed is neither looked up nor loaded.
+            let kept = self.sequences[index].computed;
+            let hits = match kept {
+                0 => self.pool.lookup(&self.sequences[index]),
+                _ => Vec::new(),
+            };
             let cached = u32::try_from(hits.len()).expect("few blocks") * self.config.block_size;
             let external = match &mut self.lmcache {
-                Some(lmcache) => lmcache.look_up(now_ps, index, &self.sequences[index], cached),
-                None => 0,
+                Some(lmcache) if kept == 0 => lmcache.look_up(now_ps, index, &self.sequences[index], cached),
+                _ => 0,
             };
             let is_aside = external > 0 && self.lmcache.as_ref().is_some_and(Lmcache::is_aside);
             let reserved = self.reserved_blocks(decision);
             let sequence = &mut self.sequences[index];
             // V1-19: a resumed sequence recomputes its outputs too. V1-20: hits and loads cost no budget.
-            let mut n = capped(sequence.known() - cached - external, threshold);
+            let mut n = capped(sequence.known() - kept - cached - external, threshold);
             if is_aside {
                 n = 0;
+            } else if hold && sequence.has_prefill_left(kept + cached + external) {
+                break; // V1-16
             }
             if !self.config.enable_chunked_prefill && n > *budget {
                 if self.config.oversize_prompt_stops_admission {
                     break;
                 }
-                set_aside.push(self.waiting.remove(head));
+                // 0.11 puts them back in reverse.
+                set_aside.insert(0, self.waiting.remove(head));
                 continue;
             }
             n = n.min(*budget);
@@ -251,7 +275,7 @@ impl Scheduler {
                 break; // V1-17: head-of-line blocking.
             }
             self.waiting.remove(head);
-            sequence.computed = cached + external;
+            sequence.computed = kept + cached + external;
             sequence.local = cached;
             let mut there_ps = 0;
             if external > 0
@@ -268,10 +292,11 @@ impl Scheduler {
             self.running.push(index);
             sequence.status = Status::Running;
             sequence.cached_tokens.get_or_insert(cached);
-            decision.give(index, sequence, n, true);
+            decision.carries_prefill |= sequence.has_prefill_left(sequence.computed);
+            decision.give(index, sequence, n);
             *budget -= n;
         }
-        // Back to the front in the original order; under the priority policy the place does not matter.
+        // Back to the front; under the priority policy the place does not matter.
         self.waiting.splice(0..0, set_aside);
         for sequence in &mut self.sequences {
             sequence.is_aside = false;
@@ -279,9 +304,19 @@ impl Scheduler {
     }
 
     /// Admits a sequence whose KV has come; `false` if nobody behind it is looked at.
-    fn admit_loaded(&mut self, at: usize, decision: &mut Decision, budget: &mut u32, threshold: u32) -> bool {
+    fn admit_loaded(
+        &mut self,
+        at: usize,
+        decision: &mut Decision,
+        budget: &mut u32,
+        threshold: u32,
+        hold: bool,
+    ) -> bool {
         let index = self.loading[at].1;
         let sequence = &mut self.sequences[index];
+        if hold && sequence.has_prefill_left(sequence.computed) {
+            return false; // V1-16
+        }
         let mut n = capped(sequence.known() - sequence.computed, threshold);
         if !self.config.enable_chunked_prefill && n > *budget {
             sequence.is_aside = true;
@@ -301,7 +336,8 @@ impl Scheduler {
         self.running.push(index);
         sequence.status = Status::Running;
         sequence.cached_tokens.get_or_insert(sequence.local);
-        decision.give(index, sequence, n, true);
+        decision.carries_prefill |= sequence.has_prefill_left(sequence.computed);
+        decision.give(index, sequence, n);
         *budget -= n;
         true
     }
@@ -331,8 +367,9 @@ impl Scheduler {
     /// Books the step: computed tokens advance now, outputs become placeholders (V1-14).
     fn advance(&mut self, decision: &mut Decision) {
         let is_async = self.is_async();
-        for share in &mut decision.shares {
+        for share in decision.shares.iter_mut().filter(|share| !share.is_orphan) {
             let sequence = &mut self.sequences[share.sequence];
+            sequence.begun = share.computed;
             sequence.computed += share.n;
             sequence.in_flight += share.n;
             // V1-63: a chunk that ends before the last known token emits nothing.
@@ -414,17 +451,16 @@ impl Scheduler {
         is_too_early && some_decode && !self.release_left_waiting
     }
 
-    /// Counts an executed step for V1-16.
+    /// Counts an executed step for V1-16. What the queue holds is noted in every pass that looks at it.
     fn count_prefill_interval(&mut self, decision: &Decision, was_held: bool) {
-        if decision.shares.is_empty() {
-            return; // V1-5: an empty step changes nothing.
-        }
-        if decision.shares.iter().any(|share| share.is_prefill) {
+        if decision.carries_prefill {
             self.steps_since_prefill = Some(1);
-        } else if let Some(steps) = &mut self.steps_since_prefill {
+        } else if let Some(steps) = &mut self.steps_since_prefill
+            && !decision.shares.is_empty()
+        {
             *steps += 1;
         }
-        if !was_held {
+        if !was_held && decision.preempted.is_empty() {
             self.release_left_waiting = !self.waiting.is_empty();
         }
     }
@@ -437,14 +473,14 @@ fn capped(n: u32, threshold: u32) -> u32 {
 
 impl Decision {
     /// Schedules `n` tokens of a sequence.
-    fn give(&mut self, index: Index, sequence: &Sequence, n: u32, is_prefill: bool) {
+    fn give(&mut self, index: Index, sequence: &Sequence, n: u32) {
         let computed = sequence.computed;
         // Whether it samples is known when the step is booked, in `Scheduler::advance`.
         self.shares.push(Share {
             sequence: index,
             computed,
             n,
-            is_prefill,
+            is_orphan: false,
             samples: false,
             stay: sequence.preemptions,
         });

@@ -37,6 +37,8 @@ pub(super) struct Sequence {
     pub(super) prefixes: Vec<Prefix>,
     /// Tokens whose KV exists or is already scheduled (`num_computed_tokens`).
     pub(super) computed: u32,
+    /// Computed tokens before its last step.
+    pub(super) begun: u32,
     /// Outputs in flight, not known yet; always 0 in the synchronous loop (V1-14).
     pub(super) placeholders: u32,
     /// Outputs in flight from before the last preemption (V1-28).
@@ -74,6 +76,7 @@ impl Sequence {
             prompt_len: request.prompt.iter().map(|&(_, _, len)| len).sum(),
             prefixes: Vec::new(),
             computed: 0,
+            begun: 0,
             placeholders: 0,
             stale_outputs: 0,
             is_mid_prefill: false,
@@ -99,6 +102,11 @@ impl Sequence {
     /// Known tokens (`n_tok`).
     pub(super) fn known(&self) -> u32 {
         u32::try_from(self.tokens.len()).expect("a sequence is far shorter than 2^32 tokens")
+    }
+
+    /// Whether an admission with so many tokens computed is prefill; a single one left is not (V1-16).
+    pub(super) fn has_prefill_left(&self, computed: u32) -> bool {
+        computed + 1 < self.known()
     }
 
     /// The first `end` tokens, those included that it will generate.

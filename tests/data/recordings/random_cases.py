@@ -1,0 +1,162 @@
+"""Makes up cases for record_vllm.py: small pools, odd blocks, ties, bursts, shared prefixes, turns of a conversation.
+
+    python random_cases.py VERSION FIRST_SEED COUNT OUT_FOLDER
+
+VERSION is 0.33 or 0.11 (which has fewer flags). A seed always gives the same case. Some an engine never gets through: the
+recorder says so and goes on.
+"""
+
+import json
+import os
+import random
+import sys
+
+COST = {"per_step_s": 0.006, "per_token_s": 2e-05, "per_attended_token_s": 1.5e-09}
+
+
+def outputs(draw):
+    """A law of output lengths."""
+    longest = draw.choice([1, 2, 4, 12, 40, 90])
+    return lambda: draw.choice([1, draw.randint(1, longest), draw.randint(1, longest), longest])
+
+
+def prompts(draw, block):
+    """A law of prompts: a list of (segment, tokens)."""
+    longest = draw.choice([1, 3, 2 * block, 6 * block, 60, 200])
+    heads = [(f"head{at}", draw.randint(1, 5) * block + draw.choice([0, 0, 1, -1])) for at in range(draw.randint(1, 4))]
+    heads = [(name, max(tokens, 1)) for name, tokens in heads]
+    kind = draw.choice(["unique", "unique", "heads", "heads", "repeats", "nested", "mixed"])
+    repeated = [[(f"whole{at}", draw.choice([block * draw.randint(1, 6), draw.randint(1, longest)]))] for at in range(3)]
+    count = [0]
+
+    def one():
+        count[0] += 1
+        law = draw.choice(["unique", "heads", "repeats", "nested"]) if kind == "mixed" else kind
+        own = (f"own{count[0]}", draw.randint(1, longest))
+        if law == "unique":
+            return [own]
+        if law == "repeats":
+            return draw.choice(repeated)
+        if law == "nested":
+            depth = draw.randint(1, len(heads))
+            return heads[:depth] + ([own] if draw.random() < 0.7 else [])
+        name, tokens = draw.choice(heads)
+        if draw.random() < 0.2:
+            tokens = draw.randint(1, tokens)
+        return [(name, tokens), own] if draw.random() < 0.8 else [(name, tokens)]
+
+    return one
+
+
+def arrivals(draw, count):
+    """When `count` requests come, not sorted."""
+    kind = draw.choice(["at once", "poisson", "poisson", "bursts", "ties", "gaps"])
+    step = COST["per_step_s"]
+    if kind == "at once":
+        return [0.01] * count
+    if kind == "poisson":
+        mean, now, times = draw.choice([0.3, 1, 3, 10, 40]) * step, 0.0, []
+        for _ in range(count):
+            now += draw.expovariate(1 / mean)
+            times.append(now)
+        return times
+    if kind == "bursts":
+        starts = [draw.uniform(0, 40 * step) for _ in range(draw.randint(1, 5))]
+        return [draw.choice(starts) for _ in range(count)]
+    if kind == "ties":
+        return [draw.randint(0, 2 * count) * step for _ in range(count)]
+    return [draw.choice([0.0, 0.5, 1.7, 30.0]) + draw.uniform(0, 8 * step) for _ in range(count)]
+
+
+def conversations(draw, count, prompt, output):
+    """Requests of clients who send the whole talk again each time, answers included."""
+    sent = []
+    while len(sent) < count:
+        talk, when = list(prompt()), draw.uniform(0, 0.3)
+        for turn in range(draw.randint(1, 5)):
+            answer = output()
+            sent.append((when, list(talk), answer))
+            own = (f"turn{len(sent)}", draw.randint(1, 30))
+            # Where the answer is fed back short of its last token or in full.
+            talk = talk + [("OUT", answer)] + [own]
+            when += draw.choice([0.05, 0.2, 0.6, 2.0]) * draw.uniform(0.5, 1.5)
+    return sent[:count]
+
+
+def case(version, seed):
+    """The case of a seed."""
+    draw = random.Random(f"{version} {seed}")
+    block = draw.choice([1, 2, 3, 4, 4, 5, 8, 16, 16, 32])
+    asynchronous = draw.random() < 0.5
+    prompt, output = prompts(draw, block), outputs(draw)
+    count = draw.choice([4, 8, 15, 15, 30, 50])
+    if draw.random() < 0.25:
+        sent = conversations(draw, count, prompt, output)
+    else:
+        sent = [(when, prompt(), output()) for when in arrivals(draw, count)]
+    lengths = [sum(tokens for _, tokens in text) for _, text, _ in sent]
+    whole = max(length + answer for length, (_, _, answer) in zip(lengths, sent))
+    longest = draw.choice([whole + 100, whole + 100, max(max(lengths) + 1, whole - draw.randint(0, 10))])
+    least = -(-min(whole, longest) // block)
+    usable = least + draw.choice([0, 0, 1, 2, draw.randint(0, least), 2 * least, 5 * least, 200 * least])
+    chunked = draw.random() < 0.8
+    budget = draw.choice([1, 2, 5, 16, 33, 64, 128, 512, 2048])
+    if not chunked:
+        # Less is refused at start-up.
+        budget = longest + draw.choice([0, 1, 16, 100])
+    params = {
+        "max_model_len": max(longest, 2),
+        "max_num_seqs": draw.choice([1, 2, 3, 5, 8, 16, 64]),
+        "max_num_batched_tokens": budget,
+        "enable_chunked_prefill": chunked,
+        "block_size": block,
+        "num_gpu_blocks": usable + 1,
+        "enable_prefix_caching": draw.random() < 0.65,
+        "policy": "priority" if draw.random() < 0.45 else "fcfs",
+        "long_prefill_token_threshold": draw.choice([0, 0, 0, 1, 3, 8, 20, 50]),
+    }
+    if asynchronous:
+        params["async_scheduling"] = True
+    reserve = version == "0.33" and draw.random() < 0.7
+    if version == "0.33":
+        if draw.random() < 0.2:
+            params["watermark"] = draw.choice([0.01, 0.05, 0.1, 0.3, 0.6])
+        if draw.random() < 0.25:
+            params["prefill_schedule_interval"] = draw.choice([2, 3, 5, 9])
+    if version == "0.11" and params["policy"] == "priority":
+        # 0.11 compares requests of equal rank and arrival with one another, and fails.
+        sent = [(when + at / 1e6, text, answer) for at, (when, text, answer) in enumerate(sent)]
+    ranks = draw.choice([[0], [0, 1], [0, 1, 2], [-3, 0, 0, 7], list(range(50))])
+    names = list(range(len(sent)))
+    if draw.random() < 0.3:
+        draw.shuffle(names)
+    requests = [
+        {
+            "id": name,
+            "arrival_s": round(when, 6),
+            "prompt": [list(piece) for piece in text],
+            "output_tokens": answer,
+            "priority": draw.choice(ranks) if params["policy"] == "priority" else 0,
+        }
+        for name, (when, text, answer) in zip(names, sent)
+    ]
+    requests.sort(key=lambda sent: (sent["arrival_s"], sent["id"]))
+    return {
+        "case": f"random_{seed}",
+        "params": params,
+        "scheduler_reserve_full_isl": reserve,
+        "cost": COST,
+        "requests": requests,
+    }
+
+
+def main():
+    version, first, count, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    os.makedirs(folder, exist_ok=True)
+    for seed in range(first, first + count):
+        with open(os.path.join(folder, f"random_{seed:05}.json"), "w") as file:
+            json.dump(case(version, seed), file)
+
+
+if __name__ == "__main__":
+    main()

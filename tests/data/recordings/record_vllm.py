@@ -1,0 +1,360 @@
+"""Records what vLLM's own scheduler does on a virtual clock, without a GPU and without a model.
+
+    python record_vllm.py CASE.json... OUT_FOLDER
+
+Each CASE.json holds `params`, `requests` and `cost` as in the recordings beside this script (a recording may be given, too:
+its steps and results are made anew). The vLLM package that Python finds is driven, unmodified: its Scheduler or
+AsyncScheduler, its KV cache manager, its Request. This script is the rest of the engine: the loop (`EngineCore.step` and
+`step_with_batch_queue`), the clock, the step's duration and the tokens, which are all the same one.
+Works with 0.11.0 and 0.33.0; only what importing the scheduler asks for must be installed (see README.md).
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import deque
+
+os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_USE_V1", "1")
+
+import vllm
+from vllm.config import CacheConfig, DeviceConfig, LoadConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.sampling_params import SamplingParams
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.request import Request
+from vllm.v1.structured_output import StructuredOutputManager
+
+import torch
+
+# A smallest model's shape: nothing of it is ever computed.
+MODEL = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 1,
+    "vocab_size": 1024,
+    "max_position_embeddings": 1 << 20,
+    "torch_dtype": "float16",
+    "hidden_act": "silu",
+}
+# Every generated token; no segment contains it.
+GENERATED = 0
+# A loop that schedules nothing so often with requests inside will do so for ever.
+EMPTY_PASSES_MAX = 1000
+# Requests that take one another's blocks may do so for ever, too.
+STEPS_MAX = 20_000
+
+NEWER = vllm.__version_tuple__[:2] > (0, 11)
+
+
+def configured(params, reserve_full_isl):
+    """vLLM's own configuration; what it would change of the case is put back and checked."""
+    folder = tempfile.mkdtemp(prefix="record-vllm-")
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(MODEL, file)
+    model = ModelConfig(
+        model=folder,
+        skip_tokenizer_init=True,
+        dtype="float16",
+        max_model_len=params["max_model_len"],
+        seed=0,
+    )
+    wanted = {
+        "max_num_seqs": params["max_num_seqs"],
+        "max_num_batched_tokens": params["max_num_batched_tokens"],
+        "enable_chunked_prefill": params["enable_chunked_prefill"],
+        "policy": params["policy"],
+        "long_prefill_token_threshold": params.get("long_prefill_token_threshold", 0),
+        "async_scheduling": params.get("async_scheduling", False),
+    }
+    if NEWER:
+        wanted["scheduler_reserve_full_isl"] = reserve_full_isl
+        wanted["watermark"] = params.get("watermark", 0.0)
+        wanted["prefill_schedule_interval"] = params.get("prefill_schedule_interval", 1)
+        scheduler = SchedulerConfig(max_model_len=params["max_model_len"], is_encoder_decoder=False)
+    else:
+        scheduler = SchedulerConfig(
+            max_model_len=params["max_model_len"],
+            max_num_batched_tokens=max(params["max_num_batched_tokens"], params["max_model_len"]),
+            max_num_seqs=1,
+        )
+    cache = CacheConfig(block_size=16, enable_prefix_caching=params["enable_prefix_caching"])
+    config = VllmConfig(
+        model_config=model,
+        scheduler_config=scheduler,
+        cache_config=cache,
+        device_config=DeviceConfig("cpu"),
+        load_config=LoadConfig(load_format="dummy"),
+    )
+    # Small blocks, small budgets and the like are refused by platforms and start-up, not by the scheduler.
+    for name, value in wanted.items():
+        setattr(config.scheduler_config, name, value)
+    if not NEWER:
+        config.scheduler_config.chunked_prefill_enabled = params["enable_chunked_prefill"]
+    config.scheduler_config.max_num_encoder_input_tokens = 0
+    config.scheduler_config.encoder_cache_size = 0
+    config.cache_config.block_size = params["block_size"]
+    config.cache_config.num_gpu_blocks = params["num_gpu_blocks"]
+    config.cache_config.enable_prefix_caching = params["enable_prefix_caching"]
+    return config
+
+
+def scheduler_of(config, params):
+    """vLLM's scheduler over one group of full-attention layers."""
+    block = params["block_size"]
+    spec = {"block_size": block, "num_kv_heads": 1, "head_size": 16, "dtype": torch.float16}
+    cache = KVCacheConfig(
+        num_blocks=params["num_gpu_blocks"],
+        kv_cache_tensors=[],
+        kv_cache_groups=[KVCacheGroupSpec(["layer"], FullAttentionSpec(**spec))],
+    )
+    kind = AsyncScheduler if params.get("async_scheduling", False) else Scheduler
+    more = {"block_size": block} if NEWER else {}
+    return kind(
+        vllm_config=config,
+        kv_cache_config=cache,
+        structured_output_manager=StructuredOutputManager(config),
+        log_stats=False,
+        **more,
+    )
+
+
+def hasher_of(params):
+    """How prompts become block hashes; none without caching, as in the engine."""
+    if not params["enable_prefix_caching"]:
+        return None
+    from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+
+    try:
+        from vllm.utils.hashing import get_hash_fn_by_name
+    except ImportError:
+        from vllm.utils import get_hash_fn_by_name
+    function = get_hash_fn_by_name("sha256")
+    init_none_hash(function)
+    return get_request_block_hasher(params["block_size"], function)
+
+
+class Tokens:
+    """Token ids of named segments: (segment, index) is a number of its own."""
+
+    def __init__(self):
+        self.ids = {}
+
+    def of(self, prompt):
+        tokens = []
+        for name, length in prompt:
+            if name == "OUT":
+                tokens += [GENERATED] * length
+            else:
+                tokens += [self.ids.setdefault((name, at), len(self.ids) + 1) for at in range(length)]
+        return tokens
+
+
+class Step:
+    """A step that was scheduled and not processed yet."""
+
+    def __init__(self, output, samples, start, end):
+        self.output, self.samples, self.start, self.end = output, samples, start, end
+
+
+class Engine:
+    """vLLM's scheduler in a loop of our own."""
+
+    def __init__(self, case):
+        self.case = case
+        self.params = case["params"]
+        config = configured(self.params, case.get("scheduler_reserve_full_isl", NEWER))
+        self.scheduler = scheduler_of(config, self.params)
+        self.depth = 2 if self.params.get("async_scheduling", False) else 1
+        hasher, tokens = hasher_of(self.params), Tokens()
+        self.inputs = deque()
+        for sent in sorted(case["requests"], key=lambda sent: (sent["arrival_s"], sent["id"])):
+            sampling = SamplingParams(max_tokens=sent["output_tokens"], ignore_eos=True)
+            request = {
+                "request_id": str(sent["id"]),
+                "prompt_token_ids": tokens.of(sent["prompt"]),
+                "sampling_params": sampling,
+                "pooling_params": None,
+                "arrival_time": sent["arrival_s"],
+                "priority": sent.get("priority", 0),
+                "block_hasher": hasher,
+            }
+            if not NEWER:
+                request["eos_token_id"] = None
+            self.inputs.append(Request(**request))
+        self.results = {
+            sent["id"]: {"id": sent["id"], "cached_tokens": None, "first_token_s": None, "last_token_s": None, "preemptions": 0}
+            for sent in case["requests"]
+        }
+        self.now = 0.0
+        self.gpu_free = 0.0
+        self.steps = []
+        self.empty_passes = 0
+        # Computed tokens with which the last step of each request began: what the model runner knows.
+        self.begun_at = {}
+        if not NEWER:
+            self.watch_preemptions()
+
+    def watch_preemptions(self):
+        """0.11 does not tell whom it preempts: it is seen where the victim goes back into the queue."""
+        self.preempted = []
+        waiting, prepend = self.scheduler.waiting, self.scheduler.waiting.prepend_request
+
+        def noted(request):
+            self.preempted.append(request.request_id)
+            prepend(request)
+
+        waiting.prepend_request = noted
+
+    def run(self):
+        in_flight = deque()
+        while self.inputs or in_flight or self.scheduler.has_requests():
+            if not in_flight and not self.scheduler.has_requests():
+                self.now = max(self.now, self.inputs[0].arrival_time)
+            while self.inputs and self.inputs[0].arrival_time <= self.now:
+                self.scheduler.add_request(self.inputs.popleft())
+            if self.scheduler.has_requests():
+                step = self.schedule()
+                if step is not None:
+                    in_flight.append(step)
+                    if len(in_flight) < self.depth:
+                        continue
+            if in_flight:
+                self.process(in_flight.popleft())
+        return {"steps": self.steps, "results": self.in_order()}
+
+    def schedule(self):
+        """A pass of `schedule()`; a step that computes nothing is processed at once and forgotten."""
+        if NEWER:
+            output = self.scheduler.schedule()
+            preempted = sorted(int(name) for name in output.preempted_req_ids or ())
+        else:
+            self.preempted.clear()
+            output = self.scheduler.schedule()
+            preempted = sorted(int(name) for name in self.preempted)
+        for id in preempted:
+            self.results[id]["preemptions"] += 1
+        shares, samples = [], {}
+        for name, tokens in output.num_scheduled_tokens.items():
+            request = self.scheduler.requests[name]
+            if int(name) in preempted:
+                # 0.11 leaves the share of a request that it evicts after serving it in the step. Only the model runner
+                # still computes it, from where the step before began, because nobody tells it how far the request is;
+                # so the share ends before the last known token, and no token comes of it.
+                shares.append([int(name), self.begun_at[name], tokens])
+                samples[name] = False
+                continue
+            computed = request.num_computed_tokens - tokens
+            self.begun_at[name] = computed
+            shares.append([int(name), computed, tokens])
+            result = self.results[int(name)]
+            if result["cached_tokens"] is None:
+                result["cached_tokens"] = computed
+            samples[name] = self.samples(request)
+        if not shares:
+            self.empty_passes += 1
+            if self.empty_passes > EMPTY_PASSES_MAX:
+                raise RuntimeError("the engine schedules nothing for ever")
+            self.scheduler.update_from_output(output, runner_output(output, samples))
+            return None
+        self.empty_passes = 0
+        if len(self.steps) == STEPS_MAX:
+            raise RuntimeError(f"{STEPS_MAX} steps and no end")
+        law = self.case["cost"]
+        duration = law["per_step_s"]
+        duration += law["per_token_s"] * sum(n for _, _, n in shares)
+        attended = sum(n * (computed + (n + 1) / 2) for _, computed, n in shares)
+        duration += law["per_attended_token_s"] * attended
+        begin = max(self.now, self.gpu_free)
+        self.gpu_free = begin + duration
+        record = {"t": round(self.now, 9)}
+        if self.depth > 1:
+            record["gpu_start"] = round(begin, 9)
+        waiting = len(self.scheduler.waiting)
+        if NEWER:
+            waiting += len(self.scheduler.kv_holding_waiting)
+        record |= {
+            "dt": round(duration, 9),
+            "scheduled": shares,
+            "preempted": preempted,
+            "free_blocks": self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
+            "running": len(self.scheduler.running),
+            "waiting": waiting,
+        }
+        self.steps.append(record)
+        return Step(output, samples, begin, self.gpu_free)
+
+    def samples(self, request):
+        """Whether the step just scheduled reaches the end of what is known, and so samples (V1-14)."""
+        if self.depth > 1:
+            return request.num_output_placeholders > 0
+        return request.num_computed_tokens >= request.num_tokens
+
+    def process(self, step):
+        self.now = max(self.now, step.end)
+        outputs = self.scheduler.update_from_output(step.output, runner_output(step.output, step.samples))
+        for client in outputs.values():
+            for output in client.outputs:
+                if output.new_token_ids:
+                    result = self.results[int(output.request_id)]
+                    if result["first_token_s"] is None:
+                        result["first_token_s"] = step.end
+                    result["last_token_s"] = step.end
+
+    def in_order(self):
+        sent = sorted(self.case["requests"], key=lambda sent: (sent["arrival_s"], sent["id"]))
+        return [self.results[one["id"]] for one in sent]
+
+
+def runner_output(output, samples):
+    """What the model runner would hand back: one token for everybody whose step sampled."""
+    names = list(output.num_scheduled_tokens)
+    return ModelRunnerOutput(
+        req_ids=names,
+        req_id_to_index={name: at for at, name in enumerate(names)},
+        sampled_token_ids=[[GENERATED] if samples[name] else [] for name in names],
+        logprobs=None,
+        prompt_logprobs_dict={},
+        pooler_output=[],
+    )
+
+
+def record(case):
+    """The case with what the engine made of it."""
+    params = case["params"]
+    loop = "async, queue depth 2" if params.get("async_scheduling", False) else "synchronous"
+    head = {
+        "case": case["case"],
+        "engine": f"vllm {vllm.__version__} v1 scheduler, {loop}",
+        "profile": "vllm@" + ".".join(str(part) for part in vllm.__version_tuple__[:2]),
+    }
+    body = {key: case[key] for key in ("params", "scheduler_reserve_full_isl", "cost", "requests") if key in case}
+    return head | body | Engine(case).run()
+
+
+def main():
+    *cases, folder = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    for path in cases:
+        with open(path) as file:
+            case = json.load(file)
+        try:
+            made = record(case)
+        except Exception as error:
+            print(f"{path}: {type(error).__name__}: {error}")
+            continue
+        with open(os.path.join(folder, os.path.basename(path)), "w") as file:
+            json.dump(made, file, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    main()
