@@ -623,7 +623,7 @@ fn sound_published_rows_raise_no_alarm() {
         alarms.len()
     );
     assert!(alarms.is_empty(), "{alarms:#?}");
-    assert!(sound >= 70, "{sound}");
+    assert!(sound >= 89, "{sound}");
     assert_eq!((caught, empty_events, capped), (15, 15, 3));
 }
 
