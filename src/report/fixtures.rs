@@ -125,6 +125,7 @@ pub(super) fn comparison() -> Versus {
     let of = |key: &str, values: [f64; 4]| (key.to_owned(), values.map(Some).to_vec());
     let variant = |name: &str, said: &str, known: Vec<(String, Vec<Option<f64>>)>| VariantView {
         model: None,
+        trust: vec![("decode".into(), Trust::Calibrated)],
         name: name.to_owned(),
         said: said.to_owned(),
         verdicts: vec![Verdict::Stable; 4],

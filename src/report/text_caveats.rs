@@ -44,7 +44,7 @@ pub(super) fn trust_lines(trust: &[(String, Trust)]) -> Vec<String> {
 }
 
 /// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
-fn model_interval(model: &ModelInterval) -> String {
+pub(super) fn model_interval(model: &ModelInterval) -> String {
     let figure = |figure: &FigureInterval| {
         let (down, up) = figure.factors_90();
         let name = match figure.name {

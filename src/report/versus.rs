@@ -9,10 +9,12 @@ pub(super) use super::versus_answer::{headline, judged};
 pub use super::versus_measures::{Better, MEASURES, Measure, Unit};
 pub(crate) use super::versus_measures::{moved, told, written};
 
+use super::page::wrapped;
 use super::tables::{Column, markdown, table};
-use super::versus_caveats::caveats;
+use super::versus_caveats::{caveats, certainty};
 use crate::analysis::{Difference, Verdict};
 use crate::calibrate::interval::ModelInterval;
+use crate::cost::Trust;
 
 /// What must be said beside runs of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +42,10 @@ pub struct VariantView {
     pub remarks: Vec<Remark>,
     /// Conservation laws that its runs break.
     pub violations: Vec<String>,
-    /// How far its figures may be off because the step time's parameters are; `None` where it was not asked for.
+    /// How far its figures may be off because the step time's parameters are; `None` where it is not known.
     pub model: Option<ModelInterval>,
+    /// What the parts of its steps are known from.
+    pub trust: Vec<(String, Trust)>,
     /// Shares of the requests that have their first token more than a second later, and sooner, than in the base.
     pub moved: Option<(f64, f64)>,
 }
@@ -137,7 +141,12 @@ pub fn text(versus: &Versus) -> String {
     // Two variants beside the base where they fit a line.
     let two = laid_out(2);
     let fits = two.lines().all(|line| line.chars().count() <= super::page::WIDTH);
-    text + &if fits { two } else { laid_out(1) }
+    text += &if fits { two } else { laid_out(1) };
+    text.push('\n');
+    for line in certainty(versus) {
+        text += &wrapped("  ", "    ", &line, super::page::WIDTH);
+    }
+    text
 }
 
 /// The comparison as Markdown.
@@ -147,7 +156,10 @@ pub fn md(versus: &Versus) -> String {
     let (columns, rows) = cells(versus, &others);
     let variants = versus.variants.iter();
     let variants = variants.map(|variant| format!("- **{}**: {}\n", variant.name, variant.said));
-    let caveats = caveats(versus).into_iter().map(|caveat| format!("- {caveat}\n"));
+    let caveats = caveats(versus)
+        .into_iter()
+        .chain(certainty(versus))
+        .map(|caveat| format!("- {caveat}\n"));
     format!(
         "{}\n\n{}\n{}\n{}",
         answer(versus),

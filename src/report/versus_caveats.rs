@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::figures::{counted, percent};
+use super::text_caveats::{model_interval, trust_lines};
 use super::versus::{MEASURES, Remark, Versus, judged, moved};
 use super::views::verdict_word;
 use crate::analysis::Verdict;
@@ -56,6 +57,39 @@ pub(super) fn caveats(versus: &Versus) -> Vec<String> {
                 .remarks
                 .iter()
                 .map(|remark| told(&variant.name, remark, versus.seeds())),
+        );
+    }
+    lines
+}
+
+/// What the steps' times are known from, and how far figures may be off because of it: of all variants where they are alike, else
+/// of each.
+pub(super) fn certainty(versus: &Versus) -> Vec<String> {
+    let base = &versus.variants[0];
+    let mut lines = Vec::new();
+    let are_alike = versus.variants.iter().all(|one| one.trust == base.trust);
+    let told = if are_alike {
+        &versus.variants[..1]
+    } else {
+        &versus.variants
+    };
+    for one in told {
+        let of = if are_alike {
+            String::new()
+        } else {
+            format!(" of {}", one.name)
+        };
+        let lines_of = trust_lines(&one.trust);
+        lines.extend(lines_of.iter().map(|line| format!("trust{of}: {line}")));
+    }
+    for one in &versus.variants {
+        let model = one.model.as_ref().map(model_interval);
+        lines.extend(model.map(|model| format!("model ± of {}'s own figures: {model}", one.name)));
+    }
+    if versus.variants.iter().any(|one| one.model.is_some()) {
+        lines.push(
+            "parameters that variants share move them together: their differences are known better than their figures"
+                .to_owned(),
         );
     }
     lines

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::verdict_word;
 use super::versus::{Row, Unit, Versus, answer};
+use super::{trust_word, verdict_word};
 use crate::analysis::Difference;
 use crate::calibrate::interval::FigureInterval;
 use crate::stats::Interval;
@@ -61,6 +61,12 @@ fn variant(versus: &Versus, rows: &[Row], at: usize) -> Value {
         "notes_of_runs": shown.remarks.iter().map(|remark| remark.runs).collect::<Vec<_>>(),
         "violations": shown.violations,
     });
+    let words = shown.trust.iter();
+    object["trust"] = Value::Object(
+        words
+            .map(|(part, trust)| (part.clone(), trust_word(*trust).into()))
+            .collect(),
+    );
     if let Some(model) = &shown.model {
         object["model_interval"] = Value::Object(model.figures.iter().map(figure).collect());
     }

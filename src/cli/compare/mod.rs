@@ -115,7 +115,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         interrupted_of: is_interrupted.then_some(seeds),
         ..view(&planned, &runs, is_trace)
     };
-    if matches!(outputs.format, Format::Json | Format::Jsonl) {
+    if outputs.format != Format::Csv {
         for (variant, one) in view.variants.iter_mut().zip(&planned) {
             variant.model = model_interval_while(&one.resolved, &|| !interrupt::is_asked());
         }
@@ -303,6 +303,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
         name: one.name.clone(),
         said: one.said.clone(),
         model: None,
+        trust: present::trust(&one.resolved),
         verdicts: runs[at].iter().map(|run| run.verdict).collect(),
         figures: (0..versus::MEASURES.len())
             .map(|measure| runs[at].iter().map(|run| run.figures[measure]).collect())
