@@ -32,6 +32,13 @@ fn recorded_schedules_are_repeated_and_a_changed_one_is_told() {
     assert_eq!(json["files"][0]["result"], "equal");
     assert_eq!(json["files"][1]["difference"]["engine"], "89");
     desk.expect(2, "conform nothing.json");
+    let folder = desk.path().join("kept/inner");
+    std::fs::create_dir_all(&folder).unwrap();
+    desk.expect(2, "conform kept");
+    std::fs::copy(fixture("schedules/two_requests.json"), folder.join("one.json")).unwrap();
+    std::fs::write(folder.join("words.md"), "no recording").unwrap();
+    let printed = desk.expect(0, "conform kept");
+    assert!(printed.contains("1 of 1 recordings"), "{printed}");
 }
 
 #[test]
