@@ -336,7 +336,12 @@ fn capture_sizes(
         Some(max) => u64::from(judge.required("engine.max_cudagraph_capture_size", max, (1, TOKENS_MAX))),
         None => default_max,
     };
-    let mut sizes = profile::capture_sizes(rule, max, u64::from(seqs), u64::from(tokens));
+    // A range that is given is left as it is (`VllmConfig._set_cudagraph_sizes`).
+    let seqs = raw
+        .max_cudagraph_capture_size
+        .is_none()
+        .then_some(u64::from(seqs));
+    let mut sizes = profile::capture_sizes(rule, max, seqs, u64::from(tokens));
     if raw.performance_mode == Some(RawPerformanceMode::Interactivity) {
         sizes.extend((1..=32).filter(|&size| u64::from(size) <= max));
         sizes.sort_unstable();

@@ -409,3 +409,15 @@ fn a_latent_cache_has_the_blocks_of_its_backend() {
         16
     );
 }
+
+/// Lists of vLLM 0.33's own `VllmConfig._set_cudagraph_sizes`.
+#[test]
+fn a_range_of_captured_sizes_that_is_given_is_left_as_it_is() {
+    let sizes = |flags: &str| {
+        let resolved = resolve_line(&format!("{MACHINE} {TRAFFIC} --max-num-seqs 5 {flags}")).unwrap();
+        resolved.placement.graphs.capture_sizes
+    };
+    assert_eq!(sizes(""), [1, 2, 4, 5, 8]);
+    let asked = r#"--compilation-config '{"max_cudagraph_capture_size": 24}'"#;
+    assert_eq!(sizes(asked), [1, 2, 4, 8, 16, 24]);
+}

@@ -340,7 +340,12 @@ fn minor_of(profile: &Profile) -> u32 {
 
 /// Captured batch sizes in tokens, ascending (V1-73).
 #[must_use]
-pub fn capture_sizes(rule: &GraphRule, max: u64, max_num_seqs: u64, max_num_batched_tokens: u64) -> Vec<u32> {
+pub fn capture_sizes(
+    rule: &GraphRule,
+    max: u64,
+    max_num_seqs: Option<u64>,
+    max_num_batched_tokens: u64,
+) -> Vec<u32> {
     let max = max.min(max_num_batched_tokens);
     let fine = (8..=rule.step_8_to.min(max)).step_by(8);
     let coarse = (rule.step_8_to + 8..=max).step_by(16);
@@ -352,8 +357,9 @@ pub fn capture_sizes(rule: &GraphRule, max: u64, max_num_seqs: u64, max_num_batc
         .collect();
     if rule.include_max_num_seqs {
         sizes.extend(
-            [max_num_seqs, max_num_batched_tokens]
+            max_num_seqs
                 .into_iter()
+                .chain([max_num_batched_tokens])
                 .filter(|&size| size <= max),
         );
     }
@@ -404,15 +410,15 @@ mod tests {
     #[test]
     fn capture_sizes_follow_each_versions_rule() {
         let [new, old] = [&shipped()[0].graphs, &shipped()[1].graphs];
-        let sizes = capture_sizes(new, 512, 1024, 8192);
+        let sizes = capture_sizes(new, 512, Some(1024), 8192);
         assert_eq!(&sizes[..5], [1, 2, 4, 8, 16]);
         assert!(
             sizes.contains(&248) && sizes.contains(&256) && !sizes.contains(&264) && sizes.contains(&272)
         );
         assert_eq!(sizes.last(), Some(&512));
-        let sizes = capture_sizes(old, 512, 256, 2048);
+        let sizes = capture_sizes(old, 512, Some(256), 2048);
         assert!(sizes.contains(&264) && sizes.last() == Some(&512));
-        assert_eq!(capture_sizes(old, 4, 2, 2048), [1, 2, 4]);
-        assert!(capture_sizes(new, 200, 100, 8192).contains(&100));
+        assert_eq!(capture_sizes(old, 4, Some(2), 2048), [1, 2, 4]);
+        assert!(capture_sizes(new, 200, Some(100), 8192).contains(&100));
     }
 }
