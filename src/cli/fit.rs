@@ -141,6 +141,14 @@ fn windows(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
     if plan.layout.groups.windows.is_empty() {
         return None;
     }
+    if plan.rules.tokens_of_longest {
+        return Some(format!(
+            "the pool's {} tokens are those of requests of the longest kind, as vLLM's log counts: layers with a window give back what \
+             slid out of it; if every layer kept all of them, it would hold {}",
+            short(plan.tokens() as f64),
+            short(plan.tokens_in_all_layers() as f64)
+        ));
+    }
     let longest = plan.concurrency(question.max_model_len) * u64::from(question.max_model_len);
     let held = match longest {
         0 => String::new(),
@@ -265,9 +273,9 @@ mod tests {
     #[test]
     fn why_shows_the_arithmetic() {
         insta::assert_snapshot!(fit("openai/gpt-oss-20b --gpu l40s --tp 2 --why").0, @r#"
-        FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 1.42M tokens in 177,427 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
+        FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 2.75M tokens in 177,427 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
         concurrency   20 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
-        windows       the pool's 1.42M tokens are as if every layer kept all of them, as vLLM's log counts; layers with a window give back what slid out of it, and the requests are counted so: 2.62M tokens in requests of the longest kind
+        windows       the pool's 2.75M tokens are those of requests of the longest kind, as vLLM's log counts: layers with a window give back what slid out of it; if every layer kept all of them, it would hold 1.42M
         ceilings      prefill ≤ 120k tok/s (compute roof)  |  decode bs=1 ≤ 466 tok/s (memory roof)  |  ridge point 791 tokens/step
             memory           44.4 GiB that L40S-48GB offers × 0.92 = 40.85 GiB
           - weights          20,914,757,184 parameters, mxfp4 linear layers, bfloat16 rest, this GPU's share = 6.42 GiB
@@ -280,6 +288,7 @@ mod tests {
             worst case       131,072 tokens take 8,457 blocks: 177,427 ÷ 8,457 = 20 requests
             typical          1,152 tokens take 144 blocks: 177,427 ÷ 144 = 1,232 requests
             windows          1 of 2 groups give back what slid out of 128 tokens: 265 blocks each, with the 4,096 that may be in flight
+            logged           177,427 ÷ 8,457 × 131,072 tokens of the longest request = 2,749,877 tokens, as vLLM's log counts
             prefill roof     2 × 362 TFLOP/s ÷ 6.06 GFLOP a token = 120k tok/s
             decode roof      864 GB/s ÷ 1.86 GB of weights read a step = 466 tok/s for one sequence
             ridge point      (11.4 GB of layers ÷ 864 GB/s) ÷ (6.06 GFLOP ÷ 362 TFLOP/s) = 791 tokens
@@ -375,7 +384,7 @@ mod tests {
         let (text, code) = fit("meta-llama/Llama-3.1-70B-Instruct --gpu A100-SXM-80GB");
         insta::assert_snapshot!(text, @r#"
         DOES NOT FIT  needs 131.4 GiB weights + 2.7 GiB activations and runtime a GPU, A100-SXM-80GB offers 72.8 GiB
-         smallest change that fits: --quantization fp8 --max-model-len 8192   |   -tp 2 --max-model-len 26624   |   -tp 4
+         smallest change that fits: --quantization fp8 --max-model-len 7168   |   -tp 2 --max-model-len 26624   |   -tp 4
         "#);
         assert_eq!(code, ExitCode::from(3));
     }

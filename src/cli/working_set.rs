@@ -156,7 +156,8 @@ pub(super) fn pool(resolved: &Resolved) -> PoolMark {
     PoolMark {
         name: present::subject(resolved),
         blocks: u64::from((engine.num_gpu_blocks() - nulls) / engine.kv_groups()),
-        bytes_per_token: memory.map(|plan| plan.kv_pool.0 as f64 / plan.tokens() as f64 * ranks),
+        bytes_per_token: memory
+            .map(|plan| plan.kv_pool.0 as f64 / plan.tokens_in_all_layers() as f64 * ranks),
         replicas: resolved.scenario.cluster.replicas,
         caches: engine.caches_prefixes(),
     }

@@ -14,7 +14,7 @@ use super::judge::Judge;
 use super::profile::{self, Profile};
 use super::raw::{RawEngine, RawGraphMode, RawPerformanceMode, RawPolicy};
 use crate::engine::{EngineConfig, KvGroups, Policy};
-use crate::hardware::{Architecture, Device};
+use crate::hardware::Device;
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct EngineFlags {
@@ -75,17 +75,22 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
 /// The largest KV block that an attention kernel pages by.
 const BLOCK_SIZE_MAX: u32 = 256;
 
-/// Resolves every engine flag. `model_len` is the longest context that the model allows.
+/// Resolves every engine flag. `model_len` is the longest context that the model allows; of a model with a latent cache
+/// `latent_is_fp8` says whether that is asked for in 8 bits.
 pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawEngine,
     device: Option<&Device>,
     model_len: Option<u32>,
+    latent_is_fp8: Option<bool>,
 ) -> EngineFlags {
     let profile = profile(judge, raw);
     refuse_gone(judge, raw, &profile);
     let batch = batch(judge, raw, &profile, device, model_len);
-    let block_size = block_size(judge, raw, &profile);
+    let latent = device
+        .zip(latent_is_fp8)
+        .and_then(|(device, is_fp8)| profile.latent_block(device, is_fp8));
+    let block_size = block_size(judge, raw, &profile, latent);
     let (threshold, interval) = prefill_limits(judge, raw, &profile);
     check_stream_interval(judge, raw, &profile);
     let (utilization, watermark) = memory_shares(judge, raw, &profile);
@@ -204,16 +209,22 @@ fn memory_shares(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (f64,
     (utilization, watermark)
 }
 
-fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> u32 {
+/// `latent` is what the backend of a latent cache takes on this device.
+fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile, latent: Option<u64>) -> u32 {
     let key = "engine.block_size";
-    let source = Source::Profile(profile.profile.clone());
-    let block_size = judge.count(
-        key,
-        raw.block_size,
-        (1, 1 << 16),
-        profile.defaults.block_size,
-        source,
-    );
+    let source = match latent {
+        Some(_) => Source::Profile(format!("{} for a latent cache on this GPU", profile.profile)),
+        None => Source::Profile(profile.profile.clone()),
+    };
+    let default = latent.unwrap_or(profile.defaults.block_size);
+    let block_size = judge.count(key, raw.block_size, (1, 1 << 16), default, source);
+    if profile.latent_blocks.overrules && latent.is_some() && u64::from(block_size) != default {
+        let name = &profile.profile;
+        judge.ignore(format!(
+            "block_size = {block_size} has no effect: {name} takes blocks of {default} tokens for a latent cache on this GPU"
+        ));
+        return default as u32;
+    }
     if (!block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX) && !judge.is_wrong(&[key]) {
         judge.wrong_help(
             key,
@@ -315,10 +326,7 @@ fn capture_sizes(
         return sizes;
     }
     let rule = &profile.graphs;
-    let is_datacenter_blackwell = device.is_some_and(|device| {
-        device.architecture == Architecture::Blackwell && !device.id.starts_with("RTX")
-    });
-    let cap = if is_datacenter_blackwell {
+    let cap = if device.is_some_and(profile::is_datacenter_blackwell) {
         rule.max_datacenter_blackwell
     } else {
         rule.max
@@ -328,7 +336,12 @@ fn capture_sizes(
         Some(max) => u64::from(judge.required("engine.max_cudagraph_capture_size", max, (1, TOKENS_MAX))),
         None => default_max,
     };
-    let mut sizes = profile::capture_sizes(rule, max, u64::from(seqs), u64::from(tokens));
+    // A range that is given is left as it is (`VllmConfig._set_cudagraph_sizes`).
+    let seqs = raw
+        .max_cudagraph_capture_size
+        .is_none()
+        .then_some(u64::from(seqs));
+    let mut sizes = profile::capture_sizes(rule, max, seqs, u64::from(tokens));
     if raw.performance_mode == Some(RawPerformanceMode::Interactivity) {
         sizes.extend((1..=32).filter(|&size| u64::from(size) <= max));
         sizes.sort_unstable();

@@ -373,3 +373,51 @@ fn levels_of_optimization_mean_what_the_version_has_them_mean() {
     );
     assert!(ignored("--enforce-eager -O0").is_empty());
 }
+
+/// Blocks that the backends of vLLM's `platforms/cuda.py` take for a latent cache.
+#[test]
+fn a_latent_cache_has_the_blocks_of_its_backend() {
+    let block = |flags: &str| {
+        let line = format!("deepseek-ai/DeepSeek-V3 -tp 8 --max-model-len 8192 {TRAFFIC} {flags}");
+        let resolved = resolve_line(&line).unwrap();
+        resolved.scenario.first_pool().engine.block_size()
+    };
+    for (flags, tokens) in [
+        ("--gpu h200", 16),
+        ("--gpu h200 --kv-cache-dtype fp8", 64),
+        ("--gpu h200 --kv-cache-dtype fp8 --block-size 128", 128),
+        ("--gpu b200", 32),
+        ("--gpu b300", 32),
+        ("--gpu h200 --engine vllm@0.11", 64),
+        ("--gpu b200 --engine vllm@0.11", 128),
+        ("--gpu b300 --engine vllm@0.11", 16),
+        ("--gpu h200 --engine vllm@0.11 --block-size 32", 64),
+    ] {
+        assert_eq!(block(flags), tokens, "{flags}");
+    }
+    let told = said(&format!(
+        "deepseek-ai/DeepSeek-V3 -tp 8 --max-model-len 8192 {TRAFFIC} --gpu h200 --engine vllm@0.11 --block-size 32"
+    ));
+    assert!(told.contains("block_size = 32 has no effect"), "{told}");
+    assert_eq!(
+        resolve_line(&format!("{MACHINE} {TRAFFIC}"))
+            .unwrap()
+            .scenario
+            .first_pool()
+            .engine
+            .block_size(),
+        16
+    );
+}
+
+/// Lists of vLLM 0.33's own `VllmConfig._set_cudagraph_sizes`.
+#[test]
+fn a_range_of_captured_sizes_that_is_given_is_left_as_it_is() {
+    let sizes = |flags: &str| {
+        let resolved = resolve_line(&format!("{MACHINE} {TRAFFIC} --max-num-seqs 5 {flags}")).unwrap();
+        resolved.placement.graphs.capture_sizes
+    };
+    assert_eq!(sizes(""), [1, 2, 4, 5, 8]);
+    let asked = r#"--compilation-config '{"max_cudagraph_capture_size": 24}'"#;
+    assert_eq!(sizes(asked), [1, 2, 4, 8, 16, 24]);
+}

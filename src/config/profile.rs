@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::raw::{RawGraphMode, RawPolicy};
 use crate::engine::VersionSwitches;
-use crate::hardware::Device;
+use crate::engine::memory::PoolRules;
+use crate::hardware::{Architecture, Device};
 use crate::nearest::nearest;
 use crate::quantity::{parse_bytes, parse_duration};
 use crate::units::Picos;
@@ -39,6 +40,10 @@ pub struct Profile {
     pub batch: Vec<BatchRow>,
     /// What else start-up derives and refuses.
     pub startup: Startup,
+    /// How the KV pool is counted.
+    pub pool: Pool,
+    /// Blocks of a latent cache.
+    pub latent_blocks: LatentBlocks,
     /// Which batch sizes are captured.
     pub graphs: GraphRule,
     /// Behaviours.
@@ -102,6 +107,33 @@ pub struct Startup {
     pub level_is_mode: bool,
     /// `--kv-cache-dtype auto` is fp8 where the checkpoint's `kv_cache_scheme` or `kv_cache_quant_algo` asks for it.
     pub heeds_kv_scheme: bool,
+}
+
+/// How the KV pool is counted; see [`PoolRules`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "documented at engine::memory::PoolRules")]
+pub struct Pool {
+    pub one_group_below: f64,
+    pub spares_null_block: bool,
+    pub tokens_of_longest: bool,
+}
+
+/// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU
+/// and the cache's format decides. Other GPUs' backends take [`Defaults::block_size`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatentBlocks {
+    /// H100, H200.
+    pub hopper: u64,
+    /// The same where the cache is of 8-bit floats.
+    pub hopper_fp8: u64,
+    /// B200, GB200 (compute capability 10.0).
+    pub blackwell: u64,
+    /// B300 (10.3).
+    pub blackwell_ultra: u64,
+    /// Also where `--block-size` says otherwise.
+    pub overrules: bool,
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).
@@ -173,11 +205,40 @@ impl Profile {
         }
     }
 
+    /// Tokens of a block of a latent cache on `device`, where its backend has a say.
+    #[must_use]
+    pub fn latent_block(&self, device: &Device, is_fp8: bool) -> Option<u64> {
+        let blocks = &self.latent_blocks;
+        match device.architecture {
+            Architecture::Hopper if is_fp8 => Some(blocks.hopper_fp8),
+            Architecture::Hopper => Some(blocks.hopper),
+            Architecture::Blackwell if device.id.contains("B300") => Some(blocks.blackwell_ultra),
+            Architecture::Blackwell if is_datacenter_blackwell(device) => Some(blocks.blackwell),
+            _ => None,
+        }
+    }
+
+    /// How the KV pool is counted.
+    #[must_use]
+    pub fn pool_rules(&self) -> PoolRules {
+        PoolRules {
+            one_group_below: self.pool.one_group_below,
+            spares_null_block: self.pool.spares_null_block,
+            tokens_of_longest: self.pool.tokens_of_longest,
+        }
+    }
+
     /// The pause after a pass that scheduled nothing.
     #[must_use]
     pub fn idle_pass_sleep(&self) -> Picos {
         parse_duration(&self.host.idle_pass_sleep).expect("shipped profiles are checked by a test")
     }
+}
+
+/// B200 and its kin, not cards for workstations.
+#[must_use]
+pub fn is_datacenter_blackwell(device: &Device) -> bool {
+    device.architecture == Architecture::Blackwell && !device.id.starts_with("RTX")
 }
 
 /// The shipped profiles, newest first.
@@ -279,7 +340,12 @@ fn minor_of(profile: &Profile) -> u32 {
 
 /// Captured batch sizes in tokens, ascending (V1-73).
 #[must_use]
-pub fn capture_sizes(rule: &GraphRule, max: u64, max_num_seqs: u64, max_num_batched_tokens: u64) -> Vec<u32> {
+pub fn capture_sizes(
+    rule: &GraphRule,
+    max: u64,
+    max_num_seqs: Option<u64>,
+    max_num_batched_tokens: u64,
+) -> Vec<u32> {
     let max = max.min(max_num_batched_tokens);
     let fine = (8..=rule.step_8_to.min(max)).step_by(8);
     let coarse = (rule.step_8_to + 8..=max).step_by(16);
@@ -291,8 +357,9 @@ pub fn capture_sizes(rule: &GraphRule, max: u64, max_num_seqs: u64, max_num_batc
         .collect();
     if rule.include_max_num_seqs {
         sizes.extend(
-            [max_num_seqs, max_num_batched_tokens]
+            max_num_seqs
                 .into_iter()
+                .chain([max_num_batched_tokens])
                 .filter(|&size| size <= max),
         );
     }
@@ -343,15 +410,15 @@ mod tests {
     #[test]
     fn capture_sizes_follow_each_versions_rule() {
         let [new, old] = [&shipped()[0].graphs, &shipped()[1].graphs];
-        let sizes = capture_sizes(new, 512, 1024, 8192);
+        let sizes = capture_sizes(new, 512, Some(1024), 8192);
         assert_eq!(&sizes[..5], [1, 2, 4, 8, 16]);
         assert!(
             sizes.contains(&248) && sizes.contains(&256) && !sizes.contains(&264) && sizes.contains(&272)
         );
         assert_eq!(sizes.last(), Some(&512));
-        let sizes = capture_sizes(old, 512, 256, 2048);
+        let sizes = capture_sizes(old, 512, Some(256), 2048);
         assert!(sizes.contains(&264) && sizes.last() == Some(&512));
-        assert_eq!(capture_sizes(old, 4, 2, 2048), [1, 2, 4]);
-        assert!(capture_sizes(new, 200, 100, 8192).contains(&100));
+        assert_eq!(capture_sizes(old, 4, Some(2), 2048), [1, 2, 4]);
+        assert!(capture_sizes(new, 200, Some(100), 8192).contains(&100));
     }
 }

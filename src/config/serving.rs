@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::engine::EngineFlags;
 use super::judge::Judge;
-use super::raw::{RawGraphMode, RawScenario};
+use super::raw::{RawGraphMode, RawKvDtype, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::{engine, formats};
@@ -53,7 +53,15 @@ pub(super) fn flags(
     }
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     scheduled::note_batching(judge, &raw.batching, "vLLM");
-    let flags = engine::resolve(judge, &raw.engine, device, model_len);
+    let latent_is_fp8 =
+        model
+            .filter(|model| model.has_latent_cache())
+            .map(|model| match raw.model.kv_cache_dtype {
+                None | Some(RawKvDtype::Auto) => model.kv_scheme.is_some(),
+                Some(RawKvDtype::Bfloat16 | RawKvDtype::Float16) => false,
+                Some(RawKvDtype::Fp8 | RawKvDtype::Fp8E4m3 | RawKvDtype::Fp8E5m2) => true,
+            });
+    let flags = engine::resolve(judge, &raw.engine, device, model_len, latent_is_fp8);
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);
     }
@@ -211,6 +219,9 @@ impl Flags {
             Flags::Vllm(flags) if flags.hands_kv_over => {
                 keeps("between pools KV is handed over whole, as vLLM does with its hybrid allocator off")
             }
+            Flags::Vllm(_) if model.attends_in_chunks() => {
+                keeps("vLLM's hybrid allocator is off for attention within chunks, unless its environment says otherwise")
+            }
             Flags::Vllm(flags) => match (
                 flags.config.enable_prefix_caching,
                 kv_groups(model, options).keeps_all(),
@@ -293,6 +304,7 @@ fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> Me
             (false, true) => Windowed::PassBesideOne,
             (false, false) => Windowed::Pass,
         },
+        rules: flags.profile.pool_rules(),
         max_num_seqs: flags.max_num_seqs,
         max_model_len: flags.config.max_model_len,
         charge_cuda_graphs: flags.profile.graphs.charged_to_memory,

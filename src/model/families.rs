@@ -319,6 +319,12 @@ const OPT: Family = Family {
     ..LLAMA
 };
 
+/// Whether windows of an architecture are chunks.
+pub(super) fn attends_in_chunks(architecture: &str) -> bool {
+    let family = Family::find(Some(architecture), None);
+    family.is_some_and(|family| family.window == WindowRule::Chunked)
+}
+
 impl Family {
     /// The family of an `architectures` value, or else of a `model_type` (with or without the `_text` of the inner
     /// config of a multimodal model).

@@ -231,6 +231,24 @@ impl ModelShape {
         self.layers.iter().map(heads).min().unwrap_or(1)
     }
 
+    /// Heads that so many ranks can neither divide nor, of those with keys and values, repeat equally often, and their kind
+    /// (vLLM `QKVParallelLinear`).
+    #[must_use]
+    pub fn indivisible_heads(&self, tensor_parallel: u32) -> Option<(&'static str, u32)> {
+        let query = self.query_heads();
+        if !query.is_multiple_of(tensor_parallel) {
+            return Some(("query", query));
+        }
+        let uneven = |group: &LayerGroup| match group.attention {
+            Attention::Grouped { kv_heads, .. } => {
+                let (more, fewer) = (kv_heads.max(tensor_parallel), kv_heads.min(tensor_parallel));
+                (!more.is_multiple_of(fewer)).then_some(("KV", kv_heads))
+            }
+            Attention::Latent { .. } => None,
+        };
+        self.layers.iter().find_map(uneven)
+    }
+
     /// Bytes that `elements` weights of a matrix take as stored.
     fn stored_bytes(&self, matrix: &Matrix, elements: u64) -> Bytes {
         let plain = self.dtype.bytes() as f64;

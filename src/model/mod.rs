@@ -186,6 +186,19 @@ impl ModelShape {
         self.layers.iter().any(windowed)
     }
 
+    /// Whether keys and values are cached compressed, one vector for all heads (DeepSeek).
+    #[must_use]
+    pub fn has_latent_cache(&self) -> bool {
+        let latent = |group: &LayerGroup| matches!(group.attention, Attention::Latent { .. });
+        self.layers.iter().any(latent)
+    }
+
+    /// Whether windows are chunks that tokens attend within (Llama 4).
+    #[must_use]
+    pub fn attends_in_chunks(&self) -> bool {
+        self.has_windows() && families::attends_in_chunks(&self.architecture)
+    }
+
     /// Whether tokens are routed to experts.
     #[must_use]
     pub fn has_experts(&self) -> bool {

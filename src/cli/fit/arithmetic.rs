@@ -150,7 +150,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
                     1 => String::new(),
                     groups => format!(" ÷ {groups} groups of layers"),
                 },
-                grouped(plan.tokens())
+                grouped(plan.tokens_in_all_layers())
             ),
         ),
         ("  worst case", blocks(question.max_model_len)),
@@ -166,6 +166,16 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
         )
     });
     lines.extend(kinds.map(|line| ("  windows", line)));
+    if plan.tokens() != plan.tokens_in_all_layers() {
+        let line = format!(
+            "{} ÷ {} × {} tokens of the longest request = {} tokens, as vLLM's log counts",
+            grouped(u64::from(plan.num_gpu_blocks)),
+            grouped(plan.blocks_of_request(plan.max_model_len)),
+            grouped(u64::from(plan.max_model_len)),
+            grouped(plan.tokens())
+        );
+        lines.push(("  logged", line));
+    }
     lines
 }
 

@@ -37,9 +37,10 @@ pub fn kv_groups(model: &ModelShape, options: &MemoryOptions) -> KvGroups {
     kv_layout(model, options).groups
 }
 
-/// Groups layers as vLLM 0.33 `get_kv_cache_config` does: kinds of layers (full, one per window) are cut into groups of
-/// as many layers as the rarest kind has, unless the kinds are about equally common (within a quarter). Engines that have
-/// no such groups keep every token in every layer.
+/// Groups layers as vLLM `_get_kv_cache_groups_uniform_page_size` does: kinds of layers (full, one per window) are cut into
+/// groups of as many layers as the rarest kind has, unless the kinds are about equally common ([`super::PoolRules`]). The
+/// groups are the whole model's, of which each stage has a share. Engines that have no such groups keep every token in
+/// every layer, and so does vLLM where layers attend within chunks: its hybrid allocator is off for them.
 pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
     let stage = |count: u32| count.div_ceil(options.pipeline_parallel);
     let per_layer = |group: &LayerGroup| {
@@ -57,13 +58,14 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
             Attention::Latent { .. } => None,
         };
         match kinds.iter_mut().find(|(known, _)| *known == window) {
-            Some((_, count)) => *count += stage(group.count),
-            None => kinds.push((window, stage(group.count))),
+            Some((_, count)) => *count += group.count,
+            None => kinds.push((window, group.count)),
         }
     }
     let counts = || kinds.iter().map(|&(_, count)| count);
     let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
-    let size = if most * 4 < fewest * 5 { most } else { fewest };
+    let is_even = f64::from(most) < f64::from(fewest) * options.rules.one_group_below;
+    let size = if is_even { most } else { fewest };
     let mut groups = KvGroups {
         full: 0,
         windows: Vec::new(),
@@ -79,6 +81,7 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         }
     }
     let keeps_all = match options.windowed {
+        _ if model.attends_in_chunks() => true,
         Windowed::KeepAll => true,
         Windowed::Pass => false,
         Windowed::PassBesideOne => groups.full != 1,
@@ -91,8 +94,8 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         };
     }
     // All layers of a hybrid model have equal pages; the last group of a kind may be padded.
-    let layers: u32 = counts().sum();
-    let of_group = u128::from(bytes_per_token.0) * u128::from(size) / u128::from(layers);
+    let layers: u32 = model.layers.iter().map(|group| stage(group.count)).sum();
+    let of_group = u128::from(bytes_per_token.0) * u128::from(stage(size)) / u128::from(layers);
     KvLayout {
         block_bytes: Bytes(of_group as u64) * u64::from(options.block_size),
         bytes_per_token,

@@ -21,8 +21,10 @@ pub struct DoesNotFit {
 pub enum Shortage {
     /// Flags that no device can satisfy.
     HeadsNotDivisible {
-        /// `h_q`.
-        query_heads: u32,
+        /// `query` or `KV`.
+        kind: &'static str,
+        /// How many.
+        heads: u32,
         /// TP.
         tensor_parallel: u32,
     },
@@ -104,11 +106,12 @@ impl fmt::Display for DoesNotFit {
         let gib = |bytes: Bytes| format!("{:.1} GiB", bytes.gib());
         match self.shortage {
             Shortage::HeadsNotDivisible {
-                query_heads,
+                kind,
+                heads,
                 tensor_parallel,
             } => write!(
                 f,
-                "does not fit: {query_heads} query heads cannot be divided by {tensor_parallel} ranks"
+                "does not fit: {heads} {kind} heads cannot be divided by {tensor_parallel} ranks"
             )?,
             Shortage::NoRoomForKv {
                 weights,

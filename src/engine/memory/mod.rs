@@ -6,7 +6,7 @@
 //!
 //! Sliding windows: vLLM's hybrid allocator puts layers into groups of equal size (full, sliding), lets every group
 //! draw blocks from one pool, and frees what slid out of a window ([`crate::kv::KvGroups`]). [`MemoryPlan::num_gpu_blocks`]
-//! counts blocks of one group, as vLLM does; `num_gpu_blocks / groups · block_size` is the token count that it prints.
+//! counts blocks of one group, as vLLM does; [`MemoryPlan::tokens`] is the token count that it prints.
 //!
 //! Left out: CPU offload, drafts of speculative decoding, the vision tower. Law: a plan's parts add up to the
 //! requested memory to the byte, with less than a block over.
@@ -19,7 +19,7 @@ mod remedies;
 
 pub use layout::{KvLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Budget, Estimates, MemoryOptions, Windowed};
+pub use options::{Budget, Estimates, MemoryOptions, PoolRules, Windowed};
 pub use plan::{MemoryPlan, plan};
 
 #[cfg(test)]

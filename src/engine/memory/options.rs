@@ -30,6 +30,33 @@ pub enum Windowed {
     PassBesideOne,
 }
 
+/// What versions of an engine count differently in the same pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoolRules {
+    /// Kinds of layers are a group each, padded, where the commonest has less than so many times the layers of the rarest
+    /// (`_get_kv_cache_groups_uniform_page_size`).
+    pub one_group_below: f64,
+    /// One longest request must fit beside the null block (`get_kv_cache_configs`).
+    pub spares_null_block: bool,
+    /// The pool's tokens are those of the longest requests that it holds (`get_kv_cache_capacity`), not its blocks'.
+    pub tokens_of_longest: bool,
+}
+
+impl PoolRules {
+    /// vLLM's until 0.11, and of every engine with one kind of block.
+    pub const BY_BLOCKS: PoolRules = PoolRules {
+        one_group_below: 1.0,
+        spares_null_block: false,
+        tokens_of_longest: false,
+    };
+    /// vLLM's in 0.33.
+    pub const BY_REQUESTS: PoolRules = PoolRules {
+        one_group_below: 1.5,
+        spares_null_block: true,
+        tokens_of_longest: true,
+    };
+}
+
 /// What of the engine's flags decides memory. Plain numbers, defaults resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryOptions {
@@ -51,6 +78,8 @@ pub struct MemoryOptions {
     pub max_in_flight_tokens: u32,
     /// What becomes of KV behind windows.
     pub windowed: Windowed,
+    /// How this version counts.
+    pub rules: PoolRules,
     /// Rows sampled in it.
     pub max_num_seqs: u32,
     /// Longest sequence; one of this length must fit (V1-71).
@@ -103,6 +132,7 @@ impl MemoryOptions {
             max_num_batched_tokens,
             max_in_flight_tokens: 2 * max_num_batched_tokens,
             windowed: Windowed::PassBesideOne,
+            rules: PoolRules::BY_REQUESTS,
             max_num_seqs,
             max_model_len: model.max_position,
             charge_cuda_graphs: true,

@@ -2,7 +2,7 @@
 
 use super::layout::{KvLayout, kv_layout, rank_weights};
 use super::misfit::{DoesNotFit, PoolSize, Shortage};
-use super::options::{Estimates, MemoryOptions};
+use super::options::{Estimates, MemoryOptions, PoolRules};
 use super::remedies::remedies;
 use crate::hardware::Device;
 use crate::kv::WindowGroups;
@@ -30,24 +30,44 @@ pub struct MemoryPlan {
     pub block_size: u32,
     /// Longest sequence.
     pub max_model_len: u32,
+    /// How this version of the engine counts.
+    pub rules: PoolRules,
 }
 
 impl MemoryPlan {
-    /// Tokens that the pool holds in all layers: what vLLM prints at start.
+    /// Tokens of the pool: what the engine prints at start. As vLLM 0.33 counts them, those of requests of the longest kind,
+    /// the last one in part; else as [`MemoryPlan::tokens_in_all_layers`].
     #[must_use]
     pub fn tokens(&self) -> u64 {
+        if !self.rules.tokens_of_longest {
+            return self.tokens_in_all_layers();
+        }
+        // In floating point, as there: a product that is not whole may lose a token.
+        let requests = f64::from(self.num_gpu_blocks) / self.blocks_of_request(self.max_model_len) as f64;
+        (requests * f64::from(self.max_model_len)) as u64
+    }
+
+    /// Tokens that the pool holds if every layer keeps all of them.
+    #[must_use]
+    pub fn tokens_in_all_layers(&self) -> u64 {
         u64::from(self.num_gpu_blocks / self.layout.groups.count()) * u64::from(self.block_size)
     }
 
-    /// Blocks that one request of `tokens` tokens occupies at most, in all groups.
+    /// Blocks that one request of `tokens` tokens occupies at most, in all groups. For the longest this is vLLM's own bound
+    /// (`max_memory_usage_bytes`), in which a window takes a block more than its tokens fill, wherever it begins.
     #[must_use]
     pub fn blocks_of_request(&self, tokens: u32) -> u64 {
         let groups = &self.layout.groups;
         let blocks = tokens.div_ceil(self.block_size);
-        let of_windows = groups
-            .windows
-            .iter()
-            .map(|kind| u64::from(kind.groups) * u64::from(blocks.min(self.held_at_most(kind))));
+        let of_windows = groups.windows.iter().map(|kind| {
+            let held = self.held_at_most(kind);
+            let held = if tokens >= self.max_model_len {
+                held
+            } else {
+                held.min(blocks)
+            };
+            u64::from(kind.groups) * u64::from(held)
+        });
         u64::from(groups.full) * u64::from(blocks) + of_windows.sum::<u64>()
     }
 
@@ -117,10 +137,10 @@ pub(super) fn attempt(
     let utilization = options.gpu_memory_utilization;
     assert!(utilization > 0.0 && utilization <= 1.0, "utilisation is a share");
     assert!(options.block_size > 0, "a block holds tokens");
-    let query_heads = model.query_heads();
-    if !query_heads.is_multiple_of(options.tensor_parallel) {
+    if let Some((kind, heads)) = model.indivisible_heads(options.tensor_parallel) {
         return Err(Shortage::HeadsNotDivisible {
-            query_heads,
+            kind,
+            heads,
             tensor_parallel: options.tensor_parallel,
         });
     }
@@ -135,6 +155,7 @@ pub(super) fn attempt(
         max_in_flight_tokens: options.max_in_flight_tokens,
         block_size: options.block_size,
         max_model_len: options.max_model_len,
+        rules: options.rules,
     };
     plan.kv_pool = pool(&plan, options)?;
     let blocks = plan.kv_pool.0 / plan.layout.block_bytes.0;
@@ -173,8 +194,9 @@ fn check_pool(plan: &MemoryPlan, options: &MemoryOptions, device: &Device) -> Re
             sized_by,
         });
     }
-    if plan.concurrency(options.max_model_len) == 0 {
-        let needed = plan.blocks_of_request(options.max_model_len) * plan.layout.block_bytes.0;
+    let needed = plan.blocks_of_request(options.max_model_len) + u64::from(options.rules.spares_null_block);
+    if u64::from(plan.num_gpu_blocks) < needed {
+        let needed = needed * plan.layout.block_bytes.0;
         return Err(Shortage::OneRequestDoesNotFit {
             kv_pool: plan.kv_pool,
             needed: Bytes(needed),

@@ -100,7 +100,7 @@ const RANKS: [u32; 4] = [1, 2, 4, 8];
 /// Larger groups of ranks; also smaller ones where the heads cannot be divided by what was asked for.
 fn other_ranks(model: &ModelShape, options: &MemoryOptions) -> impl Iterator<Item = u32> {
     let asked = options.tensor_parallel;
-    let is_divided = model.query_heads().is_multiple_of(asked);
+    let is_divided = model.indivisible_heads(asked).is_none();
     RANKS
         .into_iter()
         .filter(move |&ranks| ranks > asked || (!is_divided && ranks != asked))
