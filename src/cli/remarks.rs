@@ -166,7 +166,7 @@ fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
     if outcome.is_livelocked && !outcome.refused_again.is_some_and(|again| again.ended_the_run) {
         remarks.push(
             "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
-             each other, or requests whose KV was loaded hold the blocks that the one before them lacks; V0: no room in the host's memory to swap out to; Transformers: a full KV cache, which it never frees; SGLang: \
+             each other, or requests whose KV was loaded hold the blocks that the one before them lacks; V0: no room in the host's memory to swap out to, or by priority somebody is preempted who has just ended, of which 0.6.6 dies; Transformers: a full KV cache, which it never frees; SGLang: \
              a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
              there (a larger KV pool or a smaller running batch avoids it)"
                 .to_owned(),

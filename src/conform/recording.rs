@@ -5,6 +5,7 @@ use std::io::Read;
 use serde::Deserialize;
 
 use super::sglang::SglangRecording;
+use super::v0;
 use crate::config::profile::{self, Profile};
 
 /// The first bytes of a gzip file.
@@ -37,7 +38,7 @@ pub struct Recording {
     pub results: Vec<RecordedResult>,
 }
 
-/// Engine flags of a recording; `num_gpu_blocks` counts the null block.
+/// Engine flags of a recording; `num_gpu_blocks` counts the null block, which V0 does not have.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Params {
     /// Longest sequence.
@@ -68,6 +69,18 @@ pub struct Params {
     /// Steps between releases of prefill.
     #[serde(default = "one")]
     pub prefill_schedule_interval: u32,
+    /// V0: output is processed while the next step runs.
+    #[serde(default = "yes")]
+    pub async_output_proc: bool,
+    /// V0: `recompute` or `swap`.
+    #[serde(default)]
+    pub preemption_mode: Option<String>,
+    /// V0: blocks of the host's memory.
+    #[serde(default)]
+    pub num_cpu_blocks: u32,
+    /// V0: a prompt waits for so many times the last prompt's step.
+    #[serde(default)]
+    pub scheduler_delay_factor: f64,
 }
 
 /// `dt = per_step_s + per_token_s·Σn + per_attended_token_s·Σ n·(computed + (n+1)/2)`.
@@ -181,7 +194,7 @@ fn one() -> u32 {
 /// A recording of either engine.
 #[derive(Clone, Debug)]
 pub enum AnyRecording {
-    /// Of vLLM's V1 scheduler.
+    /// Of vLLM's scheduler, V1's or V0's.
     Vllm(Box<Recording>),
     /// Of SGLang's scheduler.
     Sglang(Box<SglangRecording>),
@@ -238,6 +251,11 @@ impl Recording {
         })
     }
 
+    /// Whether V0's scheduler was recorded.
+    pub(super) fn is_v0(&self) -> bool {
+        self.profile == v0::PROFILE
+    }
+
     fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
         let fail = |text: String| Err(RecordingError::Content(text));
@@ -258,7 +276,13 @@ impl Recording {
                 params.policy
             ));
         }
-        self.profile()?;
+        let usable = if self.is_v0() {
+            v0::check(params)?;
+            v0::usable_blocks(params)
+        } else {
+            self.profile()?;
+            params.num_gpu_blocks - 1
+        };
         self.cost.check()?;
         for request in &self.requests {
             let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
@@ -275,9 +299,7 @@ impl Recording {
                     request.id
                 ));
             }
-            if blocks.min(params.max_model_len.div_ceil(params.block_size).into())
-                > u64::from(params.num_gpu_blocks - 1)
-            {
+            if blocks.min(params.max_model_len.div_ceil(params.block_size).into()) > u64::from(usable) {
                 return fail(format!("request {}: could never fit the KV pool", request.id));
             }
         }

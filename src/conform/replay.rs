@@ -9,8 +9,9 @@ use rustc_hash::FxHasher;
 use super::Recording;
 use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
 use super::recording::RecordedStep;
+use super::v0;
 use crate::cost::linear::LinearCost;
-use crate::engine::{EngineConfig, KvGroups, Policy, ScheduleRecord};
+use crate::engine::{EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
 use crate::units::Picos;
@@ -26,9 +27,13 @@ const GENERATED: SegmentId = SegmentId(u64::MAX >> 1);
 pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>> {
     let law = recording.cost;
     let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
-    let engine = engine_config(recording);
+    let engine: EngineSpec = if recording.is_v0() {
+        v0::config(recording).into()
+    } else {
+        engine_config(recording).into()
+    };
     // Equal generated tokens are shared in a recording, so with caching every sequence is followed step by step.
-    let stepwise = engine.enable_prefix_caching;
+    let stepwise = recording.params.enable_prefix_caching;
     let traffic = Fixed::new(recording.requests.iter().map(|sent| Request {
         priority: sent.priority,
         ..named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens)

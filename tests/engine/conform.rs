@@ -80,6 +80,11 @@ fn every_recording_of_vllm_is_repeated() {
 }
 
 #[test]
+fn every_recording_of_vllm_v0_is_repeated() {
+    all_are_repeated(&files_in(&["random-0.6"]), 34);
+}
+
+#[test]
 fn a_version_without_a_profile_of_its_own_is_refused() {
     let mut files = files_in(&["random-0.11"]);
     files.retain(|file| file.ends_with("random_00348.json.gz"));

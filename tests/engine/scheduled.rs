@@ -33,6 +33,7 @@ pub(crate) fn v0(enable_chunked_prefill: bool) -> ScheduledConfig {
             policy: Policy::Fcfs,
             preemption_mode: PreemptionMode::Recompute,
             delay_factor: 0.0,
+            async_output_proc: false,
         }),
     }
 }
@@ -155,6 +156,32 @@ fn g5_a_prompt_stalls_the_decodes() {
     // The same with chunks: B's prompt shares A's step.
     let (steps, _) = serve(&v0(true), &requests);
     assert_eq!(steps, ["A7", "A1", "A1 B12", "A1 B1"]);
+}
+
+#[test]
+fn v0_decides_a_step_before_it_knows_who_has_ended() {
+    let asynchronous = |chunked| {
+        let mut config = v0(chunked);
+        if let SchedulerChoice::VllmV0(v0) = &mut config.scheduler {
+            v0.async_output_proc = true;
+        }
+        config
+    };
+    // G5 again: the clients notice nothing, and the batch drains a step later.
+    let requests = [request('A', 0, 7, 4), request('B', 15, 12, 2)];
+    let (steps, told) = serve(&asynchronous(false), &requests);
+    assert_eq!(steps, ["A7", "A1", "B12", "A1 B1", "A1 B1", "A1"]);
+    assert_eq!(ends(&told), [('B', 4.0), ('A', 5.0)]);
+    let (steps, _) = serve(&asynchronous(true), &requests);
+    assert_eq!(steps, ["A7", "A1", "A1 B12", "A1 B1", "A1 B1"]);
+    // Whoever waits for the seat waits a step longer.
+    let config = ScheduledConfig {
+        max_num_seqs: 1,
+        ..asynchronous(false)
+    };
+    let (steps, told) = serve(&config, &[request('A', 0, 4, 1), request('B', 0, 4, 1)]);
+    assert_eq!(steps, ["A4", "A1", "B4", "B1"]);
+    assert_eq!(ends(&told), [('A', 1.0), ('B', 3.0)]);
 }
 
 #[test]

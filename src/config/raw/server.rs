@@ -180,6 +180,9 @@ pub struct RawEngine {
     /// vLLM 0.6: a prompt waits for so many times the last prompt's step, unless nothing runs.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub scheduler_delay_factor: Option<f64>,
+    /// vLLM 0.6: process a step's output before the next one is decided, not while it runs.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_async_output_proc: Option<bool>,
     /// vLLM 0.6: steps that are decided together; only 1 is modelled.
     #[arg(long, value_name = "N")]
     pub num_scheduler_steps: Option<Count>,

@@ -14,7 +14,7 @@ const COMMON: [&str; 7] = [
     "num_gpu_blocks_override",
     "stream_interval",
 ];
-const OF_V0: [&str; 8] = [
+const OF_V0: [&str; 9] = [
     "max_num_batched_tokens",
     "enable_chunked_prefill",
     "enable_prefix_caching",
@@ -23,6 +23,7 @@ const OF_V0: [&str; 8] = [
     "swap_space",
     "preemption_mode",
     "scheduler_delay_factor",
+    "disable_async_output_proc",
 ];
 const OF_HF: [&str; 3] = ["max_num_batched_tokens", "enable_prefix_caching", "block_size"];
 
@@ -99,6 +100,11 @@ pub(in crate::config) fn refuse_flags_of_v0(judge: &mut Judge, raw: &RawEngine) 
             "scheduler_delay_factor",
             delays,
             "the delay factor was a feature of V0",
+        ),
+        (
+            "disable_async_output_proc",
+            raw.disable_async_output_proc == Some(true),
+            "asynchronous output processing was a feature of V0",
         ),
         (
             "preemption_mode",

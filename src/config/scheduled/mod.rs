@@ -286,6 +286,8 @@ fn v0(judge: &mut Judge, raw: &RawEngine, profile: &ScheduledProfile, chunked: b
     let key = "engine.scheduler_delay_factor";
     let delay_factor = take(judge, profile, key, raw.scheduler_delay_factor, 0.0);
     judge.number(key, delay_factor, |value| value >= 0.0, "must be at least 0");
+    let key = "engine.disable_async_output_proc";
+    let disabled = take(judge, profile, key, raw.disable_async_output_proc, false);
     foreign::only_one_step(judge, raw);
     V0Config {
         enable_chunked_prefill: chunked,
@@ -298,6 +300,8 @@ fn v0(judge: &mut Judge, raw: &RawEngine, profile: &ScheduledProfile, chunked: b
             _ => PreemptionMode::Recompute,
         },
         delay_factor,
+        // Without CUDA graphs it is switched off (`Platform.is_async_output_supported`).
+        async_output_proc: !disabled && raw.enforce_eager != Some(true),
     }
 }
 
@@ -392,6 +396,21 @@ mod tests {
         let (long, _) = resolved("profile = \"vllm@0.6\"");
         assert_eq!(long.max_num_batched_tokens, 2048);
         assert!(matches!(long.scheduler, SchedulerChoice::VllmV0(v0) if v0.enable_chunked_prefill));
+    }
+
+    #[test]
+    fn v0_processes_output_asynchronously_where_graphs_are_used() {
+        for (flags, expected) in [
+            ("", true),
+            ("disable_async_output_proc = true", false),
+            ("enforce_eager = true", false),
+        ] {
+            let (config, _) = resolved(&format!("profile = \"vllm@0.6\"\nmax_model_len = 8192\n{flags}"));
+            let SchedulerChoice::VllmV0(v0) = config.scheduler else {
+                panic!("V0 was asked for")
+            };
+            assert_eq!(v0.async_output_proc, expected, "{flags}");
+        }
     }
 
     #[test]

@@ -56,6 +56,11 @@ impl ScheduledConfig {
         }
     }
 
+    /// Whoever has ended stays for the step after, whose decision does not know it yet.
+    pub(super) fn ends_late(&self) -> bool {
+        matches!(&self.scheduler, SchedulerChoice::VllmV0(v0) if v0.async_output_proc)
+    }
+
     /// A fresh scheduler: each replica has its own, and a new one after a failure.
     pub(crate) fn make_scheduler(&self) -> Box<dyn Scheduler> {
         match &self.scheduler {

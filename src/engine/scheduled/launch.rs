@@ -105,6 +105,9 @@ impl ScheduledReplica {
         step.waiting = self.ledger.waiting.len() as u32 + self.ledger.swapped.len() as u32;
         step.free_blocks = self.ledger.pool.free();
         self.log_step(&step, now);
+        if self.ledger.dismiss_ended() {
+            step.repeat = None;
+        }
         self.plan = None;
         self.ledger.shares = shares;
         self.in_flight = Some(step);

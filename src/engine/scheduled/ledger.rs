@@ -53,6 +53,10 @@ pub(super) struct Ledger {
     pub(super) wake: Option<Picos>,
     pub(super) repeat: Option<u32>,
     pub(super) is_halted: bool,
+    /// Whoever has ended stays until the next step is launched.
+    pub(super) ends_late: bool,
+    /// Sequences that stay so: their clients have their answers.
+    pub(super) ended: Vec<usize>,
     /// A batch was closed, ever.
     pub(super) binds: bool,
 }
@@ -85,6 +89,8 @@ impl Ledger {
             wake: None,
             repeat: None,
             is_halted: false,
+            ends_late: config.ends_late(),
+            ended: Vec::new(),
             binds: false,
         }
     }
@@ -99,6 +105,7 @@ impl Ledger {
         self.waiting.clear();
         self.running.clear();
         self.swapped.clear();
+        self.ended.clear();
         self.swap_free = self.swap_total;
         self.inside = 0;
         self.begin_decision();
@@ -207,6 +214,16 @@ impl Ledger {
                 self.swap_free += std::mem::take(&mut self.sequences[slot].blocks);
             }
         }
+    }
+
+    /// Those who have ended leave. Whether there were any.
+    pub(super) fn dismiss_ended(&mut self) -> bool {
+        let ended = std::mem::take(&mut self.ended);
+        for &slot in &ended {
+            self.take_out(slot);
+            self.sequences.remove(slot);
+        }
+        !ended.is_empty()
     }
 
     /// The story of a request that leaves with `output_tokens` tokens; the sequence stays where it is.

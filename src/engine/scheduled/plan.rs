@@ -243,6 +243,21 @@ impl StepPlan<'_> {
         Ok(())
     }
 
+    /// If the answer of a sequence has ended with the step before, it leaves now. Whether it has.
+    pub(super) fn retire(&mut self, id: SequenceId) -> bool {
+        let ledger = &mut *self.ledger;
+        let at = ledger
+            .slot(id.0)
+            .ok()
+            .and_then(|slot| ledger.ended.iter().position(|&ended| ended == slot));
+        let Some(at) = at else { return false };
+        let slot = ledger.ended.remove(at);
+        ledger.drop_share(slot);
+        ledger.take_out(slot);
+        ledger.sequences.remove(slot);
+        true
+    }
+
     /// Puts `tokens` tokens of padding in front of the prompt of a sequence that waits and was never computed.
     ///
     /// # Errors

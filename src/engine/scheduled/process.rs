@@ -125,9 +125,11 @@ impl ScheduledReplica {
             observer.observe(&fact);
         }
         if sequence.is_complete() {
-            self.ledger.take_out(slot);
             ended.push(self.ledger.answer(slot, now, Outcome::Completed));
-            self.ledger.sequences.remove(slot);
+            self.ledger.ended.push(slot);
+            if !self.ledger.ends_late {
+                self.ledger.dismiss_ended();
+            }
         }
     }
 

@@ -226,8 +226,8 @@ impl ScheduledReplica {
             if self.ledger.has_shares() {
                 return self.launch(now);
             }
-            // A decision that preempted or refused somebody made room for another.
-            if !has_changed {
+            // A decision that preempted or refused somebody made room for another, and so do those who have ended.
+            if !self.ledger.dismiss_ended() && !has_changed {
                 break;
             }
         }

@@ -2,7 +2,7 @@
 
     python random_cases.py VERSION FIRST_SEED COUNT OUT_FOLDER
 
-VERSION is 0.33 or 0.11 (which has fewer flags). A seed always gives the same case. Some an engine never gets through: the
+VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others). A seed always gives the same case. Some an engine never gets through: the
 recorder says so and goes on.
 """
 
@@ -150,12 +150,69 @@ def case(version, seed):
     }
 
 
+def case_v0(seed):
+    """The same of 0.6, whose flags are others."""
+    draw = random.Random(f"0.6 {seed}")
+    block = draw.choice([1, 2, 4, 4, 8, 16, 16, 32])
+    prompt, output = prompts(draw, block), outputs(draw)
+    count = draw.choice([4, 8, 15, 15, 30, 50])
+    if draw.random() < 0.25:
+        sent = conversations(draw, count, prompt, output)
+    else:
+        sent = [(when, prompt(), output()) for when in arrivals(draw, count)]
+    whole = max(sum(tokens for _, tokens in text) + answer for _, text, answer in sent)
+    longest = whole + draw.choice([0, 1, 100])
+    # One block more than fits: with asynchronous output processing an answer that has ended computes another token.
+    least = -(-(whole + 1) // block) + draw.choice([0, 1])
+    blocks = least + draw.choice([0, 0, 1, 2, draw.randint(0, least), 2 * least, 5 * least, 200 * least])
+    blocks += blocks // 99 + 1
+    chunked = draw.random() < 0.45
+    caches = draw.random() < 0.3
+    seats = draw.choice([1, 2, 3, 5, 8, 16, 64])
+    if chunked:
+        budget = max(draw.choice([1, 2, 5, 16, 33, 64, 128, 512, 2048]), seats)
+        if caches:
+            # Any other is refused.
+            budget = -(-budget // block) * block
+    else:
+        # Less is refused at start-up.
+        budget = max(longest + draw.choice([0, 1, 16, 100]), seats)
+    params = {
+        "max_model_len": max(longest, 2),
+        "max_num_seqs": seats,
+        "max_num_batched_tokens": budget,
+        "enable_chunked_prefill": chunked,
+        "block_size": block,
+        "num_gpu_blocks": blocks,
+        "enable_prefix_caching": caches,
+        "policy": "priority" if not chunked and draw.random() < 0.3 else "fcfs",
+        "async_output_proc": draw.random() < 0.6,
+    }
+    if draw.random() < 0.2:
+        params |= {"preemption_mode": "swap", "num_cpu_blocks": draw.choice([blocks, 4 * blocks])}
+    if draw.random() < 0.15:
+        params["scheduler_delay_factor"] = draw.choice([0.3, 0.5, 1.0, 3.0])
+    ranks = draw.choice([[0], [0, 1], [0, 1, 2], [-3, 0, 0, 7], list(range(50))])
+    requests = [
+        {
+            "id": name,
+            "arrival_s": round(when, 6),
+            "prompt": [list(piece) for piece in text],
+            "output_tokens": answer,
+            "priority": draw.choice(ranks) if params["policy"] == "priority" else 0,
+        }
+        for name, (when, text, answer) in enumerate(sent)
+    ]
+    requests.sort(key=lambda sent: (sent["arrival_s"], sent["id"]))
+    return {"case": f"random_{seed}", "params": params, "cost": COST, "requests": requests}
+
+
 def main():
     version, first, count, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     os.makedirs(folder, exist_ok=True)
     for seed in range(first, first + count):
         with open(os.path.join(folder, f"random_{seed:05}.json"), "w") as file:
-            json.dump(case(version, seed), file)
+            json.dump(case_v0(seed) if version == "0.6" else case(version, seed), file)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use plimsoll::cost::linear::LinearCost;
 use plimsoll::cost::{Chunk, StepCost, StepLoad};
 use plimsoll::engine::ScheduleRecord;
-use plimsoll::engine::scheduled::ScheduledConfig;
+use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::ids::RequestId;
 use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
@@ -102,6 +102,9 @@ struct World<'a> {
     moved: usize,
     wake: Option<Picos>,
     died: bool,
+    /// Output is processed while the next step runs: whoever has ended is still there when that one is decided.
+    ends_late: bool,
+    ended: Vec<usize>,
 }
 
 impl World<'_> {
@@ -145,6 +148,14 @@ impl World<'_> {
         self.host_free += std::mem::take(&mut self.seqs[at].host_blocks);
         self.seqs[at].state = State::Gone;
         self.seqs[at].end.get_or_insert((outcome, now));
+    }
+
+    /// Whoever has ended leaves.
+    fn dismiss(&mut self) {
+        for at in std::mem::take(&mut self.ended) {
+            self.leave(at, Outcome::Completed, self.now);
+            self.changed = true;
+        }
     }
 
     /// The client gives up.
@@ -209,7 +220,11 @@ impl World<'_> {
                 seq.had = vec![now; seq.target];
                 seq.end = Some((Outcome::Completed, now));
             } else if seq.is_done() && !seq.in_batch {
-                self.leave(at, Outcome::Completed, now);
+                seq.end = Some((Outcome::Completed, now));
+                self.ended.push(at);
+                if !self.ends_late {
+                    self.dismiss();
+                }
             }
         }
         let batch: Vec<usize> = self
@@ -303,6 +318,8 @@ fn serve(
         moved: 0,
         wake: None,
         died: false,
+        ends_late: matches!(&config.scheduler, SchedulerChoice::VllmV0(v0) if v0.async_output_proc),
+        ended: Vec::new(),
     };
     let mut log = Vec::new();
     let mut arrived = 0;
@@ -329,6 +346,7 @@ fn serve(
             break;
         }
         if world.shares.is_empty() {
+            world.dismiss();
             if world.changed {
                 continue;
             }
@@ -361,6 +379,7 @@ fn serve(
             running: world.running.len() as u32,
             waiting: (world.waiting.len() + world.swapped.len()) as u32,
         });
+        world.dismiss();
         let end = world.now + duration;
         let mut given_up: Vec<(Picos, usize)> = (0..requests.len())
             .filter_map(|at| Some((deadline(at).filter(|&at| at < end)?, at)))

@@ -47,7 +47,7 @@ prop_compose! {
 prop_compose! {
     fn v0s(enable_chunked_prefill: bool)(
         engine in engines(),
-        (priority, swap) in any::<(bool, bool)>(),
+        (priority, swap, async_output_proc) in any::<(bool, bool, bool)>(),
         delay_factor in prop_oneof![2 => Just(0.0), 1 => 0.0f64..4.0],
     ) -> ScheduledConfig {
         let scheduler = SchedulerChoice::VllmV0(V0Config {
@@ -55,6 +55,7 @@ prop_compose! {
             policy: if priority && !enable_chunked_prefill { Policy::Priority } else { Policy::Fcfs },
             preemption_mode: if swap { PreemptionMode::Swap } else { PreemptionMode::Recompute },
             delay_factor,
+            async_output_proc,
         });
         // Every running sequence must have its token in a step (as the flags are judged).
         let max_num_batched_tokens = engine.max_num_batched_tokens.max(engine.max_num_seqs);

@@ -2,6 +2,7 @@
 
 use plimsoll::engine::Policy;
 use plimsoll::engine::scheduled::policies::{PreemptionMode, V0Config};
+use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
 
 use super::{State, World};
@@ -17,11 +18,33 @@ pub(super) struct Memory {
 pub(super) fn decide(world: &mut World<'_>, v0: &V0Config, memory: &mut Memory) {
     let mut budget = world.config.max_num_batched_tokens as usize;
     if v0.enable_chunked_prefill {
-        let disturbed = running(world, v0, &mut budget);
-        if !disturbed {
-            swapped(world, v0, &mut budget);
-        }
+        let turns = running(world, v0, &mut budget);
+        let resumed = if turns.disturbed {
+            Vec::new()
+        } else {
+            swapped(world, &mut budget)
+        };
+        // Whom this decision pushed out is queued at its end.
+        let set_aside = world.waiting.drain(..turns.recomputed).collect::<Vec<_>>();
         prefills(world, v0, &mut budget, memory);
+        world.waiting.splice(0..0, set_aside);
+        let new = world.running.iter().copied();
+        let new: Vec<usize> = new
+            .filter(|at| !turns.had.contains(at) && !resumed.contains(at))
+            .collect();
+        let lists = |world: &World<'_>, of: &[usize]| {
+            let (prefills, decodes): (Vec<usize>, Vec<usize>) =
+                of.iter().copied().partition(|&at| world.seqs[at].prefills());
+            [decodes, prefills].concat()
+        };
+        let still = |list: &[usize]| -> Vec<usize> {
+            list.iter()
+                .copied()
+                .filter(|at| world.running.contains(at))
+                .collect()
+        };
+        let (left, served) = (still(&turns.left), still(&turns.served));
+        world.running = [left, lists(world, &resumed), lists(world, &served), new].concat();
         return;
     }
     if world.swapped.is_empty() && prefills(world, v0, &mut budget, memory) {
@@ -30,11 +53,25 @@ pub(super) fn decide(world: &mut World<'_>, v0: &V0Config, memory: &mut Memory) 
     if v0.policy == Policy::Priority {
         priority(world, budget);
     }
-    let before = world.preempted.len();
-    running(world, v0, &mut budget);
-    if world.preempted.len() == before {
-        swapped(world, v0, &mut budget);
+    let turns = running(world, v0, &mut budget);
+    if !turns.disturbed {
+        swapped(world, &mut budget);
     }
+}
+
+/// What became of those who ran.
+#[derive(Default)]
+struct Turns {
+    /// Everybody, before.
+    had: Vec<usize>,
+    /// Who was given something.
+    served: Vec<usize>,
+    /// Whose turn did not come.
+    left: Vec<usize>,
+    /// How many were pushed out to be computed anew.
+    recomputed: usize,
+    /// Whether anybody was pushed out.
+    disturbed: bool,
 }
 
 fn watermark(world: &World<'_>) -> usize {
@@ -110,11 +147,12 @@ fn prefills(world: &mut World<'_>, v0: &V0Config, budget: &mut usize, memory: &m
     any
 }
 
-/// Whether somebody lost its place.
-fn running(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) -> bool {
+fn running(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) -> Turns {
     let mut queue: Vec<usize> = world.running.clone();
-    queue.sort_by_key(|&at| world.seqs[at].prefills());
-    let mut disturbed = false;
+    let mut turns = Turns {
+        had: queue.clone(),
+        ..Turns::default()
+    };
     while !queue.is_empty() {
         let at = queue[0];
         let tokens = piece(world, v0, world.seqs[at].missing(), *budget);
@@ -130,16 +168,22 @@ fn running(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) -> bool {
         };
         let mut alive = true;
         while alive && world.free.len() < touches {
-            disturbed = true;
             let victim = queue.pop().unwrap_or(at);
             alive = victim != at;
+            if let Some(ended) = world.ended.iter().position(|&ended| ended == victim) {
+                world.ended.remove(ended);
+                world.leave(victim, Outcome::Completed, world.now);
+                continue;
+            }
+            turns.disturbed = true;
             if v0.preemption_mode == PreemptionMode::Recompute {
                 recompute(world, victim);
+                turns.recomputed += 1;
             } else {
                 let blocks = world.seqs[victim].blocks.len();
                 if blocks > world.host_free {
                     world.died = true;
-                    return true;
+                    return turns;
                 }
                 world.host_free -= blocks;
                 world.moved += blocks;
@@ -152,10 +196,12 @@ fn running(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) -> bool {
             let all = world.seqs[at].kv + tokens;
             assert!(world.hold(at, all));
             world.give(at, tokens);
+            turns.served.push(at);
             *budget -= tokens;
         }
     }
-    disturbed
+    turns.left = queue;
+    turns
 }
 
 fn recompute(world: &mut World<'_>, victim: usize) {
@@ -164,7 +210,9 @@ fn recompute(world: &mut World<'_>, victim: usize) {
     world.waiting.insert(0, victim);
 }
 
-fn swapped(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) {
+/// Who came back. What it misses is never computed in pieces, whatever the mode.
+fn swapped(world: &mut World<'_>, budget: &mut usize) -> Vec<usize> {
+    let mut resumed = Vec::new();
     while let Some(&at) = world.swapped.first() {
         let full = world.seqs[at].kv / world.size();
         // Whose prompt is not computed yet has blocks for all of it.
@@ -173,10 +221,9 @@ fn swapped(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) {
             world.refuse(at);
             continue;
         }
-        let tokens = piece(world, v0, world.seqs[at].missing(), *budget);
+        let tokens = world.seqs[at].missing();
         if world.free.len() < need + watermark(world)
             || world.running.len() + 1 > world.config.max_num_seqs as usize
-            || tokens == 0
             || tokens > *budget
         {
             break;
@@ -190,7 +237,9 @@ fn swapped(world: &mut World<'_>, v0: &V0Config, budget: &mut usize) {
         assert!(world.hold(at, all));
         world.give(at, tokens);
         *budget -= tokens;
+        resumed.push(at);
     }
+    resumed
 }
 
 fn priority(world: &mut World<'_>, budget: usize) {
@@ -210,6 +259,11 @@ fn priority(world: &mut World<'_>, budget: usize) {
                 break;
             }
             queue.pop();
+            if world.ended.contains(&last) {
+                // It is queued although it has ended, and kills the engine when its turn comes.
+                world.died = true;
+                return;
+            }
             recompute(world, last);
         }
         let mut waiting = world.waiting.clone();

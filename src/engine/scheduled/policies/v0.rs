@@ -1,10 +1,13 @@
 //! vLLM's V0 scheduler, version 0.6.6 (`core/scheduler.py`, `core/block_manager.py`; V0-1 to V0-14).
 //!
 //! Default mode: a step is either prefills or decodes. Chunked mode: decodes, running prefills, resumed and new prefills
-//! under one budget. Where the recorded rules are silent the source is followed: a running sequence may go on only while a
-//! block is free for it even if its last one has room (`can_append_slots` counts *touched* blocks), and a preempted one
-//! that has grown too long for the pool or the budget is failed as a new one would be. Left out: several sequences per
-//! request, LoRA, and multi-step scheduling (V0-11).
+//! under one budget. With asynchronous output processing, the default where CUDA graphs are used, a decision does not know
+//! yet who has ended with the step before.
+//!
+//! Where the recorded rules are silent the source is followed: a running sequence may go on only while a block is free for
+//! it even if its last one has room (`can_append_slots` counts *touched* blocks), and a preempted one that has grown too
+//! long for the pool or the budget is failed as a new one would be. Left out: several sequences per request, LoRA, and
+//! multi-step scheduling (V0-11). Prefix caching is V1's: 0.6.6 finds, shares and evicts blocks by rules of its own.
 
 use crate::engine::Policy;
 use crate::engine::scheduled::ScheduledConfig;
@@ -31,6 +34,9 @@ pub struct V0Config {
     pub preemption_mode: PreemptionMode,
     /// `scheduler_delay_factor` (V0-9).
     pub delay_factor: f64,
+    /// Output is processed while the next step runs, which therefore still holds whoever has ended with the one before:
+    /// its seat, its blocks and, in a step of decodes, a token more (`use_async_output_proc`).
+    pub async_output_proc: bool,
 }
 
 /// Share of the blocks that admission leaves free, `watermark` of `SelfAttnBlockSpaceManager`.
@@ -53,6 +59,12 @@ pub struct VllmV0 {
     prompt_latency: Picos,
     budget: u32,
     order: Vec<SequenceId>,
+    /// Sequences at the head of the queue that this decision preempted: it does not admit them again.
+    set_aside: usize,
+    /// The next decision may be another even if nobody comes or goes: running sequences are not in the order of their
+    /// turns, or one has made room.
+    is_mixed: bool,
+    resumed: Vec<SequenceId>,
 }
 
 /// What `can_allocate` answers (V0-5).
@@ -83,6 +95,9 @@ impl VllmV0 {
             prompt_latency: Picos::ZERO,
             budget: 0,
             order: Vec::new(),
+            set_aside: 0,
+            is_mixed: false,
+            resumed: Vec::new(),
         }
     }
 
@@ -97,19 +112,26 @@ impl VllmV0 {
             return;
         }
         self.resume(plan);
-        if !is_reordered {
+        if !is_reordered && !self.is_mixed {
             self.repeat(plan);
         }
     }
 
-    /// `_schedule_chunked_prefill`: decodes, running prefills, resumed and new prefills.
+    /// `_schedule_chunked_prefill`: whoever runs, resumed and new prefills. The next decision takes them in this order: who
+    /// got nothing for want of budget, who was resumed, decodes, prefills.
     fn schedule_chunked(&mut self, plan: &mut StepPlan<'_>) {
         let disturbed = self.go_on(plan);
         if !disturbed {
             self.resume(plan);
         }
         self.prefill(plan);
-        if !disturbed {
+        if self.is_mixed || !self.resumed.is_empty() {
+            let resumed = &self.resumed;
+            plan.sort_running_by_key(|sequence| {
+                let was_resumed = resumed.contains(&sequence.id);
+                (sequence.given_tokens > 0, !was_resumed, sequence.is_prefilling)
+            });
+        } else if !disturbed {
             self.repeat(plan);
         }
     }
@@ -125,7 +147,8 @@ impl VllmV0 {
     /// `_passed_delay` (V0-9). `others_run`: somebody runs whom this step gave nothing yet; in chunked mode that is
     /// nobody as a rule, so that there is no delay.
     fn has_passed_delay(&self, plan: &StepPlan<'_>, others_run: bool) -> bool {
-        let Some(earliest) = plan.waiting().map(|sequence| sequence.arrival).min() else {
+        let waiting = plan.waiting().skip(self.set_aside);
+        let Some(earliest) = waiting.map(|sequence| sequence.arrival).min() else {
             return true;
         };
         let delay = Picos((self.config.delay_factor * self.prompt_latency.0 as f64) as u64);
@@ -141,7 +164,7 @@ impl VllmV0 {
         let delays = self.config.delay_factor > 0.0;
         let others_run = delays && plan.running().any(|sequence| sequence.given_tokens == 0);
         let mut any = false;
-        while let Some(head) = plan.waiting().next() {
+        while let Some(head) = plan.waiting().nth(self.set_aside) {
             if delays && !self.has_passed_delay(plan, others_run) {
                 break;
             }
@@ -202,16 +225,25 @@ impl VllmV0 {
         }
     }
 
-    /// `_schedule_running`: decodes, then in chunked mode running prefills; the last is preempted for the first (V0-6,
-    /// V0-12). Whether anybody was.
+    /// `_schedule_running`: everybody in turn, in chunked mode decodes before prefills as a rule; the last is preempted for
+    /// the first (V0-6, V0-12). Whether anybody was.
     fn go_on(&mut self, plan: &mut StepPlan<'_>) -> bool {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        match plan.decode_all(self.budget, 1) {
-            Some(decoding) => self.budget -= decoding,
-            None => order.extend(plan.running().filter(|one| !one.is_prefilling).map(|one| one.id)),
-        }
         order.extend(plan.prefilling().map(|one| one.id));
+        let mut last = plan.running().rev().take(order.len());
+        self.is_mixed = !last.all(|one| one.is_prefilling);
+        let decoding = if self.is_mixed {
+            None
+        } else {
+            plan.decode_all(self.budget, 1)
+        };
+        if let Some(decoding) = decoding {
+            self.budget -= decoding;
+        } else {
+            order.clear();
+            order.extend(plan.running().map(|one| one.id));
+        }
         let (mut at, mut end) = (0, order.len());
         let mut disturbed = false;
         while at < end {
@@ -220,20 +252,26 @@ impl VllmV0 {
             };
             let tokens = self.chunk(plan, sequence.missing_tokens());
             if tokens == 0 || tokens > self.budget {
+                self.is_mixed = true;
                 break;
             }
             at += 1;
             let touched = u32::from(!sequence.is_prefilling || sequence.known_tokens % plan.block_size() > 0);
             let mut stays = true;
             while plan.free_blocks() < touched {
-                disturbed = true;
                 let victim = if at < end {
                     end -= 1;
                     order[end]
                 } else {
                     sequence.id
                 };
-                self.preempt(plan, victim);
+                // Its output is processed before: whoever turns out to have ended leaves instead.
+                if plan.retire(victim) {
+                    self.is_mixed = true;
+                } else {
+                    disturbed = true;
+                    self.preempt(plan, victim);
+                }
                 if victim == sequence.id {
                     stays = false;
                     break;
@@ -251,7 +289,10 @@ impl VllmV0 {
     /// `_preempt` (V0-7). The process dies when the host's memory is full (V0-8).
     fn preempt(&mut self, plan: &mut StepPlan<'_>, victim: SequenceId) {
         match self.config.preemption_mode {
-            PreemptionMode::Recompute => plan.preempt(victim).expect("victims run"),
+            PreemptionMode::Recompute => {
+                plan.preempt(victim).expect("victims run");
+                self.set_aside += 1;
+            }
             PreemptionMode::Swap => {
                 if plan.swap_out(victim).is_err() {
                     plan.halt();
@@ -262,10 +303,10 @@ impl VllmV0 {
     }
 
     /// `_schedule_swapped`: those in the host's memory come back, in their order, up to the first that does not fit (V0-8).
+    /// Even in chunked mode whoever misses more than the budget does not.
     fn resume(&mut self, plan: &mut StepPlan<'_>) {
         while let Some(head) = plan.swapped().next() {
-            let missing = head.missing_tokens();
-            let tokens = self.chunk(plan, missing);
+            let tokens = head.missing_tokens();
             let touched = plan.blocks_for(head.computed_tokens + 1).max(head.blocks);
             if touched > plan.total_blocks() {
                 plan.reject(head.id).expect("it is swapped out");
@@ -273,12 +314,13 @@ impl VllmV0 {
             }
             let is_full = plan.running().len() >= self.max_num_seqs;
             let fits = plan.free_blocks() >= touched + self.watermark;
-            if !fits || is_full || tokens == 0 || tokens > self.budget {
+            if !fits || is_full || tokens > self.budget {
                 break;
             }
             plan.swap_in(head.id).expect("its blocks are free");
             plan.compute(head.id, tokens).expect("a block is free for it");
             self.budget -= tokens;
+            self.resumed.push(head.id);
         }
     }
 
@@ -300,6 +342,11 @@ impl VllmV0 {
             if self.room(plan, &head) == Room::Now && has_seat && missing <= self.budget {
                 break;
             }
+            // Nobody looks here whether it has ended. 0.6.6 queues it nevertheless, and fails when it comes to its head.
+            if plan.retire(last.id) {
+                plan.halt();
+                break;
+            }
             plan.preempt(last.id).expect("it runs");
         }
         plan.sort_waiting_by_key(rank);
@@ -310,6 +357,9 @@ impl VllmV0 {
 impl Scheduler for VllmV0 {
     fn schedule(&mut self, plan: &mut StepPlan<'_>) {
         self.budget = self.max_num_batched_tokens;
+        self.set_aside = 0;
+        self.is_mixed = false;
+        self.resumed.clear();
         if self.config.enable_chunked_prefill {
             self.schedule_chunked(plan);
         } else {
