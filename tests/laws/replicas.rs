@@ -139,7 +139,7 @@ pub(crate) fn scheduled(experiment: &Experiment, seed: u64) -> EngineSpec {
             preemption_mode: PreemptionMode::Recompute,
             delay_factor: 0.0,
             // By priority 0.6.6 may push out whoever has ended, and fails.
-            async_output_proc: seed % 4 == 3 && vllm.policy == Policy::Fcfs,
+            async_output_proc: seed % 4 == 3 && vllm.policy == plimsoll::engine::Policy::Fcfs,
         }),
     };
     let config = ScheduledConfig {
