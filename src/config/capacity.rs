@@ -99,7 +99,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
     let options = MemoryOptions {
         pipeline_parallel,
-        ..flags.memory_options(tensor_parallel, kv_dtype)
+        ..flags.memory_options(&model, tensor_parallel, kv_dtype)
     };
     judge.notes.extend(flags.windows_note(&model, &options));
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());

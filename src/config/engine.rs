@@ -10,11 +10,13 @@ use batch::batch;
 use graphs::{Launches, launches};
 
 use super::document::Source;
+use super::formats;
 use super::judge::Judge;
 use super::profile::{self, Profile};
-use super::raw::{RawEngine, RawGraphMode, RawPerformanceMode, RawPolicy};
+use super::raw::{RawEngine, RawGraphMode, RawKvDtype, RawPerformanceMode, RawPolicy};
 use crate::engine::{EngineConfig, KvGroups, Policy};
 use crate::hardware::Device;
+use crate::model::{Dtype, ModelShape};
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct EngineFlags {
@@ -75,21 +77,27 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
 /// The largest KV block that an attention kernel pages by.
 const BLOCK_SIZE_MAX: u32 = 256;
 
-/// Resolves every engine flag. `model_len` is the longest context that the model allows; of a model with a latent cache
-/// `latent_is_fp8` says whether that is asked for in 8 bits.
+/// Resolves every engine flag; `kv_cache_dtype` is as asked.
 pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawEngine,
     device: Option<&Device>,
-    model_len: Option<u32>,
-    latent_is_fp8: Option<bool>,
+    model: Option<&ModelShape>,
+    kv_cache_dtype: Option<RawKvDtype>,
 ) -> EngineFlags {
     let profile = profile(judge, raw);
     refuse_gone(judge, raw, &profile);
+    let model_len = model.map(|model| model.max_position);
     let batch = batch(judge, raw, &profile, device, model_len);
     let latent = device
-        .zip(latent_is_fp8)
-        .and_then(|(device, is_fp8)| profile.latent_block(device, is_fp8));
+        .zip(model.filter(|model| model.has_latent_cache()))
+        .and_then(|(device, model)| {
+            let heeds = |_| profile.startup.heeds_kv_scheme;
+            profile.latent_block(
+                device,
+                formats::kv_dtype(kv_cache_dtype, model, heeds) == Dtype::Fp8,
+            )
+        });
     let block_size = block_size(judge, raw, &profile, latent);
     let (threshold, interval) = prefill_limits(judge, raw, &profile);
     check_stream_interval(judge, raw, &profile);
@@ -223,7 +231,7 @@ fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile, latent: Opt
         judge.ignore(format!(
             "block_size = {block_size} has no effect: {name} takes blocks of {default} tokens for a latent cache on this GPU"
         ));
-        return default as u32;
+        return u32::try_from(default).expect("profiles have blocks of few tokens");
     }
     if (!block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX) && !judge.is_wrong(&[key]) {
         judge.wrong_help(

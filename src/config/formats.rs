@@ -5,10 +5,10 @@
 
 use super::judge::Judge;
 use super::profile::Profile;
-use super::raw::{RawDtype, RawModel};
+use super::raw::{RawDtype, RawKvDtype, RawModel};
 use crate::cost::calibration::{Calibration, KernelFormat};
 use crate::hardware::{Architecture, Device};
-use crate::model::{Dtype, ModelShape, Quantization};
+use crate::model::{Dtype, KvScheme, ModelShape, Quantization};
 
 /// A format that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,6 +181,21 @@ pub(super) fn experts_note(model: &ModelShape, device: &Device, calibration: &Ca
             })
         }
         _ => None,
+    }
+}
+
+/// The format of the KV cache: as asked, or as the checkpoint asks where the engine heeds that, or the model's own.
+pub(super) fn kv_dtype(
+    raw: Option<RawKvDtype>,
+    model: &ModelShape,
+    heeds: impl Fn(KvScheme) -> bool,
+) -> Dtype {
+    match raw {
+        None | Some(RawKvDtype::Auto) if model.kv_scheme.is_some_and(&heeds) => Dtype::Fp8,
+        None | Some(RawKvDtype::Auto) => model.dtype,
+        Some(RawKvDtype::Bfloat16) => Dtype::Bf16,
+        Some(RawKvDtype::Float16) => Dtype::Fp16,
+        Some(RawKvDtype::Fp8 | RawKvDtype::Fp8E4m3 | RawKvDtype::Fp8E5m2) => Dtype::Fp8,
     }
 }
 

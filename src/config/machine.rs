@@ -328,7 +328,7 @@ pub(super) fn build(
     })
 }
 
-/// The format of the KV cache: as asked, or as the checkpoint asks where the engine heeds that, or the model's own.
+/// The [format of the KV cache](formats::kv_dtype), and what is to be said of it.
 pub(super) fn kv_dtype(
     judge: &mut Judge,
     raw: Option<RawKvDtype>,
@@ -339,10 +339,10 @@ pub(super) fn kv_dtype(
     if let Some(dtype) = raw {
         judge.given(key, format!("{dtype:?}").to_lowercase());
     }
-    match raw {
-        None | Some(RawKvDtype::Auto) => match model.kv_scheme {
-            None => model.dtype,
-            Some(scheme) if flags.heeds(scheme) => {
+    let dtype = formats::kv_dtype(raw, model, |scheme| flags.heeds(scheme));
+    if let (None | Some(RawKvDtype::Auto), Some(scheme)) = (raw, model.kv_scheme) {
+        match flags.heeds(scheme) {
+            true => {
                 let said = "the checkpoint asks for it, and the engine takes it under auto";
                 if raw.is_none() {
                     judge.assume(key, "fp8".to_string(), Source::Assumption(said.to_string()));
@@ -351,22 +351,16 @@ pub(super) fn kv_dtype(
                 judge
                     .notes
                     .push(format!("the KV cache is fp8: {said}; {way_out}"));
-                Dtype::Fp8
             }
-            Some(_) => {
-                judge.notes.push(format!(
-                    "the checkpoint asks for a KV cache in fp8, which {} does not take under auto: it is {} without \
-                     --kv-cache-dtype fp8",
-                    flags.profile(),
-                    model.dtype.name()
-                ));
-                model.dtype
-            }
-        },
-        Some(RawKvDtype::Bfloat16) => Dtype::Bf16,
-        Some(RawKvDtype::Float16) => Dtype::Fp16,
-        Some(RawKvDtype::Fp8 | RawKvDtype::Fp8E4m3 | RawKvDtype::Fp8E5m2) => Dtype::Fp8,
+            false => judge.notes.push(format!(
+                "the checkpoint asks for a KV cache in fp8, which {} does not take under auto: it is {} without \
+                 --kv-cache-dtype fp8",
+                flags.profile(),
+                model.dtype.name()
+            )),
+        }
     }
+    dtype
 }
 
 fn plan(
@@ -377,7 +371,7 @@ fn plan(
     kv_dtype: Dtype,
     flags: &Flags,
 ) -> Option<MemoryPlan> {
-    let options = flags.memory_options(tensor_parallel, kv_dtype);
+    let options = flags.memory_options(model, tensor_parallel, kv_dtype);
     judge.notes.extend(flags.windows_note(model, &options));
     let misfit = match memory::plan(device, model, &options) {
         Ok(plan) => return Some(plan),

@@ -41,7 +41,7 @@ pub struct Profile {
     /// What else start-up derives and refuses.
     pub startup: Startup,
     /// How the KV pool is counted.
-    pub pool: Pool,
+    pub pool: PoolRules,
     /// Blocks of a latent cache.
     pub latent_blocks: LatentBlocks,
     /// Which batch sizes are captured.
@@ -107,16 +107,6 @@ pub struct Startup {
     pub level_is_mode: bool,
     /// `--kv-cache-dtype auto` is fp8 where the checkpoint's `kv_cache_scheme` or `kv_cache_quant_algo` asks for it.
     pub heeds_kv_scheme: bool,
-}
-
-/// How the KV pool is counted; see [`PoolRules`].
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "documented at engine::memory::PoolRules")]
-pub struct Pool {
-    pub one_group_below: f64,
-    pub spares_null_block: bool,
-    pub tokens_of_longest: bool,
 }
 
 /// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU
@@ -215,16 +205,6 @@ impl Profile {
             Architecture::Blackwell if device.id.contains("B300") => Some(blocks.blackwell_ultra),
             Architecture::Blackwell if is_datacenter_blackwell(device) => Some(blocks.blackwell),
             _ => None,
-        }
-    }
-
-    /// How the KV pool is counted.
-    #[must_use]
-    pub fn pool_rules(&self) -> PoolRules {
-        PoolRules {
-            one_group_below: self.pool.one_group_below,
-            spares_null_block: self.pool.spares_null_block,
-            tokens_of_longest: self.pool.tokens_of_longest,
         }
     }
 
@@ -405,6 +385,12 @@ mod tests {
             (why.as_str(), help.as_str()),
             ("`static` has no versions, and @9 names one", "write static")
         );
+    }
+
+    #[test]
+    fn the_rules_of_the_pool_that_others_assume_are_those_of_the_profiles() {
+        let pools: Vec<PoolRules> = shipped().iter().map(|profile| profile.pool).collect();
+        assert_eq!(pools, [PoolRules::BY_REQUESTS, PoolRules::BY_BLOCKS]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::engine::EngineFlags;
 use super::judge::Judge;
-use super::raw::{RawGraphMode, RawKvDtype, RawScenario};
+use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::{engine, formats};
@@ -53,15 +53,7 @@ pub(super) fn flags(
     }
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     scheduled::note_batching(judge, &raw.batching, "vLLM");
-    let latent_is_fp8 =
-        model
-            .filter(|model| model.has_latent_cache())
-            .map(|model| match raw.model.kv_cache_dtype {
-                None | Some(RawKvDtype::Auto) => model.kv_scheme.is_some(),
-                Some(RawKvDtype::Bfloat16 | RawKvDtype::Float16) => false,
-                Some(RawKvDtype::Fp8 | RawKvDtype::Fp8E4m3 | RawKvDtype::Fp8E5m2) => true,
-            });
-    let flags = engine::resolve(judge, &raw.engine, device, model_len, latent_is_fp8);
+    let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);
     }
@@ -190,9 +182,14 @@ impl Flags {
     }
 
     /// What decides the memory.
-    pub(super) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
+    pub(super) fn memory_options(
+        &self,
+        model: &ModelShape,
+        tensor_parallel: u32,
+        kv_dtype: Dtype,
+    ) -> MemoryOptions {
         match self {
-            Flags::Vllm(flags) => vllm_memory(tensor_parallel, kv_dtype, flags),
+            Flags::Vllm(flags) => vllm_memory(model, tensor_parallel, kv_dtype, flags),
             Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
             Flags::Scheduled(flags) => flags.memory_options(tensor_parallel, kv_dtype),
         }
@@ -289,7 +286,12 @@ impl Flags {
 }
 
 /// What of vLLM's flags decides its memory.
-fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> MemoryOptions {
+fn vllm_memory(
+    model: &ModelShape,
+    tensor_parallel: u32,
+    kv_dtype: Dtype,
+    flags: &EngineFlags,
+) -> MemoryOptions {
     MemoryOptions {
         tensor_parallel,
         pipeline_parallel: 1,
@@ -299,12 +301,11 @@ fn vllm_memory(tensor_parallel: u32, kv_dtype: Dtype, flags: &EngineFlags) -> Me
         block_size: flags.config.block_size,
         max_num_batched_tokens: flags.max_num_batched_tokens,
         max_in_flight_tokens: flags.max_num_batched_tokens * (1 + flags.config.unsettled_steps()),
-        windowed: match (flags.hands_kv_over, flags.config.enable_prefix_caching) {
-            (true, _) => Windowed::KeepAll,
-            (false, true) => Windowed::PassBesideOne,
-            (false, false) => Windowed::Pass,
+        windowed: match flags.hands_kv_over {
+            true => Windowed::KeepAll,
+            false => Windowed::of_vllm(model, flags.config.enable_prefix_caching),
         },
-        rules: flags.profile.pool_rules(),
+        rules: flags.profile.pool,
         max_num_seqs: flags.max_num_seqs,
         max_model_len: flags.config.max_model_len,
         charge_cuda_graphs: flags.profile.graphs.charged_to_memory,

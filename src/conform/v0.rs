@@ -3,15 +3,12 @@
 use super::Recording;
 use super::recording::{Params, RecordingError};
 use crate::engine::Policy;
-use crate::engine::scheduled::policies::{PreemptionMode, V0Config};
+use crate::engine::scheduled::policies::{PreemptionMode, V0Config, watermark};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::units::Picos;
 
 /// The version that is recorded and modelled.
 pub(super) const PROFILE: &str = "vllm@0.6";
-
-/// Share of the blocks that admission leaves free (V0-5).
-const WATERMARK: f64 = 0.01;
 
 /// The engine of a recording. Swapping takes no time there.
 pub(super) fn config(recording: &Recording) -> ScheduledConfig {
@@ -65,5 +62,5 @@ pub(super) fn check(params: &Params) -> Result<(), RecordingError> {
 
 /// Blocks that one sequence may fill: there is no null block, but a watermark.
 pub(super) fn usable_blocks(params: &Params) -> u32 {
-    params.num_gpu_blocks - (WATERMARK * f64::from(params.num_gpu_blocks)) as u32
+    params.num_gpu_blocks - watermark(params.num_gpu_blocks)
 }

@@ -365,8 +365,6 @@ fn check_groups(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut config = draw_config(&mut draw);
     draw_groups(&mut draw, &mut config);
-    // Which blocks 0.11 takes behind windows for tokens that a preempted share left counted (V1-26) is not recorded.
-    config.priority_eviction_restores = true;
     // Windows leave room: as little as one sequence may need.
     if draw.chance() {
         let longest = config.max_model_len.div_ceil(config.block_size) as usize;

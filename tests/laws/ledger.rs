@@ -164,11 +164,12 @@ impl Ledger {
         assert!(discarded <= most, "{discarded} rows discarded, at most {most}");
         if self.aborted == 0 {
             // A discarded row is a token computed for nothing. So is, in 0.11, the share of a sequence that is preempted after
-            // it was served in the same step, if its last token comes before it is resumed (V1-26).
+            // it was served in the same step, if its last token, in flight then, ends it before it is resumed: the one token
+            // behind it (V1-26).
             let expected = self.owed + self.lost + discarded - self.cached;
             let shares = match self.engine.switches.eviction_restores_budget {
                 true => 0,
-                false => self.ended_waiting * u64::from(self.engine.max_num_batched_tokens),
+                false => self.ended_waiting,
             };
             assert!(
                 (expected..=expected + shares).contains(&self.computed),

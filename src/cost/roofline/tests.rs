@@ -227,8 +227,8 @@ fn a_scale_on_an_operator_moves_that_operator_alone() {
     }
 }
 
-#[test]
-fn experts_stay_bound_by_memory_longer_than_dense_layers() {
+/// Llama-3.1-8B with eight experts in each layer, of which a token is routed to two.
+fn mixtral() -> ModelShape {
     let mut mixtral = llama_8b();
     mixtral.layers[0].mlp = crate::model::Mlp::Experts {
         experts: 8,
@@ -236,6 +236,12 @@ fn experts_stay_bound_by_memory_longer_than_dense_layers() {
         intermediate: 14_336,
         shared_intermediate: 0,
     };
+    mixtral
+}
+
+#[test]
+fn experts_stay_bound_by_memory_longer_than_dense_layers() {
+    let mixtral = mixtral();
     let device = device("h100");
     let calibration = for_device(&device, "vllm").calibration;
     let mut cost = RooflineCost::new(&device, &mixtral, &calibration, &placement()).unwrap();
@@ -250,13 +256,7 @@ fn experts_stay_bound_by_memory_longer_than_dense_layers() {
 
 #[test]
 fn experts_that_are_dealt_out_whole_wait_for_the_fullest_gpu() {
-    let mut mixtral = llama_8b();
-    mixtral.layers[0].mlp = crate::model::Mlp::Experts {
-        experts: 8,
-        experts_per_token: 2,
-        intermediate: 14_336,
-        shared_intermediate: 0,
-    };
+    let mixtral = mixtral();
     let device = device("h100");
     let calibration = for_device(&device, "vllm").calibration;
     let cost = |expert_parallel: bool| {

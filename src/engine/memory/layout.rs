@@ -40,7 +40,7 @@ pub fn kv_groups(model: &ModelShape, options: &MemoryOptions) -> KvGroups {
 /// Groups layers as vLLM `_get_kv_cache_groups_uniform_page_size` does: kinds of layers (full, one per window) are cut into
 /// groups of as many layers as the rarest kind has, unless the kinds are about equally common ([`super::PoolRules`]). The
 /// groups are the whole model's, of which each stage has a share. Engines that have no such groups keep every token in
-/// every layer, and so does vLLM where layers attend within chunks: its hybrid allocator is off for them.
+/// every layer.
 pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
     let stage = |count: u32| count.div_ceil(options.pipeline_parallel);
     let per_layer = |group: &LayerGroup| {
@@ -81,7 +81,6 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         }
     }
     let keeps_all = match options.windowed {
-        _ if model.attends_in_chunks() => true,
         Windowed::KeepAll => true,
         Windowed::Pass => false,
         Windowed::PassBesideOne => groups.full != 1,

@@ -1,5 +1,7 @@
 //! What of an engine's flags decides its memory, and what must be estimated because only an engine could measure it.
 
+use serde::Deserialize;
+
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Bytes;
@@ -30,8 +32,21 @@ pub enum Windowed {
     PassBesideOne,
 }
 
+impl Windowed {
+    /// vLLM's: its hybrid allocator is off where layers attend within chunks (Llama 4), unless its environment says otherwise.
+    #[must_use]
+    pub fn of_vllm(model: &ModelShape, caches_prefixes: bool) -> Windowed {
+        match caches_prefixes {
+            _ if model.attends_in_chunks() => Windowed::KeepAll,
+            true => Windowed::PassBesideOne,
+            false => Windowed::Pass,
+        }
+    }
+}
+
 /// What versions of an engine count differently in the same pool.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PoolRules {
     /// Kinds of layers are a group each, padded, where the commonest has less than so many times the layers of the rarest
     /// (`_get_kv_cache_groups_uniform_page_size`).
@@ -131,7 +146,7 @@ impl MemoryOptions {
             block_size: 16,
             max_num_batched_tokens,
             max_in_flight_tokens: 2 * max_num_batched_tokens,
-            windowed: Windowed::PassBesideOne,
+            windowed: Windowed::of_vllm(model, true),
             rules: PoolRules::BY_REQUESTS,
             max_num_seqs,
             max_model_len: model.max_position,

@@ -111,6 +111,9 @@ impl BlockPool {
         let limit = self.config.max_model_len;
         // V1-35: even where the sequence then gets nothing.
         let settled = computed - u32::from(self.config.windows_settle) * sequence.in_flight;
+        // 0.11 `allocate_slots` counts slots against the blocks there are: a preempted share left tokens and none (V1-26).
+        let has_none = admission.is_some() && sequence.blocks.is_empty();
+        let settled = settled - u32::from(has_none) * sequence.computed;
         self.pass_windows(sequence, settled);
         let slots = self.blocks_for((computed + n).min(limit));
         let mut new = slots.saturating_sub(held);

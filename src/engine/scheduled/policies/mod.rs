@@ -6,4 +6,4 @@ mod v0;
 
 pub use hf::{HfConfig, HfContinuous, HfOrder};
 pub use static_batch::{StaticBatching, StaticConfig};
-pub use v0::{PreemptionMode, V0Config, VllmV0};
+pub use v0::{PreemptionMode, V0Config, VllmV0, watermark};

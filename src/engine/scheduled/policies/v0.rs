@@ -39,8 +39,11 @@ pub struct V0Config {
     pub async_output_proc: bool,
 }
 
-/// Share of the blocks that admission leaves free, `watermark` of `SelfAttnBlockSpaceManager`.
-const WATERMARK: f64 = 0.01;
+/// Blocks that admission leaves free, a hundredth of them: `watermark` of `SelfAttnBlockSpaceManager` (V0-5).
+#[must_use]
+pub fn watermark(num_gpu_blocks: u32) -> u32 {
+    (0.01 * f64::from(num_gpu_blocks)) as u32
+}
 
 /// The scheduler.
 #[derive(Debug)]
@@ -89,7 +92,7 @@ impl VllmV0 {
             max_num_seqs: engine.max_num_seqs as usize,
             max_num_batched_tokens: engine.max_num_batched_tokens,
             prompt_limit,
-            watermark: (WATERMARK * f64::from(engine.num_gpu_blocks)) as u32,
+            watermark: watermark(engine.num_gpu_blocks),
             caches: engine.enable_prefix_caching,
             prompt_at: None,
             prompt_latency: Picos::ZERO,
