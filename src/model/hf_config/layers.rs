@@ -51,13 +51,17 @@ impl Reader<'_> {
         } else {
             "sliding_window"
         };
-        let window = self.number(key, 1, u32::MAX);
-        let window = window.filter(|&window| window < max_position);
         let slides = match self.get("layer_types") {
             Some(types) => self.slides_by_type(types, count)?,
             None => self.slides_by_rule(count),
         };
-        if is_chunked && window.is_some() && slides.contains(&true) {
+        if !slides.contains(&true) {
+            // Its width may be 0 then.
+            return Some(vec![None; count as usize]);
+        }
+        let window = self.number(key, 1, u32::MAX);
+        let window = window.filter(|&window| window < max_position);
+        if is_chunked && window.is_some() {
             let note = "attention within chunks is taken for a sliding window as long as a chunk: an upper bound of what is read";
             self.notes.push(note.to_string());
         }
@@ -138,15 +142,16 @@ impl Reader<'_> {
         };
         match self.family.experts {
             ExpertKeys::None => {
-                let intermediate = self.required(width_key, WIDTH_MAX)?;
+                let intermediate = self.dense_width(width_key)?;
                 Some(vec![Mlp::Dense { intermediate, gated }; count as usize])
             }
             ExpertKeys::Mixtral | ExpertKeys::GptOss => {
-                let experts = self.experts("num_local_experts", width_key, 0)?;
+                let shared = self.number("shared_intermediate_size", 0, WIDTH_MAX).unwrap_or(0);
+                let experts = self.experts("num_local_experts", width_key, shared)?;
                 Some(vec![experts; count as usize])
             }
             ExpertKeys::Qwen => self.qwen_mlps(count),
-            ExpertKeys::DeepSeek => self.deepseek_mlps(count),
+            ExpertKeys::DeepSeek | ExpertKeys::Ernie => self.deepseek_mlps(count),
             ExpertKeys::Llama4 => self.llama4_mlps(count),
         }
     }
@@ -212,6 +217,17 @@ impl Reader<'_> {
             "moe_intermediate_size",
             shared_experts * width,
         );
+        if self.family.experts == ExpertKeys::Ernie {
+            let first = self.number("moe_layer_start_index", 0, LAYERS_MAX).unwrap_or(0);
+            let last = self
+                .get("moe_layer_end_index")
+                .filter(|last| last.as_i64() != Some(-1));
+            let last = last.and_then(|_| self.number("moe_layer_end_index", 0, LAYERS_MAX));
+            let every = self.number("moe_layer_interval", 1, LAYERS_MAX).unwrap_or(1);
+            return self.mixed_mlps(count, sparse, "intermediate_size", |layer| {
+                (first..=last.unwrap_or(count)).contains(&layer) && (layer + 1).is_multiple_of(every)
+            });
+        }
         let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
         let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
         self.mixed_mlps(count, sparse, "intermediate_size", |layer| {
@@ -219,13 +235,50 @@ impl Reader<'_> {
         })
     }
 
+    /// Of the families that know a rule for it four times the hidden size where it is not said.
+    fn dense_width(&mut self, key: &str) -> Option<u32> {
+        let is_implied = self.family.multi_query || self.family.position_table.is_some();
+        if is_implied && self.get(key).is_none() {
+            return Some(4 * self.required("hidden_size", WIDTH_MAX)?);
+        }
+        self.required(key, WIDTH_MAX)
+    }
+
+    /// Which layers have experts where `mlp_layer_types` lists them, as `transformers` 5 writes it.
+    fn listed_as_sparse(&mut self, count: u32) -> Option<Vec<bool>> {
+        let types = self.get("mlp_layer_types")?.as_array()?;
+        if types.len() != count as usize {
+            return self.problem(format!(
+                "`mlp_layer_types` has {} entries and `num_hidden_layers` is {count}",
+                types.len()
+            ));
+        }
+        let kinds = types.iter().map(|kind| match kind.as_str() {
+            Some("sparse") => Ok(true),
+            Some("dense") => Ok(false),
+            _ => Err(kind),
+        });
+        match kinds.collect::<Result<Vec<bool>, &Value>>() {
+            Ok(kinds) => Some(kinds),
+            Err(kind) => self.problem(format!(
+                "`mlp_layer_types` has {}; only dense and sparse are known",
+                shortened(kind)
+            )),
+        }
+    }
+
     fn mixed_mlps(
         &mut self,
         count: u32,
         sparse: Option<Mlp>,
         dense_key: &str,
-        is_sparse: impl Fn(u32) -> bool,
+        by_rule: impl Fn(u32) -> bool,
     ) -> Option<Vec<Mlp>> {
+        let listed = self.listed_as_sparse(count);
+        let is_sparse = |layer: u32| match &listed {
+            Some(listed) => listed[layer as usize],
+            None => by_rule(layer),
+        };
         let all_sparse = (0..count).all(&is_sparse);
         let intermediate = if all_sparse {
             0

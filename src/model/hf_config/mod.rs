@@ -163,7 +163,13 @@ impl Reader<'_> {
         if self.family.latent {
             return self.latent_attention(query_heads);
         }
-        let kv_heads = self.number("num_key_value_heads", 1, HEADS_MAX).or(query_heads);
+        let shares_one = self.family.multi_query
+            && self.flag("multi_query", true)
+            && !self.flag("new_decoder_architecture", false);
+        let kv_heads = match shares_one {
+            true => Some(1),
+            false => self.number("num_key_value_heads", 1, HEADS_MAX).or(query_heads),
+        };
         let head_dim = self.number("head_dim", 1, HEAD_DIM_MAX);
         let (query_heads, kv_heads) = (query_heads?, kv_heads?);
         if !query_heads.is_multiple_of(kv_heads) {

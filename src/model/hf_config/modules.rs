@@ -214,7 +214,7 @@ impl Reader<'_> {
             .family
             .model_types
             .iter()
-            .any(|family| ["phi3", "glm4"].contains(family));
+            .any(|family| ["phi3", "glm4", "glm"].contains(family));
         let mut all = match attention {
             Attention::Grouped { .. } => {
                 // Phi-3 has one matrix in the file, too; GLM-4 for gate and up only.
@@ -272,10 +272,7 @@ impl Reader<'_> {
                 all.push(plain(&["down"], ROW, format!("{parent}.down_proj")));
             }
             Mlp::Dense { gated: false, .. } => {
-                let (up, down) = match self.family.is_opt() {
-                    true => ("fc1", "fc2"),
-                    false => ("mlp.c_fc", "mlp.c_proj"),
-                };
+                let (up, down) = self.family.up_and_down;
                 all.push(plain(&["up"], COLUMN, up.to_string()));
                 all.push(plain(&["down"], ROW, down.to_string()));
             }
@@ -295,7 +292,7 @@ impl Reader<'_> {
                 ));
                 if *shared_intermediate > 0 {
                     let shared = match self.family.experts {
-                        ExpertKeys::DeepSeek => format!("{parent}.shared_experts"),
+                        ExpertKeys::DeepSeek | ExpertKeys::Ernie => format!("{parent}.shared_experts"),
                         _ => format!("{parent}.shared_expert"),
                     };
                     all.push(gated(&["shared_gate_up"], &shared));

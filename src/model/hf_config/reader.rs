@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::families::{FAMILIES, Family};
+use super::super::families::{FAMILIES, Family, unmodelled};
 use crate::nearest::nearest;
 
 /// A config while it is read.
@@ -46,8 +46,21 @@ impl<'a> Reader<'a> {
 
     /// The value of a key; an explicit `null` is none.
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
+        let key = self.written(key);
         let value = self.inner.get(key).or_else(|| self.outer.get(key))?;
         (!value.is_null()).then_some(value)
+    }
+
+    /// How the file writes a key: as it is called here, or else as in its family.
+    fn written<'k>(&self, key: &'k str) -> &'k str {
+        match self.family.spelling(key) {
+            Some(own) if !self.has(key) && self.has(own) => own,
+            _ => key,
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.inner.contains_key(key) || self.outer.contains_key(key)
     }
 
     pub(super) fn problem<T>(&mut self, problem: String) -> Option<T> {
@@ -57,11 +70,12 @@ impl<'a> Reader<'a> {
 
     /// A whole number between `least` and `most`; `None` where the key is absent or wrong, which is written down.
     pub(super) fn number(&mut self, key: &str, least: u32, most: u32) -> Option<u32> {
-        let said = self.inner.contains_key(key) || self.outer.contains_key(key);
         let Some(value) = self.get(key) else {
             // An explicit null switches a default off.
+            let said = self.has(self.written(key));
             return if said { None } else { self.family.default(key) };
         };
+        let key = self.written(key);
         let number = value.as_u64().or_else(|| whole(value.as_f64()?));
         match number {
             Some(number) if (u64::from(least)..=u64::from(most)).contains(&number) => Some(number as u32),
@@ -77,6 +91,7 @@ impl<'a> Reader<'a> {
         let before = self.problems.len();
         let number = self.number(key, 1, most);
         if number.is_none() && self.problems.len() == before {
+            let key = self.family.spelling(key).unwrap_or(key);
             return self.problem(format!("`{key}` is missing"));
         }
         number
@@ -87,6 +102,7 @@ impl<'a> Reader<'a> {
             None => default,
             Some(Value::Bool(flag)) => *flag,
             Some(value) => {
+                let key = self.written(key);
                 let problem = format!("`{key}` is {} and must be true or false", shortened(value));
                 self.problem::<()>(problem);
                 default
@@ -96,21 +112,21 @@ impl<'a> Reader<'a> {
 }
 
 fn unknown_architecture(name: Option<&str>) -> String {
-    let known = || {
-        FAMILIES
-            .iter()
-            .flat_map(|family| family.architectures.iter().copied())
+    let mut known: Vec<&str> = FAMILIES
+        .iter()
+        .flat_map(|family| family.architectures.iter().copied())
+        .collect();
+    known.sort_unstable();
+    let all = || format!("known are {}", known.join(", "));
+    let Some(name) = name else {
+        return format!("`architectures` is missing; {}", all());
     };
-    let known_list = known().collect::<Vec<_>>().join(", ");
-    match name {
-        None => format!("`architectures` is missing; known are {known_list}"),
-        Some(name) => {
-            let near = nearest(name, known(), 1);
-            let hint = near
-                .first()
-                .map_or(String::new(), |near| format!("; did you mean {near}?"));
-            format!("the architecture {name} is not known; known are {known_list}{hint}")
-        }
+    if let Some(what) = unmodelled(name) {
+        return format!("the architecture {name} has {what}: that is not modelled");
+    }
+    match nearest(name, known.iter().copied(), 1).first() {
+        Some(near) => format!("the architecture {name} is not known; did you mean {near}?"),
+        None => format!("the architecture {name} is not known; {}", all()),
     }
 }
 

@@ -16,16 +16,20 @@ impl Reader<'_> {
         let (attention_bias, mlp_bias) = match self.family.qkv_bias {
             Bias::Always => (true, self.flag("mlp_bias", false)),
             Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
-            Bias::WithMlp => {
-                let use_bias = self.flag("use_bias", true);
+            Bias::WithMlp { by_default } => {
+                let use_bias = self.flag("use_bias", by_default);
                 (use_bias, use_bias)
             }
         };
         let qk_norm = self.qk_norm();
         let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
-        let mut sum = d;
+        let norm = if self.family.norm_bias { 2 * d } else { d };
+        let mut sum = norm;
+        if let Some(more) = self.family.position_table {
+            sum += (u64::from(shape.max_position) + u64::from(more)) * d;
+        }
         for group in &shape.layers {
-            let mut layer = u64::from(self.family.norms_per_layer) * d;
+            let mut layer = u64::from(self.family.norms_per_layer) * norm;
             layer += match group.attention {
                 Attention::Grouped {
                     query_heads,
@@ -89,6 +93,7 @@ impl Reader<'_> {
                     ExpertKeys::Qwen if shared_intermediate > 0 => d,
                     // The correction bias of auxiliary-loss-free balancing.
                     ExpertKeys::DeepSeek if corrected => experts,
+                    ExpertKeys::Ernie => experts,
                     _ => 0,
                 }
             }

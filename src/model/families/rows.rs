@@ -1,0 +1,526 @@
+//! The families, one row each: how each differs from Llama.
+//!
+//! Source of each row: the model's class in vLLM 0.33 (`model_executor/models/`) or in Hugging Face `transformers` 5.20. The
+//! parameters that follow are compared with those that `transformers` makes (`tests/data/shapes`).
+
+use super::{Bias, ExpertKeys, Family, QkNorm, WindowRule};
+
+/// What most descendants of Llama share.
+const LLAMA: Family = Family {
+    model_types: &["llama"],
+    architectures: &["LlamaForCausalLM", "YiForCausalLM"],
+    tied_by_default: false,
+    qkv_bias: Bias::ByKey,
+    out_bias: true,
+    qk_norm: QkNorm::No,
+    norms_per_layer: 2,
+    norm_bias: false,
+    window: WindowRule::Never,
+    experts: ExpertKeys::None,
+    latent: false,
+    gated: true,
+    up_and_down: ("mlp.up_proj", "mlp.down_proj"),
+    multi_query: false,
+    position_table: None,
+    defaults: &[],
+    spelt: &[],
+};
+
+/// All that can be read.
+pub(in super::super) const FAMILIES: &[Family] = &[
+    LLAMA,
+    Family {
+        model_types: &["mistral"],
+        architectures: &["MistralForCausalLM"],
+        window: WindowRule::All,
+        // The class default; configs without a window say `null`.
+        defaults: &[("sliding_window", 4096)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["mixtral"],
+        architectures: &["MixtralForCausalLM"],
+        window: WindowRule::All,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen2", "qwen2_5_vl", "qwen2_vl"],
+        architectures: &["Qwen2ForCausalLM"],
+        qkv_bias: Bias::Always,
+        out_bias: false,
+        window: WindowRule::UpperLayers,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen2_moe"],
+        architectures: &["Qwen2MoeForCausalLM"],
+        qkv_bias: Bias::Always,
+        out_bias: false,
+        window: WindowRule::UpperLayers,
+        experts: ExpertKeys::Qwen,
+        spelt: &[("num_experts", "num_local_experts")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen3", "qwen3_vl"],
+        architectures: &["Qwen3ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        window: WindowRule::UpperLayers,
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen3_moe", "qwen3_vl_moe"],
+        architectures: &["Qwen3MoeForCausalLM"],
+        qk_norm: QkNorm::Head,
+        window: WindowRule::UpperLayers,
+        experts: ExpertKeys::Qwen,
+        spelt: &[("num_experts", "num_local_experts")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma"],
+        architectures: &["GemmaForCausalLM"],
+        tied_by_default: true,
+        defaults: &[("head_dim", 256)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma2"],
+        architectures: &["Gemma2ForCausalLM"],
+        tied_by_default: true,
+        norms_per_layer: 4,
+        window: WindowRule::EverySecond,
+        defaults: &[("head_dim", 256), ("sliding_window", 4096)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma3", "gemma3_text"],
+        architectures: &["Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"],
+        tied_by_default: true,
+        qk_norm: QkNorm::Head,
+        norms_per_layer: 4,
+        window: WindowRule::AllButEveryNth,
+        // The multimodal configs leave out whatever equals the class default.
+        defaults: &[
+            ("vocab_size", 262_208),
+            ("num_attention_heads", 8),
+            ("num_key_value_heads", 4),
+            ("head_dim", 256),
+            ("max_position_embeddings", 131_072),
+            ("sliding_window", 4096),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["phi3"],
+        architectures: &["Phi3ForCausalLM"],
+        window: WindowRule::All,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["granite"],
+        architectures: &["GraniteForCausalLM"],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["deepseek_v2"],
+        architectures: &["DeepseekV2ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["deepseek_v3", "kimi_k2"],
+        architectures: &["DeepseekV3ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm4_moe", "glm4v_moe"],
+        architectures: &["Glm4MoeForCausalLM"],
+        out_bias: false,
+        experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gpt_oss"],
+        architectures: &["GptOssForCausalLM"],
+        window: WindowRule::EverySecond,
+        experts: ExpertKeys::GptOss,
+        defaults: &[("sliding_window", 128), ("head_dim", 64)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["llama4"],
+        architectures: &["Llama4ForConditionalGeneration", "Llama4ForCausalLM"],
+        window: WindowRule::Chunked,
+        experts: ExpertKeys::Llama4,
+        defaults: &[("attention_chunk_size", 8192)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["minimax_m2"],
+        architectures: &["MiniMaxM2ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmo2"],
+        architectures: &["Olmo2ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmo3"],
+        architectures: &["Olmo3ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        window: WindowRule::AllButEveryNth,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["cohere"],
+        architectures: &["CohereForCausalLM"],
+        tied_by_default: true,
+        norms_per_layer: 1,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["cohere2"],
+        architectures: &["Cohere2ForCausalLM"],
+        tied_by_default: true,
+        norms_per_layer: 1,
+        window: WindowRule::AllButEveryNth,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["starcoder2"],
+        architectures: &["Starcoder2ForCausalLM"],
+        tied_by_default: true,
+        qkv_bias: Bias::WithMlp { by_default: true },
+        norm_bias: true,
+        window: WindowRule::All,
+        gated: false,
+        up_and_down: ("mlp.c_fc", "mlp.c_proj"),
+        ..LLAMA
+    },
+    Family {
+        model_types: &["smollm3"],
+        architectures: &["SmolLM3ForCausalLM"],
+        tied_by_default: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm4", "glm4v"],
+        architectures: &["Glm4ForCausalLM"],
+        out_bias: false,
+        norms_per_layer: 4,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["seed_oss"],
+        architectures: &["SeedOssForCausalLM"],
+        out_bias: false,
+        ..LLAMA
+    },
+    // ---- Dense.
+    Family {
+        model_types: &["ministral3"],
+        architectures: &["Ministral3ForCausalLM"],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["internlm2"],
+        architectures: &["InternLM2ForCausalLM"],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["exaone"],
+        architectures: &["ExaoneForCausalLM"],
+        spelt: &[("num_hidden_layers", "num_layers")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["exaone4"],
+        architectures: &["Exaone4ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        window: WindowRule::AllButEveryNth,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm"],
+        architectures: &["GlmForCausalLM"],
+        out_bias: false,
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        // ChatGLM 2, 3 and GLM-4 before `transformers` knew them.
+        model_types: &["chatglm"],
+        architectures: &["ChatGLMForConditionalGeneration", "ChatGLMModel"],
+        out_bias: false,
+        spelt: &[
+            ("num_hidden_layers", "num_layers"),
+            ("intermediate_size", "ffn_hidden_size"),
+            ("num_key_value_heads", "multi_query_group_num"),
+            ("head_dim", "kv_channels"),
+            ("vocab_size", "padded_vocab_size"),
+            ("max_position_embeddings", "seq_length"),
+            ("attention_bias", "add_qkv_bias"),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["ernie4_5"],
+        architectures: &["Ernie4_5ForCausalLM"],
+        tied_by_default: true,
+        qkv_bias: Bias::WithMlp { by_default: false },
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["hunyuan_v1_dense"],
+        architectures: &["HunYuanDenseV1ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["arcee"],
+        architectures: &["ArceeForCausalLM"],
+        gated: false,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["apertus"],
+        architectures: &["ApertusForCausalLM"],
+        qk_norm: QkNorm::Head,
+        gated: false,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["nemotron"],
+        architectures: &["NemotronForCausalLM"],
+        norm_bias: true,
+        gated: false,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["stablelm"],
+        architectures: &["StableLmForCausalLM", "StableLMEpochForCausalLM"],
+        out_bias: false,
+        norm_bias: true,
+        spelt: &[("attention_bias", "use_qkv_bias")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmo"],
+        architectures: &["OlmoForCausalLM"],
+        // Norms without weights.
+        norms_per_layer: 0,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["cwm"],
+        architectures: &["CwmForCausalLM"],
+        // Always with `layer_types`.
+        window: WindowRule::All,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["helium"],
+        architectures: &["HeliumForCausalLM"],
+        ..LLAMA
+    },
+    Family {
+        // One norm for both halves of a layer, which run side by side.
+        model_types: &["phi"],
+        architectures: &["PhiForCausalLM"],
+        qkv_bias: Bias::WithMlp { by_default: true },
+        norms_per_layer: 1,
+        norm_bias: true,
+        gated: false,
+        up_and_down: ("mlp.fc1", "mlp.fc2"),
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gpt_neox"],
+        architectures: &["GPTNeoXForCausalLM"],
+        qkv_bias: Bias::WithMlp { by_default: true },
+        norm_bias: true,
+        gated: false,
+        up_and_down: ("mlp.dense_h_to_4h", "mlp.dense_4h_to_h"),
+        spelt: &[("use_bias", "attention_bias")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["falcon"],
+        architectures: &["FalconForCausalLM"],
+        tied_by_default: true,
+        qkv_bias: Bias::WithMlp { by_default: false },
+        norms_per_layer: 1,
+        norm_bias: true,
+        gated: false,
+        up_and_down: ("mlp.dense_h_to_4h", "mlp.dense_4h_to_h"),
+        multi_query: true,
+        defaults: &[("max_position_embeddings", 2048)],
+        spelt: &[
+            ("intermediate_size", "ffn_hidden_size"),
+            ("num_key_value_heads", "num_kv_heads"),
+            ("num_hidden_layers", "n_layer"),
+            ("num_attention_heads", "n_head"),
+            ("use_bias", "bias"),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gpt_bigcode"],
+        architectures: &["GPTBigCodeForCausalLM"],
+        multi_query: true,
+        ..GPT2
+    },
+    GPT2,
+    // ---- Mixtures of experts.
+    Family {
+        model_types: &["ernie4_5_moe"],
+        architectures: &["Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"],
+        tied_by_default: true,
+        qkv_bias: Bias::WithMlp { by_default: false },
+        experts: ExpertKeys::Ernie,
+        spelt: &[
+            ("n_routed_experts", "moe_num_experts"),
+            ("num_experts_per_tok", "moe_k"),
+            ("n_shared_experts", "moe_num_shared_experts"),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["exaone_moe"],
+        architectures: &["ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"],
+        qk_norm: QkNorm::Head,
+        window: WindowRule::AllButEveryNth,
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        spelt: COUNTED,
+        ..LLAMA
+    },
+    Family {
+        // Ling and Ring.
+        model_types: &["bailing_moe", "bailing_moe_v2"],
+        architectures: &["BailingMoeForCausalLM", "BailingMoeV2ForCausalLM"],
+        out_bias: false,
+        experts: ExpertKeys::DeepSeek,
+        spelt: &[COUNTED[0], COUNTED[1], ("attention_bias", "use_qkv_bias")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["hy_v3"],
+        architectures: &["HYV3ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("head_dim", 128)],
+        spelt: COUNTED,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["dots1"],
+        architectures: &["Dots1ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["solar_open"],
+        architectures: &["SolarOpenForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmoe"],
+        architectures: &["OlmoeForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        experts: ExpertKeys::Mixtral,
+        spelt: &[("num_local_experts", "num_experts")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["granitemoe", "granitemoeshared"],
+        architectures: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["phimoe"],
+        architectures: &["PhimoeForCausalLM", "PhiMoEForCausalLM"],
+        norm_bias: true,
+        window: WindowRule::All,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    // ---- Latent attention.
+    Family {
+        model_types: &["glm4_moe_lite"],
+        architectures: &["Glm4MoeLiteForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["minicpm3"],
+        architectures: &["MiniCPM3ForCausalLM"],
+        tied_by_default: true,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["youtu"],
+        architectures: &["YoutuForCausalLM"],
+        tied_by_default: true,
+        latent: true,
+        ..LLAMA
+    },
+    OPT,
+];
+
+/// How many experts of each kind, as some DeepSeek-like families say it.
+const COUNTED: &[(&str, &str)] = &[
+    ("n_routed_experts", "num_experts"),
+    ("n_shared_experts", "num_shared_experts"),
+];
+
+/// Biases and norms with biases everywhere, and a table of positions.
+const GPT2: Family = Family {
+    model_types: &["gpt2"],
+    architectures: &["GPT2LMHeadModel"],
+    tied_by_default: true,
+    qkv_bias: Bias::WithMlp { by_default: true },
+    norm_bias: true,
+    gated: false,
+    up_and_down: ("mlp.c_fc", "mlp.c_proj"),
+    position_table: Some(0),
+    spelt: &[
+        ("hidden_size", "n_embd"),
+        ("num_hidden_layers", "n_layer"),
+        ("num_attention_heads", "n_head"),
+        ("intermediate_size", "n_inner"),
+        ("max_position_embeddings", "n_positions"),
+    ],
+    ..LLAMA
+};
+
+/// Read apart: other keys, biases everywhere, a table of positions.
+pub(super) const OPT: Family = Family {
+    model_types: &["opt"],
+    architectures: &["OPTForCausalLM"],
+    tied_by_default: true,
+    qkv_bias: Bias::Always,
+    gated: false,
+    up_and_down: ("fc1", "fc2"),
+    ..LLAMA
+};

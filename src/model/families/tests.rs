@@ -1,0 +1,141 @@
+//! Families against the parameters that `transformers` makes of the same configs (`tests/data/shapes/count.py`).
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::{Attention, ModelShape};
+
+fn shape(config: &Value) -> ModelShape {
+    let name = config["architectures"][0].to_string();
+    let read = ModelShape::from_hf_config(&config.to_string(), &name);
+    read.unwrap_or_else(|error| panic!("{error}")).0
+}
+
+fn windows(shape: &ModelShape) -> u64 {
+    let has_one = |attention: &Attention| matches!(attention, Attention::Grouped { window: Some(_), .. });
+    let windowed = shape.layers.iter().filter(|group| has_one(&group.attention));
+    windowed.map(|group| u64::from(group.count)).sum()
+}
+
+#[test]
+fn every_family_has_the_parameters_and_windows_that_transformers_makes() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/shapes/counts.json");
+    let counts = std::fs::read_to_string(file).expect("the counts are beside the tests");
+    let counts: Vec<Value> = serde_json::from_str(&counts).expect("the file is JSON");
+    assert!(counts.len() > 80, "both configs of each family are there");
+    let mut wrong = Vec::new();
+    for entry in &counts {
+        let (config, expected) = (&entry["config"], entry["parameters"].as_f64().unwrap());
+        let name = config["architectures"][0].to_string();
+        let shape = match ModelShape::from_hf_config(&config.to_string(), &name) {
+            Ok((shape, _)) => shape,
+            Err(error) => {
+                wrong.push(error.to_string());
+                continue;
+            }
+        };
+        let off = shape.parameters() as f64 / expected - 1.0;
+        if off.abs() > 1e-4 {
+            wrong.push(format!("{}: {:+.3} %", shape.name, 100.0 * off));
+        }
+        if let Some(expected) = entry["windows"].as_u64()
+            && expected != windows(&shape)
+            && config["sliding_window"].as_u64() < config["max_position_embeddings"].as_u64()
+        {
+            wrong.push(format!(
+                "{}: {} windows, not {expected}",
+                shape.name,
+                windows(&shape)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn other_spellings_are_the_same_shape() {
+    let llama = json!({
+        "hidden_size": 4096, "intermediate_size": 13696, "num_hidden_layers": 40, "num_attention_heads": 32,
+        "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 151_552, "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    });
+    // (family, its spelling of a key of Llama's)
+    let families: [(&str, &[(&str, &str)]); 3] = [
+        (
+            "ChatGLMModel",
+            &[
+                ("num_hidden_layers", "num_layers"),
+                ("intermediate_size", "ffn_hidden_size"),
+                ("num_key_value_heads", "multi_query_group_num"),
+                ("head_dim", "kv_channels"),
+                ("vocab_size", "padded_vocab_size"),
+                ("max_position_embeddings", "seq_length"),
+            ],
+        ),
+        ("ExaoneForCausalLM", &[("num_hidden_layers", "num_layers")]),
+        ("InternLM2ForCausalLM", &[]),
+    ];
+    let with = |architecture: &str, spelt: &[(&str, &str)]| {
+        let mut config = llama.clone();
+        let map = config.as_object_mut().unwrap();
+        map.insert("architectures".to_string(), json!([architecture]));
+        for (key, own) in spelt {
+            let value = map.remove(*key).unwrap();
+            map.insert((*own).to_string(), value);
+        }
+        config
+    };
+    let expected = shape(&with("LlamaForCausalLM", &[])).parameters();
+    for (architecture, spelt) in families {
+        assert_eq!(
+            shape(&with(architecture, spelt)).parameters(),
+            expected,
+            "{architecture}"
+        );
+    }
+    let wrong = with("ChatGLMModel", &[("num_hidden_layers", "layers")]);
+    let error = ModelShape::from_hf_config(&wrong.to_string(), "mine").unwrap_err();
+    assert!(error.to_string().contains("`num_layers` is missing"), "{error}");
+}
+
+#[test]
+fn listed_kinds_of_feed_forward_parts_count_over_the_rule() {
+    let config = |kinds: Value| {
+        json!({
+            "architectures": ["HYV3ForCausalLM"], "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 4,
+            "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1000, "max_position_embeddings": 4096,
+            "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 512, "first_k_dense_replace": 1,
+            "torch_dtype": "bfloat16", "mlp_layer_types": kinds,
+        })
+    };
+    let dense = |kinds| {
+        let shape = shape(&config(kinds));
+        let dense = shape.layers.iter();
+        let dense = dense.filter(|group| matches!(group.mlp, crate::model::Mlp::Dense { .. }));
+        dense.map(|group| group.count).sum::<u32>()
+    };
+    assert_eq!(dense(Value::Null), 1);
+    assert_eq!(dense(json!(["dense", "dense", "dense", "sparse"])), 3);
+    for wrong in [json!(["dense"]), json!(["dense", "dense", "dense", "thick"])] {
+        let text = config(wrong).to_string();
+        let error = ModelShape::from_hf_config(&text, "mine").unwrap_err();
+        assert!(error.to_string().contains("mlp_layer_types"), "{error}");
+    }
+}
+
+#[test]
+fn a_known_reason_for_refusal_is_said() {
+    let refused = |architecture: &str| {
+        let config = json!({ "architectures": [architecture], "hidden_size": 1024 });
+        let error = ModelShape::from_hf_config(&config.to_string(), "mine").unwrap_err();
+        error.to_string()
+    };
+    assert!(refused("Qwen3NextForCausalLM").contains("linear attention"));
+    assert!(refused("DeepseekV32ForCausalLM").contains("sparse attention"));
+    assert!(refused("LamaForCausalLM").contains("did you mean LlamaForCausalLM?"));
+    for family in FAMILIES {
+        for name in family.architectures {
+            assert_eq!(unmodelled(name), None, "{name}");
+        }
+    }
+}
