@@ -62,12 +62,4 @@ pub use slo::{Metric, PercentileLimit, Slo};
 pub use workload::RunLength;
 
 #[cfg(test)]
-mod commands_tests;
-#[cfg(test)]
-mod machine_tests;
-#[cfg(test)]
-mod pasted_tests;
-#[cfg(test)]
-mod sglang_tests;
-#[cfg(test)]
 mod tests;
