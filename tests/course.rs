@@ -6,19 +6,19 @@ use plimsoll::report::compared::Comparison;
 
 /// Error that the week 1 rows may have; reached: 9.6 % at worst, 3.5 % in the median.
 const SERVING: f64 = 0.15;
-/// Error that rows which fitted the calibration may have; reached: 5.1 % (H200 at batch 32), 2.3 % in the median.
+/// Error that rows which fitted the calibration may have; reached: 5.2 % (H200 at batch 32), 2.1 % in the median.
 const FITTED: f64 = 0.06;
 
 /// Error of offline throughput by card, and how far it may move. The longest answer decides and is unknown, so these are known
 /// misses of the model, not bars that it meets: a change that moves one, for better or worse, has to say so here.
 const OFFLINE: [(&str, f64); 4] = [
-    ("H200", 0.277),
-    ("H100", 0.166),
-    ("A100", -0.078),
-    ("L40S", 0.370),
+    ("H200", 0.261),
+    ("H100", 0.152),
+    ("A100", -0.089),
+    ("L40S", 0.371),
 ];
 const OFFLINE_DRIFT: f64 = 0.02;
-/// Median error of the week 1 figures; reached: 3.5 %.
+/// Median error of the week 1 figures; reached: 3.5 %. Of an even number the upper of the two in the middle is held; reached: 3.9 %.
 const SERVING_MEDIAN: f64 = 0.05;
 
 fn compared() -> Vec<Comparison> {

@@ -223,3 +223,6 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
             .rerun(HELD_BACK),
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,4 +84,6 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
 }
 
 #[cfg(test)]
+mod published;
+#[cfg(test)]
 mod tests;

@@ -1,11 +1,9 @@
-//! Each law is broken once by a small row; a sound row breaks none; published tables give what is known of them.
-
-use std::path::{Path, PathBuf};
+//! Each law is broken once by a small row; a sound row breaks none. Laws of who was in flight: `little/tests.rs`.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::{Load, RequestTimes, Stats, Tool, read};
+use crate::results::{Load, Stats, Tool, read};
 
 /// 8 clients of 512 + 128 tokens on an H100: everything agrees.
 fn sound() -> Measured {
@@ -50,20 +48,6 @@ fn sound() -> Measured {
     row
 }
 
-/// An open loop at 10/s, of which nothing else is known.
-fn open(requests: u64, throughput: f64, e2el_s: f64, p99_s: f64) -> Measured {
-    let mut row = Measured::new(Tool::Table, "");
-    row.setup.load = Load::Open { rate: 10.0 };
-    row.setup.num_prompts = Some(requests);
-    row.outcome.request_throughput = Some(throughput);
-    row.e2el = Stats {
-        mean: Some(e2el_s),
-        percentiles: vec![(99.0, p99_s)],
-        ..Stats::default()
-    };
-    row
-}
-
 fn findings(rows: &[Measured]) -> Vec<Finding> {
     audit(rows, &Known::default())
         .into_iter()
@@ -72,7 +56,7 @@ fn findings(rows: &[Measured]) -> Vec<Finding> {
 }
 
 /// `impossible decode-bound, note few-samples`: what is found in rows.
-fn found(rows: &[Measured]) -> String {
+pub(super) fn found(rows: &[Measured]) -> String {
     let words: Vec<String> = findings(rows)
         .iter()
         .map(|finding| format!("{} {}", finding.severity.name(), finding.check.name()))
@@ -81,7 +65,7 @@ fn found(rows: &[Measured]) -> String {
 }
 
 /// What is found in the sound row after a change.
-fn after(change: impl FnOnce(&mut Measured)) -> String {
+pub(super) fn after(change: impl FnOnce(&mut Measured)) -> String {
     let mut row = sound();
     change(&mut row);
     found(&[row])
@@ -267,114 +251,11 @@ fn times_below_what_physics_allows_are_found() {
 }
 
 #[test]
-fn littles_law_is_held_against_the_limit() {
-    assert_eq!(
-        after(|row| (row.setup.max_concurrency, row.setup.load) = (Some(6), Load::Closed { clients: 6 })),
-        "impossible above-the-limit"
-    );
-    assert_eq!(
-        after(|row| (row.setup.max_concurrency, row.setup.load) = (Some(16), Load::Closed { clients: 16 })),
-        "doubtful below-the-limit"
-    );
-    let few =
-        after(|row| (row.setup.max_concurrency, row.setup.load) = (Some(128), Load::Closed { clients: 128 }));
-    assert_eq!(few, "note below-the-limit", "three waves never fill the limit");
-}
-
-#[test]
-fn a_burst_that_outlasts_its_longest_answer_was_no_burst() {
-    let burst = |row: &mut Measured| {
-        (row.setup.load, row.setup.max_concurrency) = (Load::Burst, None);
-        row.e2el.max = Some(1.3);
-    };
-    assert_eq!(after(burst), "impossible hidden-limit");
-    // All 400 really at once: the last answer is the whole run.
-    let real = |row: &mut Measured| {
-        burst(row);
-        (row.setup.gpu, row.ttft, row.tpot, row.itl) =
-            (None, Stats::default(), Stats::default(), Stats::default());
-        row.e2el = Stats {
-            mean: Some(26.0),
-            max: Some(50.0),
-            ..Stats::default()
-        };
-    };
-    assert_eq!(after(real), "");
-}
-
-#[test]
-fn an_open_loop_is_told_from_a_limited_one_and_from_a_short_one() {
-    // 3000 at 10/s take 300 s to send. Answered at 5/s a true open loop waits 150 s on average.
-    assert_eq!(found(&[open(3000, 5.0, 2.0, 3.0)]), "impossible hidden-limit");
-    assert_eq!(found(&[open(3000, 5.0, 140.0, 290.0)]), "doubtful overload");
-    assert_eq!(found(&[open(3000, 9.9, 2.0, 3.0)]), "");
-    // Half were refused: the others came at 5/s, and were answered at that.
-    let mut refused = open(3000, 5.0, 2.0, 3.0);
-    (refused.outcome.completed, refused.outcome.failed) = (Some(1500), Some(1500));
-    assert_eq!(found(&[refused]), "doubtful failures");
-    // 100 at 10/s: the last answer alone costs a quarter of the throughput.
-    assert_eq!(found(&[open(100, 7.5, 2.5, 3.5)]), "note too-short");
-    // Arrivals at random: 150 of them may take 162 s instead of 150.
-    let mut random = open(150, 0.9227, 1.58, 1.66);
-    random.setup.load = Load::Open { rate: 1.0 };
-    assert_eq!(found(&[random]), "");
-}
-
-#[test]
 fn nothing_is_answered_in_no_time() {
     assert_eq!(
         after(|row| row.outcome.duration_s = Some(0.0)),
         "impossible counts-agree, note too-short"
     );
-}
-
-#[test]
-fn a_rate_under_a_full_limit_is_a_closed_loop() {
-    let rated = |row: &mut Measured| row.setup.load = Load::Open { rate: 20.0 };
-    assert_eq!(after(rated), "doubtful overload");
-    assert_eq!(
-        after(|row| (rated(row), row.setup.max_concurrency = Some(64)).0),
-        "impossible hidden-limit"
-    );
-}
-
-fn requests(starts: impl Fn(usize) -> f64, count: usize, ttft_s: impl Fn(usize) -> f64) -> Measured {
-    let mut row = Measured::new(Tool::VllmBench, "");
-    row.setup.load = Load::Open { rate: 2.0 };
-    let of = |index: usize| RequestTimes {
-        start_s: Some(starts(index)),
-        ttft_s: ttft_s(index),
-        e2el_s: ttft_s(index) + 0.9,
-        output_tokens: 100.0,
-        ..RequestTimes::default()
-    };
-    row.requests = (0..count).map(of).collect();
-    row
-}
-
-#[test]
-fn requests_tell_who_waited_for_whom() {
-    // Four at a time, each sent when the one four before it ended.
-    let waves = |index: usize| (index / 4) as f64 + 0.05 * (index % 4) as f64;
-    assert_eq!(found(&[requests(waves, 200, |_| 0.1)]), "impossible hidden-limit");
-    // Steady arrivals that follow nobody.
-    assert_eq!(
-        found(&[requests(|index| index as f64 * 0.4871, 200, |_| 0.1)]),
-        ""
-    );
-    let slow_start = |index: usize| if index < 5 { 1.0 } else { 0.1 };
-    assert_eq!(
-        found(&[requests(|index| index as f64 * 0.4871, 200, slow_start)]),
-        "note warm-up"
-    );
-    let growing = |index: usize| 0.1 + 0.03 * index as f64;
-    assert_eq!(
-        found(&[requests(|index| index as f64 * 0.4871, 200, growing)]),
-        "doubtful overload"
-    );
-    let mut stated = requests(|index| index as f64 * 0.4871, 200, |_| 0.1);
-    stated.outcome.output_tokens = Some(10_000.0);
-    assert_eq!(found(&[stated]), "impossible counts-agree");
 }
 
 #[test]
@@ -491,158 +372,7 @@ fn a_first_token_after_the_last_is_told_as_that() {
     );
 }
 
-fn course() -> Vec<Measured> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results/course_tables.json");
-    read(&std::fs::read(path).unwrap(), "course").unwrap().rows
-}
-
-/// What `arithmetic_found` of the same file lists, which is not read.
-#[test]
-fn the_courses_tables_give_away_what_is_wrong_with_them() {
-    let rows = course();
-    let audited = audit(&rows, &Known::default());
-    let find = |place: &str, check: Check| {
-        let row = audited
-            .iter()
-            .find(|row| row.place == place)
-            .unwrap_or_else(|| panic!("{place}"));
-        row.findings
-            .iter()
-            .find(|finding| finding.check == check)
-            .cloned()
-    };
-    let all: Vec<&AuditedRow> = audited
-        .iter()
-        .filter(|row| row.place.starts_with("week1"))
-        .collect();
-    assert_eq!(all.len(), 20);
-    for row in all {
-        let finding = find(&row.place, Check::TtftIsE2el).unwrap();
-        assert_eq!(finding.severity, Severity::Impossible);
-        assert!(
-            finding.claim.contains("128 tokens") && finding.arithmetic.contains("127.75 and 128.03"),
-            "{finding:?}"
-        );
-    }
-    for gpu in ["H200-SXM", "H100-SXM", "A100-PCIE-80GB", "L40S"] {
-        let finding = find(&format!("week1 vllm {gpu}, all at once"), Check::HiddenLimit).unwrap();
-        assert!(
-            finding.arithmetic.contains("30.0 in flight") || finding.arithmetic.contains("30.1 in flight"),
-            "{finding:?}"
-        );
-        assert!(
-            finding.arithmetic.contains("150 requests in 5 waves")
-                && finding.arithmetic.contains("32 among them")
-        );
-        let offline = find(&format!("week2 {gpu}, offline"), Check::NotComparable).unwrap();
-        assert!(
-            offline.claim.contains("prompt and output tokens here")
-                && (offline.arithmetic.contains("held 30.") || offline.arithmetic.contains("held 29.9")),
-            "{offline:?}"
-        );
-    }
-    let same = find("week1 vllm L40S, 10 req/s", Check::HiddenLimit).unwrap();
-    assert!(same.arithmetic.contains("= 30.4 in flight"), "{same:?}");
-    assert!(
-        find("week1 vllm H200-SXM, 10 req/s", Check::HiddenLimit).is_none(),
-        "7 in flight reach no limit"
-    );
-    for (gpu, needed, grown) in [
-        ("A100-PCIE-80GB", "710 ms", "442 ms"),
-        ("L40S", "612 ms", "578 ms"),
-    ] {
-        let finding = find(&format!("week2 {gpu}, batch 32"), Check::PrefillBound).unwrap();
-        assert_eq!(finding.severity, Severity::Impossible);
-        assert!(
-            finding.arithmetic.contains(needed) && finding.arithmetic.contains(grown),
-            "{finding:?}"
-        );
-    }
-    assert!(
-        audited
-            .iter()
-            .filter(|row| row.place.starts_with("section"))
-            .all(|row| row.worst() != Some(Severity::Impossible))
-    );
-}
-
-/// Whether who measured says that something is wrong with a row.
-fn admits_a_fault(row: &Measured) -> bool {
-    let faults = [
-        "empty SSE",
-        "client caps",
-        "cache hits",
-        "prefix hit rate",
-        "not stated",
-        "few prompts",
-        "+-25%",
-    ];
-    faults.iter().any(|fault| row.setup.notes.contains(fault))
-}
-
-#[test]
-#[expect(
-    clippy::print_stderr,
-    reason = "a test that lacks its data says so, and the rates are for people"
-)]
-fn sound_published_rows_raise_no_alarm() {
-    let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from) else {
-        eprintln!("PLIMSOLL_DATA is not set: published rows are not audited");
-        return;
-    };
-    let file = read(
-        &std::fs::read(data.join("groundtruth/serving/measured.csv")).unwrap(),
-        "measured.csv",
-    )
-    .unwrap();
-    let audited = audit(&file.rows, &Known::default());
-    let (mut sound, mut alarms, mut empty_events, mut caught, mut capped) = (0, Vec::new(), 0, 0, 0);
-    for (row, audited) in file.rows.iter().zip(&audited) {
-        let has = |check: Check| audited.findings.iter().any(|finding| finding.check == check);
-        if row.setup.confidence == "high" && !admits_a_fault(row) {
-            sound += 1;
-            alarms.extend(
-                audited
-                    .findings
-                    .iter()
-                    .filter(|finding| finding.severity > Severity::Note),
-            );
-        }
-        if row.setup.notes.contains("empty SSE") {
-            empty_events += 1;
-            caught += usize::from(has(Check::ItlAddsUp));
-        }
-        // Offered 123 to 183 a second, answered 101 to 103.
-        let overloaded = row.outcome.request_throughput.is_some_and(|rate| rate > 100.0);
-        if row.setup.notes.contains("client caps") && overloaded {
-            capped += usize::from(has(Check::HiddenLimit));
-        }
-    }
-    eprintln!(
-        "{} alarms on {sound} sound rows; {caught} of {empty_events} rows with empty events caught",
-        alarms.len()
-    );
-    assert!(alarms.is_empty(), "{alarms:#?}");
-    assert!(sound >= 89, "{sound}");
-    assert_eq!((caught, empty_events, capped), (15, 15, 3));
-}
-
 proptest! {
-    #[test]
-    fn no_value_makes_the_audit_panic(key in 0usize..40, value in "[0-9]{1,15}|0|0\\.[0-9]{3}|null|1e-300|1e300") {
-        for name in ["vllm.json", "sglang.jsonl", "guidellm_v2.json", "inference_perf.json", "course_tables.json"] {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results").join(name);
-            let text = std::fs::read_to_string(path).unwrap();
-            let values: Vec<usize> = text.match_indices(": ").map(|(at, _)| at + 2).collect();
-            let Some(start) = values.get(key) else { continue };
-            let length = text[*start..].find([',', '}', '\n']).unwrap_or(0);
-            let changed = format!("{}{value}{}", &text[..*start], &text[start + length..]);
-            if let Ok(file) = read(changed.as_bytes(), name) {
-                drop(audit(&file.rows, &Known::default()));
-            }
-        }
-    }
-
     /// Any closed loop that obeys its own definitions, printed with two decimals.
     #[test]
     fn a_consistent_closed_loop_raises_no_alarm(

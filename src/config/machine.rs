@@ -408,3 +408,6 @@ fn plan(
     judge.report(problem);
     None
 }
+
+#[cfg(test)]
+mod tests;

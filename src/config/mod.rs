@@ -62,20 +62,4 @@ pub use slo::{Metric, PercentileLimit, Slo};
 pub use workload::RunLength;
 
 #[cfg(test)]
-mod classes_tests;
-#[cfg(test)]
-mod commands_tests;
-#[cfg(test)]
-mod load_tests;
-#[cfg(test)]
-mod machine_tests;
-#[cfg(test)]
-mod mistakes_tests;
-#[cfg(test)]
-mod pasted_tests;
-#[cfg(test)]
-mod pools_tests;
-#[cfg(test)]
-mod sglang_tests;
-#[cfg(test)]
 mod tests;

@@ -299,3 +299,6 @@ fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
     }
     problem
 }
+
+#[cfg(test)]
+mod tests;

@@ -223,3 +223,6 @@ impl Own {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -394,3 +394,6 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
         .expect("a table that was read from TOML can be written as TOML");
     text
 }
+
+#[cfg(test)]
+mod tests;

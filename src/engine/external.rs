@@ -465,3 +465,6 @@ fn turn(config: &EngineConfig, begun: u64, request: &Request) -> Rank {
         Policy::Priority => Rank::of(request),
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

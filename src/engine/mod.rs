@@ -10,8 +10,6 @@ pub mod ceilings;
 mod close;
 mod config;
 pub(crate) mod external;
-#[cfg(test)]
-mod external_tests;
 mod growth;
 mod held_back;
 mod idle;

@@ -259,3 +259,6 @@ impl Heard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

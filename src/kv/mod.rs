@@ -5,16 +5,10 @@ mod chunks;
 mod content;
 mod groups;
 mod heard;
-#[cfg(test)]
-mod heard_tests;
 mod journal;
 mod pool;
 mod prefix;
-#[cfg(test)]
-mod prefix_tests;
 mod radix;
-#[cfg(test)]
-mod radix_tests;
 mod shelf;
 mod stack;
 mod trie;

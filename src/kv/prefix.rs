@@ -430,3 +430,6 @@ impl PrefixPool {
         upper
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -360,3 +360,6 @@ impl RadixTree {
         self.spare.push(pieces);
     }
 }
+
+#[cfg(test)]
+mod tests;

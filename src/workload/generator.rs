@@ -483,4 +483,6 @@ impl Sharing {
 }
 
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 pub(super) mod tests;

@@ -245,3 +245,6 @@ impl Sessions {
         self.clock_exhausted
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,4 +200,8 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
 }
 
 #[cfg(test)]
+mod closed_forms;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unsure;

@@ -208,3 +208,6 @@ impl ActivePrompts {
         self.trie.iter().count() - 1
     }
 }
+
+#[cfg(test)]
+mod tests;

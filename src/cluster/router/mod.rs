@@ -4,8 +4,6 @@
 //! one is told, the engines' own reports. It sees replicas that are up only.
 
 mod active;
-#[cfg(test)]
-mod active_tests;
 mod balance;
 mod cache_aware;
 mod expiring;

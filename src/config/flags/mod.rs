@@ -67,3 +67,6 @@ pub struct ScenarioFlags {
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub bench_cmd: Option<String>,
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -390,3 +390,6 @@ impl SglangFlags {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

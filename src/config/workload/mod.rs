@@ -245,3 +245,6 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

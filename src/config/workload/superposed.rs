@@ -300,3 +300,6 @@ pub(super) fn refuse_rate(judge: &mut Judge, raw: &RawWorkload) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

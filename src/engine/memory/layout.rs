@@ -101,3 +101,6 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         groups,
     }
 }
+
+#[cfg(test)]
+mod tests;

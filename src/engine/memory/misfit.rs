@@ -170,3 +170,6 @@ impl fmt::Display for DoesNotFit {
         write!(f, "\n  smallest change that fits: {}", flags.join("   |   "))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -202,3 +202,6 @@ fn of_first_expert(name: &str) -> String {
         false => name.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

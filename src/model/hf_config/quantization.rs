@@ -310,3 +310,6 @@ fn group_of(config: &Value) -> Result<Group, String> {
         )),
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -47,32 +47,57 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
     }
 }
 
+/// A search that ended, found nothing and says nothing of these points.
+fn knee_of(points: Vec<Point>) -> Knee {
+    Knee {
+        within_slo: None,
+        saturation: None,
+        limiter: None,
+        binding: None,
+        loss: None,
+        points,
+        converged: true,
+    }
+}
+
+/// 10 req/s, known to a hundredth.
+fn about_ten() -> Option<Estimate> {
+    Some(Estimate {
+        value: 10.0,
+        low: 9.9,
+        high: 10.1,
+    })
+}
+
+/// The 99th percentile of a metric of the whole run, with its limit.
+fn p99(metric: Metric, value_s: f64, limit_s: f64) -> Binding {
+    Binding {
+        metric,
+        statistic: Statistic::Quantile(0.99),
+        value_s,
+        limit_s,
+        class: None,
+        queue: None,
+        stages: None,
+    }
+}
+
 #[test]
 fn the_limiter_is_quoted_with_the_pressure_at_the_knee() {
+    let points = vec![
+        tried(5.0, Verdict::Stable),
+        tried(10.0, Verdict::Stable),
+        tried(20.0, Verdict::Unstable),
+    ];
     let knee = Knee {
-        within_slo: Some(Estimate {
-            value: 10.0,
-            low: 9.9,
-            high: 10.1,
-        }),
-        saturation: None,
+        within_slo: about_ten(),
         limiter: Some(Limiter::PrefillCompute),
         binding: Some(Binding {
-            metric: Metric::Ttft,
-            statistic: Statistic::Quantile(0.99),
-            value_s: 0.48,
-            limit_s: 0.5,
-            class: None,
             queue: Some(0.8),
-            stages: None,
+            ..p99(Metric::Ttft, 0.48, 0.5)
         }),
-        loss: None,
-        points: vec![
-            tried(5.0, Verdict::Stable),
-            tried(10.0, Verdict::Stable),
-            tried(20.0, Verdict::Unstable),
-        ],
         converged: false,
+        ..knee_of(points)
     };
     let view = KneeView::new(&knee, KneeContext::default());
     let limited_by = view.limited_by.unwrap();
@@ -93,13 +118,9 @@ fn the_way_of_the_kv_is_a_share_of_ttft_and_the_links_may_be_pressed_hardest() {
     let mut stages = [0.0; 7];
     (stages[Stage::Prefill as usize], stages[Stage::Transfer as usize]) = (0.2, 0.8);
     let binding = Binding {
-        metric: Metric::Ttft,
-        statistic: Statistic::Quantile(0.99),
-        value_s: 0.99,
-        limit_s: 1.0,
-        class: None,
         queue: Some(0.0128),
         stages: Some(stages),
+        ..p99(Metric::Ttft, 0.99, 1.0)
     };
     let mut point = tried(10.0, Verdict::Stable);
     let pressure = Pressure {
@@ -108,17 +129,10 @@ fn the_way_of_the_kv_is_a_share_of_ttft_and_the_links_may_be_pressed_hardest() {
     };
     point.pressure = Some(pressure);
     let knee = Knee {
-        within_slo: Some(Estimate {
-            value: 10.0,
-            low: 9.9,
-            high: 10.1,
-        }),
-        saturation: None,
+        within_slo: about_ten(),
         limiter: Some(pressure.limiter()),
         binding: Some(binding),
-        loss: None,
-        points: vec![point, tried(20.0, Verdict::Unstable)],
-        converged: true,
+        ..knee_of(vec![point, tried(20.0, Verdict::Unstable)])
     };
     assert_eq!(
         KneeView::new(&knee, KneeContext::default()).limited_by.unwrap(),
@@ -145,13 +159,8 @@ fn an_engine_s_limits_have_its_own_names() {
     let resolved = resolve(Document::parse("test.toml", document).unwrap(), &NoFiles).unwrap();
     let sglang = EngineWords::of(&resolved.scenario.first_pool().engine);
     let binding = Binding {
-        metric: Metric::Ttft,
-        statistic: Statistic::Quantile(0.99),
-        value_s: 0.48,
-        limit_s: 0.5,
-        class: None,
         queue: Some(0.8),
-        stages: None,
+        ..p99(Metric::Ttft, 0.48, 0.5)
     };
     let check = |limiter, ours: &str, theirs: &str| {
         let said = |words| {
@@ -187,23 +196,11 @@ fn replicas_that_fail_are_named_and_not_a_latency_that_is_kept() {
     let mut lowest = tried(0.001, Verdict::Stable);
     lowest.lost = lost;
     lowest.running = Some(0.0004);
-    lowest.binding = Some(Binding {
-        metric: Metric::Tpot,
-        statistic: Statistic::Quantile(0.99),
-        value_s: 0.0066,
-        limit_s: 0.03,
-        class: None,
-        queue: None,
-        stages: None,
-    });
+    lowest.binding = Some(p99(Metric::Tpot, 0.0066, 0.03));
     let knee = Knee {
-        within_slo: None,
-        saturation: None,
-        limiter: None,
         binding: lowest.binding,
         loss: Some((0.001, lost)),
-        points: vec![lowest],
-        converged: true,
+        ..knee_of(vec![lowest])
     };
     let view = KneeView::new(&knee, KneeContext::default());
     assert_eq!(
@@ -223,13 +220,8 @@ fn requests_of_a_class_that_are_refused_are_what_breaks_its_promise() {
     };
     let mut within = tried(3.0, Verdict::Stable);
     within.binding = Some(Binding {
-        metric: Metric::E2el,
-        statistic: Statistic::Quantile(0.99),
-        value_s: 9.7,
-        limit_s: 60.0,
         class: Some(1),
-        queue: None,
-        stages: None,
+        ..p99(Metric::E2el, 9.7, 60.0)
     });
     let mut over = tried(4.0, Verdict::Stable);
     let slack = |value| {
@@ -242,12 +234,9 @@ fn requests_of_a_class_that_are_refused_are_what_breaks_its_promise() {
     (within.slack, over.slack) = (slack(0.0), slack(-0.01));
     let mut knee = Knee {
         within_slo: slack(3.0),
-        saturation: None,
-        limiter: None,
         binding: within.binding,
         loss: Some((4.0, lost)),
-        points: vec![within, over],
-        converged: true,
+        ..knee_of(vec![within, over])
     };
     let said = |knee: &Knee| {
         let class = |name: &str| ClassPromise {

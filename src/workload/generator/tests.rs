@@ -1,12 +1,9 @@
-//! What any traffic must obey, and what each sort of it promises.
+//! What each sort of traffic promises.
 
 use std::collections::BTreeSet;
 
-use proptest::prelude::*;
-
 use super::*;
-use crate::ids::SegmentId;
-use crate::workload::{Client, Endings, Lengths, LognormalLength, MmppState};
+use crate::workload::{Client, Endings, Lengths};
 
 /// A thousand requests of 512/128 tokens, sent by `arrivals`.
 pub(crate) fn spec(arrivals: Arrivals) -> WorkloadSpec {
@@ -46,13 +43,13 @@ pub(crate) fn arrivals_of(spec: &WorkloadSpec, seed: u64) -> Vec<Request> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Fate {
+pub(in crate::workload) enum Fate {
     Answered,
     Failed,
 }
 
 /// Answers every request after `service`, on as many servers as are needed; requests with their ends.
-fn serve(
+pub(in crate::workload) fn serve(
     spec: &WorkloadSpec,
     seed: u64,
     limit: usize,
@@ -90,15 +87,19 @@ fn serve(
     }
 }
 
-fn answered_after(spec: &WorkloadSpec, seed: u64, service: Picos) -> Vec<(Request, Picos)> {
+pub(in crate::workload) fn answered_after(
+    spec: &WorkloadSpec,
+    seed: u64,
+    service: Picos,
+) -> Vec<(Request, Picos)> {
     serve(spec, seed, usize::MAX, |_| (service, Fate::Answered))
 }
 
-fn seconds(seconds: f64) -> Picos {
+pub(in crate::workload) fn seconds(seconds: f64) -> Picos {
     Picos::from_seconds(seconds)
 }
 
-fn sessions(turns: f64, fixed_turns: bool, shared_system_len: u32) -> Prefix {
+pub(in crate::workload) fn sessions(turns: f64, fixed_turns: bool, shared_system_len: u32) -> Prefix {
     Prefix::Sessions {
         turns,
         fixed_turns,
@@ -107,7 +108,7 @@ fn sessions(turns: f64, fixed_turns: bool, shared_system_len: u32) -> Prefix {
     }
 }
 
-fn pieces(request: &Request) -> &[Piece] {
+pub(in crate::workload) fn pieces(request: &Request) -> &[Piece] {
     match &request.prompt {
         Prompt::Unique => panic!("request {:?} shares something", request.id),
         Prompt::Pieces(pieces) => pieces,
@@ -210,104 +211,6 @@ fn the_rate_and_the_endings_leave_lengths_as_they_were() {
 }
 
 #[test]
-fn a_turn_repeats_everything_said_before() {
-    let mut talk = spec(Arrivals::Poisson { request_rate: 0.1 });
-    talk.prefix = sessions(3.0, true, 100);
-    talk.lengths = Lengths::Fixed {
-        input_len: 10,
-        output_len: 5,
-    };
-    talk.num_prompts = Some(3);
-    let served = answered_after(&talk, 0, seconds(1.0));
-    let [first, second, third] = [&served[0].0, &served[1].0, &served[2].0];
-    assert_eq!(
-        [110, 125, 140],
-        [first.prompt_tokens, second.prompt_tokens, third.prompt_tokens]
-    );
-    assert_eq!(pieces(second)[..2], *pieces(first));
-    assert_eq!(
-        pieces(second)[2],
-        Piece {
-            segment: first.output_segment,
-            start: 110,
-            tokens: 5
-        }
-    );
-    assert_eq!(pieces(third)[..4], *pieces(second));
-    assert_eq!(
-        pieces(third)[4],
-        Piece {
-            segment: second.output_segment,
-            start: 125,
-            tokens: 5
-        }
-    );
-    let gaps = [second.arrival - served[0].1, third.arrival - served[1].1];
-    assert!(
-        gaps.iter().all(|gap| *gap > Picos::ZERO),
-        "a think time lies before each later turn"
-    );
-}
-
-#[test]
-fn a_conversation_breaks_off_when_a_turn_fails() {
-    let mut talk = spec(Arrivals::Constant { request_rate: 0.01 });
-    talk.prefix = sessions(5.0, true, 0);
-    talk.num_prompts = Some(10);
-    let second_fails = |request: &Request| {
-        (
-            seconds(1.0),
-            if request.id == RequestId(1) {
-                Fate::Failed
-            } else {
-                Fate::Answered
-            },
-        )
-    };
-    let served = serve(&talk, 0, usize::MAX, second_fails);
-    assert_eq!(
-        served.len(),
-        7,
-        "three turns of the first conversation are sent by nobody"
-    );
-}
-
-#[test]
-fn texts_of_a_conversation_do_not_depend_on_the_server() {
-    let mut talk = spec(Arrivals::Poisson { request_rate: 2.0 });
-    talk.prefix = sessions(4.0, false, 0);
-    talk.lengths = Lengths::RandomVllm {
-        input_len: 100,
-        output_len: 100,
-        range_ratio: 0.9,
-    };
-    let texts = |service: f64| {
-        let mut texts: Vec<_> = answered_after(&talk, 3, seconds(service))
-            .iter()
-            .map(|(request, _)| (request.prompt_tokens, request.output_tokens))
-            .collect();
-        texts.sort_unstable();
-        texts
-    };
-    assert_eq!(texts(0.1), texts(30.0));
-}
-
-#[test]
-fn closed_conversations_answer_before_they_open() {
-    let mut talk = spec(Arrivals::AllAtOnce);
-    talk.client.max_concurrency = Some(3);
-    talk.num_prompts = None;
-    talk.prefix = sessions(5.0, true, 0);
-    let served = serve(&talk, 0, 3000, |_| (seconds(1.0), Fate::Answered));
-    let opened = served
-        .iter()
-        .filter(|(request, _)| pieces(request).len() == 1)
-        .count();
-    // 3000 requests in five turns each; what is open at the end is about 3·(R + Z)/R = 9 conversations.
-    assert!((600..630).contains(&opened), "{opened} conversations were opened");
-}
-
-#[test]
 fn shares_of_prefixes_are_exact_or_follow_zipf() {
     let groups = |zipf, exact_shares| {
         let mut shared = spec(Arrivals::Poisson { request_rate: 1.0 });
@@ -405,177 +308,4 @@ fn an_endless_batch_is_refused() {
     let mut endless = spec(Arrivals::AllAtOnce);
     endless.num_prompts = None;
     let _ = Generator::new(&endless, 0);
-}
-
-fn any_arrivals() -> impl Strategy<Value = Arrivals> {
-    let rate = || 0.01..1000.0;
-    let sojourn = || (0.1..100.0).prop_map(Picos::from_seconds);
-    let state = (0.0..100.0, sojourn()).prop_map(|(request_rate, mean_sojourn)| MmppState {
-        request_rate,
-        mean_sojourn,
-    });
-    prop_oneof![
-        rate().prop_map(|request_rate| Arrivals::Poisson { request_rate }),
-        (rate(), 0.05..20.0).prop_map(|(request_rate, burstiness)| Arrivals::Gamma {
-            request_rate,
-            burstiness
-        }),
-        rate().prop_map(|request_rate| Arrivals::Constant { request_rate }),
-        Just(Arrivals::AllAtOnce),
-        (1..50_u32, 0.0..5.0).prop_map(|(users, think)| Arrivals::Users {
-            users,
-            think_time: seconds(think)
-        }),
-        (rate(), rate(), any::<bool>()).prop_map(|(start_rate, end_rate, exponential)| Arrivals::Ramp {
-            start_rate,
-            end_rate,
-            exponential
-        }),
-        prop::collection::vec(state, 1..4).prop_map(|mut states| {
-            states[0].request_rate += 0.1;
-            Arrivals::Mmpp { states }
-        }),
-        (sojourn(), prop::collection::vec(0.0..50.0, 1..6), 0.1..5.0).prop_map(
-            |(piece, mut rates, burstiness)| {
-                rates[0] += 0.1;
-                Arrivals::Profile {
-                    piece,
-                    rates: rates.into(),
-                    burstiness,
-                }
-            }
-        ),
-    ]
-}
-
-fn any_lengths() -> impl Strategy<Value = Lengths> {
-    let length = || 1..5000_u32;
-    let lognormal = || {
-        (1.0..4000.0, 0.0..3.0).prop_map(|(median, sigma)| LognormalLength {
-            median,
-            sigma,
-            max: 8000,
-        })
-    };
-    let quantiles = || {
-        prop::collection::vec(0.0..9000.0, 1..12).prop_map(|mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values.into()
-        })
-    };
-    prop_oneof![
-        (length(), length()).prop_map(|(input_len, output_len)| Lengths::Fixed {
-            input_len,
-            output_len
-        }),
-        (length(), length(), 0.0..0.99).prop_map(|(input_len, output_len, range_ratio)| {
-            Lengths::RandomVllm {
-                input_len,
-                output_len,
-                range_ratio,
-            }
-        }),
-        (length(), length(), 0.0..=1.0).prop_map(|(input_len, output_len, range_ratio)| {
-            Lengths::RandomSglang {
-                input_len,
-                output_len,
-                range_ratio,
-            }
-        }),
-        (lognormal(), lognormal(), -0.9..0.9).prop_map(|(input, output, correlation)| Lengths::Lognormal {
-            input,
-            output,
-            correlation
-        }),
-        (quantiles(), quantiles(), -0.9..0.9).prop_map(|(input, output, correlation)| Lengths::Quantiles {
-            input,
-            output,
-            correlation
-        }),
-        prop::collection::vec((length(), length()), 1..9)
-            .prop_map(|pairs| Lengths::Empirical { pairs: pairs.into() }),
-    ]
-}
-
-fn any_prefix() -> impl Strategy<Value = Prefix> {
-    prop_oneof![
-        Just(Prefix::None),
-        (1..40_u32, 0..3000_u32, 0.0..2.0, any::<bool>()).prop_map(
-            |(count, prefix_len, zipf, exact_shares)| {
-                Prefix::Groups {
-                    count,
-                    prefix_len,
-                    zipf,
-                    exact_shares,
-                }
-            }
-        ),
-        (1..9_u32, any::<bool>(), 0..500_u32).prop_map(|(turns, fixed_turns, system)| sessions(
-            f64::from(turns),
-            fixed_turns,
-            system
-        )),
-    ]
-}
-
-prop_compose! {
-    fn any_spec()(
-        arrivals in any_arrivals(),
-        lengths in any_lengths(),
-        prefix in any_prefix(),
-        max_concurrency in prop::option::of(1..20_u32),
-        rescale_arrivals in any::<bool>(),
-        timeout in prop::option::of((0.0..9.0).prop_map(Picos::from_seconds)),
-        priorities in prop_oneof![Just(vec![]), Just(vec![(0, 1.0), (5, 3.0)])],
-        num_prompts in 1..300_u64,
-        duration in prop::option::weighted(0.3, (0.0..50.0).prop_map(Picos::from_seconds)),
-        endings in prop_oneof![
-            Just(None),
-            (0.0..=1.0).prop_map(|per_token| Some(Endings::Hazard { per_token })),
-            (0.0..=1.0).prop_map(|early| Some(Endings::Share { early })),
-        ],
-    ) -> WorkloadSpec {
-        let client = Client { max_concurrency, rescale_arrivals, timeout, priorities };
-        WorkloadSpec { arrivals, lengths, prefix, client, num_prompts: Some(num_prompts), duration, endings, classes: Vec::new() }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_traffic_obeys_its_laws(spec in any_spec(), seed in 0..1000_u64, service in 0..8_u64) {
-        let service = move |request: &Request| {
-            (seconds(0.3 * ((request.id.0 * 7 + service) % 11) as f64), Fate::Answered)
-        };
-        let served = serve(&spec, seed, usize::MAX, service);
-        if spec.duration.is_none() {
-            prop_assert_eq!(served.len() as u64, spec.num_prompts.unwrap());
-        }
-        let mut texts: BTreeSet<SegmentId> = BTreeSet::new();
-        let mut before = Picos::ZERO;
-        for (index, (request, _)) in served.iter().enumerate() {
-            prop_assert_eq!(request.id, RequestId(index as u64));
-            prop_assert!(request.arrival >= before, "time went back");
-            before = request.arrival;
-            prop_assert!(spec.duration.is_none_or(|end| request.arrival < end));
-            prop_assert!(request.client_queue_time <= request.arrival);
-            prop_assert!(request.prompt_tokens >= 1 && request.output_tokens >= 1);
-            prop_assert!(request.output_tokens <= request.max_tokens);
-            prop_assert!(texts.insert(request.output_segment), "an answer has a name of its own");
-            if let Prompt::Pieces(pieces) = &request.prompt {
-                prop_assert!(pieces.iter().all(|piece| piece.tokens > 0));
-                prop_assert_eq!(pieces.iter().map(|piece| piece.tokens).sum::<u32>(), request.prompt_tokens);
-                prop_assert!(texts.insert(pieces[pieces.len() - 1].segment), "new tokens have a name of their own");
-            }
-        }
-        if let Some(limit) = spec.client.max_concurrency {
-            for (request, _) in &served {
-                let now = request.arrival;
-                let inside = |other: &&(Request, Picos)| other.0.arrival <= now && other.1 > now;
-                prop_assert!(served.iter().filter(inside).count() <= limit as usize);
-            }
-        }
-        prop_assert_eq!(served, serve(&spec, seed, usize::MAX, service));
-    }
 }

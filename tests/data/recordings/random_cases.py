@@ -11,7 +11,7 @@ import os
 import random
 import sys
 
-COST = {"per_step_s": 0.006, "per_token_s": 2e-05, "per_attended_token_s": 1.5e-09}
+from common import COST, by_arrival
 
 
 def outputs(draw):
@@ -83,17 +83,40 @@ def conversations(draw, count, prompt, output):
     return sent[:count]
 
 
+def traffic(draw, block):
+    """What is sent: (arrival, prompt, output tokens) of each request, not sorted."""
+    prompt, output = prompts(draw, block), outputs(draw)
+    count = draw.choice([4, 8, 15, 15, 30, 50])
+    if draw.random() < 0.25:
+        return conversations(draw, count, prompt, output)
+    return [(when, prompt(), output()) for when in arrivals(draw, count)]
+
+
+def requests_of(draw, sent, policy, shuffles):
+    """The requests as a case lists them. Where it shuffles, in some cases ids do not go with the order in which they were drawn."""
+    ranks = draw.choice([[0], [0, 1], [0, 1, 2], [-3, 0, 0, 7], list(range(50))])
+    names = list(range(len(sent)))
+    if shuffles and draw.random() < 0.3:
+        draw.shuffle(names)
+    requests = [
+        {
+            "id": name,
+            "arrival_s": round(when, 6),
+            "prompt": [list(piece) for piece in text],
+            "output_tokens": answer,
+            "priority": draw.choice(ranks) if policy == "priority" else 0,
+        }
+        for name, (when, text, answer) in zip(names, sent)
+    ]
+    return by_arrival(requests)
+
+
 def case(version, seed):
     """The case of a seed."""
     draw = random.Random(f"{version} {seed}")
     block = draw.choice([1, 2, 3, 4, 4, 5, 8, 16, 16, 32])
     asynchronous = draw.random() < 0.5
-    prompt, output = prompts(draw, block), outputs(draw)
-    count = draw.choice([4, 8, 15, 15, 30, 50])
-    if draw.random() < 0.25:
-        sent = conversations(draw, count, prompt, output)
-    else:
-        sent = [(when, prompt(), output()) for when in arrivals(draw, count)]
+    sent = traffic(draw, block)
     lengths = [sum(tokens for _, tokens in text) for _, text, _ in sent]
     whole = max(length + answer for length, (_, _, answer) in zip(lengths, sent))
     longest = draw.choice([whole + 100, whole + 100, max(max(lengths) + 1, whole - draw.randint(0, 10))])
@@ -126,21 +149,7 @@ def case(version, seed):
     if version == "0.11" and params["policy"] == "priority":
         # 0.11 compares requests of equal rank and arrival with one another, and fails.
         sent = [(when + at / 1e6, text, answer) for at, (when, text, answer) in enumerate(sent)]
-    ranks = draw.choice([[0], [0, 1], [0, 1, 2], [-3, 0, 0, 7], list(range(50))])
-    names = list(range(len(sent)))
-    if draw.random() < 0.3:
-        draw.shuffle(names)
-    requests = [
-        {
-            "id": name,
-            "arrival_s": round(when, 6),
-            "prompt": [list(piece) for piece in text],
-            "output_tokens": answer,
-            "priority": draw.choice(ranks) if params["policy"] == "priority" else 0,
-        }
-        for name, (when, text, answer) in zip(names, sent)
-    ]
-    requests.sort(key=lambda sent: (sent["arrival_s"], sent["id"]))
+    requests = requests_of(draw, sent, params["policy"], shuffles=True)
     return {
         "case": f"random_{seed}",
         "params": params,
@@ -154,12 +163,7 @@ def case_v0(seed):
     """The same of 0.6, whose flags are others."""
     draw = random.Random(f"0.6 {seed}")
     block = draw.choice([1, 2, 4, 4, 8, 16, 16, 32])
-    prompt, output = prompts(draw, block), outputs(draw)
-    count = draw.choice([4, 8, 15, 15, 30, 50])
-    if draw.random() < 0.25:
-        sent = conversations(draw, count, prompt, output)
-    else:
-        sent = [(when, prompt(), output()) for when in arrivals(draw, count)]
+    sent = traffic(draw, block)
     whole = max(sum(tokens for _, tokens in text) + answer for _, text, answer in sent)
     longest = whole + draw.choice([0, 1, 100])
     # One block more than fits: with asynchronous output processing an answer that has ended computes another token.
@@ -192,18 +196,7 @@ def case_v0(seed):
         params |= {"preemption_mode": "swap", "num_cpu_blocks": draw.choice([blocks, 4 * blocks])}
     if draw.random() < 0.15:
         params["scheduler_delay_factor"] = draw.choice([0.3, 0.5, 1.0, 3.0])
-    ranks = draw.choice([[0], [0, 1], [0, 1, 2], [-3, 0, 0, 7], list(range(50))])
-    requests = [
-        {
-            "id": name,
-            "arrival_s": round(when, 6),
-            "prompt": [list(piece) for piece in text],
-            "output_tokens": answer,
-            "priority": draw.choice(ranks) if params["policy"] == "priority" else 0,
-        }
-        for name, (when, text, answer) in enumerate(sent)
-    ]
-    requests.sort(key=lambda sent: (sent["arrival_s"], sent["id"]))
+    requests = requests_of(draw, sent, params["policy"], shuffles=False)
     return {"case": f"random_{seed}", "params": params, "cost": COST, "requests": requests}
 
 

@@ -12,9 +12,6 @@ says so, too. `README.md` beside this file tells how to set it up and what the f
 """
 
 import contextlib
-import gzip
-import importlib.abc
-import importlib.machinery
 import importlib.metadata
 import json
 import os
@@ -23,9 +20,10 @@ import socket
 import sys
 import tempfile
 import traceback
-import types
 import warnings
 from array import array
+
+from common import COST, by_arrival, duration, read, replace_missing, written_to
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TORCHDYNAMO_DISABLE"] = "1"
@@ -40,47 +38,7 @@ SPINS_MAX = 1000
 FIRST_SEGMENT_TOKEN = 1000
 
 
-class StandInType(type):
-    """A class that stands for anything: attributes are more of the kind."""
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return stand_in(name)
-
-
-def stand_in(name):
-    return StandInType(name, (object,), {"__init__": lambda self, *args, **named: None})
-
-
-class StandInModule(types.ModuleType):
-    __path__ = []
-    __version__ = "99.0.0"
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = stand_in(name)
-        setattr(self, name, value)
-        return value
-
-
-class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last, so that it is asked only for what is not installed."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in REPLACED:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec):
-        return StandInModule(spec.name)
-
-    def exec_module(self, module):
-        pass
-
-
-sys.meta_path.append(StandInFinder())
+replace_missing(REPLACED)
 
 import torch  # noqa: E402
 
@@ -271,7 +229,7 @@ class Recorder:
         self.segments = {}
         self.next_token = FIRST_SEGMENT_TOKEN
         self.requests = {request["id"]: request for request in case["requests"]}
-        self.arrivals = sorted(case["requests"], key=lambda r: (r["arrival_s"], r["id"]))
+        self.arrivals = by_arrival(case["requests"])
         self.sent = 0
         self.first = {}
         self.last = {}
@@ -332,24 +290,18 @@ class Recorder:
             return [[id, int(length) - 1, 1] for id, length in zip(ids, batch.seq_lens_cpu.tolist())]
         return [[id, int(kv), int(n)] for id, kv, n in zip(ids, batch.prefix_lens, batch.extend_lens)]
 
-    def duration(self, shares):
-        attended = sum(n * (kv + (n + 1) / 2) for _, kv, n in shares)
-        tokens = sum(n for _, _, n in shares)
-        cost = self.cost
-        return cost["per_step_s"] + cost["per_token_s"] * tokens + cost["per_attended_token_s"] * attended
-
     def forward(self, batch):
         """The model: moves the clock and returns the tokens."""
         step = self.steps[-1]
         shares = step["scheduled"]
-        duration = self.duration(shares)
+        seconds = duration(self.cost, shares)
         begin = max(self.clock.now, self.clock.gpu_free)
-        self.clock.gpu_free = begin + duration
+        self.clock.gpu_free = begin + seconds
         if not self.overlap:
             self.clock.now = self.clock.gpu_free
         if self.overlap:
             step["gpu_start"] = round(begin, 9)
-        step["dt"] = round(duration, 9)
+        step["dt"] = round(seconds, 9)
         tokens = []
         for id, kv, n in shares:
             request, req = self.requests[id], self.live[id]
@@ -739,11 +691,6 @@ def record(case):
     return recorder.recording(scheduler)
 
 
-def read(path):
-    data = open(path, "rb").read()
-    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-
-
 def forked(case):
     """Runs a case in a child process and returns its recording, or what went wrong in words."""
     out, into = os.pipe()
@@ -821,9 +768,8 @@ def random_case(name, seed):
         params["prefill_decode_interval"] = rng.randint(1, 4)
     if NEWER and rng.random() < 0.1:
         params["prefill_max_requests"] = rng.randint(1, 4)
-    cost = {"per_step_s": 0.006, "per_token_s": 2e-05, "per_attended_token_s": 1.5e-09}
     return {
-        "case": name, "params": params, "cost": cost, "requests": requests, "engine_state": {"overlap": rng.random() < 0.5},
+        "case": name, "params": params, "cost": COST, "requests": requests, "engine_state": {"overlap": rng.random() < 0.5},
     }
 
 
@@ -908,7 +854,7 @@ def main(arguments):
         if "error" in new:
             print(f"{path}: {new['error']}", flush=True)
             continue
-        with open(os.path.join(folder, os.path.basename(path).removesuffix(".gz")), "w") as file:
+        with open(written_to(folder, path), "w") as file:
             json.dump(new, file)
 
 

@@ -32,6 +32,8 @@ from vllm.v1.structured_output import StructuredOutputManager
 
 import torch
 
+from common import EMPTY_PASSES_MAX, GENERATED, STEPS_MAX, Tokens, by_arrival, duration, no_results, record_files
+
 # A smallest model's shape: nothing of it is ever computed.
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -46,12 +48,6 @@ MODEL = {
     "torch_dtype": "float16",
     "hidden_act": "silu",
 }
-# Every generated token; no segment contains it.
-GENERATED = 0
-# A loop that schedules nothing so often with requests inside will do so for ever.
-EMPTY_PASSES_MAX = 1000
-# Requests that take one another's blocks may do so for ever, too.
-STEPS_MAX = 20_000
 
 NEWER = vllm.__version_tuple__[:2] > (0, 11)
 
@@ -143,22 +139,6 @@ def hasher_of(params):
     return get_request_block_hasher(params["block_size"], function)
 
 
-class Tokens:
-    """Token ids of named segments: (segment, index) is a number of its own."""
-
-    def __init__(self):
-        self.ids = {}
-
-    def of(self, prompt):
-        tokens = []
-        for name, length in prompt:
-            if name == "OUT":
-                tokens += [GENERATED] * length
-            else:
-                tokens += [self.ids.setdefault((name, at), len(self.ids) + 1) for at in range(length)]
-        return tokens
-
-
 class Step:
     """A step that was scheduled and not processed yet."""
 
@@ -177,7 +157,7 @@ class Engine:
         self.depth = 2 if self.params.get("async_scheduling", False) else 1
         hasher, tokens = hasher_of(self.params), Tokens()
         self.inputs = deque()
-        for sent in sorted(case["requests"], key=lambda sent: (sent["arrival_s"], sent["id"])):
+        for sent in by_arrival(case["requests"]):
             sampling = SamplingParams(max_tokens=sent["output_tokens"], ignore_eos=True)
             request = {
                 "request_id": str(sent["id"]),
@@ -191,10 +171,7 @@ class Engine:
             if not NEWER:
                 request["eos_token_id"] = None
             self.inputs.append(Request(**request))
-        self.results = {
-            sent["id"]: {"id": sent["id"], "cached_tokens": None, "first_token_s": None, "last_token_s": None, "preemptions": 0}
-            for sent in case["requests"]
-        }
+        self.results = no_results(case["requests"])
         self.now = 0.0
         self.gpu_free = 0.0
         self.steps = []
@@ -269,13 +246,9 @@ class Engine:
         self.empty_passes = 0
         if len(self.steps) == STEPS_MAX:
             raise RuntimeError(f"{STEPS_MAX} steps and no end")
-        law = self.case["cost"]
-        duration = law["per_step_s"]
-        duration += law["per_token_s"] * sum(n for _, _, n in shares)
-        attended = sum(n * (computed + (n + 1) / 2) for _, computed, n in shares)
-        duration += law["per_attended_token_s"] * attended
+        seconds = duration(self.case["cost"], shares)
         begin = max(self.now, self.gpu_free)
-        self.gpu_free = begin + duration
+        self.gpu_free = begin + seconds
         record = {"t": round(self.now, 9)}
         if self.depth > 1:
             record["gpu_start"] = round(begin, 9)
@@ -283,7 +256,7 @@ class Engine:
         if NEWER:
             waiting += len(self.scheduler.kv_holding_waiting)
         record |= {
-            "dt": round(duration, 9),
+            "dt": round(seconds, 9),
             "scheduled": shares,
             "preempted": preempted,
             "free_blocks": self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
@@ -311,8 +284,7 @@ class Engine:
                     result["last_token_s"] = step.end
 
     def in_order(self):
-        sent = sorted(self.case["requests"], key=lambda sent: (sent["arrival_s"], sent["id"]))
-        return [self.results[one["id"]] for one in sent]
+        return [self.results[sent["id"]] for sent in by_arrival(self.case["requests"])]
 
 
 def runner_output(output, samples):
@@ -341,20 +313,5 @@ def record(case):
     return head | body | Engine(case).run()
 
 
-def main():
-    *cases, folder = sys.argv[1:]
-    os.makedirs(folder, exist_ok=True)
-    for path in cases:
-        with open(path) as file:
-            case = json.load(file)
-        try:
-            made = record(case)
-        except Exception as error:
-            print(f"{path}: {type(error).__name__}: {error}")
-            continue
-        with open(os.path.join(folder, os.path.basename(path)), "w") as file:
-            json.dump(made, file, separators=(",", ":"))
-
-
 if __name__ == "__main__":
-    main()
+    record_files(sys.argv[1:], record)

@@ -9,64 +9,20 @@ duration and the tokens, which are all the same one. What an import asks for and
 is not installed.
 """
 
-import importlib.abc
-import importlib.machinery
-import json
 import os
 import sys
 import time
 import types
 from functools import partial
 
+from common import EMPTY_PASSES_MAX, GENERATED, STEPS_MAX, Tokens, by_arrival, duration, no_results, record_files, replace_missing
+
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_USE_V1", "0")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
-REPLACED = {"mistral_common", "cv2"}
-
-
-class StandInType(type):
-    """A class that stands for anything: attributes are more of the kind."""
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return stand_in(name)
-
-
-def stand_in(name):
-    return StandInType(name, (object,), {"__init__": lambda self, *args, **named: None})
-
-
-class StandInModule(types.ModuleType):
-    __path__ = []
-    __version__ = "99.0.0"
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = stand_in(name)
-        setattr(self, name, value)
-        return value
-
-
-class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last, so that it is asked only for what is not installed."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in REPLACED:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec):
-        return StandInModule(spec.name)
-
-    def exec_module(self, module):
-        pass
-
-
-sys.meta_path.append(StandInFinder())
+replace_missing({"mistral_common", "cv2"})
 
 import vllm  # noqa: E402
 from vllm.config import CacheConfig, SchedulerConfig  # noqa: E402
@@ -79,12 +35,6 @@ from vllm.sampling_params import SamplingParams  # noqa: E402
 from vllm.sequence import CompletionSequenceGroupOutput, Logprob, Sequence, SequenceGroup, SequenceOutput  # noqa: E402
 from vllm.utils import Counter  # noqa: E402
 
-# Every generated token; no segment contains it.
-GENERATED = 0
-# A loop that schedules nothing so often with requests inside will do so for ever.
-EMPTY_PASSES_MAX = 1000
-# Requests that take one another's blocks may do so for ever, too.
-STEPS_MAX = 20_000
 # Blocks of the host's memory: nothing is swapped unless a case asks for it.
 HOST_BLOCKS = 0
 
@@ -94,22 +44,6 @@ class Clock:
 
     def __init__(self):
         self.now = 0.0
-
-
-class Tokens:
-    """Token ids of named segments: (segment, index) is a number of its own."""
-
-    def __init__(self):
-        self.ids = {}
-
-    def of(self, prompt):
-        tokens = []
-        for name, length in prompt:
-            if name == "OUT":
-                tokens += [GENERATED] * length
-            else:
-                tokens += [self.ids.setdefault((name, at), len(self.ids) + 1) for at in range(length)]
-        return tokens
 
 
 class Executor:
@@ -164,10 +98,7 @@ class Engine(LLMEngine):
         )
         self.model_executor = Executor(self)
         self.groups, self.preempted, self.steps = {}, [], []
-        self.results = {
-            sent["id"]: {"id": sent["id"], "cached_tokens": None, "first_token_s": None, "last_token_s": None, "preemptions": 0}
-            for sent in case["requests"]
-        }
+        self.results = no_results(case["requests"])
         self.watch_preemptions()
         self.served = []
         self.watch_order()
@@ -224,18 +155,14 @@ class Engine(LLMEngine):
         shares = [self.share(by_name[name]) for name in self.served]
         for id in self.preempted:
             self.results[id]["preemptions"] += 1
-        law = self.case["cost"]
-        duration = law["per_step_s"]
-        duration += law["per_token_s"] * sum(n for _, _, n in shares)
-        attended = sum(n * (computed + (n + 1) / 2) for _, computed, n in shares)
-        duration += law["per_attended_token_s"] * attended
+        seconds = duration(self.case["cost"], shares)
         if len(self.steps) == STEPS_MAX:
             raise RuntimeError(f"{STEPS_MAX} steps and no end")
         scheduler = self.scheduler[0]
         self.steps.append(
             {
                 "t": round(self.clock.now, 9),
-                "dt": round(duration, 9),
+                "dt": round(seconds, 9),
                 "scheduled": shares,
                 "preempted": sorted(self.preempted),
                 "free_blocks": scheduler.block_manager.get_num_free_gpu_blocks(),
@@ -246,7 +173,7 @@ class Engine(LLMEngine):
         self.preempted.clear()
         if request.async_callback:
             request.async_callback()
-        self.clock.now += duration
+        self.clock.now += seconds
         outputs = [
             CompletionSequenceGroupOutput(
                 samples=[SequenceOutput(next(iter(one.seq_data)), GENERATED, {GENERATED: Logprob(0.0)})],
@@ -285,8 +212,7 @@ def run(case):
     real, time.time = time.time, lambda: clock.now
     try:
         engine = Engine(case, clock)
-        inputs = sorted(case["requests"], key=lambda sent: (sent["arrival_s"], sent["id"]))
-        inputs = [(sent, tokens.of(sent["prompt"])) for sent in inputs]
+        inputs = [(sent, tokens.of(sent["prompt"])) for sent in by_arrival(case["requests"])]
         number = 0
         empty = 0
         while number < len(inputs) or engine.has_unfinished_requests():
@@ -329,20 +255,5 @@ def record(case):
     return head | body | run(case)
 
 
-def main():
-    *cases, folder = sys.argv[1:]
-    os.makedirs(folder, exist_ok=True)
-    for path in cases:
-        with open(path) as file:
-            case = json.load(file)
-        try:
-            made = record(case)
-        except Exception as error:
-            print(f"{path}: {type(error).__name__}: {error}")
-            continue
-        with open(os.path.join(folder, os.path.basename(path)), "w") as file:
-            json.dump(made, file, separators=(",", ":"))
-
-
 if __name__ == "__main__":
-    main()
+    record_files(sys.argv[1:], record)

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::external::{Asked, Connector, Leaving, Offer, Share};
-use super::{EngineConfig, KvGroups, Policy, Replica, ScheduleRecord, VersionSwitches};
+use super::{Asked, Connector, Leaving, Offer, Share};
 use crate::cost::linear::LinearCost;
+use crate::engine::{EngineConfig, KvGroups, Policy, Replica, ScheduleRecord, VersionSwitches};
 use crate::facts::{Completion, Fact, Observer};
 use crate::ids::{ReplicaId, RequestId, SegmentId};
 use crate::units::{PICOS_PER_SECOND, Picos};
@@ -66,7 +66,7 @@ impl Connector for Scripted {
     fn restart(&mut self, _: Picos) {}
 }
 
-pub(super) fn config() -> EngineConfig {
+pub(in crate::engine) fn config() -> EngineConfig {
     EngineConfig {
         profile: "test".into(),
         max_model_len: 100,
@@ -97,7 +97,7 @@ pub(super) fn config() -> EngineConfig {
     }
 }
 
-pub(super) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens: u32) -> Request {
+pub(in crate::engine) fn request(id: u64, arrival: Picos, prompt_tokens: u32, output_tokens: u32) -> Request {
     Request {
         id: RequestId(id),
         arrival,
@@ -139,13 +139,13 @@ fn offers(list: &[(u64, Offer, Option<Picos>)]) -> Script {
     }
 }
 
-pub(super) fn send(replica: &mut Replica, requests: &[Request]) {
+pub(in crate::engine) fn send(replica: &mut Replica, requests: &[Request]) {
     for request in requests {
         assert!(replica.offer(request.arrival, request.clone()).is_ok());
     }
 }
 
-pub(super) fn run(replica: &mut Replica, until: Picos) -> Vec<Completion> {
+pub(in crate::engine) fn run(replica: &mut Replica, until: Picos) -> Vec<Completion> {
     let mut all = Vec::new();
     loop {
         let mut ended = Vec::new();
@@ -158,7 +158,7 @@ pub(super) fn run(replica: &mut Replica, until: Picos) -> Vec<Completion> {
 }
 
 /// Steps as `scheduled+duration: id@computed+tokens …`, in milliseconds.
-pub(super) fn told(log: &[ScheduleRecord]) -> Vec<String> {
+pub(in crate::engine) fn told(log: &[ScheduleRecord]) -> Vec<String> {
     let ms = |at: Picos| at.0 / (PICOS_PER_SECOND / 1000);
     let line = |step: &ScheduleRecord| {
         let shares = step

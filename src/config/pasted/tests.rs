@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 
-use super::commands_tests::{MACHINE, resolve_line, traffic};
-use super::*;
+use crate::config::flags::tests::{MACHINE, resolve_line, traffic};
+use crate::config::*;
 use crate::workload::{Arrivals, Lengths};
 
 #[test]

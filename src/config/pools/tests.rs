@@ -1,7 +1,7 @@
 //! Pools of unlike replicas, as they are written and as they are judged.
 
-use super::tests::{resolve_text, told_of};
-use super::*;
+use crate::config::tests::{resolve_text, told_of};
+use crate::config::*;
 
 const POOLS: &str = r#"
 [model]

@@ -1,6 +1,6 @@
 //! Rates of what arrives and limits of what is let in, as they are judged.
 
-use super::tests::{BASE, resolve_text, told};
+use crate::config::tests::{BASE, resolve_text, told};
 
 #[test]
 fn the_rate_of_a_run_is_of_requests_whatever_starts_them() {

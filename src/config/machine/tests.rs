@@ -2,9 +2,9 @@
 
 use clap::{CommandFactory, FromArgMatches};
 
-use super::commands_tests::{FILES, Line, MACHINE, TRAFFIC, resolve_line, said};
-use super::tests::{BASE, resolve_text, told};
-use super::*;
+use crate::config::flags::tests::{FILES, Line, MACHINE, TRAFFIC, resolve_line, said};
+use crate::config::tests::{BASE, resolve_text, told};
+use crate::config::*;
 use crate::model::Dtype;
 
 #[test]

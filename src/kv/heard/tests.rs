@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::*;
 use crate::ids::SegmentId;
+use crate::kv::*;
 use crate::units::Picos;
 use crate::workload::Piece;
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::active::{ActivePrompt, ActivePrompts};
-use super::*;
+use super::{ActivePrompt, ActivePrompts};
+use crate::cluster::router::*;
 use crate::ids::SegmentId;
 use crate::workload::{Piece, Prompt};
 

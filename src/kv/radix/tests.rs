@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::radix::{NodeId, ROOT, RadixTree};
+use super::{NodeId, ROOT, RadixTree};
 use crate::ids::SegmentId;
 use crate::workload::Piece;
 

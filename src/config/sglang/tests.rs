@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 
-use super::commands_tests::{FILES, resolve_line};
-use super::*;
+use crate::config::flags::tests::{FILES, resolve_line};
+use crate::config::*;
 
 /// SGLang on a machine of its own, with these flags.
 fn sglang(flags: &str) -> Result<crate::engine::sglang::SglangConfig, Diagnostics> {

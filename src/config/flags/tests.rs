@@ -3,18 +3,18 @@
 use clap::{CommandFactory, FromArgMatches, Parser};
 use insta::assert_snapshot;
 
-use super::flags::ScenarioFlags;
-use super::*;
+use super::ScenarioFlags;
+use crate::config::*;
 use crate::workload::{Arrivals, Prefix};
 
 #[derive(Parser)]
 #[command(no_binary_name = true)]
-pub(super) struct Line {
+pub(in crate::config) struct Line {
     #[command(flatten)]
-    pub(super) flags: ScenarioFlags,
+    pub(in crate::config) flags: ScenarioFlags,
 }
 
-pub(super) struct Memory(&'static [(&'static str, &'static str)]);
+pub(in crate::config) struct Memory(&'static [(&'static str, &'static str)]);
 
 impl Files for Memory {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -31,11 +31,11 @@ const ASKS_FOR_FP8_KV: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden
     "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int"}}},
     "ignore": ["lm_head"], "kv_cache_scheme": {"num_bits": 8, "type": "float"}}}"#;
 
-pub(super) const FILES: Memory = Memory(&[
+pub(in crate::config) const FILES: Memory = Memory(&[
     ("kv.json", ASKS_FOR_FP8_KV),
     (
         "modelopt/config.json",
-        include_str!("../model/shapes/llama-3.1-8b.json"),
+        include_str!("../../model/shapes/llama-3.1-8b.json"),
     ),
     (
         "modelopt/hf_quant_config.json",
@@ -48,7 +48,7 @@ pub(super) const FILES: Memory = Memory(&[
     ),
 ]);
 
-pub(super) fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
+pub(in crate::config) fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
     let words = shlex::split(line).unwrap();
     let normal = argv::normalise(&words);
     assert!(normal.problems.is_empty(), "{:?}", normal.problems);
@@ -79,13 +79,14 @@ fn all_that_is_wrong_with_a_pasted_command_is_told_at_once() {
     }
 }
 
-pub(super) const MACHINE: &str = "meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --max-model-len 8192";
+pub(in crate::config) const MACHINE: &str =
+    "meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --max-model-len 8192";
 
 /// Some requests.
-pub(super) const TRAFFIC: &str = "--request-rate 4 --input-len 128 --output-len 16";
+pub(in crate::config) const TRAFFIC: &str = "--request-rate 4 --input-len 128 --output-len 16";
 
 /// The traffic that flags mean.
-pub(super) fn traffic(flags: &str) -> String {
+pub(in crate::config) fn traffic(flags: &str) -> String {
     match resolve_line(&format!("{MACHINE} {flags}")) {
         Ok(resolved) => {
             let spec = &resolved.scenario.workload;
@@ -119,7 +120,7 @@ pub(super) fn traffic(flags: &str) -> String {
 }
 
 /// What is told about a line: its errors, or its notes.
-pub(super) fn said(line: &str) -> String {
+pub(in crate::config) fn said(line: &str) -> String {
     match resolve_line(line) {
         Ok(resolved) => resolved.notes.join("\n"),
         Err(problems) => problems.to_string(),

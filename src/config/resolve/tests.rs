@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::tests::told;
+use crate::config::tests::told;
 
 #[test]
 fn mistakes_in_the_traffic_are_located_and_mended() {

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::{BlockPool, Held, Match, Taken};
 use crate::ids::SegmentId;
+use crate::kv::{BlockPool, Held, Match, Taken};
 use crate::workload::Piece;
 
 const BLOCK: u32 = 4;

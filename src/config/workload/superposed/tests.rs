@@ -1,8 +1,8 @@
 //! Classes with arrivals of their own, as they are written and as they are judged.
 
-use super::tests::told_of;
-use super::*;
 use crate::analysis::LoadKind;
+use crate::config::tests::told_of;
+use crate::config::*;
 use crate::units::Picos;
 use crate::workload::{Arrivals, Prefix, Stream, WorkloadSpec, mean_rate};
 

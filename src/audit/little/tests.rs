@@ -1,0 +1,121 @@
+//! Who was in flight tells of a limit that was not stated, of an open loop and of a burst that were none.
+
+use super::super::tests::{after, found};
+use crate::results::{Load, Measured, RequestTimes, Stats, Tool};
+
+/// An open loop at 10/s, of which nothing else is known.
+fn open(requests: u64, throughput: f64, e2el_s: f64, p99_s: f64) -> Measured {
+    let mut row = Measured::new(Tool::Table, "");
+    row.setup.load = Load::Open { rate: 10.0 };
+    row.setup.num_prompts = Some(requests);
+    row.outcome.request_throughput = Some(throughput);
+    row.e2el = Stats {
+        mean: Some(e2el_s),
+        percentiles: vec![(99.0, p99_s)],
+        ..Stats::default()
+    };
+    row
+}
+
+#[test]
+fn littles_law_is_held_against_the_limit() {
+    assert_eq!(
+        after(|row| (row.setup.max_concurrency, row.setup.load) = (Some(6), Load::Closed { clients: 6 })),
+        "impossible above-the-limit"
+    );
+    assert_eq!(
+        after(|row| (row.setup.max_concurrency, row.setup.load) = (Some(16), Load::Closed { clients: 16 })),
+        "doubtful below-the-limit"
+    );
+    let few =
+        after(|row| (row.setup.max_concurrency, row.setup.load) = (Some(128), Load::Closed { clients: 128 }));
+    assert_eq!(few, "note below-the-limit", "three waves never fill the limit");
+}
+
+#[test]
+fn a_burst_that_outlasts_its_longest_answer_was_no_burst() {
+    let burst = |row: &mut Measured| {
+        (row.setup.load, row.setup.max_concurrency) = (Load::Burst, None);
+        row.e2el.max = Some(1.3);
+    };
+    assert_eq!(after(burst), "impossible hidden-limit");
+    // All 400 really at once: the last answer is the whole run.
+    let real = |row: &mut Measured| {
+        burst(row);
+        (row.setup.gpu, row.ttft, row.tpot, row.itl) =
+            (None, Stats::default(), Stats::default(), Stats::default());
+        row.e2el = Stats {
+            mean: Some(26.0),
+            max: Some(50.0),
+            ..Stats::default()
+        };
+    };
+    assert_eq!(after(real), "");
+}
+
+#[test]
+fn an_open_loop_is_told_from_a_limited_one_and_from_a_short_one() {
+    // 3000 at 10/s take 300 s to send. Answered at 5/s a true open loop waits 150 s on average.
+    assert_eq!(found(&[open(3000, 5.0, 2.0, 3.0)]), "impossible hidden-limit");
+    assert_eq!(found(&[open(3000, 5.0, 140.0, 290.0)]), "doubtful overload");
+    assert_eq!(found(&[open(3000, 9.9, 2.0, 3.0)]), "");
+    // Half were refused: the others came at 5/s, and were answered at that.
+    let mut refused = open(3000, 5.0, 2.0, 3.0);
+    (refused.outcome.completed, refused.outcome.failed) = (Some(1500), Some(1500));
+    assert_eq!(found(&[refused]), "doubtful failures");
+    // 100 at 10/s: the last answer alone costs a quarter of the throughput.
+    assert_eq!(found(&[open(100, 7.5, 2.5, 3.5)]), "note too-short");
+    // Arrivals at random: 150 of them may take 162 s instead of 150.
+    let mut random = open(150, 0.9227, 1.58, 1.66);
+    random.setup.load = Load::Open { rate: 1.0 };
+    assert_eq!(found(&[random]), "");
+}
+
+#[test]
+fn a_rate_under_a_full_limit_is_a_closed_loop() {
+    let rated = |row: &mut Measured| row.setup.load = Load::Open { rate: 20.0 };
+    assert_eq!(after(rated), "doubtful overload");
+    assert_eq!(
+        after(|row| (rated(row), row.setup.max_concurrency = Some(64)).0),
+        "impossible hidden-limit"
+    );
+}
+
+fn requests(starts: impl Fn(usize) -> f64, count: usize, ttft_s: impl Fn(usize) -> f64) -> Measured {
+    let mut row = Measured::new(Tool::VllmBench, "");
+    row.setup.load = Load::Open { rate: 2.0 };
+    let of = |index: usize| RequestTimes {
+        start_s: Some(starts(index)),
+        ttft_s: ttft_s(index),
+        e2el_s: ttft_s(index) + 0.9,
+        output_tokens: 100.0,
+        ..RequestTimes::default()
+    };
+    row.requests = (0..count).map(of).collect();
+    row
+}
+
+#[test]
+fn requests_tell_who_waited_for_whom() {
+    // Four at a time, each sent when the one four before it ended.
+    let waves = |index: usize| (index / 4) as f64 + 0.05 * (index % 4) as f64;
+    assert_eq!(found(&[requests(waves, 200, |_| 0.1)]), "impossible hidden-limit");
+    // Steady arrivals that follow nobody.
+    assert_eq!(
+        found(&[requests(|index| index as f64 * 0.4871, 200, |_| 0.1)]),
+        ""
+    );
+    let slow_start = |index: usize| if index < 5 { 1.0 } else { 0.1 };
+    assert_eq!(
+        found(&[requests(|index| index as f64 * 0.4871, 200, slow_start)]),
+        "note warm-up"
+    );
+    let growing = |index: usize| 0.1 + 0.03 * index as f64;
+    assert_eq!(
+        found(&[requests(|index| index as f64 * 0.4871, 200, growing)]),
+        "doubtful overload"
+    );
+    let mut stated = requests(|index| index as f64 * 0.4871, 200, |_| 0.1);
+    stated.outcome.output_tokens = Some(10_000.0);
+    assert_eq!(found(&[stated]), "impossible counts-agree");
+}
