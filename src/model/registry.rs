@@ -47,7 +47,7 @@ impl Shipped {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 134] = [
+const SHIPPED: [Shipped; 148] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -81,6 +81,8 @@ const SHIPPED: [Shipped; 134] = [
     shipped("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.1-70b").fp8(),
     shipped("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "llama-3.1-8b"),
     shipped("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "llama-3.1-70b"),
+    shipped("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama-4-scout"),
+    shipped("meta-llama/Llama-4-Maverick-17B-128E-Instruct", "llama-4-maverick"),
     shipped("Qwen/Qwen2.5-0.5B-Instruct", "qwen2.5-0.5b"),
     shipped("Qwen/Qwen2.5-0.5B", "qwen2.5-0.5b"),
     shipped("Qwen/Qwen2.5-1.5B-Instruct", "qwen2.5-1.5b"),
@@ -124,6 +126,15 @@ const SHIPPED: [Shipped; 134] = [
     shipped("Qwen/Qwen3-30B-A3B-Thinking-2507", "qwen3-30b-a3b").context(262_144),
     shipped("Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen3-235b-a22b").context(262_144),
     shipped("Qwen/Qwen3-235B-A22B-Thinking-2507", "qwen3-235b-a22b").context(262_144),
+    shipped("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3-coder-480b-a35b"),
+    shipped("Qwen/Qwen3-VL-2B-Instruct", "qwen3-vl-2b"),
+    shipped("Qwen/Qwen3-VL-4B-Instruct", "qwen3-vl-4b"),
+    shipped("Qwen/Qwen3-VL-8B-Instruct", "qwen3-vl-8b"),
+    shipped("Qwen/Qwen3-VL-32B-Instruct", "qwen3-vl-32b"),
+    shipped("Qwen/Qwen3-VL-32B-Thinking", "qwen3-vl-32b"),
+    shipped("Qwen/Qwen3-VL-30B-A3B-Instruct", "qwen3-vl-30b-a3b"),
+    shipped("Qwen/Qwen3-VL-235B-A22B-Instruct", "qwen3-vl-235b-a22b"),
+    shipped("Qwen/Qwen3-VL-235B-A22B-Thinking", "qwen3-vl-235b-a22b"),
     shipped("mistralai/Mistral-7B-v0.1", "mistral-7b-v0.1"),
     shipped("mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b-v0.1"),
     shipped("mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b-v0.2"),
@@ -169,6 +180,9 @@ const SHIPPED: [Shipped; 134] = [
     shipped("moonshotai/Kimi-K2-Instruct", "kimi-k2"),
     shipped("openai/gpt-oss-20b", "gpt-oss-20b"),
     shipped("openai/gpt-oss-120b", "gpt-oss-120b"),
+    shipped("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
+    shipped("MiniMaxAI/MiniMax-M2.7", "minimax-m2.7"),
+    shipped("XiaomiMiMo/MiMo-7B-Base", "mimo-7b"),
     shipped("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "tinyllama-1.1b"),
     shipped("01-ai/Yi-6B", "yi-6b"),
     shipped("01-ai/Yi-34B", "yi-34b"),
@@ -192,7 +206,7 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 59] = shapes![
+const FILES: [(&str, &str); 71] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
@@ -219,6 +233,11 @@ const FILES: [(&str, &str); 59] = shapes![
     "llama-3.1-8b",
     "llama-3.2-1b",
     "llama-3.2-3b",
+    "llama-4-maverick",
+    "llama-4-scout",
+    "mimo-7b",
+    "minimax-m2.5",
+    "minimax-m2.7",
     "mistral-7b-v0.1",
     "mistral-7b-v0.2",
     "mistral-7b-v0.3",
@@ -249,6 +268,13 @@ const FILES: [(&str, &str); 59] = shapes![
     "qwen3-32b",
     "qwen3-4b",
     "qwen3-8b",
+    "qwen3-coder-480b-a35b",
+    "qwen3-vl-235b-a22b",
+    "qwen3-vl-2b",
+    "qwen3-vl-30b-a3b",
+    "qwen3-vl-32b",
+    "qwen3-vl-4b",
+    "qwen3-vl-8b",
     "tinyllama-1.1b",
     "yi-34b",
     "yi-6b",
@@ -362,9 +388,10 @@ mod tests {
     /// Parameter totals as the checkpoints have them: the `total_parameters` that the Hub shows for the safetensors
     /// files, or their index's `total_size` over two bytes. For Gemma 3 the language model alone (the SigLIP tower has
     /// 416,866,032 and its projector 1,152·(d + 1)); for tied Qwen3 the copy of the LM head in the files is not counted;
-    /// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384.
+    /// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384. Llama 4, MiMo, MiniMax, Qwen3-Coder
+    /// and Qwen3-VL are what `transformers` 5.20 makes of the language model of their `config.json`.
     #[rustfmt::skip]
-    const PUBLISHED: [(&str, u64); 59] = [
+    const PUBLISHED: [(&str, u64); 71] = [
         ("codellama-13b", 13_016_028_160),
         ("codellama-34b", 33_743_970_304),
         ("codellama-70b", 68_976_910_336),
@@ -391,6 +418,11 @@ mod tests {
         ("llama-3.1-8b", 8_030_261_248),
         ("llama-3.2-1b", 1_235_814_400),
         ("llama-3.2-3b", 3_212_749_824),
+        ("llama-4-maverick", 400_711_848_960),
+        ("llama-4-scout", 107_769_861_120),
+        ("mimo-7b", 7_622_619_136),
+        ("minimax-m2.5", 228_689_748_992),
+        ("minimax-m2.7", 228_689_748_992),
         ("mistral-7b-v0.1", 7_241_732_096),
         ("mistral-7b-v0.2", 7_241_732_096),
         ("mistral-7b-v0.3", 7_248_023_552),
@@ -421,6 +453,13 @@ mod tests {
         ("qwen3-32b", 32_762_123_264),
         ("qwen3-4b", 4_022_468_096),
         ("qwen3-8b", 8_190_735_360),
+        ("qwen3-coder-480b-a35b", 480_154_875_392),
+        ("qwen3-vl-235b-a22b", 235_093_634_560),
+        ("qwen3-vl-2b", 1_720_574_976),
+        ("qwen3-vl-30b-a3b", 30_532_122_624),
+        ("qwen3-vl-32b", 32_762_123_264),
+        ("qwen3-vl-4b", 4_022_468_096),
+        ("qwen3-vl-8b", 8_190_735_360),
         ("tinyllama-1.1b", 1_100_048_384),
         ("yi-34b", 34_388_917_248),
         ("yi-6b", 6_061_035_520),

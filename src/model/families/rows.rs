@@ -45,8 +45,8 @@ pub(in super::super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
-        model_types: &["qwen2", "qwen2_5_vl", "qwen2_vl"],
-        architectures: &["Qwen2ForCausalLM"],
+        model_types: &["qwen2", "qwen2_5_vl", "qwen2_vl", "mimo"],
+        architectures: &["Qwen2ForCausalLM", "MiMoForCausalLM"],
         qkv_bias: Bias::Always,
         out_bias: false,
         window: WindowRule::UpperLayers,

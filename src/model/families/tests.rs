@@ -139,3 +139,26 @@ fn a_known_reason_for_refusal_is_said() {
         }
     }
 }
+
+#[test]
+fn numbers_as_python_writes_them_are_no_error() {
+    let with = |key: &str, value: &str| {
+        format!(
+            r#"{{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "vocab_size": 1000, "max_position_embeddings": 4096, "torch_dtype": "bfloat16",
+            "_name_or_path": "NaN and Infinity", "{key}": {value}}}"#
+        )
+    };
+    for value in ["NaN", "[0.0, Infinity]", "-Infinity"] {
+        let read = ModelShape::from_hf_config(&with("time_step_limit", value), "mine");
+        assert!(read.is_ok(), "{value}: {read:?}");
+    }
+    // Where a number is needed it is missing.
+    let error = ModelShape::from_hf_config(&with("num_attention_heads", "Infinity"), "mine").unwrap_err();
+    assert!(
+        error.to_string().contains("`num_attention_heads` is missing"),
+        "{error}"
+    );
+    let error = ModelShape::from_hf_config(&with("a", "Infinite"), "mine").unwrap_err();
+    assert!(error.to_string().contains("not JSON"), "{error}");
+}

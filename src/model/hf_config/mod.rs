@@ -16,7 +16,7 @@ use std::fmt;
 use serde_json::Value;
 
 pub use self::quantization::MODELOPT_FILE;
-use self::reader::{Reader, shortened};
+use self::reader::{Reader, parsed, shortened};
 use super::{Attention, Dtype, ModelShape};
 
 /// Why a `config.json` cannot be read, all reasons together.
@@ -74,8 +74,7 @@ impl ModelShape {
             name: name.to_string(),
             problems,
         };
-        let value: Value =
-            serde_json::from_str(json).map_err(|error| failed(vec![format!("not JSON: {error}")]))?;
+        let value: Value = parsed(json).map_err(|error| failed(vec![format!("not JSON: {error}")]))?;
         let outer = value.as_object().ok_or_else(|| {
             failed(vec![
                 "not a JSON object; give the text of a `config.json`".to_string(),

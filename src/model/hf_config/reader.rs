@@ -130,6 +130,32 @@ fn unknown_architecture(name: Option<&str>) -> String {
     }
 }
 
+/// JSON, or what Python writes for it: `NaN` and `Infinity`, which no shape needs, are taken for `null`.
+pub(super) fn parsed(json: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(json)
+        .or_else(|error| serde_json::from_str(&without_infinities(json)).map_err(|_| error))
+}
+
+fn without_infinities(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    // What lies between quotes is every second part, as long as no text holds a quote; one that does is no number.
+    for (part, text) in json.split('"').enumerate() {
+        if part > 0 {
+            plain.push('"');
+        }
+        match part % 2 {
+            0 => plain.push_str(
+                &text
+                    .replace("-Infinity", "null")
+                    .replace("Infinity", "null")
+                    .replace("NaN", "null"),
+            ),
+            _ => plain.push_str(text),
+        }
+    }
+    plain
+}
+
 /// A float that is a whole number.
 fn whole(value: f64) -> Option<u64> {
     (value.fract() == 0.0 && (0.0..1e15).contains(&value)).then_some(value as u64)
