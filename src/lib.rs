@@ -8,6 +8,7 @@
 
 pub mod ids;
 pub mod nearest;
+pub mod python;
 pub mod quantity;
 pub mod rng;
 pub mod stats;

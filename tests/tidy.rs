@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// Layers from the bottom. A module imports its own layer and those beneath it, never one above.
 const LAYERS: &[&[&str]] = &[
-    &["units", "ids", "rng", "stats", "nearest", "quantity", "window"],
+    &[
+        "units", "ids", "rng", "stats", "nearest", "quantity", "python", "window",
+    ],
     &["hardware", "model"],
     &["cost", "workload"],
     &["facts", "kv"],

@@ -1,12 +1,11 @@
 //! JSON as benchmark tools write it: several documents in one file, bare `Infinity` and `NaN`, numbers as strings.
 
-use std::borrow::Cow;
-
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use super::error::Problems;
 use super::measured::Stats;
+use crate::python::quote_bare_numbers;
 
 /// Larger counts of anything are mistakes, and their sums could overflow.
 const COUNT_MAX: f64 = 1e15;
@@ -110,49 +109,6 @@ impl<'de> Visitor<'de> for Build {
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
-}
-
-/// Puts `Infinity`, `-Infinity` and `NaN` between quotes where they stand outside of strings. Python writes them bare.
-fn quote_bare_numbers(text: &str) -> Cow<'_, str> {
-    if !["Infinity", "NaN"].iter().any(|word| text.contains(word)) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(at) = rest.find(['"', 'I', 'N', '-']) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let word = ["Infinity", "-Infinity", "NaN"]
-            .iter()
-            .find(|word| rest.starts_with(**word));
-        let length = match word {
-            Some(word) => {
-                out.extend(["\"", word, "\""]);
-                rest = &rest[word.len()..];
-                continue;
-            }
-            None if rest.starts_with('"') => string_length(rest),
-            None => 1,
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
-/// Bytes of the string that a text begins with, both quotes included; all of the text where it does not end.
-fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 /// An object of a file that is read key by key; what is wrong with a key is told with its place.

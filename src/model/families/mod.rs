@@ -1,13 +1,14 @@
 //! What an architecture implies that its `config.json` does not say: which norms and biases exist, which layers have a
 //! window, how experts are spelt, which keys may be absent or have other names.
 //!
-//! One row a family, in `rows.rs`. A new architecture that is a variation of a known one is one row there.
+//! One row a family, in `dense.rs` and `experts.rs`. A new architecture that is a variation of a known one is one row there.
 
-mod rows;
+mod dense;
+mod experts;
 mod unmodelled;
 
-pub(super) use rows::FAMILIES;
-use rows::OPT;
+use dense::{DENSE, OPT};
+use experts::EXPERTS;
 pub(super) use unmodelled::unmodelled;
 
 /// A family of architectures whose configs are read alike.
@@ -126,10 +127,14 @@ impl Family {
             |family: &&Family| architecture.is_some_and(|name| family.architectures.contains(&name));
         let model_type = model_type.map(|name| name.strip_suffix("_text").unwrap_or(name));
         let by_type = |family: &&Family| model_type.is_some_and(|name| family.model_types.contains(&name));
-        FAMILIES
-            .iter()
+        Family::all()
             .find(by_architecture)
-            .or_else(|| FAMILIES.iter().find(by_type))
+            .or_else(|| Family::all().find(by_type))
+    }
+
+    /// All that can be read.
+    pub(super) fn all() -> impl Iterator<Item = &'static Family> {
+        DENSE.iter().chain(EXPERTS)
     }
 
     pub(super) fn is_opt(&self) -> bool {

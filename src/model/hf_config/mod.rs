@@ -16,8 +16,9 @@ use std::fmt;
 use serde_json::Value;
 
 pub use self::quantization::MODELOPT_FILE;
-use self::reader::{Reader, parsed, shortened};
+use self::reader::{Reader, shortened};
 use super::{Attention, Dtype, ModelShape};
+use crate::python::quote_bare_numbers;
 
 /// Why a `config.json` cannot be read, all reasons together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +75,8 @@ impl ModelShape {
             name: name.to_string(),
             problems,
         };
-        let value: Value = parsed(json).map_err(|error| failed(vec![format!("not JSON: {error}")]))?;
+        let value: Value = serde_json::from_str(&quote_bare_numbers(json))
+            .map_err(|error| failed(vec![format!("not JSON: {error}")]))?;
         let outer = value.as_object().ok_or_else(|| {
             failed(vec![
                 "not a JSON object; give the text of a `config.json`".to_string(),

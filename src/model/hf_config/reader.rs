@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::families::{FAMILIES, Family, unmodelled};
+use super::super::families::{Family, unmodelled};
 use crate::nearest::nearest;
 
 /// A config while it is read.
@@ -112,8 +112,7 @@ impl<'a> Reader<'a> {
 }
 
 fn unknown_architecture(name: Option<&str>) -> String {
-    let mut known: Vec<&str> = FAMILIES
-        .iter()
+    let mut known: Vec<&str> = Family::all()
         .flat_map(|family| family.architectures.iter().copied())
         .collect();
     known.sort_unstable();
@@ -128,32 +127,6 @@ fn unknown_architecture(name: Option<&str>) -> String {
         Some(near) => format!("the architecture {name} is not known; did you mean {near}?"),
         None => format!("the architecture {name} is not known; {}", all()),
     }
-}
-
-/// JSON, or what Python writes for it: `NaN` and `Infinity`, which no shape needs, are taken for `null`.
-pub(super) fn parsed(json: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(json)
-        .or_else(|error| serde_json::from_str(&without_infinities(json)).map_err(|_| error))
-}
-
-fn without_infinities(json: &str) -> String {
-    let mut plain = String::with_capacity(json.len());
-    // What lies between quotes is every second part, as long as no text holds a quote; one that does is no number.
-    for (part, text) in json.split('"').enumerate() {
-        if part > 0 {
-            plain.push('"');
-        }
-        match part % 2 {
-            0 => plain.push_str(
-                &text
-                    .replace("-Infinity", "null")
-                    .replace("Infinity", "null")
-                    .replace("NaN", "null"),
-            ),
-            _ => plain.push_str(text),
-        }
-    }
-    plain
 }
 
 /// A float that is a whole number.

@@ -1,4 +1,4 @@
-//! The families, one row each: how each differs from Llama.
+//! Dense families, one row each: how each differs from Llama.
 //!
 //! Source of each row: the model's class in vLLM 0.33 (`model_executor/models/`) or in Hugging Face `transformers` 5.20. The
 //! parameters that follow are compared with those that `transformers` makes (`tests/data/shapes`).
@@ -6,7 +6,7 @@
 use super::{Bias, ExpertKeys, Family, QkNorm, WindowRule};
 
 /// What most descendants of Llama share.
-const LLAMA: Family = Family {
+pub(super) const LLAMA: Family = Family {
     model_types: &["llama"],
     architectures: &["LlamaForCausalLM", "YiForCausalLM"],
     tied_by_default: false,
@@ -26,8 +26,8 @@ const LLAMA: Family = Family {
     spelt: &[],
 };
 
-/// All that can be read.
-pub(in super::super) const FAMILIES: &[Family] = &[
+/// All whose layers are dense.
+pub(super) const DENSE: &[Family] = &[
     LLAMA,
     Family {
         model_types: &["mistral"],
@@ -35,13 +35,6 @@ pub(in super::super) const FAMILIES: &[Family] = &[
         window: WindowRule::All,
         // The class default; configs without a window say `null`.
         defaults: &[("sliding_window", 4096)],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["mixtral"],
-        architectures: &["MixtralForCausalLM"],
-        window: WindowRule::All,
-        experts: ExpertKeys::Mixtral,
         ..LLAMA
     },
     Family {
@@ -53,30 +46,11 @@ pub(in super::super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
-        model_types: &["qwen2_moe"],
-        architectures: &["Qwen2MoeForCausalLM"],
-        qkv_bias: Bias::Always,
-        out_bias: false,
-        window: WindowRule::UpperLayers,
-        experts: ExpertKeys::Qwen,
-        spelt: &[("num_experts", "num_local_experts")],
-        ..LLAMA
-    },
-    Family {
         model_types: &["qwen3", "qwen3_vl"],
         architectures: &["Qwen3ForCausalLM"],
         qk_norm: QkNorm::Head,
         window: WindowRule::UpperLayers,
         defaults: &[("head_dim", 128)],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["qwen3_moe", "qwen3_vl_moe"],
-        architectures: &["Qwen3MoeForCausalLM"],
-        qk_norm: QkNorm::Head,
-        window: WindowRule::UpperLayers,
-        experts: ExpertKeys::Qwen,
-        spelt: &[("num_experts", "num_local_experts")],
         ..LLAMA
     },
     Family {
@@ -122,50 +96,6 @@ pub(in super::super) const FAMILIES: &[Family] = &[
     Family {
         model_types: &["granite"],
         architectures: &["GraniteForCausalLM"],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["deepseek_v2"],
-        architectures: &["DeepseekV2ForCausalLM"],
-        experts: ExpertKeys::DeepSeek,
-        latent: true,
-        ..LLAMA
-    },
-    Family {
-        model_types: &["deepseek_v3", "kimi_k2"],
-        architectures: &["DeepseekV3ForCausalLM"],
-        experts: ExpertKeys::DeepSeek,
-        latent: true,
-        ..LLAMA
-    },
-    Family {
-        model_types: &["glm4_moe", "glm4v_moe"],
-        architectures: &["Glm4MoeForCausalLM"],
-        out_bias: false,
-        experts: ExpertKeys::DeepSeek,
-        ..LLAMA
-    },
-    Family {
-        model_types: &["gpt_oss"],
-        architectures: &["GptOssForCausalLM"],
-        window: WindowRule::EverySecond,
-        experts: ExpertKeys::GptOss,
-        defaults: &[("sliding_window", 128), ("head_dim", 64)],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["llama4"],
-        architectures: &["Llama4ForConditionalGeneration", "Llama4ForCausalLM"],
-        window: WindowRule::Chunked,
-        experts: ExpertKeys::Llama4,
-        defaults: &[("attention_chunk_size", 8192)],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["minimax_m2"],
-        architectures: &["MiniMaxM2ForCausalLM"],
-        qk_norm: QkNorm::Whole,
-        experts: ExpertKeys::Mixtral,
         ..LLAMA
     },
     Family {
@@ -228,7 +158,6 @@ pub(in super::super) const FAMILIES: &[Family] = &[
         out_bias: false,
         ..LLAMA
     },
-    // ---- Dense.
     Family {
         model_types: &["ministral3"],
         architectures: &["Ministral3ForCausalLM"],
@@ -385,92 +314,6 @@ pub(in super::super) const FAMILIES: &[Family] = &[
         ..GPT2
     },
     GPT2,
-    // ---- Mixtures of experts.
-    Family {
-        model_types: &["ernie4_5_moe"],
-        architectures: &["Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"],
-        tied_by_default: true,
-        qkv_bias: Bias::WithMlp { by_default: false },
-        experts: ExpertKeys::Ernie,
-        spelt: &[
-            ("n_routed_experts", "moe_num_experts"),
-            ("num_experts_per_tok", "moe_k"),
-            ("n_shared_experts", "moe_num_shared_experts"),
-        ],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["exaone_moe"],
-        architectures: &["ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"],
-        qk_norm: QkNorm::Head,
-        window: WindowRule::AllButEveryNth,
-        experts: ExpertKeys::DeepSeek,
-        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
-        spelt: COUNTED,
-        ..LLAMA
-    },
-    Family {
-        // Ling and Ring.
-        model_types: &["bailing_moe", "bailing_moe_v2"],
-        architectures: &["BailingMoeForCausalLM", "BailingMoeV2ForCausalLM"],
-        out_bias: false,
-        experts: ExpertKeys::DeepSeek,
-        spelt: &[COUNTED[0], COUNTED[1], ("attention_bias", "use_qkv_bias")],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["hy_v3"],
-        architectures: &["HYV3ForCausalLM"],
-        qk_norm: QkNorm::Head,
-        experts: ExpertKeys::DeepSeek,
-        defaults: &[("head_dim", 128)],
-        spelt: COUNTED,
-        ..LLAMA
-    },
-    Family {
-        model_types: &["dots1"],
-        architectures: &["Dots1ForCausalLM"],
-        qk_norm: QkNorm::Head,
-        experts: ExpertKeys::DeepSeek,
-        ..LLAMA
-    },
-    Family {
-        model_types: &["solar_open"],
-        architectures: &["SolarOpenForCausalLM"],
-        experts: ExpertKeys::DeepSeek,
-        defaults: &[("head_dim", 128)],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["olmoe"],
-        architectures: &["OlmoeForCausalLM"],
-        qk_norm: QkNorm::Whole,
-        experts: ExpertKeys::Mixtral,
-        spelt: &[("num_local_experts", "num_experts")],
-        ..LLAMA
-    },
-    Family {
-        model_types: &["granitemoe", "granitemoeshared"],
-        architectures: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
-        experts: ExpertKeys::Mixtral,
-        ..LLAMA
-    },
-    Family {
-        model_types: &["phimoe"],
-        architectures: &["PhimoeForCausalLM", "PhiMoEForCausalLM"],
-        norm_bias: true,
-        window: WindowRule::All,
-        experts: ExpertKeys::Mixtral,
-        ..LLAMA
-    },
-    // ---- Latent attention.
-    Family {
-        model_types: &["glm4_moe_lite"],
-        architectures: &["Glm4MoeLiteForCausalLM"],
-        experts: ExpertKeys::DeepSeek,
-        latent: true,
-        ..LLAMA
-    },
     Family {
         model_types: &["minicpm3"],
         architectures: &["MiniCPM3ForCausalLM"],
@@ -486,12 +329,6 @@ pub(in super::super) const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     OPT,
-];
-
-/// How many experts of each kind, as some DeepSeek-like families say it.
-const COUNTED: &[(&str, &str)] = &[
-    ("n_routed_experts", "num_experts"),
-    ("n_shared_experts", "num_shared_experts"),
 ];
 
 /// Biases and norms with biases everywhere, and a table of positions.

@@ -1,0 +1,168 @@
+//! Families with mixtures of experts, one row each: how each differs from Llama. Their sources are those of `dense.rs`.
+
+use super::dense::LLAMA;
+use super::{Bias, ExpertKeys, Family, QkNorm, WindowRule};
+
+/// All of whose layers some have experts.
+pub(super) const EXPERTS: &[Family] = &[
+    Family {
+        model_types: &["mixtral"],
+        architectures: &["MixtralForCausalLM"],
+        window: WindowRule::All,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen2_moe"],
+        architectures: &["Qwen2MoeForCausalLM"],
+        qkv_bias: Bias::Always,
+        out_bias: false,
+        window: WindowRule::UpperLayers,
+        experts: ExpertKeys::Qwen,
+        spelt: &[("num_experts", "num_local_experts")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["qwen3_moe", "qwen3_vl_moe"],
+        architectures: &["Qwen3MoeForCausalLM"],
+        qk_norm: QkNorm::Head,
+        window: WindowRule::UpperLayers,
+        experts: ExpertKeys::Qwen,
+        spelt: &[("num_experts", "num_local_experts")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["deepseek_v2"],
+        architectures: &["DeepseekV2ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["deepseek_v3", "kimi_k2"],
+        architectures: &["DeepseekV3ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm4_moe", "glm4v_moe"],
+        architectures: &["Glm4MoeForCausalLM"],
+        out_bias: false,
+        experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gpt_oss"],
+        architectures: &["GptOssForCausalLM"],
+        window: WindowRule::EverySecond,
+        experts: ExpertKeys::GptOss,
+        defaults: &[("sliding_window", 128), ("head_dim", 64)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["llama4"],
+        architectures: &["Llama4ForConditionalGeneration", "Llama4ForCausalLM"],
+        window: WindowRule::Chunked,
+        experts: ExpertKeys::Llama4,
+        defaults: &[("attention_chunk_size", 8192)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["minimax_m2"],
+        architectures: &["MiniMaxM2ForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["ernie4_5_moe"],
+        architectures: &["Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"],
+        tied_by_default: true,
+        qkv_bias: Bias::WithMlp { by_default: false },
+        experts: ExpertKeys::Ernie,
+        spelt: &[
+            ("n_routed_experts", "moe_num_experts"),
+            ("num_experts_per_tok", "moe_k"),
+            ("n_shared_experts", "moe_num_shared_experts"),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["exaone_moe"],
+        architectures: &["ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"],
+        qk_norm: QkNorm::Head,
+        window: WindowRule::AllButEveryNth,
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("sliding_window", 4096), ("sliding_window_pattern", 4)],
+        spelt: COUNTED,
+        ..LLAMA
+    },
+    Family {
+        // Ling and Ring.
+        model_types: &["bailing_moe", "bailing_moe_v2"],
+        architectures: &["BailingMoeForCausalLM", "BailingMoeV2ForCausalLM"],
+        out_bias: false,
+        experts: ExpertKeys::DeepSeek,
+        spelt: &[COUNTED[0], COUNTED[1], ("attention_bias", "use_qkv_bias")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["hy_v3"],
+        architectures: &["HYV3ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("head_dim", 128)],
+        spelt: COUNTED,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["dots1"],
+        architectures: &["Dots1ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["solar_open"],
+        architectures: &["SolarOpenForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("head_dim", 128)],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["olmoe"],
+        architectures: &["OlmoeForCausalLM"],
+        qk_norm: QkNorm::Whole,
+        experts: ExpertKeys::Mixtral,
+        spelt: &[("num_local_experts", "num_experts")],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["granitemoe", "granitemoeshared"],
+        architectures: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["phimoe"],
+        architectures: &["PhimoeForCausalLM", "PhiMoEForCausalLM"],
+        norm_bias: true,
+        window: WindowRule::All,
+        experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["glm4_moe_lite"],
+        architectures: &["Glm4MoeLiteForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        ..LLAMA
+    },
+];
+
+/// How many experts of each kind, as some DeepSeek-like families say it.
+const COUNTED: &[(&str, &str)] = &[
+    ("n_routed_experts", "num_experts"),
+    ("n_shared_experts", "num_shared_experts"),
+];
