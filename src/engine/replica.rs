@@ -80,7 +80,6 @@ pub(crate) struct Replica {
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
-    pub(super) leavers: Vec<usize>,
 }
 
 impl Replica {
@@ -125,7 +124,6 @@ impl Replica {
             telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
-            leavers: Vec::new(),
             config,
             cost: Priced::new(cost),
         }
