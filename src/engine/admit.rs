@@ -249,7 +249,7 @@ impl Replica {
     }
 
     /// Blocks that an admission takes beside its hit, or how many must be free for it (V1-30 to V1-32).
-    #[inline]
+    #[inline(always)]
     fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Result<Taken, u32> {
         let new = self.pool.blocks_behind(found, scheduled);
         let mut need = new.all();

@@ -65,7 +65,7 @@ impl Replica {
     }
 
     /// The run that goes on from settled steps.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_ahead(&mut self) -> Run {
         let front = self
             .in_flight

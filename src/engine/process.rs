@@ -43,7 +43,7 @@ impl Replica {
     }
 
     /// Tells that a step was executed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
         let gap = step.end() - self.last_end.min(step.begin);
         self.telling.step(step, gap, observer);
@@ -88,16 +88,14 @@ impl Replica {
 
     /// A request leaves the engine, wherever it stands.
     pub(super) fn finish(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
-        match self.sequences[slot].phase {
+        let sequence = &self.sequences[slot];
+        let phase = sequence.phase;
+        match phase {
             Phase::Packed => self.leave_pack(slot, Phase::Final),
             Phase::Single => self.singles.retain(|&other| other != slot),
             Phase::Final | Phase::Loading => {}
-            Phase::Waiting => {
-                let handle = self.sequences[slot].handle;
-                self.waiting.remove(handle, &self.sequences[slot].request);
-            }
+            Phase::Waiting => self.waiting.remove(sequence.handle, &sequence.request),
         }
-        let phase = self.sequences[slot].phase;
         if !matches!(phase, Phase::Waiting | Phase::Loading) {
             self.sequences.unlink_running(slot);
         }

@@ -361,7 +361,7 @@ impl Replica {
     }
 
     /// Moves what has arrived into the waiting queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drain(&mut self, now: Picos) {
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now

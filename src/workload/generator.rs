@@ -148,7 +148,7 @@ impl Generator {
         self.sent
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_send(&self) -> Option<Send> {
         let free = match &self.places {
             None => Picos::ZERO,
