@@ -50,8 +50,13 @@ impl<T> Window<T> {
             return self.apart.insert(id.0, value);
         }
         let place = (id.0 - self.base) as usize;
-        while self.ring.len() <= place {
+        while self.ring.len() < place {
             self.ring.push_back(None);
+        }
+        if self.ring.len() == place {
+            self.ring.push_back(Some(value));
+            self.held += 1;
+            return self.remove_apart(id);
         }
         let before = self.ring[place].replace(value);
         self.held += usize::from(before.is_none());

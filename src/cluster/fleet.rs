@@ -10,7 +10,7 @@ use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Engine, Handle, Refusal, ScheduleRecord};
+use crate::engine::{Engine, Handle, Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -123,13 +123,13 @@ impl Cluster {
     }
 
     /// A request that was routed to `replica` reaches its engine at `entry`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offer(
         &mut self,
         replica: usize,
         entry: Picos,
         request: Request,
-    ) -> Result<Ticket, (Refusal, Request)> {
+    ) -> Result<Ticket, Refused> {
         let engine = &mut self.engines[replica];
         match &mut self.routing {
             None => engine

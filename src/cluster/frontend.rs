@@ -92,6 +92,7 @@ impl Entrance {
     }
 
     /// When the engine's queue has a request that was sent now.
+    #[inline]
     pub(crate) fn pass(&mut self, now: Picos, prompt_tokens: u32) -> Picos {
         let work = self.frontend.request_service + self.frontend.per_prompt_token * u64::from(prompt_tokens);
         let Reverse(free) = self.free.pop().expect("a front end has a process");

@@ -8,7 +8,7 @@ use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Refusal, ScheduleRecord};
+use crate::engine::{Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -65,14 +65,14 @@ impl Serving {
     }
 
     /// A request that was routed to `replica` at `now` reaches its engine at `entry`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offer(
         &mut self,
         replica: usize,
         now: Picos,
         entry: Picos,
         request: Request,
-    ) -> Result<Ticket, (Refusal, Request)> {
+    ) -> Result<Ticket, Refused> {
         match self {
             Serving::Fleet(fleet) => fleet.offer(replica, entry, request).map(Ticket::Placed),
             Serving::LockStep(ranks) => ranks.offer(replica, entry, request).map(Ticket::Placed),

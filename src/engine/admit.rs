@@ -15,6 +15,15 @@ use crate::facts::{Fact, Observer};
 use crate::kv::{Match, Taken};
 use crate::units::Picos;
 
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+enum Head {
+    /// Somebody whose KV has come.
+    Arrived(Arrived),
+    /// The head of the waiting queue.
+    Waiting(Handle),
+}
+
 /// What became of the head of the line.
 enum Turn {
     /// It was admitted, or began to load.
@@ -41,32 +50,32 @@ impl Replica {
         }
         let mut set_aside: Vec<Handle> = Vec::new();
         let mut arrived_aside: Vec<(Rank, Arrived)> = Vec::new();
-        while budget.tokens > 0 {
-            let (ready, waiting) = self.heads();
-            if ready.is_none() && waiting.is_none() {
-                break;
-            }
+        while budget.tokens > 0
+            && let Some(head) = self.head()
+        {
             if self.sequences.running >= self.config.max_num_seqs {
                 self.admission_closed = true;
                 break;
             }
-            let turn = match (ready, waiting) {
-                (Some(arrived), _) => self.admit_arrived(arrived, step, budget, now, observer),
-                (None, Some(handle)) => self.admit_head(handle, step, budget, now, observer),
-                (None, None) => break,
+            let turn = match head {
+                Head::Arrived(arrived) => self.admit_arrived(arrived, step, budget, now, observer),
+                Head::Waiting(handle) => self.admit_head(handle, step, budget, now, observer),
             };
-            match turn {
-                Turn::Done => {}
-                Turn::SetAside if ready.is_some() => arrived_aside.extend(self.take_arrived()),
-                Turn::SetAside => set_aside.extend(self.waiting.pop()),
-                Turn::Stop(closed) => {
+            match (turn, head) {
+                (Turn::Done, _) => {}
+                (Turn::SetAside, Head::Arrived(_)) => arrived_aside.extend(self.take_arrived()),
+                (Turn::SetAside, Head::Waiting(_)) => set_aside.extend(self.waiting.pop()),
+                (Turn::Stop(closed), _) => {
                     self.admission_closed = closed && set_aside.is_empty() && arrived_aside.is_empty();
                     break;
                 }
             }
         }
         let nobody_aside = set_aside.is_empty() && arrived_aside.is_empty();
-        self.admission_closed |= self.nobody_waits() && nobody_aside;
+        if nobody_aside {
+            self.admission_closed |= self.nobody_waits();
+            return;
+        }
         self.put_back_arrived(arrived_aside);
         // Only 0.11 sets aside who comes new (VS-6), and turns their order round.
         for handle in set_aside {
@@ -77,22 +86,24 @@ impl Replica {
 
     /// Whose turn it is: somebody whose KV has come, or else the head of the waiting queue.
     #[inline]
-    fn heads(&self) -> (Option<Arrived>, Option<Handle>) {
+    fn head(&self) -> Option<Head> {
         let waiting = self.waiting.head();
-        let Some(external) = &self.external else {
-            return (None, waiting);
-        };
-        let Some((rank, &arrived)) = external.first_ready() else {
-            return (None, waiting);
-        };
+        let ready = self.external.as_ref().and_then(|external| external.first_ready());
+        match ready {
+            None => waiting.map(Head::Waiting),
+            Some((rank, &arrived)) => Some(self.first_of_two(waiting, rank, arrived)),
+        }
+    }
+
+    fn first_of_two(&self, waiting: Option<Handle>, rank: &Rank, arrived: Arrived) -> Head {
         match waiting {
             Some(handle)
                 if self.config.policy == Policy::Priority
                     && Rank::of(&self.sequences[handle.slot].request) < *rank =>
             {
-                (None, waiting)
+                Head::Waiting(handle)
             }
-            _ => (Some(arrived), None),
+            _ => Head::Arrived(arrived),
         }
     }
 
@@ -238,10 +249,12 @@ impl Replica {
     }
 
     /// Blocks that an admission takes beside its hit, or how many must be free for it (V1-30 to V1-32).
+    #[inline(always)]
     fn blocks_to_admit(&self, known: u32, scheduled: u32, found: Match) -> Result<Taken, u32> {
         let new = self.pool.blocks_behind(found, scheduled);
         let mut need = new.all();
-        if self.config.switches.reserve_full_isl {
+        // Whoever computes all that it knows in this step takes no less than is reserved for it.
+        if self.config.switches.reserve_full_isl && scheduled < known {
             let known = known.min(self.config.max_model_len);
             need = need.max(self.pool.reserved_behind(found, known));
         }

@@ -5,7 +5,7 @@
 use super::external::Connector;
 use super::scheduled::{ScheduledConfig, ScheduledReplica, SchedulerChoice};
 use super::sglang::{DecodeOptions, LoadSnapshot, QueuePolicy, SglangConfig, SglangRecord, SglangReplica};
-use super::{EngineConfig, Handle, Policy, Refusal, Replica, ScheduleRecord, State, Told, Wake};
+use super::{EngineConfig, Handle, Policy, Refusal, Refused, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -262,8 +262,8 @@ impl Engine {
     }
 
     /// Takes in a request that reaches the engine at `now`.
-    #[inline]
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
         each!(self, replica => replica.offer(now, request))
     }
 
@@ -340,7 +340,7 @@ impl Engine {
     }
 
     /// Takes in a request that an SGLang server's loop will not see before it is let in.
-    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, (Refusal, Request)> {
+    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, Refused> {
         self.sglang().take_in(request)
     }
 

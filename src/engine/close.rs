@@ -90,7 +90,9 @@ impl Replica {
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
     fn move_pack(&mut self, step: &mut Step) {
         self.advance_pack(1);
-        self.end_members(step);
+        if self.pack.has_ended() {
+            self.end_members(step);
+        }
         if !self.stepwise {
             self.admit_to_pack(step);
         }
@@ -99,14 +101,9 @@ impl Replica {
 
     /// Members whose last token the newest step samples leave the pack, whose clock has passed it.
     pub(super) fn end_members(&mut self, step: &mut Step) {
-        self.leavers.clear();
         while let Some(slot) = self.pack.pop_ended() {
             let sequence = &self.sequences[slot];
             step.finishing.push((sequence.order, sequence.handle));
-            self.leavers.push(slot);
-        }
-        for at in 0..self.leavers.len() {
-            let slot = self.leavers[at];
             self.overrunning += 1;
             if self.ending_is_predicted(slot) {
                 self.leave_pack(slot, Phase::Final);
@@ -148,8 +145,7 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         debug_assert_eq!(sequence.phase, Phase::Packed, "only members leave");
         let moved = self.pack.has_moved(&sequence.place);
-        self.pack.leave(slot, &sequence.place);
-        sequence.computed = self.pack.computed(&sequence.place);
+        sequence.computed = self.pack.leave(slot, &sequence.place);
         let settled = sequence.computed.saturating_sub(1 + self.pack.in_flight);
         sequence.settled = sequence.settled.max(settled);
         let sampled = sequence.computed + 1 - sequence.request.prompt_tokens;

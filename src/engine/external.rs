@@ -231,6 +231,7 @@ impl External {
 
 impl Replica {
     /// Whether it must be left before it goes on, because others have to hear of a load that it has begun; once.
+    #[inline]
     pub(super) fn is_to_be_heard(&mut self) -> bool {
         let external = self.external.as_mut();
         external.is_some_and(|external| std::mem::take(&mut external.waits_to_be_heard))
@@ -276,6 +277,7 @@ impl Replica {
     }
 
     /// A sequence leaves; whether its blocks are held back.
+    #[inline]
     pub(super) fn tell_connector(&mut self, slot: usize, now: Picos, why: Leaving) -> bool {
         match &mut self.external {
             None => false,
@@ -331,6 +333,7 @@ impl Replica {
     }
 
     /// What the connector offers for a sequence at the head of the queue.
+    #[inline]
     pub(super) fn offer_from_outside(&mut self, now: Picos, slot: usize, local: u32) -> Offer {
         match &mut self.external {
             None => Offer::Nothing,
@@ -398,8 +401,9 @@ impl Replica {
     }
 
     /// The client of a sequence that waits for KV, or has it and is not admitted, gave up (C-32).
-    pub(super) fn abandon_load(&mut self, sequence: &mut Sequence) {
+    pub(super) fn abandon_load(&mut self, slot: usize) {
         let external = self.external.as_mut().expect("a load has a connector");
+        let sequence = &mut self.sequences[slot];
         let held = std::mem::take(&mut sequence.held);
         if let Some(&key) = external.by_request.get(&sequence.request.id) {
             let load = &mut external.loads[key];

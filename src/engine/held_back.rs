@@ -4,7 +4,6 @@ use super::replica::Replica;
 use crate::ids::RequestId;
 use crate::kv::Held;
 use crate::units::Picos;
-use crate::workload::Piece;
 
 /// Blocks of a completed request that are not free yet.
 #[derive(Debug)]
@@ -48,21 +47,17 @@ impl Replica {
     }
 
     /// Keeps the blocks of a completed request, registered like freed ones.
-    pub(super) fn hold_back(
-        &mut self,
-        id: RequestId,
-        mut held: Held,
-        pieces: &[Piece],
-        registered: u32,
-        tokens: u32,
-    ) {
-        self.pool.register(&mut held, pieces, registered, tokens);
+    pub(super) fn hold_back(&mut self, slot: usize, mut held: Held, registered: u32) {
+        let sequence = &self.sequences[slot];
+        let tokens = sequence.computed;
+        self.pool
+            .register(&mut held, &sequence.pieces, registered, tokens);
         let back = HeldBack {
             held,
             registered,
             tokens,
         };
         let external = self.external.as_mut().expect("a connector asked for it");
-        external.held_back.insert(id, back);
+        external.held_back.insert(sequence.request.id, back);
     }
 }

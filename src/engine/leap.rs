@@ -36,6 +36,7 @@ impl Replica {
     ///
     /// Each of the `m` steps that end is replaced by one scheduled at its end, so the steps in flight afterwards are
     /// those of before, `m` steps on. The last one scheduled may be the one that samples somebody's last token.
+    #[inline]
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
         if !self.is_settled() {
             return 0;
@@ -58,11 +59,13 @@ impl Replica {
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
-        self.jitter.is_none() && self.in_flight.iter().all(is_settled)
+        self.jitter.is_none()
+            && self.in_flight.front().is_none_or(is_settled)
+            && self.in_flight.back().is_none_or(is_settled)
     }
 
     /// The run that goes on from settled steps.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_ahead(&mut self) -> Run {
         let front = self
             .in_flight
@@ -238,11 +241,13 @@ pub(super) fn run_law(law: &DecodeCost, load: &StepLoad, ahead: u64, limit: u64)
 }
 
 /// `n` terms of `first, first + step, …`, added up.
+#[inline]
 pub(crate) fn progression(first: Picos, step: Picos, n: u64) -> Picos {
     first * n + step * (n * n.saturating_sub(1) / 2)
 }
 
 /// The most steps, `limit` at most, that end strictly before `span` has passed.
+#[inline]
 pub(crate) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
     // Wide products only where they are needed: durations of seconds, increments of microseconds, a million steps.
     let is_small = first.0 < 1 << 42 && step.0 < 1 << 23 && limit < 1 << 20;

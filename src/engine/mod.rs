@@ -49,6 +49,11 @@ pub(crate) use signal::{Signal, Told};
 pub use wake::State;
 pub(crate) use wake::Wake;
 
+use crate::workload::Request;
+
+/// A request that was not taken in, and why. Boxed, because nearly all are, and what is handed on stays small.
+pub(crate) type Refused = Box<(Refusal, Request)>;
+
 /// Why a server cannot take a request in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {

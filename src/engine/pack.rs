@@ -19,6 +19,8 @@ use crate::kv::KvGroups;
 pub(crate) struct Place {
     /// Its computed tokens less the pack's clock.
     anchor: i64,
+    /// `anchor mod block_size`.
+    residue: u32,
     /// The clock at which it joined: that of the first step that it takes part in.
     pub(crate) joined: u64,
     /// The clock of the step that samples its last token.
@@ -125,15 +127,16 @@ impl Pack {
     #[inline(always)]
     pub(crate) fn join(&mut self, slot: usize, computed: u32, left: u32) -> Place {
         debug_assert!(left > 0, "whoever has all its tokens decodes no more");
+        let anchor = i64::from(computed) - self.clock as i64;
         let place = Place {
-            anchor: i64::from(computed) - self.clock as i64,
+            anchor,
+            residue: anchor.rem_euclid(i64::from(self.block_size)) as u32,
             joined: self.clock,
             last: self.clock + u64::from(left) - 1,
         };
         self.members += 1;
         self.context += u64::from(computed);
-        let residue = self.residue(place.anchor);
-        self.residues[residue] += 1;
+        self.residues[place.residue as usize] += 1;
         for kind in &mut self.passing {
             kind.join(slot, place.anchor, self.clock);
         }
@@ -144,9 +147,9 @@ impl Pack {
         place
     }
 
-    /// A member leaves.
+    /// A member leaves. Its computed tokens.
     #[inline(always)]
-    pub(crate) fn leave(&mut self, slot: usize, place: &Place) {
+    pub(crate) fn leave(&mut self, slot: usize, place: &Place) -> u32 {
         self.endings.remove(place.last, slot);
         if self.tracks_longest {
             self.contexts.remove(context_rank(place.anchor), slot);
@@ -154,10 +157,11 @@ impl Pack {
         for kind in &mut self.passing {
             kind.leave(slot, place.anchor, self.clock);
         }
+        let computed = self.computed(place);
         self.members -= 1;
-        self.context -= u64::from(self.computed(place));
-        let residue = self.residue(place.anchor);
-        self.residues[residue] -= 1;
+        self.context -= u64::from(computed);
+        self.residues[place.residue as usize] -= 1;
+        computed
     }
 
     /// The clock of the step that samples the next last token of a member.
@@ -246,6 +250,7 @@ impl Pack {
     }
 
     /// Blocks that the members need for the step at `clock + ahead`: those whose context fills its last block.
+    #[inline]
     pub(crate) fn blocks_needed(&self, ahead: u64) -> u32 {
         self.groups * self.residues[self.due_after(ahead) as usize]
     }
@@ -258,6 +263,7 @@ impl Pack {
     }
 
     /// Blocks that the next `steps` steps need.
+    #[inline]
     pub(crate) fn blocks_needed_for(&self, steps: u64) -> u64 {
         let size = u64::from(self.block_size);
         let (cycles, rest) = if steps < size {
@@ -277,6 +283,7 @@ impl Pack {
 
     /// The most steps, `limit` at most, whose blocks fit into `free`, as if windows gave back none, and among which
     /// nobody begins to give some back.
+    #[inline]
     pub(crate) fn steps_that_fit(&self, free: u32, mut limit: u64) -> u64 {
         for begins in self.passing.iter().filter_map(Passing::next) {
             limit = limit.min(begins - self.clock);
@@ -329,10 +336,6 @@ impl Pack {
     #[inline]
     pub(crate) fn pop_ended_before(&mut self, clock: u64) -> Option<usize> {
         self.endings.pop_first_below(clock)
-    }
-
-    fn residue(&self, anchor: i64) -> usize {
-        anchor.rem_euclid(i64::from(self.block_size)) as usize
     }
 }
 

@@ -43,13 +43,14 @@ impl Replica {
     }
 
     /// Tells that a step was executed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
         let gap = step.end() - self.last_end.min(step.begin);
         self.telling.step(step, gap, observer);
     }
 
     /// A sequence outside the pack gets its token.
+    #[inline]
     fn deliver<O: Observer>(&mut self, handle: Handle, now: Picos, observer: &mut O) {
         if self.sequences.get(handle).is_none() {
             return;
@@ -87,36 +88,24 @@ impl Replica {
 
     /// A request leaves the engine, wherever it stands.
     pub(super) fn finish(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
-        match self.sequences[slot].phase {
+        let sequence = &self.sequences[slot];
+        let phase = sequence.phase;
+        match phase {
             Phase::Packed => self.leave_pack(slot, Phase::Final),
             Phase::Single => self.singles.retain(|&other| other != slot),
             Phase::Final | Phase::Loading => {}
-            Phase::Waiting => {
-                let handle = self.sequences[slot].handle;
-                self.waiting.remove(handle, &self.sequences[slot].request);
-            }
+            Phase::Waiting => self.waiting.remove(sequence.handle, &sequence.request),
         }
-        let phase = self.sequences[slot].phase;
         if !matches!(phase, Phase::Waiting | Phase::Loading) {
             self.sequences.unlink_running(slot);
         }
         let holds_back = self.tell_connector(slot, now, Leaving::of(outcome));
-        let unregistered = self.unregistered_tokens(slot);
-        let mut sequence = self.sequences.remove(slot);
         if phase == Phase::Loading {
-            self.abandon_load(&mut sequence);
+            self.abandon_load(slot);
         } else if phase != Phase::Waiting {
-            let known = sequence.request.prompt_tokens + sequence.output_tokens - 1;
-            let registered = (sequence.computed - unregistered).min(known);
-            let held = std::mem::take(&mut sequence.held);
-            let pieces = &sequence.pieces;
-            if holds_back {
-                self.hold_back(sequence.request.id, held, pieces, registered, sequence.computed);
-            } else {
-                self.pool
-                    .release_rest(held, pieces, registered, sequence.computed, sequence.settled);
-            }
+            self.give_up_blocks(slot, holds_back);
         }
+        let sequence = &self.sequences[slot];
         let delivered = match outcome {
             Outcome::Completed => sequence.output_tokens,
             Outcome::TimedOut | Outcome::Rejected | Outcome::Failed => {
@@ -125,8 +114,25 @@ impl Replica {
         };
         let (story, request) = (&sequence.story, &sequence.request);
         let completion = story.end(request, self.id, now, outcome, delivered);
-        self.sequences.recycle(sequence.pieces);
+        self.sequences.remove(slot);
         completion
+    }
+
+    /// The blocks of a sequence that leaves `running` for good are free, or held back for somebody.
+    #[inline]
+    fn give_up_blocks(&mut self, slot: usize, holds_back: bool) {
+        let unregistered = self.unregistered_tokens(slot);
+        let sequence = &mut self.sequences[slot];
+        let known = sequence.request.prompt_tokens + sequence.output_tokens - 1;
+        let (computed, settled) = (sequence.computed, sequence.settled);
+        let registered = (computed - unregistered).min(known);
+        let held = std::mem::take(&mut sequence.held);
+        if holds_back {
+            self.hold_back(slot, held, registered);
+        } else {
+            self.pool
+                .release_rest(held, &sequence.pieces, registered, computed, settled);
+        }
     }
 
     /// The client of a request gave up at `now` (V1-10); `None` if it has ended before.

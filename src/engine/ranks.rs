@@ -34,7 +34,7 @@ impl Ranks {
     }
 
     /// A sequence joins.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64, slot: usize) {
         debug_assert!(key < NONE, "a key is a clock or a context");
         self.first = self.first.min(key);
@@ -48,7 +48,7 @@ impl Ranks {
     }
 
     /// A sequence leaves, if it has not left already.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, key: u64, slot: usize) {
         if key < self.first {
             return;

@@ -17,7 +17,7 @@ use super::sequence::Sequences;
 use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
 use super::waiting::Waiting;
-use super::{EngineConfig, Handle, Refusal};
+use super::{EngineConfig, Handle, Refusal, Refused};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -80,7 +80,6 @@ pub(crate) struct Replica {
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
-    pub(super) leavers: Vec<usize>,
 }
 
 impl Replica {
@@ -125,7 +124,6 @@ impl Replica {
             telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
-            leavers: Vec::new(),
             config,
             cost: Priced::new(cost),
         }
@@ -172,9 +170,9 @@ impl Replica {
     }
 
     /// Takes in a request that reaches the engine at `now`; one that finds the loop blocked on its inputs wakes it.
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
         if let Some(refusal) = self.refusal(&request) {
-            return Err((refusal, request));
+            return Err(Box::new((refusal, request)));
         }
         let identified = self.pool.caches() || self.external.is_some();
         let handle = self
@@ -192,6 +190,7 @@ impl Replica {
     }
 
     /// Why a request cannot be taken in, if so.
+    #[inline]
     pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         if self
             .config
@@ -304,6 +303,7 @@ impl Replica {
     }
 
     /// The oldest step ends.
+    #[inline]
     fn end_step<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) -> Picos {
         let now = self.process_oldest(observer, ended);
         self.awake = now;
@@ -361,7 +361,7 @@ impl Replica {
     }
 
     /// Moves what has arrived into the waiting queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drain(&mut self, now: Picos) {
         while let Some(&(arrival, handle)) = self.inbox.front()
             && arrival <= now
@@ -375,6 +375,7 @@ impl Replica {
 
     /// Whether the oldest step is plain and ends before `horizon`, and the one to be scheduled at its end is plain too:
     /// the pack decodes, nobody waits that could be admitted.
+    #[inline(always)]
     pub(super) fn goes_on_plainly(&self, horizon: Picos) -> bool {
         self.in_flight
             .front()
@@ -396,6 +397,7 @@ impl Replica {
     }
 
     /// The horizon, or before it the time at which the next request reaches the engine, or KV from outside does.
+    #[inline]
     pub(super) fn horizon_inside(&self, horizon: Picos) -> Picos {
         let horizon = self.next_input().map_or(horizon, |at| horizon.min(at));
         match &self.external {
@@ -405,11 +407,13 @@ impl Replica {
     }
 
     /// When the next request reaches the engine.
+    #[inline]
     pub(super) fn next_input(&self) -> Option<Picos> {
         self.inbox.front().map(|&(arrival, _)| arrival)
     }
 
     /// The oldest step ends and a plain one is scheduled at its end, whatever is in flight between the two.
+    #[inline]
     fn turn_over<O: Observer>(&mut self, observer: &mut O) -> Picos {
         let mut step = self
             .in_flight

@@ -1,7 +1,5 @@
 //! The sequences of an engine by slot, and the handles under which others know them.
 
-use slab::Slab;
-
 use crate::ids::SegmentId;
 use crate::workload::{Piece, Request};
 
@@ -18,34 +16,40 @@ pub(crate) trait Seated {
     fn handle(&self) -> Handle;
 }
 
-/// Everybody inside an engine.
+/// Everybody inside an engine. A sequence is large, so it is made where it sits and never moved.
 #[derive(Debug)]
 pub(crate) struct Roster<S> {
-    slots: Slab<S>,
+    slots: Vec<Option<S>>,
+    /// Slots that nobody sits in; the one left last is taken first.
+    vacant: Vec<usize>,
     generations: u32,
 }
 
 impl<S> Default for Roster<S> {
     fn default() -> Roster<S> {
         Roster {
-            slots: Slab::new(),
+            slots: Vec::new(),
+            vacant: Vec::new(),
             generations: 0,
         }
     }
 }
 
+/// Who asks for a slot by its number knows that somebody sits there.
+const SEATED: &str = "a slot is asked for while its sequence is there";
+
 impl<S> std::ops::Index<usize> for Roster<S> {
     type Output = S;
     #[inline]
     fn index(&self, slot: usize) -> &S {
-        &self.slots[slot]
+        self.slots[slot].as_ref().expect(SEATED)
     }
 }
 
 impl<S> std::ops::IndexMut<usize> for Roster<S> {
     #[inline]
     fn index_mut(&mut self, slot: usize) -> &mut S {
-        &mut self.slots[slot]
+        self.slots[slot].as_mut().expect(SEATED)
     }
 }
 
@@ -54,11 +58,18 @@ impl<S: Seated> Roster<S> {
     #[inline]
     pub(crate) fn insert(&mut self, make: impl FnOnce(Handle) -> S) -> Handle {
         self.generations = self.generations.wrapping_add(1);
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
         let handle = Handle {
-            slot: self.slots.vacant_key(),
+            slot,
             generation: self.generations,
         };
-        self.slots.insert(make(handle));
+        match &mut self.slots[slot] {
+            seat @ None => *seat = Some(make(handle)),
+            Some(_) => unreachable!("nobody sits in a vacant slot"),
+        }
         handle
     }
 
@@ -66,30 +77,34 @@ impl<S: Seated> Roster<S> {
     #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&S> {
         self.slots
-            .get(handle.slot)
+            .get(handle.slot)?
+            .as_ref()
             .filter(|sequence| sequence.handle().generation == handle.generation)
     }
 
     /// Everybody, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &S> {
-        self.slots.iter().map(|(_, sequence)| sequence)
+        self.slots.iter().flatten()
     }
 
     /// How many.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.vacant.len()
     }
 
     /// A sequence leaves for good.
     #[inline]
-    pub(crate) fn remove(&mut self, slot: usize) -> S {
-        self.slots.remove(slot)
+    pub(crate) fn remove(&mut self, slot: usize) {
+        assert!(self.slots[slot].is_some(), "{SEATED}");
+        self.slots[slot] = None;
+        self.vacant.push(slot);
     }
 
     /// All leave. Their handles are never given again.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
+        self.vacant.clear();
     }
 }
 

@@ -57,6 +57,7 @@ impl Replica {
             && self.pack.blocks_due() <= self.pool.free()
     }
 
+    #[inline]
     fn open_budget(&self) -> Budget {
         let eligible = self.sequences.running + self.waiting.len();
         let limit = self.config.long_prefill_token_threshold;
@@ -70,6 +71,7 @@ impl Replica {
     }
 
     /// Fewer steps than the interval have passed since one that carried prefill (V1-16).
+    #[inline]
     pub(super) fn within_prefill_interval(&self) -> bool {
         let interval = u64::from(self.config.prefill_schedule_interval);
         self.last_prefill_step > 0 && self.scheduled_steps + 1 - self.last_prefill_step < interval
@@ -89,6 +91,7 @@ impl Replica {
     }
 
     /// Tokens that a running sequence outside the pack asks for, before the budget.
+    #[inline]
     fn demand(&self, slot: usize, budget: &Budget) -> u32 {
         let sequence = &self.sequences[slot];
         if budget.hold_prefill && !sequence.sampled_last {
@@ -99,6 +102,7 @@ impl Replica {
     }
 
     /// Part A where everybody gets what it asks for (only the last in `running` may be cut by the budget).
+    #[inline]
     fn serve_all(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
         if self.pack.members > budget.tokens {
             return false;
@@ -382,6 +386,7 @@ impl Replica {
 
     /// Tokens at the end of a sequence's computed ones whose content was not known when they were scheduled, and whose
     /// step is still in flight: their blocks are not registered yet (V1-43, V1-44).
+    #[inline]
     pub(super) fn unregistered_tokens(&self, slot: usize) -> u32 {
         let sequence = &self.sequences[slot];
         if sequence.last_step > self.processed_steps {
@@ -392,6 +397,7 @@ impl Replica {
     }
 
     /// The sequence sampled a token in the newest step, which is in flight if anything is.
+    #[inline]
     fn sampled_in_newest(&self, slot: usize) -> bool {
         let sequence = &self.sequences[slot];
         sequence.last_step == self.scheduled_steps && sequence.last_step > 0 && sequence.sampled_last
@@ -446,6 +452,7 @@ impl Replica {
     }
 
     /// Nothing is scheduled behind the last token: its length is known (V1-15), or `max_model_len` leaves no room.
+    #[inline]
     pub(super) fn ending_is_predicted(&self, slot: usize) -> bool {
         let sequence = &self.sequences[slot];
         let cut = sequence.request.prompt_tokens + sequence.output_tokens >= self.config.max_model_len;
@@ -454,6 +461,7 @@ impl Replica {
 
     /// Remembers what V1-16 asks about, also of a pass that computes nothing. A queue that was not looked at, because
     /// prefill was held or somebody was preempted, says nothing.
+    #[inline]
     fn note_prefill(&mut self, step: &Step, held: bool) {
         if self.config.prefill_schedule_interval <= 1 {
             return;

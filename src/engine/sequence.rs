@@ -61,11 +61,13 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// Known tokens when all scheduled steps are processed, `n_tok`.
+    #[inline]
     pub(crate) fn known_tokens(&self) -> u32 {
         self.request.prompt_tokens + self.sampled
     }
 
     /// Tokens still to be computed before the next one is sampled.
+    #[inline]
     pub(crate) fn missing_tokens(&self) -> u32 {
         self.known_tokens() - self.computed
     }
@@ -91,12 +93,14 @@ pub(crate) struct Sequences {
 
 impl std::ops::Index<usize> for Sequences {
     type Output = Sequence;
+    #[inline]
     fn index(&self, slot: usize) -> &Sequence {
         &self.slots[slot]
     }
 }
 
 impl std::ops::IndexMut<usize> for Sequences {
+    #[inline]
     fn index_mut(&mut self, slot: usize) -> &mut Sequence {
         &mut self.slots[slot]
     }
@@ -104,6 +108,7 @@ impl std::ops::IndexMut<usize> for Sequences {
 
 impl Sequences {
     /// Takes in a request; `caching` prepares the identity of its tokens.
+    #[inline]
     pub(crate) fn insert(&mut self, request: Request, max_model_len: u32, caching: bool) -> Handle {
         let mut pieces = Vec::new();
         if caching {
@@ -134,6 +139,7 @@ impl Sequences {
     }
 
     /// The sequence of a handle, if it has not left.
+    #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&Sequence> {
         self.slots.get(handle)
     }
@@ -144,24 +150,24 @@ impl Sequences {
     }
 
     /// Number of sequences, waiting and running.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Takes a sequence out for good.
-    pub(crate) fn remove(&mut self, slot: usize) -> Sequence {
-        self.slots.remove(slot)
-    }
-
-    /// Keeps the memory of a departed sequence for the next.
-    pub(crate) fn recycle(&mut self, mut pieces: Vec<Piece>) {
+    /// A sequence leaves for good; its memory is kept for the next.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: usize) {
+        let mut pieces = std::mem::take(&mut self.slots[slot].pieces);
         if pieces.capacity() > 0 {
             pieces.clear();
             self.spare.push(pieces);
         }
+        self.slots.remove(slot);
     }
 
     /// Appends to `running`.
+    #[inline]
     pub(crate) fn append_running(&mut self, slot: usize) {
         self.admissions += 1;
         let last = self.last_running.replace(slot);
@@ -175,6 +181,7 @@ impl Sequences {
     }
 
     /// Takes out of `running`.
+    #[inline]
     pub(crate) fn unlink_running(&mut self, slot: usize) {
         let (previous, next) = (self.slots[slot].previous, self.slots[slot].next);
         match previous {

@@ -213,6 +213,7 @@ impl Story {
     }
 
     /// The whole of it, when the request leaves with `output_tokens` tokens.
+    #[inline]
     pub(crate) fn end(
         &self,
         request: &Request,

@@ -63,6 +63,7 @@ impl Waiting {
     }
 
     /// A new request joins.
+    #[inline]
     pub(crate) fn push(&mut self, handle: Handle, request: &Request) {
         match self {
             Waiting::Fcfs(queue) => queue.push_back(handle),
@@ -92,6 +93,7 @@ impl Waiting {
     }
 
     /// Takes the next one out.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Handle> {
         match self {
             Waiting::Fcfs(queue) => queue.pop_front(),

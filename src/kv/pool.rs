@@ -30,6 +30,7 @@ impl Taken {
     }
 
     /// All of them.
+    #[inline]
     pub(crate) fn all(self) -> u32 {
         self.full + self.windows
     }
@@ -87,6 +88,7 @@ impl BlockPool {
     }
 
     /// Blocks of one group that `tokens` tokens fill, the last one perhaps in part.
+    #[inline]
     pub(crate) fn blocks_for(&self, tokens: u32) -> u32 {
         tokens.div_ceil(self.block_size)
     }
@@ -116,6 +118,7 @@ impl BlockPool {
     }
 
     /// Blocks beside those of a hit that a sequence takes to compute up to `tokens`.
+    #[inline]
     pub(crate) fn blocks_behind(&self, found: Match, tokens: u32) -> Taken {
         let blocks = self.blocks_for(tokens);
         let hit = found.blocks * self.block_size;
@@ -140,11 +143,13 @@ impl BlockPool {
     }
 
     /// Usable blocks.
+    #[inline]
     pub(crate) fn total(&self) -> u32 {
         self.total
     }
 
     /// Blocks that no sequence uses; cached contents may still be in them.
+    #[inline]
     pub(crate) fn free(&self) -> u32 {
         self.prefix.as_ref().map_or(self.uncached_free, PrefixPool::free)
     }
@@ -162,6 +167,7 @@ impl BlockPool {
     }
 
     /// Whether contents are cached.
+    #[inline]
     pub(crate) fn caches(&self) -> bool {
         self.prefix.is_some()
     }
@@ -182,6 +188,7 @@ impl BlockPool {
     }
 
     /// Cached prefix of `pieces` for a sequence of `known_tokens`: at least one token stays to be computed (V1-46).
+    #[inline]
     pub(crate) fn look_up(&self, pieces: &[Piece], known_tokens: u32) -> Match {
         match &self.prefix {
             Some(prefix) => prefix.look_up(pieces, (known_tokens - 1) / self.block_size),
@@ -224,6 +231,7 @@ impl BlockPool {
     }
 
     /// References a match and takes blocks behind it.
+    #[inline]
     pub(crate) fn admit(&mut self, found: Match, new: Taken) -> Held {
         match &mut self.prefix {
             Some(prefix) => {
@@ -240,6 +248,7 @@ impl BlockPool {
     }
 
     /// Takes blocks for sequences that account for them by their length.
+    #[inline]
     pub(crate) fn take(&mut self, blocks: u32) {
         match &mut self.prefix {
             Some(prefix) => prefix.evict(blocks),
@@ -280,6 +289,7 @@ impl BlockPool {
     /// The same for a sequence of whose tokens `settled` were settled when it last took blocks. Those of windows go first, as
     /// groups go in the order of their first layers and most models with windows begin with one. Where windows begin at a
     /// later layer (Qwen2's `max_window_layers`) vLLM frees the full group first, and what is evicted next may be another block.
+    #[inline]
     pub(crate) fn release_rest(
         &mut self,
         mut held: Held,

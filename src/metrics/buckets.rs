@@ -9,10 +9,16 @@ const OCTAVE: usize = 1 << OCTAVE_BITS;
 /// Octave pages that cover all of `u64`.
 const PAGES: usize = 55;
 
+/// The width of a duration's bucket, as a power of two.
+#[inline]
+fn shift_of(value: u64) -> u32 {
+    (u64::BITS - OCTAVE_BITS - 1).saturating_sub(value.leading_zeros())
+}
+
 /// The bucket of a duration.
 #[inline]
 pub(super) fn bucket_of(value: u64) -> usize {
-    let shift = (u64::BITS - OCTAVE_BITS - 1).saturating_sub(value.leading_zeros());
+    let shift = shift_of(value);
     ((shift as usize) << OCTAVE_BITS) + (value >> shift) as usize
 }
 
@@ -64,11 +70,10 @@ impl Buckets {
         let mut value = first;
         let mut left = terms;
         while left > 0 {
-            let bucket = bucket_of(value);
-            let (lower, width) = bounds(bucket);
-            let room = lower + (width - 1) - value;
+            // How much larger it could be and still be in its bucket.
+            let room = !value & ((1 << shift_of(value)) - 1);
             let here = room.checked_div(step).map_or(left, |more| left.min(more + 1));
-            self.add(bucket, here * times);
+            self.add(bucket_of(value), here * times);
             left -= here;
             if left > 0 {
                 value += step * here;

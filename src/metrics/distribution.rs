@@ -83,6 +83,7 @@ impl Distribution {
     }
 
     /// Adds `times` each of `first`, `first + step`, … (`terms` terms).
+    #[inline]
     pub fn record_progression(&mut self, first: Picos, step: Picos, terms: u64, times: u64) {
         if terms == 0 || times == 0 {
             return;

@@ -322,14 +322,13 @@ impl Recorder {
         if seqs == 0 {
             return;
         }
-        let (duration, increment) = (steps.duration, steps.duration_increment);
+        let (mut first, increment, mut count) = (steps.duration, steps.duration_increment, steps.count);
         let itl = &mut self.open.latencies[Metric::Itl as usize];
-        if steps.gap == duration {
-            itl.record_progression(duration, increment, steps.count, seqs);
-        } else {
+        if steps.gap != first {
             itl.record(steps.gap, seqs);
-            itl.record_progression(duration + increment, increment, steps.count - 1, seqs);
+            (first, count) = (first + increment, count - 1);
         }
+        itl.record_progression(first, increment, count, seqs);
         self.seconds.tokens(&ends, seqs);
     }
 

@@ -414,7 +414,7 @@ impl Peaks {
 
 impl Work {
     /// Adds what a run of steps computes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add_steps(&mut self, steps: &Steps<'_>) {
         let (load, count) = (steps.load, steps.count);
         let seqs = u64::from(load.decode_seqs);

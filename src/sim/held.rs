@@ -30,7 +30,9 @@ impl<T: Traffic> Simulation<T> {
         [entry, again, timeout].into_iter().flatten().min()
     }
 
-    /// A request that the client has just sent meets the gate.
+    /// A request that the client has just sent meets the gate. Inlined, as are the ways into an engine, because each call would
+    /// copy the request.
+    #[inline(always)]
     pub(super) fn meet_gate<O: Observer>(&mut self, request: Request, observer: &mut O) {
         let Some(gate) = &mut self.gate else {
             return self.dispatch(request, observer);

@@ -294,13 +294,21 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// The next event from outside.
-    #[inline]
+    #[inline(always)]
     fn next_from_outside(&self) -> Option<(Picos, Event)> {
         let arrival = self.arrival.map(|at| (at.max(self.now), Event::Arrival));
         let change = self.next_change();
         if self.outbox.is_empty() && self.deadlines.is_empty() && change.is_none() && self.gate.is_none() {
             return arrival;
         }
+        self.first_of_all(arrival, change)
+    }
+
+    fn first_of_all(
+        &self,
+        arrival: Option<(Picos, Event)>,
+        change: Option<(Picos, Event)>,
+    ) -> Option<(Picos, Event)> {
         let delivery = self.outbox.front().map(|answer| (answer.end, Event::Delivery));
         let deadline = self
             .deadlines
@@ -383,7 +391,10 @@ impl<T: Traffic> Simulation<T> {
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));
                 }
             }
-            Err((refusal, request)) => self.refuse(refusal, request, observer),
+            Err(refused) => {
+                let (refusal, request) = *refused;
+                self.refuse(refusal, request, observer);
+            }
         }
     }
 

@@ -258,6 +258,7 @@ impl GapLaw {
         GapLaw::Gamma(Gamma::new(burstiness, scale).expect("shape and scale are positive"))
     }
 
+    #[inline]
     fn draw(&self, rng: &mut ChaCha8Rng) -> f64 {
         match self {
             GapLaw::Exponential => Exp1.sample(rng),

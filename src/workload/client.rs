@@ -160,6 +160,7 @@ impl Priorities {
     }
 
     /// The next class; `None` where there are no classes.
+    #[inline]
     pub(super) fn draw(&mut self) -> Option<i64> {
         let (_, sum) = *self.classes.last()?;
         let place = self.rng.random::<f64>() * sum;

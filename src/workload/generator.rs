@@ -148,6 +148,7 @@ impl Generator {
         self.sent
     }
 
+    #[inline(always)]
     fn next_send(&self) -> Option<Send> {
         let free = match &self.places {
             None => Picos::ZERO,
@@ -215,6 +216,7 @@ impl Generator {
     }
 
     /// The request left: its place is free and its sender may go on.
+    #[inline]
     fn left(&mut self, id: RequestId, now: Picos, is_answered: bool) {
         if let Some(places) = &mut self.places {
             places.give_back(now);
@@ -320,6 +322,7 @@ impl Starts {
         Starts::Open { instants, next }
     }
 
+    #[inline]
     fn peek(&self) -> Option<Picos> {
         match self {
             Starts::Open { next, .. } => *next,
@@ -365,6 +368,7 @@ impl Contents {
         )
     }
 
+    #[inline]
     fn end(&mut self, max_tokens: u32) -> Option<u32> {
         self.endings.as_mut().map(|endings| endings.draw(max_tokens))
     }

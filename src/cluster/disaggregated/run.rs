@@ -14,7 +14,7 @@ use crate::cluster::links::Links;
 use crate::cluster::spec::ClusterSpec;
 use crate::cluster::wakes::Wakes;
 use crate::cost::jitter::Jitter;
-use crate::engine::{Engine, Refusal, Told, Wake};
+use crate::engine::{Engine, Refusal, Refused, Told, Wake};
 use crate::facts::{Completion, Observer, Outcome};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -178,7 +178,7 @@ impl Disaggregated {
         now: Picos,
         entry: Picos,
         request: Request,
-    ) -> Result<(), (Refusal, Request)> {
+    ) -> Result<(), Refused> {
         let id = request.id;
         self.take_in(replica, now, entry, request).inspect_err(|_| {
             self.prefill.left(id);
@@ -186,23 +186,17 @@ impl Disaggregated {
         })
     }
 
-    fn take_in(
-        &mut self,
-        replica: usize,
-        now: Picos,
-        entry: Picos,
-        request: Request,
-    ) -> Result<(), (Refusal, Request)> {
+    fn take_in(&mut self, replica: usize, now: Picos, entry: Picos, request: Request) -> Result<(), Refused> {
         self.taken += 1;
         let mut flight = Flight::new(request, replica, self.taken);
         if self.spec.flow != Flow::Nixl {
             flight.decode = self.decode.route(&self.engines, now, &flight.request);
             if flight.decode.is_none() {
-                return Err((Refusal::NoReplica, flight.request));
+                return Err(Box::new((Refusal::NoReplica, flight.request)));
             }
         }
         if let Some(refusal) = self.refusal(&flight) {
-            return Err((refusal, flight.request));
+            return Err(Box::new((refusal, flight.request)));
         }
         let part = flight.prefill_part();
         let taken = match self.spec.flow {
@@ -211,7 +205,7 @@ impl Disaggregated {
         };
         match taken {
             Ok(handle) => flight.at_prefill = Some(handle),
-            Err((refusal, _)) => return Err((refusal, flight.request)),
+            Err(refused) => return Err(Box::new((refused.0, flight.request))),
         }
         let id = flight.request.id;
         self.wake(replica);

@@ -3,7 +3,7 @@
 use super::{Routing, Ticket};
 use crate::cluster::dispatch::tokens_of;
 use crate::cluster::lives::Stage;
-use crate::engine::{Engine, Refusal};
+use crate::engine::{Engine, Refused};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 use crate::workload::Request;
@@ -39,7 +39,7 @@ impl Routing {
         replica: usize,
         entry: Picos,
         request: Request,
-    ) -> Result<Ticket, (Refusal, Request)> {
+    ) -> Result<Ticket, Refused> {
         let (id, tokens) = (request.id, tokens_of(&request));
         let (lane, index) = self.places[replica];
         let dispatch = &mut self.lanes[lane].dispatch;

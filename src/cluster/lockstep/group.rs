@@ -13,7 +13,7 @@ use crate::cost::jitter::Jitter;
 use crate::engine::leap::{progression, steps_before};
 use crate::engine::lockstep::RankRun;
 use crate::engine::sglang::SglangReplica;
-use crate::engine::{Engine, Refusal, Replica};
+use crate::engine::{Engine, Refused, Replica};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 use crate::workload::Request;
@@ -86,7 +86,7 @@ impl LockStep {
         replica: usize,
         entry: Picos,
         request: Request,
-    ) -> Result<Ticket, (Refusal, Request)> {
+    ) -> Result<Ticket, Refused> {
         let (id, tokens) = (request.id, tokens_of(&request));
         let dispatch = &mut self.lane.dispatch;
         let handle = self.engines[replica].offer(entry, request).inspect_err(|_| {

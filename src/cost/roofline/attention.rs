@@ -154,6 +154,7 @@ impl AttentionTerms {
     }
 
     /// Decoding sequences and chunks of a mixed step share one kernel and so one floor, the larger of the two.
+    #[inline]
     pub(super) fn base_picos(&self, decode_seqs: u32, has_chunks: bool) -> u64 {
         let decode = if decode_seqs > 0 { self.decode_t0 } else { 0 };
         let prefill = if has_chunks { self.prefill_t0 } else { 0 };
@@ -161,10 +162,12 @@ impl AttentionTerms {
     }
 
     /// What the contexts of so many decoding sequences take at least.
+    #[inline]
     pub(super) fn kv_floor_picos(&self, decode_seqs: u32) -> u64 {
         self.kv_floor_per_seq * u64::from(decode_seqs)
     }
 
+    #[inline]
     pub(super) fn chunks_picos(&self, chunks: &[Chunk]) -> Picos {
         if chunks.is_empty() {
             return Picos::ZERO;
@@ -174,13 +177,16 @@ impl AttentionTerms {
 
     fn chunk_work(&self, chunks: &[Chunk]) -> Work {
         let mut work = Work::default();
-        let new: f64 = chunks.iter().map(|chunk| f64::from(chunk.new)).sum();
+        let (mut new, mut largest) = (0.0, 0);
+        for chunk in chunks {
+            new += f64::from(chunk.new);
+            largest = largest.max(chunk.new);
+        }
         for terms in &self.chunks {
-            let longest = |chunk: &Chunk| {
-                let keys = terms.window.map_or(chunk.new, |window| chunk.new.min(window));
-                longest_block_pairs(f64::from(chunk.new), f64::from(keys))
-            };
-            let tail = chunks.iter().map(longest).fold(0.0, f64::max) * terms.tail_flops_per_pair;
+            // The larger a chunk, the longer its longest block.
+            let keys = terms.window.map_or(largest, |window| largest.min(window));
+            let longest = longest_block_pairs(f64::from(largest), f64::from(keys));
+            let tail = longest * terms.tail_flops_per_pair;
             work.seconds += tail * terms.seconds_per_flop / self.derate;
             let fresh = (new * (terms.kv_bytes + terms.query_bytes)).min(terms.resident_bytes);
             work.seconds +=

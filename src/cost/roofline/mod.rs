@@ -194,6 +194,7 @@ impl RooflineCost {
         })
     }
 
+    #[inline]
     fn launch(&self, tokens: u64, decode_only: bool) -> Launch {
         let captured = (tokens as usize) < self.padded.len();
         match (self.graphs.mode, decode_only) {
@@ -205,6 +206,7 @@ impl RooflineCost {
         }
     }
 
+    #[inline]
     fn padded_tokens(&self, tokens: u64, launch: Launch) -> u64 {
         match launch {
             Launch::Compiled | Launch::Eager => tokens,
@@ -212,11 +214,13 @@ impl RooflineCost {
         }
     }
 
+    #[inline]
     fn tokens_picos(&mut self, padded: u64) -> u64 {
         let operators = &self.operators;
         look_up(&mut self.token_picos, padded, || operators.token_parts(padded))
     }
 
+    #[inline]
     fn rows_picos(&mut self, rows: u32) -> u64 {
         let operators = &self.operators;
         look_up(&mut self.row_picos, u64::from(rows), || {
@@ -225,6 +229,7 @@ impl RooflineCost {
     }
 
     /// The part of a step that its decoding sequences, tokens and rows decide, as an affine function of the contexts.
+    #[inline]
     fn affine(&mut self, load: &Counts, launch: Launch) -> DecodeCost {
         let gpu = self.tokens_picos(self.padded_tokens(load.tokens, launch))
             + self.rows_picos(load.rows)
@@ -264,6 +269,7 @@ impl StepCost for RooflineCost {
         self.step_law(load).at(load.decode_kv_tokens, load.decode_longest)
     }
 
+    #[inline]
     fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
         let counts = Counts {
             decode_seqs: load.decode_seqs,
@@ -342,6 +348,7 @@ impl StepCost for RooflineCost {
 }
 
 /// Reads or fills one entry of a table of rounded sums.
+#[inline]
 fn look_up(table: &mut Vec<u64>, index: u64, parts: impl FnOnce() -> Vec<Part>) -> u64 {
     let index = usize::try_from(index).expect("a step has fewer tokens than memory has bytes");
     if index >= table.len() {

@@ -15,7 +15,7 @@ use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::priced::Priced;
 use crate::engine::scheduler::Scheduler;
-use crate::engine::{Handle, Refusal, ScheduleRecord};
+use crate::engine::{Handle, Refusal, Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -111,9 +111,9 @@ impl ScheduledReplica {
     }
 
     /// Takes in a request that reaches the engine at `now`; one that finds the loop at rest wakes it.
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
         if let Some(refusal) = self.refusal(&request) {
-            return Err((refusal, request));
+            return Err(Box::new((refusal, request)));
         }
         let handle = self.ledger.insert(request, now);
         self.inbox.push_back((now, handle));

@@ -3,13 +3,13 @@
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::{DOOR, Sequence, clipped_max_new, longest_request};
-use crate::engine::{Handle, Refusal};
+use crate::engine::{Handle, Refusal, Refused};
 use crate::units::Picos;
 use crate::workload::Request;
 
 impl SglangReplica {
     /// Takes in a request that reaches the engine at `now`; one that finds the loop idle wakes it.
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, (Refusal, Request)> {
+    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
         let handle = self.take_in(request)?;
         self.enter(handle, now);
         self.let_in(handle, now);
@@ -17,9 +17,9 @@ impl SglangReplica {
     }
 
     /// Takes in a request that the loop will not see before it is let in.
-    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, (Refusal, Request)> {
+    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, Refused> {
         if let Some(refusal) = self.refusal(&request) {
-            return Err((refusal, request));
+            return Err(Box::new((refusal, request)));
         }
         self.inside += 1;
         let config = &self.config;
