@@ -49,7 +49,8 @@ pub fn assemble_run(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assemble
     }
     if !is_cut && let Err(more) = resolve(assembled.document, files) {
         // What is missing may stand behind the flag that was not understood.
-        let is_given = |problem: &Diagnostic| !problem.is_misfit && !matches!(problem.place, Place::Nowhere);
+        let is_given =
+            |problem: &Diagnostic| problem.misfit.is_none() && !matches!(problem.place, Place::Nowhere);
         for problem in more.0.into_iter().filter(is_given) {
             if !problems.contains(&problem) {
                 problems.push(problem);

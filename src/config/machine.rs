@@ -392,19 +392,14 @@ fn plan(
         }
         _ => "cluster.gpu",
     };
-    let text = misfit.to_string();
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
+    let why = misfit.reason();
     let cell = judge.document.swept(&["cluster.", "model.", "engine."]);
     let message = if cell.is_empty() {
-        first.to_string()
+        format!("does not fit: {why}")
     } else {
-        format!("the cell {} {first}", cell.join(", "))
+        format!("the cell {} does not fit: {why}", cell.join(", "))
     };
-    let mut problem = Diagnostic::new(message).at(judge.place(key)).misfit();
-    for line in lines {
-        problem = problem.help(line.trim());
-    }
-    judge.report(problem);
+    let problem = Diagnostic::new(message).at(judge.place(key)).misfit(why);
+    judge.report(problem.help(misfit.smallest_changes()));
     None
 }
