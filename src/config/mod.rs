@@ -58,7 +58,7 @@ pub use report::{Report, apply_report};
 pub use resolve::{Resolved, resolve, resolved_toml};
 pub use schema::scenario_schema;
 pub use server::Server;
-pub use slo::{Metric, PercentileLimit, Slo};
+pub use slo::{PercentileLimit, Slo, SloMetric};
 pub use workload::RunLength;
 
 #[cfg(test)]
