@@ -1,5 +1,6 @@
 //! What a command line says altogether: a scenario, pasted commands and flags, layered into one document.
 
+use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::Document;
 use super::files::{self, Files};
@@ -267,7 +268,7 @@ fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
     let is_path = target.contains(['/', '.', '\\']);
     if is_path
         || crate::model::find_checkpoint(target).is_ok()
-        || files.read(&format!("{target}/config.json")).is_ok()
+        || checkpoint::config_of(target, files).is_some()
     {
         return None;
     }
