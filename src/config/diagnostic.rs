@@ -50,7 +50,8 @@ pub struct Diagnostic {
     /// Where.
     pub place: Place,
     /// Where the input is well-formed and the model does not fit the machine: why, without a word of where that was asked.
-    pub misfit: Option<String>,
+    /// Boxed, as it is rare and errors are handed on by value.
+    pub misfit: Option<Box<String>>,
 }
 
 impl Diagnostic {
@@ -68,7 +69,7 @@ impl Diagnostic {
     /// Says that the input is well-formed and the machine too small, and why.
     #[must_use]
     pub fn misfit(mut self, why: impl Into<String>) -> Diagnostic {
-        self.misfit = Some(why.into());
+        self.misfit = Some(Box::new(why.into()));
         self
     }
 

@@ -137,11 +137,14 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
     rows
 }
 
+/// A line of a table, and what it holds or what is wrong with it.
+pub type RowOfLine = (u64, Result<Measured, Problem>);
+
 /// The rows of such a table with their lines; what is wrong with one, first of all, says nothing of the others.
 ///
 /// # Errors
 /// A text without a header.
-pub fn rows_by_line(text: &str) -> Result<Vec<(u64, Result<Measured, Problem>)>, Problem> {
+pub fn rows_by_line(text: &str) -> Result<Vec<RowOfLine>, Problem> {
     let problems = Problems::default();
     let mut rows = Vec::new();
     each(text, &problems, |line, row| {
