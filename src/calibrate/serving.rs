@@ -5,13 +5,13 @@
 //! that do not, ITL of single requests. Lengths are the published means, for every request the same. Traps: a tool's
 //! own ITL may count empty chunks (`itl_*` is taken where there is no TPOT only); above saturation TTFT is the queue's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::jitter::Tails;
 use super::runs::{Figure, Run};
 use crate::config::{Document, NoFiles, axes, resolve};
 use crate::model::Mlp;
-use crate::results::csv_rows;
+use crate::results::{Load, Measured, Problem, columns_of_table, rows_by_line};
 
 /// What the rows gave.
 #[derive(Default)]
@@ -24,38 +24,42 @@ pub struct Serving {
     pub left: BTreeMap<String, u64>,
 }
 
-/// A row that is none.
+/// A table that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} {message}")]
-pub struct BrokenRow {
-    /// From 1, the header's line.
-    pub line: u64,
-    /// What is wrong.
-    pub message: String,
-}
+#[error("{} {}", .0.place, .0.what)]
+pub struct BrokenTable(pub Problem);
 
-/// Whether a header is that of such a table.
+/// Whether a text is such a table, by its header.
 #[must_use]
-pub fn is_serving(header: &str) -> bool {
-    header.contains("suggested_use") && header.contains("rate_or_concurrency_kind")
+pub fn is_serving(text: &str) -> bool {
+    let columns = columns_of_table(text);
+    let has = |name: &str| columns.iter().any(|column| column == name);
+    has("suggested_use") && has("rate_or_concurrency_kind")
 }
 
 /// Reads the rows of one engine.
 ///
 /// # Errors
 /// A table that is no CSV, or a row with more or fewer cells than the header.
-pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, BrokenRow> {
+pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, BrokenTable> {
     let mut serving = Serving::default();
-    for (line, row) in csv_rows(text) {
-        let row = Row(row.map_err(|message| BrokenRow { line, message })?);
+    for (line, row) in rows_by_line(text).map_err(BrokenTable)? {
         serving.rows += 1;
-        match run_of(&row, engine, input) {
-            Ok(run) => serving.runs.push(run),
-            Err(Left::All(reason)) => *serving.left.entry(reason).or_default() += 1,
-            Err(Left::Cell(reason)) => {
-                *serving.left.entry(format!("line {line}: {reason}")).or_default() += 1
-            }
-        }
+        let cells_of = format!("line {line}");
+        let left = match row {
+            Ok(row) => match run_of(&row, engine, input) {
+                Ok(run) => {
+                    serving.runs.push(run);
+                    continue;
+                }
+                Err(Left::All(reason)) => reason,
+                Err(Left::Cell(reason)) => format!("{cells_of}: {reason}"),
+            },
+            // The whole row, not one of its cells.
+            Err(problem) if problem.place == cells_of => return Err(BrokenTable(problem)),
+            Err(problem) => format!("{}: {}", problem.place, problem.what),
+        };
+        *serving.left.entry(left).or_default() += 1;
     }
     Ok(serving)
 }
@@ -68,64 +72,46 @@ enum Left {
     Cell(String),
 }
 
-fn run_of(row: &Row, engine: &str, input: usize) -> Result<Run, Left> {
-    let (meant_for, of) = (row.text("suggested_use"), row.text("engine"));
+fn run_of(row: &Measured, engine: &str, input: usize) -> Result<Run, Left> {
+    let of = row.setup.engine.as_deref().unwrap_or_default();
     if !of.eq_ignore_ascii_case(engine) {
         return Err(Left::All(format!(
             "measured under `{of}`, and {engine} is fitted"
         )));
     }
-    if meant_for != "calibrate" {
+    let meant_for = row.setup.suggested_use.as_str();
+    if !meant_for.eq_ignore_ascii_case("calibrate") {
         return Err(Left::All(format!(
             "the column `suggested_use` says `{meant_for}`; rows that may be fitted to say `calibrate`"
         )));
     }
-    row.judge().map_err(Left::Cell)?;
-    run(row, input).map_err(Left::All)
+    judge(row).map_err(Left::Cell)?;
+    run(row, engine, input).map_err(Left::All)
 }
 
-struct Row(HashMap<String, String>);
-
-/// Columns of which a row may hold a number, or nothing.
-const NUMBERS: [&str; 9] = [
-    "tp",
-    "value",
-    "isl_mean",
-    "osl_mean",
-    "num_prompts",
-    "req_throughput",
-    "tpot_mean_ms",
-    "ttft_p50_ms",
-    "itl_mean_ms",
-];
-
-impl Row {
-    fn text(&self, key: &str) -> &str {
-        self.0.get(key).map_or("", String::as_str)
-    }
-
-    fn number(&self, key: &str) -> Option<f64> {
-        self.text(key)
-            .parse()
-            .ok()
-            .filter(|number: &f64| number.is_finite())
-    }
-
-    /// What holds something else than its column says.
-    fn judge(&self) -> Result<(), String> {
-        let is_wrong = |key: &&&str| !matches!(self.text(key), "" | "-") && self.number(key).is_none();
-        if let Some(key) = NUMBERS.iter().find(is_wrong) {
-            return Err(format!("`{key}` is `{}`, not a number", self.text(key)));
-        }
-        let is_nothing = |key: &&&str| self.number(key).is_some_and(|number| number <= 0.0);
-        if let Some(key) = NUMBERS.iter().find(is_nothing) {
-            return Err(format!("`{key}` is {}; it must be above 0", self.text(key)));
-        }
-        match self.text("tp") {
-            "" | "-" => Ok(()),
-            tp if tp.parse().is_ok_and(|tp: u32| tp > 0) => Ok(()),
-            tp => Err(format!("`tp` is `{tp}`, not a number of GPUs")),
-        }
+/// What must be above 0 and is not.
+fn judge(row: &Measured) -> Result<(), String> {
+    let setup = &row.setup;
+    let value = match setup.load {
+        Load::Open { rate } => Some(rate),
+        Load::Closed { clients } => Some(clients as f64),
+        _ => None,
+    };
+    let numbers = [
+        ("tp", setup.tensor_parallel.map(f64::from)),
+        ("value", value),
+        ("isl_mean", setup.input_tokens),
+        ("osl_mean", setup.output_tokens),
+        ("num_prompts", setup.num_prompts.map(|number| number as f64)),
+        ("req_throughput", row.outcome.request_throughput),
+        ("tpot_mean_ms", row.tpot.mean),
+        ("ttft_p50_ms", row.ttft.median),
+        ("itl_mean_ms", row.itl.mean),
+    ];
+    let is_nothing = |(_, number): &&(&str, Option<f64>)| number.is_some_and(|number| number <= 0.0);
+    match numbers.iter().find(is_nothing) {
+        Some((key, _)) => Err(format!("`{key}` is 0; it must be above 0")),
+        None => Ok(()),
     }
 }
 
@@ -134,55 +120,40 @@ const REQUESTS_MAX: f64 = 4000.0;
 /// Share of the offered rate that a run which keeps up completes.
 const KEEPS_UP: f64 = 0.95;
 
-fn run(row: &Row, input: usize) -> Result<Run, String> {
+fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
+    let setup = &row.setup;
     let missing = |key: &str| format!("`{key}` is not given");
-    let value = row.number("value").ok_or_else(|| missing("value"))?;
-    let input_len = row.number("isl_mean").ok_or_else(|| missing("isl_mean"))?;
-    let output_len = row.number("osl_mean").ok_or_else(|| missing("osl_mean"))?;
-    let completed = row.number("req_throughput");
-    let is_overloaded = completed.is_some_and(|completed| completed < KEEPS_UP * value);
-    let (load, count) = match row.text("rate_or_concurrency_kind") {
-        "request_rate_rps" => {
-            let count = row
-                .number("num_prompts")
-                .unwrap_or(REQUESTS_MAX)
-                .min(REQUESTS_MAX);
+    let input_len = setup.input_tokens.ok_or_else(|| missing("isl_mean"))?;
+    let output_len = setup.output_tokens.ok_or_else(|| missing("osl_mean"))?;
+    let (kind, value) = match setup.load {
+        Load::Open { rate } => ("request_rate_rps", rate),
+        Load::Closed { clients } => ("max_concurrency", clients as f64),
+        _ => return Err("only loads at a rate or with a number of clients are taken".to_owned()),
+    };
+    let (load, count) = match setup.load {
+        Load::Open { .. } => {
+            let count = setup.num_prompts.map_or(REQUESTS_MAX, |number| number as f64);
             let rate = format!("[workload.arrivals.poisson]\nrequest_rate = {value:?}");
-            (rate, count)
+            (rate, count.min(REQUESTS_MAX))
         }
-        "max_concurrency" | "concurrency" => {
+        _ => {
             let limit =
                 format!("[workload.arrivals.all_at_once]\n[workload.client]\nmax_concurrency = {value:.0}");
             (limit, 4.0 * value)
         }
-        other => return Err(format!("load of the kind `{other}` is not taken")),
     };
     let scenario = format!(
         "[model]\nname = {:?}\n[workload]\nnum_prompts = {count:.0}\n{load}\n[workload.lengths.fixed]\n\
          input_len = {input_len:.0}\noutput_len = {output_len:.0}\n",
-        row.text("model")
+        setup.model.as_deref().unwrap_or_default()
     );
-    let wanted: &[(Figure, &str)] = if is_overloaded {
-        &[
-            (Figure::TpotMean, "tpot_mean_ms"),
-            (Figure::RequestThroughput, "req_throughput"),
-        ]
-    } else if row.number("tpot_mean_ms").is_some() {
-        &[
-            (Figure::TpotMean, "tpot_mean_ms"),
-            (Figure::TtftP50, "ttft_p50_ms"),
-        ]
-    } else {
-        &[(Figure::ItlMean, "itl_mean_ms")]
-    };
-    let measured: Vec<(Figure, f64)> = wanted
-        .iter()
-        .filter_map(|(figure, key)| Some((*figure, row.number(key)?)))
-        .collect();
+    let completed = row.outcome.request_throughput;
+    let is_overloaded = completed.is_some_and(|completed| completed < KEEPS_UP * value);
+    let measured = figures(row, is_overloaded);
     if measured.is_empty() {
         return Err("it has no figure that shows the host".to_owned());
     }
-    let resolved = resolved(&scenario, &settings(row)?)?;
+    let resolved = resolved(&scenario, &settings(row, engine)?)?;
     if resolved
         .model
         .layers
@@ -191,20 +162,15 @@ fn run(row: &Row, input: usize) -> Result<Run, String> {
     {
         return Err("routed experts are known too badly for the host to show beside them".to_owned());
     }
+    let family = format!("{} on {}", setup.family, setup.gpu.as_deref().unwrap_or_default());
+    let cache = match setup.kv_cache_dtype.as_deref() {
+        Some("fp8") => "fp8",
+        _ => "16-bit",
+    };
     Ok(Run {
-        family: format!("{} on {}", row.text("family"), row.text("gpu")),
+        label: format!("{family}, {kind} {value}, {input_len} in, KV {cache}"),
+        family,
         is_offline: false,
-        label: format!(
-            "{} on {}, {} {value}, {input_len} in, KV {}",
-            row.text("family"),
-            row.text("gpu"),
-            row.text("rate_or_concurrency_kind"),
-            if row.text("kv_cache_dtype") == "fp8" {
-                "fp8"
-            } else {
-                "16-bit"
-            },
-        ),
         resolved,
         measured,
         tails: Tails::default(),
@@ -212,26 +178,45 @@ fn run(row: &Row, input: usize) -> Result<Run, String> {
     })
 }
 
+/// What shows the host: throughput where requests pile up, gaps and the first token where they do not.
+fn figures(row: &Measured, is_overloaded: bool) -> Vec<(Figure, f64)> {
+    // To a femtosecond, which takes off what dividing by a thousand has left: a fit goes another way for a last digit.
+    let ms = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e15).round() / 1e12);
+    let tpot = (Figure::TpotMean, ms(row.tpot.mean));
+    let wanted = if is_overloaded {
+        vec![tpot, (Figure::RequestThroughput, row.outcome.request_throughput)]
+    } else if row.tpot.mean.is_some() {
+        vec![tpot, (Figure::TtftP50, ms(row.ttft.median))]
+    } else {
+        vec![(Figure::ItlMean, ms(row.itl.mean))]
+    };
+    let known = wanted.into_iter();
+    known
+        .filter_map(|(figure, value)| Some((figure, value?)))
+        .collect()
+}
+
 /// Name and value of everything but the load.
-fn settings(row: &Row) -> Result<Vec<(String, String)>, String> {
-    let mut all = vec![
-        ("gpu".to_owned(), row.text("gpu").to_owned()),
-        ("engine".to_owned(), engine(row)),
-    ];
-    if version(row).is_some_and(|minor| minor >= ASYNCHRONOUS_SINCE) {
+fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, String> {
+    let setup = &row.setup;
+    let version = setup.engine_version.as_deref().and_then(minor);
+    let profile = format!("{engine}@0.{}", version.unwrap_or(11));
+    let gpu = setup.gpu.clone().unwrap_or_default();
+    let mut all = vec![("gpu".to_owned(), gpu), ("engine".to_owned(), profile)];
+    if version.is_some_and(|minor| minor >= ASYNCHRONOUS_SINCE) {
         // The nearest profile may be of an older version, which scheduled synchronously.
         all.push(("engine.async_scheduling".to_owned(), "true".to_owned()));
     }
-    if let tp @ 2.. = row.text("tp").parse().unwrap_or(1_u32) {
+    if let Some(tp @ 2..) = setup.tensor_parallel {
         all.push(("tensor-parallel-size".to_owned(), tp.to_string()));
     }
-    match row.text("kv_cache_dtype") {
-        "" | "auto" => {}
-        "bf16" => all.push(("kv-cache-dtype".to_owned(), "auto".to_owned())),
-        "fp8" => all.push(("kv-cache-dtype".to_owned(), "fp8".to_owned())),
-        other => return Err(format!("KV cache in `{other}` is not modelled")),
+    match setup.kv_cache_dtype.as_deref() {
+        None | Some("auto") => {}
+        Some("bf16") => all.push(("kv-cache-dtype".to_owned(), "auto".to_owned())),
+        Some("fp8") => all.push(("kv-cache-dtype".to_owned(), "fp8".to_owned())),
+        Some(other) => return Err(format!("KV cache in `{other}` is not modelled")),
     }
-    for flag in row.text("flags").split_whitespace() {
+    for flag in setup.flags.split_whitespace() {
         let Some(name) = flag.strip_prefix("--") else {
             continue;
         };
@@ -241,20 +226,16 @@ fn settings(row: &Row) -> Result<Vec<(String, String)>, String> {
                 all.push((format!("engine.{}", off.replace('-', "_")), "false".to_owned()));
             }
             // A name and its value as two words: only the KV format is written so, and has its own column.
-            (None, None) => {}
+            (None, None) if name == "kv-cache-dtype" => {}
+            (None, None) => return Err(format!("its flag `{flag}` is to be written as `{flag}=VALUE`")),
         }
     }
     Ok(all)
 }
 
-fn engine(row: &Row) -> String {
-    let minor = version(row).unwrap_or(11);
-    format!("{}@0.{minor}", row.text("engine"))
-}
-
 /// `19` of `v0.19.1`.
-fn version(row: &Row) -> Option<u32> {
-    let version = row.text("version").trim_start_matches('v');
+fn minor(version: &str) -> Option<u32> {
+    let version = version.trim_start_matches('v');
     version.strip_prefix("0.")?.split(['.', ' ']).next()?.parse().ok()
 }
 
@@ -321,11 +302,11 @@ mod tests {
             "{reasons:?}"
         );
         assert!(
-            says("says ``", 1) && says("line 5: `tp` is `TP4`, not a number", 1),
+            says("says ``", 1) && says("line 5: `tp`: `TP4` must be a number", 1),
             "{reasons:?}"
         );
         assert!(
-            says("line 6: `value` is `four`", 1) && says("line 7: `tp` is `1.5`", 1),
+            says("line 6: `value`: `four` must be", 1) && says("line 7: `tp`: 1.5 must be a whole number", 1),
             "{reasons:?}"
         );
         let other = row("1", "4", "calibrate").replacen("vllm", "sglang", 1);
@@ -334,5 +315,27 @@ mod tests {
             "measured under `sglang`, and vllm is fitted"
         );
         assert!(read("a,b\n1\n", "vllm", 0).is_err());
+    }
+
+    /// Cells are read as those of every other table of results, so one table is not two things to two commands.
+    #[test]
+    fn a_table_may_be_a_spreadsheets_here_as_everywhere() {
+        let header = HEADER.to_uppercase().replace(',', ";");
+        let rows = "vLLM;v0.11.0;H100-SXM-80GB;n/a;meta-llama/Llama-3.1-8B-Instruct;\"1,024\";128;qps;2;7.872;–;a;Calibrate\n";
+        let text = format!("{header}\n{rows}");
+        assert!(is_serving(&text));
+        let serving = read(&text, "vllm", 0).unwrap();
+        assert_eq!(serving.left, BTreeMap::new());
+        assert_eq!(serving.runs[0].measured, [(Figure::TpotMean, 7.872)]);
+        assert!(
+            serving.runs[0].label.contains("request_rate_rps 2, 1024 in"),
+            "{}",
+            serving.runs[0].label
+        );
+        let row = "vllm,0.11.0,H100-SXM-80GB,1,meta-llama/Llama-3.1-8B-Instruct,512,128,rate,inf,7.0,30,a,calibrate";
+        assert_eq!(
+            left(&[row])[0].0,
+            "only loads at a rate or with a number of clients are taken"
+        );
     }
 }

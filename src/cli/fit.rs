@@ -105,10 +105,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         (Ok(plan), "json") => format!("{:#}\n", fits_json(&question, plan)),
         (Err(error), "json") => format!("{:#}\n", does_not_fit_json(&question, error)),
         (Ok(plan), _) => text_of(&question, plan, args.why)?,
-        (Err(error), _) => {
-            let reason = error.to_string();
-            format!(" DOES NOT FIT  {}\n", reason.trim_start_matches("does not fit: "))
-        }
+        (Err(error), _) => format!(
+            " DOES NOT FIT  {}\n  {}\n",
+            error.reason(),
+            error.smallest_changes()
+        ),
     };
     let width = terminal.width().filter(|_| args.format == "text");
     let text = width.map_or(text.clone(), |width| folded(&text, width));

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::disk::Disk;
+use crate::config::{Unreadable, checkpoint};
 use crate::cost::calibration::{self, Calibration};
 use crate::hardware::{self, Device};
 use crate::model::{self, ModelShape};
@@ -68,28 +70,14 @@ pub fn own_devices() -> (Vec<Device>, Vec<String>) {
 
 /// The model that a positional names: a `config.json`, a folder that holds one, or a shipped id.
 pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
-    let path = Path::new(name);
-    let path = if path.is_dir() {
-        path.join("config.json")
-    } else {
-        path.to_path_buf()
-    };
-    if path.is_file() {
-        let read = |path: &Path| {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        let text = read(&path)?;
-        let beside = path.with_file_name(model::MODELOPT_FILE);
-        let has_it = path.ends_with("config.json") && beside.is_file();
-        let beside = has_it.then(|| read(&beside)).transpose()?;
-        let (shape, mut notes) = ModelShape::from_checkpoint(&text, beside.as_deref(), name)?;
-        notes.extend(shape.kept_note());
-        return Ok((shape, notes));
+    match checkpoint(name, &Disk) {
+        Some(Ok((shape, mut notes))) => {
+            notes.extend(shape.kept_note());
+            Ok((shape, notes))
+        }
+        Some(Err(Unreadable { what, why })) => bail!("`{name}` {what}: {why}"),
+        None => Ok(model::find_checkpoint(name)?),
     }
-    if name.to_lowercase().ends_with(".json") {
-        bail!("no file {name}");
-    }
-    Ok(model::find_checkpoint(name)?)
 }
 
 /// The calibration that a name means: a `.toml` file or a shipped one, with no more than it says itself.
@@ -161,11 +149,10 @@ mod tests {
             assert_eq!(shape.quantization, model::Quantization::Fp8);
             assert!(notes[0].contains("hf_quant_config.json"), "{notes:?}");
         }
+        let error = model("nowhere/config.json").unwrap_err().to_string();
         assert!(
-            model("nowhere/config.json")
-                .unwrap_err()
-                .to_string()
-                .starts_with("no file")
+            error.contains("there is no file `nowhere/config.json`"),
+            "{error}"
         );
     }
 }

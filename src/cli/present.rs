@@ -3,10 +3,10 @@
 use super::{mix, pools, remarks};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
-use crate::config::{Metric, Resolved, RunLength, Server, Slo};
+use crate::config::{Resolved, RunLength, Server, Slo, SloMetric};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
-use crate::metrics::{Metric as Measured, Records, SloLimits, Summary, WorkCounters};
+use crate::metrics::{Metric, Records, SloLimits, Summary, WorkCounters};
 use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
 use crate::sim::{Counts, Pool};
 use crate::units::Seconds;
@@ -43,18 +43,18 @@ fn limits(slo: &Slo) -> SloLimits {
             .map(|(_, limit)| *limit)
     };
     SloLimits {
-        ttft: of(Metric::Ttft),
-        tpot: of(Metric::Tpot),
-        e2el: of(Metric::E2el),
+        ttft: of(SloMetric::Ttft),
+        tpot: of(SloMetric::Tpot),
+        e2el: of(SloMetric::E2el),
     }
 }
 
-fn measured(metric: Metric) -> Measured {
+fn measured(metric: SloMetric) -> Metric {
     match metric {
-        Metric::Ttft => Measured::Ttft,
-        Metric::Tpot => Measured::Tpot,
-        Metric::Itl => Measured::Itl,
-        Metric::E2el => Measured::E2el,
+        SloMetric::Ttft => Metric::Ttft,
+        SloMetric::Tpot => Metric::Tpot,
+        SloMetric::Itl => Metric::Itl,
+        SloMetric::E2el => Metric::E2el,
     }
 }
 
@@ -81,14 +81,10 @@ pub(super) fn objective(resolved: &Resolved) -> Objective {
 }
 
 /// The limits of each class of requests in seconds, its own or those of all.
-fn class_limits(resolved: &Resolved) -> Vec<Vec<(Measured, f64)>> {
-    let of = |class: &Class| -> Vec<(Measured, f64)> {
+fn class_limits(resolved: &Resolved) -> Vec<Vec<(Metric, f64)>> {
+    let of = |class: &Class| -> Vec<(Metric, f64)> {
         let OfClass { ttft, tpot, e2el } = class.promise;
-        let own = [
-            (Measured::Ttft, ttft),
-            (Measured::Tpot, tpot),
-            (Measured::E2el, e2el),
-        ];
+        let own = [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2el, e2el)];
         let own: Vec<_> = own
             .into_iter()
             .filter_map(|(metric, limit)| Some((metric, limit?.seconds())))
@@ -109,7 +105,7 @@ pub(super) fn class_promises(resolved: &Resolved) -> Vec<ClassPromise> {
     let workload = &resolved.scenario.workload;
     let classes = workload.classes.iter().zip(mix::rates(workload));
     let limits = class_limits(resolved).into_iter();
-    let limit = |(metric, limit_s): (Measured, f64)| Limit {
+    let limit = |(metric, limit_s): (Metric, f64)| Limit {
         metric: metric.name().to_owned(),
         limit_s,
     };
@@ -125,7 +121,7 @@ pub(super) fn class_promises(resolved: &Resolved) -> Vec<ClassPromise> {
 
 /// Goodput limits as the printers take them.
 pub(super) fn printed_limits(slo: &Slo) -> Vec<Limit> {
-    let limit = |(metric, limit): &(Metric, crate::units::Picos)| Limit {
+    let limit = |(metric, limit): &(SloMetric, crate::units::Picos)| Limit {
         metric: metric.name().to_owned(),
         limit_s: limit.seconds(),
     };

@@ -14,6 +14,7 @@ use super::{Exit, files, interrupt};
 use crate::analysis::WorkingSet;
 use crate::config::{Document, resolve};
 use crate::report::counted;
+use crate::report::figures::significant;
 use crate::report::working_set::{PoolMark, WorkingSetView};
 use crate::units::Picos;
 use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit, Trace};
@@ -272,7 +273,8 @@ fn fit(
             }
             writeln!(out, "\n{:<28}{:>12}{:>12}", "", "trace", "twin")?;
             for row in fitted.comparison() {
-                writeln!(out, "{:<28}{:>12.4}{:>12.4}", row.what, row.trace, row.twin)?;
+                let (trace, twin) = (significant(row.trace), significant(row.twin));
+                writeln!(out, "{:<28}{trace:>12}{twin:>12}", row.what)?;
             }
             writeln!(out, "({})", fitted.twin_basis())?;
             writeln!(out, "\nthe twin loses")?;

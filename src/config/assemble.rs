@@ -1,5 +1,6 @@
 //! What a command line says altogether: a scenario, pasted commands and flags, layered into one document.
 
+use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::Document;
 use super::files::{self, Files};
@@ -49,7 +50,8 @@ pub fn assemble_run(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assemble
     }
     if !is_cut && let Err(more) = resolve(assembled.document, files) {
         // What is missing may stand behind the flag that was not understood.
-        let is_given = |problem: &Diagnostic| !problem.is_misfit && !matches!(problem.place, Place::Nowhere);
+        let is_given =
+            |problem: &Diagnostic| problem.misfit.is_none() && !matches!(problem.place, Place::Nowhere);
         for problem in more.0.into_iter().filter(is_given) {
             if !problems.contains(&problem) {
                 problems.push(problem);
@@ -266,7 +268,7 @@ fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
     let is_path = target.contains(['/', '.', '\\']);
     if is_path
         || crate::model::find_checkpoint(target).is_ok()
-        || files.read(&format!("{target}/config.json")).is_ok()
+        || checkpoint::config_of(target, files).is_some()
     {
         return None;
     }

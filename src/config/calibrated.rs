@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::document::Source;
-use super::files::Files;
+use super::files::{Files, text_of};
 use super::judge::Judge;
-use super::machine::{is_path, text_file};
+use super::machine::is_path;
 use super::raw::{RawCluster, RawScenario};
 use crate::cost::Trust;
 use crate::cost::calibration::{self, Calibration, Copies, Direction};
@@ -19,7 +19,7 @@ pub(super) fn copies(
     engine: &str,
     files: &dyn Files,
 ) -> BTreeMap<Direction, Copies> {
-    let asked = asked_calibration(raw, files);
+    let asked = asked(raw, files);
     let best = || calibration::for_device(device, engine).calibration;
     let copies = asked
         .map(|asked| asked.copies)
@@ -35,20 +35,33 @@ pub(super) fn calibration_of(
     files: &dyn Files,
 ) -> Calibration {
     let best = calibration::for_device(device, engine).calibration;
-    match asked_calibration(raw, files) {
+    match asked(raw, files) {
         Some(asked) => asked.over(&best),
         None => best,
     }
 }
 
-/// The calibration that is asked for by itself; `None` where there is none that can be read.
-fn asked_calibration(raw: &RawCluster, files: &dyn Files) -> Option<Calibration> {
-    let name = raw.calibration.as_deref()?;
+/// Why a calibration that is asked for cannot be had.
+enum Unusable {
+    /// Its file, as one says of a value: `is not a calibration`, and in what way.
+    File(&'static str, String),
+    /// None ships by this name.
+    Unknown,
+}
+
+/// The calibration of a name, a file's or a shipped one's, by itself.
+fn find(name: &str, files: &dyn Files) -> Result<Calibration, Unusable> {
     if !is_path(name, ".toml") {
-        return calibration::shipped(name);
+        return calibration::shipped(name).ok_or(Unusable::Unknown);
     }
-    let text = String::from_utf8(files.read(name).ok()?).ok()?;
-    Calibration::parse(name, &text).ok()
+    let text = text_of(name, files).map_err(|(what, why)| Unusable::File(what, why))?;
+    let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
+    Calibration::parse(stem, &text).map_err(|error| Unusable::File("is not a calibration", error.to_string()))
+}
+
+/// The calibration that is asked for, by itself; `None` where there is none that can be read.
+fn asked(raw: &RawCluster, files: &dyn Files) -> Option<Calibration> {
+    find(raw.calibration.as_deref()?, files).ok()
 }
 
 /// The calibration that is asked for, on top of the best that ships for the GPU, or that one by itself.
@@ -70,30 +83,24 @@ pub(super) fn calibration(
     if *name == best.calibration.name {
         return Some((best.calibration, best.trust));
     }
-    let asked = if is_path(name, ".toml") {
-        let text = text_file(judge, key, name, files)?;
-        let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".toml");
-        match Calibration::parse(stem, &text) {
-            Ok(calibration) => calibration,
-            Err(error) => {
-                judge.wrong(key, "is not a calibration", error.to_string());
-                return None;
-            }
+    let mut asked = match find(name, files) {
+        Ok(asked) => asked,
+        Err(Unusable::File(what, why)) => {
+            judge.wrong(key, what, why);
+            return None;
         }
-    } else if let Some(shipped) = calibration::shipped(name) {
-        shipped
-    } else {
-        let known: Vec<&str> = calibration::shipped_names().collect();
-        let near = crate::nearest::nearest(name, known.iter().copied(), 1);
-        let help = near.first().map_or_else(
-            || format!("shipped are {}", known.join(", ")),
-            |near| format!("did you mean `{near}`?"),
-        );
-        judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
-        return None;
+        Err(Unusable::Unknown) => {
+            let known: Vec<&str> = calibration::shipped_names().collect();
+            let near = crate::nearest::nearest(name, known.iter().copied(), 1);
+            let help = near.first().map_or_else(
+                || format!("shipped are {}", known.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
+            return None;
+        }
     };
     let mut trust = asked.provenance.source.trust();
-    let mut asked = asked;
     let made_on = asked.provenance.gpu.clone();
     let is_shipped = !is_path(name, ".toml");
     // A file of one's own may describe its GPU in any words; only a known name of another card speaks against it.

@@ -49,8 +49,9 @@ pub struct Diagnostic {
     pub help: Vec<String>,
     /// Where.
     pub place: Place,
-    /// The input is well-formed, but the model does not fit the machine.
-    pub is_misfit: bool,
+    /// Where the input is well-formed and the model does not fit the machine: why, without a word of where that was asked.
+    /// Boxed, as it is rare and errors are handed on by value.
+    pub misfit: Option<Box<String>>,
 }
 
 impl Diagnostic {
@@ -61,14 +62,14 @@ impl Diagnostic {
             label: String::new(),
             help: Vec::new(),
             place: Place::Nowhere,
-            is_misfit: false,
+            misfit: None,
         }
     }
 
-    /// Says that the input is well-formed and the machine too small.
+    /// Says that the input is well-formed and the machine too small, and why.
     #[must_use]
-    pub fn misfit(mut self) -> Diagnostic {
-        self.is_misfit = true;
+    pub fn misfit(mut self, why: impl Into<String>) -> Diagnostic {
+        self.misfit = Some(Box::new(why.into()));
         self
     }
 
@@ -169,7 +170,7 @@ impl Diagnostics {
     /// Whether nothing is wrong but that the model does not fit.
     #[must_use]
     pub fn is_misfit(&self) -> bool {
-        self.0.iter().all(|problem| problem.is_misfit)
+        self.0.iter().all(|problem| problem.misfit.is_some())
     }
 
     /// All messages, a blank line between two.

@@ -6,6 +6,12 @@ pub trait Files {
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 }
 
+/// The text of a file; else what to say of its path, `cannot be read`, and why.
+pub(super) fn text_of(path: &str, files: &dyn Files) -> Result<String, (&'static str, String)> {
+    let bytes = files.read(path).map_err(|error| ("cannot be read", error))?;
+    String::from_utf8(bytes).map_err(|_| ("is not text", path.to_owned()))
+}
+
 /// A world without files.
 pub struct NoFiles;
 

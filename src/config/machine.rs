@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::calibrated::calibration;
+use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
 use super::document::Source;
-use super::files::Files;
+use super::files::{Files, text_of};
 use super::formats;
 use super::judge::Judge;
 use super::lockstep;
@@ -45,11 +46,13 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
         return None;
     };
     judge.given(key, name);
-    let has_config = || files.read(&format!("{name}/config.json")).is_ok();
-    let found = if is_path(name, ".json") || is_path(name, "/") || has_config() {
-        model_file(judge, name, files)?
-    } else {
-        model_by_name(judge, name)?
+    let found = match checkpoint::read(name, files) {
+        Some(Ok(found)) => found,
+        Some(Err(Unreadable { what, why })) => {
+            judge.wrong(key, what, why);
+            return None;
+        }
+        None => model_by_name(judge, name)?,
     };
     let (mut shape, notes) = found;
     judge.notes.extend(notes);
@@ -83,9 +86,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
     Some(shape)
 }
 
-type Shape = (ModelShape, Vec<String>);
-
-fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
+fn model_by_name(judge: &mut Judge, name: &str) -> Option<(ModelShape, Vec<String>)> {
     match model::find_checkpoint(name) {
         Ok(found) => Some(found),
         Err(unknown) => {
@@ -103,48 +104,10 @@ fn model_by_name(judge: &mut Judge, name: &str) -> Option<Shape> {
     }
 }
 
-fn model_file(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<Shape> {
-    let path = if name.ends_with(".json") {
-        name.to_string()
-    } else {
-        format!("{}/config.json", name.trim_end_matches('/'))
-    };
-    let text = text_file(judge, "model.name", &path, files)?;
-    let beside = path
-        .strip_suffix("config.json")
-        .filter(|folder| folder.is_empty() || folder.ends_with('/'))
-        .map(|folder| format!("{folder}{}", model::MODELOPT_FILE))
-        .filter(|beside| files.read(beside).is_ok());
-    let beside = match beside {
-        Some(beside) => Some(text_file(judge, "model.name", &beside, files)?),
-        None => None,
-    };
-    match ModelShape::from_checkpoint(&text, beside.as_deref(), name) {
-        Ok(found) => Some(found),
-        Err(error) => {
-            judge.wrong(
-                "model.name",
-                "is not a config.json that is understood",
-                error.to_string(),
-            );
-            None
-        }
-    }
-}
-
 /// The text of the file that `key` names; `None` was reported.
 pub(super) fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
-    match files.read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => Some(text),
-        Ok(Err(_)) => {
-            judge.wrong(key, "is not text", path);
-            None
-        }
-        Err(error) => {
-            judge.wrong(key, "cannot be read", error);
-            None
-        }
-    }
+    let text = text_of(path, files);
+    text.map_err(|(what, why)| judge.wrong(key, what, why)).ok()
 }
 
 /// The GPU, with a bridge where one is fitted; `None` was reported.
@@ -392,20 +355,15 @@ fn plan(
         }
         _ => "cluster.gpu",
     };
-    let text = misfit.to_string();
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
+    let why = misfit.reason();
     let cell = judge.document.swept(&["cluster.", "model.", "engine."]);
     let message = if cell.is_empty() {
-        first.to_string()
+        format!("does not fit: {why}")
     } else {
-        format!("the cell {} {first}", cell.join(", "))
+        format!("the cell {} does not fit: {why}", cell.join(", "))
     };
-    let mut problem = Diagnostic::new(message).at(judge.place(key)).misfit();
-    for line in lines {
-        problem = problem.help(line.trim());
-    }
-    judge.report(problem);
+    let problem = Diagnostic::new(message).at(judge.place(key)).misfit(why);
+    judge.report(problem.help(misfit.smallest_changes()));
     None
 }
 

@@ -13,6 +13,7 @@ mod autoscale;
 pub mod axes;
 mod calibrated;
 mod capacity;
+mod checkpoint;
 mod cluster;
 pub mod diagnostic;
 mod disaggregation;
@@ -50,6 +51,7 @@ mod workload;
 
 pub use assemble::{Assembled, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};
+pub use checkpoint::{Unreadable, read as checkpoint};
 pub use diagnostic::{Diagnostic, Diagnostics, Place, visible};
 pub use document::{Document, Source};
 pub use files::{Files, NoFiles};
@@ -58,7 +60,7 @@ pub use report::{Report, apply_report};
 pub use resolve::{Resolved, resolve, resolved_toml};
 pub use schema::scenario_schema;
 pub use server::Server;
-pub use slo::{Metric, PercentileLimit, Slo};
+pub use slo::{PercentileLimit, Slo, SloMetric};
 pub use workload::RunLength;
 
 #[cfg(test)]

@@ -12,13 +12,14 @@ use super::diagnostic::{Diagnostic, Place};
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
 
 /// How the two commands may begin; module and script forms of older versions included.
-const SERVE: [&[&str]; 7] = [
+const SERVE: [&[&str]; 8] = [
     &["vllm", "serve"],
     &["python", "-m", "vllm.entrypoints.openai.api_server"],
     &["python3", "-m", "vllm.entrypoints.openai.api_server"],
     &["vllm.entrypoints.openai.api_server"],
     &["python", "-m", "sglang.launch_server"],
     &["python3", "-m", "sglang.launch_server"],
+    &["sglang.launch_server"],
     &["sglang", "serve"],
 ];
 const BENCH: [&[&str]; 6] = [
@@ -115,17 +116,36 @@ pub fn is_flag_of_servers_alone(name: &str) -> bool {
 /// Whether the server that a command starts is SGLang's.
 #[must_use]
 pub fn starts_sglang(command: &str) -> bool {
-    command.contains("sglang.launch_server") || command.contains("sglang serve")
+    let words = words_of(command).unwrap_or_default();
+    around::strip(&words, &SERVE, true).is_ok_and(|bare| is_sglangs(&bare))
 }
 
-/// Whose client a benchmark command starts.
+/// Whose client a benchmark command starts; vLLM's where it is none.
 #[must_use]
 pub fn client_of(command: &str) -> ClientKind {
-    if command.contains("bench_serving") {
+    let words = words_of(command).unwrap_or_default();
+    around::strip(&words, &BENCH, false).map_or(ClientKind::Vllm, |bare| kind_of(&bare))
+}
+
+fn kind_of(bare: &Bare) -> ClientKind {
+    if is_sglangs(bare) {
         ClientKind::Sglang
     } else {
         ClientKind::Vllm
     }
+}
+
+/// Whether the program that a command runs is SGLang's: its name says so, not what stands around it.
+fn is_sglangs(bare: &Bare) -> bool {
+    ["sglang", "bench_serving.py"]
+        .iter()
+        .any(|start| bare.program.contains(start))
+}
+
+/// The words of a command over several lines: the shell drops the backslash with the line's end. `None` if a quote does not
+/// end.
+fn words_of(command: &str) -> Option<Vec<String>> {
+    shlex::split(&command.replace("\\\r\n", " ").replace("\\\n", " "))
 }
 
 /// What was understood, flags without effect, and what cannot be honoured: the rest is judged all the same, so that all is told at once.
@@ -141,7 +161,7 @@ pub(super) fn serve(
 ) -> Result<Understood<ScenarioFlags>, Vec<Diagnostic>> {
     let flag = "--serve-cmd";
     let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, true)?;
-    let name = if starts_sglang(command) { "sglang" } else { "vllm" };
+    let name = if is_sglangs(&bare) { "sglang" } else { "vllm" };
     let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
     let version = tag.flatten().and_then(version);
     if tag.is_some() && version.is_none() && asked.is_none() && parsed.flags.engine.profile.is_none() {
@@ -189,14 +209,14 @@ pub(super) struct Benchmark {
 
 /// A benchmark command, as far as it is understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
-    let ((parsed, _), ignored, problems) = parse::<Bench>(command, "--bench-cmd", &BENCH, false)?;
+    let ((parsed, bare), ignored, problems) = parse::<Bench>(command, "--bench-cmd", &BENCH, false)?;
     let Bench {
         model,
         mut traffic,
         slo,
         results,
     } = parsed;
-    traffic.client.get_or_insert(client_of(command));
+    traffic.client.get_or_insert(kind_of(&bare));
     Ok(Benchmark {
         model,
         traffic,
@@ -214,9 +234,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
     image_serves: bool,
 ) -> Result<Understood<(P, Bare)>, Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
-    // A command over several lines: the shell drops the backslash with the line's end.
-    let command = command.replace("\\\r\n", " ").replace("\\\n", " ");
-    let Some(words) = shlex::split(&command) else {
+    let Some(words) = words_of(command) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
     };
     let bare = around::strip(&words, starts, image_serves).map_err(|missing| {

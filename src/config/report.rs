@@ -9,7 +9,7 @@ use super::document::Document;
 use super::judge::Judge;
 use super::pasted::ResultFlags;
 use super::raw::RawReport;
-use super::slo::Metric;
+use super::slo::SloMetric;
 
 /// What a result reports.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Report {
     /// Percentiles, ascending, in (0, 100).
     pub percentiles: Vec<f64>,
     /// Metrics that percentiles are reported of, in the order of reports.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<SloMetric>,
     /// First part of a saved result's name.
     pub label: Option<String>,
     /// Pairs kept in the JSON.
@@ -95,7 +95,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawReport) -> Report {
     percentiles.dedup();
     let mut metrics = Vec::new();
     for name in raw.metrics.iter().flatten() {
-        match Metric::from_name(name) {
+        match SloMetric::from_name(name) {
             Some(metric) => metrics.push(metric),
             None => judge.wrong_help(
                 "report.metrics",
@@ -105,7 +105,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawReport) -> Report {
             ),
         }
     }
-    let metrics = Metric::ALL
+    let metrics = SloMetric::ALL
         .into_iter()
         .filter(|metric| raw.metrics.is_none() || metrics.contains(metric))
         .collect();

@@ -11,7 +11,7 @@ use crate::workload::{Class, Promise};
 
 /// A latency that a request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Metric {
+pub enum SloMetric {
     /// Time to first token.
     Ttft,
     /// Time per output token after the first.
@@ -22,41 +22,41 @@ pub enum Metric {
     E2el,
 }
 
-impl Metric {
+impl SloMetric {
     /// All of them, in the order of reports.
-    pub const ALL: [Metric; 4] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el];
+    pub const ALL: [SloMetric; 4] = [SloMetric::Ttft, SloMetric::Tpot, SloMetric::Itl, SloMetric::E2el];
 
     /// `ttft`, as vLLM spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Metric::Ttft => "ttft",
-            Metric::Tpot => "tpot",
-            Metric::Itl => "itl",
-            Metric::E2el => "e2el",
+            SloMetric::Ttft => "ttft",
+            SloMetric::Tpot => "tpot",
+            SloMetric::Itl => "itl",
+            SloMetric::E2el => "e2el",
         }
     }
 
     /// By vLLM's name or AIPerf's; AIPerf's inter-token latency is vLLM's TPOT.
     #[must_use]
-    pub fn from_name(name: &str) -> Option<Metric> {
+    pub fn from_name(name: &str) -> Option<SloMetric> {
         Some(match name.trim().to_lowercase().as_str() {
-            "ttft" | "time_to_first_token" => Metric::Ttft,
-            "tpot" | "inter_token_latency" => Metric::Tpot,
-            "itl" => Metric::Itl,
-            "e2el" | "e2e" | "request_latency" => Metric::E2el,
+            "ttft" | "time_to_first_token" => SloMetric::Ttft,
+            "tpot" | "inter_token_latency" => SloMetric::Tpot,
+            "itl" => SloMetric::Itl,
+            "e2el" | "e2e" | "request_latency" => SloMetric::E2el,
             _ => return None,
         })
     }
 }
 
-/// A limit on a percentile over requests (over gaps, for [`Metric::Itl`]).
+/// A limit on a percentile over requests (over gaps, for [`SloMetric::Itl`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PercentileLimit {
     /// In (0, 100); `None` is the mean.
     pub percentile: Option<f64>,
     /// Of what.
-    pub metric: Metric,
+    pub metric: SloMetric,
     /// The largest good value.
     pub limit: Picos,
 }
@@ -65,7 +65,7 @@ pub struct PercentileLimit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slo {
     /// Limits that a good request meets all of, by metric; empty when no goodput was asked for.
-    pub goodput: Vec<(Metric, Picos)>,
+    pub goodput: Vec<(SloMetric, Picos)>,
     /// Share of requests that must be good, in (0, 1].
     pub attainment: f64,
     /// Limits on percentiles.
@@ -89,7 +89,7 @@ impl Slo {
 }
 
 /// `p99_ttft`, `p99_ttft_ms`, `mean_tpot`, `median_itl` taken apart.
-pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, Metric)> {
+pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, SloMetric)> {
     let name = name.trim().trim_end_matches("_ms");
     let (statistic, metric) = name.split_once('_')?;
     // A key path has no points within a part: p99_9_ttft is p99.9_ttft.
@@ -99,7 +99,7 @@ pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, Metric)> {
         }
         _ => (statistic.to_string(), metric),
     };
-    let metric = Metric::from_name(metric)?;
+    let metric = SloMetric::from_name(metric)?;
     let percentile = match statistic.as_str() {
         "mean" | "avg" => None,
         "median" => Some(50.0),
@@ -134,9 +134,9 @@ pub(super) fn promise(judge: &mut Judge, raw: &RawGoodput, key: &str) -> Promise
 pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo, of_classes: bool) -> Slo {
     let mut goodput = Vec::new();
     let limits = [
-        (Metric::Ttft, &raw.goodput.ttft),
-        (Metric::Tpot, &raw.goodput.tpot),
-        (Metric::E2el, &raw.goodput.e2el),
+        (SloMetric::Ttft, &raw.goodput.ttft),
+        (SloMetric::Tpot, &raw.goodput.tpot),
+        (SloMetric::E2el, &raw.goodput.e2el),
     ];
     for (metric, limit) in limits {
         let key = format!("slo.goodput.{}", metric.name());
@@ -200,7 +200,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo, of_classes: bool) -> Slo 
 /// says nothing. One of the scenario's is left out and named, one of the command line is refused, and so is each where
 /// only some of the pools answer so.
 pub(super) fn without_gaps(judge: &mut Judge, is_all: bool, slo: &mut Slo, classes: &mut [Class]) {
-    let is_gap = |metric: Metric| matches!(metric, Metric::Tpot | Metric::Itl);
+    let is_gap = |metric: SloMetric| matches!(metric, SloMetric::Tpot | SloMetric::Itl);
     let mut keys: Vec<String> = Vec::new();
     if slo.goodput.iter().any(|(metric, _)| is_gap(*metric)) {
         keys.push("slo.goodput.tpot".to_owned());
@@ -242,13 +242,16 @@ mod tests {
 
     #[test]
     fn statistics_are_read_in_every_common_spelling() {
-        assert_eq!(parse_statistic("p99_ttft_ms"), Some((Some(99.0), Metric::Ttft)));
-        assert_eq!(parse_statistic("p99.9_e2el"), Some((Some(99.9), Metric::E2el)));
-        assert_eq!(parse_statistic("p99_9_ttft"), Some((Some(99.9), Metric::Ttft)));
-        assert_eq!(parse_statistic("mean_tpot_ms"), Some((None, Metric::Tpot)));
+        assert_eq!(
+            parse_statistic("p99_ttft_ms"),
+            Some((Some(99.0), SloMetric::Ttft))
+        );
+        assert_eq!(parse_statistic("p99.9_e2el"), Some((Some(99.9), SloMetric::E2el)));
+        assert_eq!(parse_statistic("p99_9_ttft"), Some((Some(99.9), SloMetric::Ttft)));
+        assert_eq!(parse_statistic("mean_tpot_ms"), Some((None, SloMetric::Tpot)));
         assert_eq!(
             parse_statistic("median_inter_token_latency"),
-            Some((Some(50.0), Metric::Tpot))
+            Some((Some(50.0), SloMetric::Tpot))
         );
         for bad in ["p100_ttft", "p0_ttft", "ttft", "p99_speed", "pnan_ttft"] {
             assert_eq!(parse_statistic(bad), None, "{bad}");

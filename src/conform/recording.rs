@@ -1,5 +1,6 @@
 //! The file format of recorded vLLM schedules, and which engine a file is about.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use serde::Deserialize;
@@ -178,6 +179,29 @@ impl CostLaw {
     }
 }
 
+/// Every request has a number of its own, and one result.
+pub(super) fn check_ids(
+    sent: impl Iterator<Item = u64>,
+    ended: impl Iterator<Item = u64>,
+) -> Result<(), RecordingError> {
+    let fail = |text: String| Err(RecordingError::Content(text));
+    let mut open = BTreeSet::new();
+    for id in sent {
+        if !open.insert(id) {
+            return fail(format!("request {id} is in `requests` twice"));
+        }
+    }
+    for id in ended {
+        if !open.remove(&id) {
+            return fail(format!("`results` has request {id} twice, or nobody sent it"));
+        }
+    }
+    match open.first() {
+        Some(id) => fail(format!("`results` does not say what became of request {id}")),
+        None => Ok(()),
+    }
+}
+
 fn yes() -> bool {
     true
 }
@@ -276,6 +300,11 @@ impl Recording {
                 params.policy
             ));
         }
+        if !(0.0..=1.0).contains(&params.watermark) || params.prefill_schedule_interval == 0 {
+            return fail(
+                "`params`: watermark lies between 0 and 1, prefill_schedule_interval is at least 1".into(),
+            );
+        }
         let usable = if self.is_v0() {
             v0::check(params)?;
             v0::usable_blocks(params)
@@ -284,6 +313,10 @@ impl Recording {
             params.num_gpu_blocks - 1
         };
         self.cost.check()?;
+        check_ids(
+            self.requests.iter().map(|request| request.id),
+            self.results.iter().map(|result| result.id),
+        )?;
         for request in &self.requests {
             let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
             let blocks = (tokens + u64::from(request.output_tokens)).div_ceil(params.block_size.into());

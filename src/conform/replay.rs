@@ -1,13 +1,14 @@
 //! Runs a recording's requests and compares.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
 use super::Recording;
-use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
+use super::difference::{
+    Agreement, Difference, StepDifference, TIME_TOLERANCE_S, further_step, numbers, unordered,
+};
 use super::recording::RecordedStep;
 use super::v0;
 use crate::cost::linear::LinearCost;
@@ -178,11 +179,13 @@ fn compare(
             return Err(Box::new(difference.of(index, expected.t)));
         }
     }
-    if recording.steps.len() != log.len() {
-        let step = recording.steps.len().min(log.len());
-        let at_s = recording.steps.get(step).map_or(f64::NAN, |step| step.t);
-        let count = StepDifference::new("number of steps", recording.steps.len(), log.len());
-        return Err(Box::new(count.of(step, at_s)));
+    let (recorded, ours) = (recording.steps.iter(), log.iter());
+    let (recorded, ours) = (
+        recorded.map(|step| step.t),
+        ours.map(|step| step.scheduled.seconds()),
+    );
+    if let Some(difference) = further_step("number of steps", recorded, ours) {
+        return Err(Box::new(difference));
     }
     let longest = recording.params.max_model_len;
     let limits = recording.requests.iter().map(|sent| {
@@ -208,36 +211,6 @@ fn compare(
     })
 }
 
-/// What differs within a step.
-struct StepDifference {
-    request: Option<u64>,
-    what: &'static str,
-    expected: String,
-    got: String,
-}
-
-impl StepDifference {
-    fn new(what: &'static str, expected: impl fmt::Display, got: impl fmt::Display) -> StepDifference {
-        StepDifference {
-            request: None,
-            what,
-            expected: expected.to_string(),
-            got: got.to_string(),
-        }
-    }
-
-    fn of(self, step: usize, at_s: f64) -> Difference {
-        Difference::Step {
-            step,
-            at_s,
-            request: self.request,
-            what: self.what,
-            expected: self.expected,
-            got: self.got,
-        }
-    }
-}
-
 /// Which requests compute how many tokens in the step, in what order.
 fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
     let shares = got.shares.iter().map(|&(id, computed, n)| (id.0, computed, n));
@@ -245,38 +218,28 @@ fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option
     let at = (0..shares.len().max(expected.scheduled.len()))
         .find(|&at| expected.scheduled.get(at) != shares.get(at))?;
     let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
-    Some(StepDifference {
-        request: recorded.or(ours).map(|share| share.0),
-        ..StepDifference::new(
-            "share (request, computed tokens, scheduled tokens)",
-            share_text(recorded),
-            share_text(ours),
-        )
-    })
+    let request = recorded.or(ours).map(|share| share.0);
+    let difference = StepDifference::new(
+        "share (request, computed tokens, scheduled tokens)",
+        share_text(recorded),
+        share_text(ours),
+    );
+    Some(difference.about(request))
 }
 
 /// Preempted requests, free blocks and queues after the step was scheduled.
 fn state_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
-    let sorted = |mut ids: Vec<u64>| {
-        ids.sort_unstable();
-        ids
-    };
-    let recorded = sorted(expected.preempted.clone());
-    let ours = sorted(got.preempted.iter().map(|id| id.0).collect());
-    if recorded != ours {
-        return Some(StepDifference::new(
-            "preempted",
-            format!("{recorded:?}"),
-            format!("{ours:?}"),
-        ));
-    }
+    let preempted = (
+        "preempted",
+        unordered(expected.preempted.iter().copied()),
+        unordered(numbers(&got.preempted)),
+    );
     let counts = [
         ("free blocks", expected.free_blocks, got.free_blocks),
         ("running", expected.running, got.running),
         ("waiting", expected.waiting, got.waiting),
     ];
-    let differing = counts.into_iter().find(|(_, expected, got)| expected != got);
-    differing.map(|(what, expected, got)| StepDifference::new(what, expected, got))
+    StepDifference::first([preempted]).or_else(|| StepDifference::first(counts))
 }
 
 /// The step's times; `largest` keeps the largest difference so far.
@@ -290,16 +253,7 @@ fn time_difference(
         ("begin on the GPU", expected.gpu_start, got.begin),
         ("duration", Some(expected.dt), got.duration),
     ];
-    for (what, expected, got) in times {
-        let Some(expected) = expected else { continue };
-        let difference = (expected - got.seconds()).abs();
-        *largest = largest.max(difference);
-        if difference > TIME_TOLERANCE_S {
-            let (expected, got) = (format!("{expected:.9} s"), format!("{:.9} s", got.seconds()));
-            return Some(StepDifference::new(what, expected, got));
-        }
-    }
-    None
+    StepDifference::of_times(times, largest)
 }
 
 fn share_text(share: Option<&(u64, u32, u32)>) -> String {
@@ -358,15 +312,18 @@ impl Results {
                 let expected = expected.finish.unwrap_or_default().to_owned();
                 return Err(differs("finish reason", expected, finish.to_owned()));
             }
-            let first = got.first_token.map_or(f64::NAN, Picos::seconds);
             for (what, expected, got) in [
-                ("time of the first token", expected.first_token_s, first),
-                ("time of the last token", expected.last_token_s, got.end.seconds()),
+                ("time of the first token", expected.first_token_s, got.first_token),
+                ("time of the last token", expected.last_token_s, Some(got.end)),
             ] {
+                let expected_text = format!("{expected:.9} s");
+                let Some(got) = got.map(Picos::seconds) else {
+                    return Err(differs(what, expected_text, "none".to_owned()));
+                };
                 let difference = (expected - got).abs();
                 *largest = largest.max(difference);
-                if difference.is_nan() || difference > TIME_TOLERANCE_S {
-                    return Err(differs(what, format!("{expected:.9} s"), format!("{got:.9} s")));
+                if difference > TIME_TOLERANCE_S {
+                    return Err(differs(what, expected_text, format!("{got:.9} s")));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::RecordingError;
-use super::recording::CostLaw;
+use super::recording::{CostLaw, check_ids};
 use crate::engine::sglang::DOOR;
 
 /// One recorded run of SGLang's scheduler. The field names are the file's.
@@ -194,6 +194,10 @@ impl SglangRecording {
             ));
         }
         self.cost.check()?;
+        check_ids(
+            self.requests.iter().map(|request| request.id),
+            self.results.iter().map(|result| result.id),
+        )?;
         let most = (params.context_length - 1).min(params.kv_pool_tokens - 1);
         for request in &self.requests {
             let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
@@ -207,7 +211,7 @@ impl SglangRecording {
                     request.id
                 ));
             }
-            if tokens + u64::from(2 * page + 2).max(DOOR.into()) > u64::from(most) {
+            if tokens + (2 * u64::from(page) + 2).max(DOOR.into()) > u64::from(most) {
                 return fail(format!(
                     "request {}: its prompt of {tokens} tokens leaves no room",
                     request.id

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::RecordingError;
-use super::difference::{Agreement, Difference, TIME_TOLERANCE_S};
+use super::difference::{Agreement, Difference, StepDifference, further_step, numbers, unordered};
 use super::replay::{Fixed, Results, named_request};
 use super::sglang::{SglangRecording, SglangRequest, SglangStep};
 use crate::cost::linear::LinearCost;
@@ -12,7 +12,6 @@ use crate::engine::sglang::{
 };
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Frontend, Simulation, Until};
-use crate::units::Picos;
 use crate::workload::Request;
 
 /// The text of end-of-sequence tokens: no recorded prompt contains one.
@@ -131,18 +130,20 @@ fn compare(
 ) -> Result<Agreement, Box<Difference>> {
     let mut largest: f64 = 0.0;
     for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
-        compare_step(index, expected, got, &mut largest)?;
+        let difference = batch_difference(expected, got)
+            .or_else(|| state_difference(expected, got))
+            .or_else(|| time_difference(expected, got, &mut largest));
+        if let Some(difference) = difference {
+            return Err(Box::new(difference.of(index, expected.t)));
+        }
     }
-    if recording.steps.len() != log.len() {
-        let step = recording.steps.len().min(log.len());
-        return Err(Box::new(Difference::Step {
-            step,
-            at_s: recording.steps.get(step).map_or(f64::NAN, |step| step.t),
-            request: None,
-            what: "number of passes",
-            expected: recording.steps.len().to_string(),
-            got: log.len().to_string(),
-        }));
+    let (recorded, ours) = (recording.steps.iter(), log.iter());
+    let (recorded, ours) = (
+        recorded.map(|step| step.t),
+        ours.map(|pass| pass.scheduled.seconds()),
+    );
+    if let Some(difference) = further_step("number of passes", recorded, ours) {
+        return Err(Box::new(difference));
     }
     let is_old = switches(&recording.engine).is_ok_and(|switches| switches == SglangSwitches::V0_5_4);
     let expected = recording.results.iter().map(|result| super::replay::Expected {
@@ -164,52 +165,44 @@ fn compare(
     })
 }
 
-fn compare_step(
-    index: usize,
-    expected: &SglangStep,
-    got: &SglangRecord,
-    largest: &mut f64,
-) -> Result<(), Box<Difference>> {
-    let differs = |request: Option<u64>, what: &'static str, expected_text: String, got: String| {
-        Box::new(Difference::Step {
-            step: index,
-            at_s: expected.t,
-            request,
-            what,
-            expected: expected_text,
-            got,
-        })
-    };
+/// Which requests compute how many tokens in the pass, in what order and in what kind of batch.
+fn batch_difference(expected: &SglangStep, got: &SglangRecord) -> Option<StepDifference> {
     let mode = match got.mode {
         BatchMode::Extend => "extend",
         BatchMode::Decode => "decode",
         BatchMode::Mixed => "mixed",
         BatchMode::None => "none",
     };
-    let ids = |ids: &[RequestId]| -> Vec<u64> { ids.iter().map(|id| id.0).collect() };
     let shares: Vec<(u64, u32, u32)> = got.shares.iter().map(|&(id, kv, n)| (id.0, kv, n)).collect();
-    if shares != expected.scheduled {
-        let at = (0..)
-            .find(|&at| expected.scheduled.get(at) != shares.get(at))
-            .unwrap_or(0);
-        let who = expected.scheduled.get(at).or(shares.get(at)).map(|share| share.0);
-        let text = |share: Option<&(u64, u32, u32)>, mode: &str| match share {
-            Some((id, kv, n)) => format!("({id}, {kv}, {n}) in a batch of mode {mode}"),
-            None => format!("nothing more in a batch of mode {mode}"),
-        };
-        return Err(differs(
-            who,
-            "share (request, tokens with KV, new tokens)",
-            text(expected.scheduled.get(at), &expected.mode),
-            text(shares.get(at), mode),
-        ));
-    }
-    let texts = [
-        ("mode", expected.mode.clone(), mode.to_owned()),
+    let longest = shares.len().max(expected.scheduled.len());
+    let Some(at) = (0..longest).find(|&at| expected.scheduled.get(at) != shares.get(at)) else {
+        return StepDifference::first([("mode", expected.mode.as_str(), mode)]);
+    };
+    let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
+    let text = |share: Option<&(u64, u32, u32)>, mode: &str| match share {
+        Some((id, kv, n)) => format!("({id}, {kv}, {n}) in a batch of mode {mode}"),
+        None => format!("nothing more in a batch of mode {mode}"),
+    };
+    let request = recorded.or(ours).map(|share| share.0);
+    let difference = StepDifference::new(
+        "share (request, tokens with KV, new tokens)",
+        text(recorded, &expected.mode),
+        text(ours, mode),
+    );
+    Some(difference.about(request))
+}
+
+/// Queues, pages, the tree and the loop's own state after the pass decided.
+fn state_difference(expected: &SglangStep, got: &SglangRecord) -> Option<StepDifference> {
+    let queue = expected.waiting_ids.as_ref().map(|waiting| {
+        let ours: Vec<u64> = numbers(&got.order).collect();
+        ("queue", format!("{waiting:?}"), format!("{ours:?}"))
+    });
+    let lists = [
         (
             "retracted",
-            format!("{:?}", sorted(expected.preempted.clone())),
-            format!("{:?}", sorted(ids(&got.retracted))),
+            unordered(expected.preempted.iter().copied()),
+            unordered(numbers(&got.retracted)),
         ),
         (
             "chunked request",
@@ -217,64 +210,30 @@ fn compare_step(
             format!("{:?}", got.chunked.map(|id| id.0)),
         ),
     ];
-    for (what, expected, got) in texts {
-        if expected != got {
-            return Err(differs(None, what, expected, got));
-        }
-    }
-    if let Some(waiting) = &expected.waiting_ids
-        && *waiting != ids(&got.order)
-    {
-        return Err(differs(
-            None,
-            "queue",
-            format!("{waiting:?}"),
-            format!("{:?}", ids(&got.order)),
-        ));
-    }
     let counts = [
-        (
-            "free pages",
-            u64::from(expected.free_blocks),
-            u64::from(got.free_pages),
-        ),
+        ("free pages", expected.free_blocks.into(), got.free_pages.into()),
         ("evictable tokens", expected.evictable, got.evictable),
         ("protected tokens", expected.protected, got.protected),
-        ("running", u64::from(expected.running), u64::from(got.running)),
-        ("waiting", u64::from(expected.waiting), u64::from(got.waiting)),
-        ("full", u64::from(expected.full), u64::from(got.full)),
+        ("running", expected.running.into(), got.running.into()),
+        ("waiting", expected.waiting.into(), got.waiting.into()),
+        ("full", expected.full.into(), got.full.into()),
     ];
-    for (what, expected, got) in counts {
-        if expected != got {
-            return Err(differs(None, what, expected.to_string(), got.to_string()));
-        }
-    }
-    if (expected.ratio - got.ratio).abs() > RATIO_TOLERANCE {
+    let ratio = || {
+        let is_off = (expected.ratio - got.ratio).abs() > RATIO_TOLERANCE;
         let text = |ratio: f64| format!("{ratio:.9}");
-        return Err(differs(
-            None,
-            "new-token ratio",
-            text(expected.ratio),
-            text(got.ratio),
-        ));
-    }
-    for (what, expected, got) in [
+        is_off.then(|| StepDifference::new("new-token ratio", text(expected.ratio), text(got.ratio)))
+    };
+    StepDifference::first(lists.into_iter().chain(queue))
+        .or_else(|| StepDifference::first(counts))
+        .or_else(ratio)
+}
+
+/// The pass's times; `largest` keeps the largest difference so far.
+fn time_difference(expected: &SglangStep, got: &SglangRecord, largest: &mut f64) -> Option<StepDifference> {
+    let times = [
         ("time of the decision", Some(expected.t), got.scheduled),
         ("begin on the GPU", expected.gpu_start, got.begin),
         ("duration", Some(expected.dt), got.duration),
-    ] {
-        let Some(expected) = expected else { continue };
-        let difference = (expected - got.seconds()).abs();
-        *largest = largest.max(difference);
-        if difference > TIME_TOLERANCE_S {
-            let text = |seconds: f64| format!("{seconds:.9} s");
-            return Err(differs(None, what, text(expected), text(Picos::seconds(got))));
-        }
-    }
-    Ok(())
-}
-
-fn sorted(mut ids: Vec<u64>) -> Vec<u64> {
-    ids.sort_unstable();
-    ids
+    ];
+    StepDifference::of_times(times, largest)
 }

@@ -13,6 +13,9 @@ use super::page::{panels, wrapped};
 use super::sweep_answer::answer;
 pub use super::sweep_answer::none_keeps;
 use super::tables::{Column, markdown, table};
+use super::text_caveats::trust_lines;
+use super::views::trust_of;
+use crate::cost::Trust;
 
 /// One run of a sweep.
 #[derive(Clone, Debug)]
@@ -187,18 +190,51 @@ impl SweepRow<'_> {
 #[must_use]
 pub fn text(rows: &[SweepRow<'_>], width: Option<usize>) -> String {
     let (columns, cells) = cells(rows);
+    let trust = trust(rows);
     let Some(width) = width else {
-        return format!("{}\n{}", answer(rows), table(&columns, &cells));
+        return format!("{}\n{}{}", answer(rows), table(&columns, &cells), lines(&trust));
     };
     let axes = rows.first().map_or(0, |row| row.settings.len());
-    wrapped("", "  ", &answer(rows), width) + &panels(&columns, &cells, axes, width)
+    let trust: String = trust.iter().map(|line| wrapped("", "  ", line, width)).collect();
+    wrapped("", "  ", &answer(rows), width) + &panels(&columns, &cells, axes, width) + &trust
+}
+
+/// What the parts of the steps are known from, each as little as in any of the runs: a line, or one for each group of pools.
+fn trust(rows: &[SweepRow<'_>]) -> Vec<String> {
+    let mut parts: Vec<(String, Trust)> = Vec::new();
+    for row in rows {
+        let told = row.run.pointer("/plimsoll/trust").and_then(Value::as_object);
+        for (part, word) in told.into_iter().flatten() {
+            let Some(trust) = word.as_str().and_then(trust_of) else {
+                continue;
+            };
+            match parts.iter_mut().find(|(known, _)| known == part) {
+                Some((_, least)) => *least = trust.max(*least),
+                None => parts.push((part.clone(), trust)),
+            }
+        }
+    }
+    let whose = match rows.iter().filter(|row| row.is_simulated()).count() {
+        1 => "trust",
+        _ => "trust, of all runs the least",
+    };
+    let told = trust_lines(&parts).into_iter();
+    told.map(|line| format!("{whose}: {line}")).collect()
+}
+
+fn lines(all: &[String]) -> String {
+    all.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Writes the table in Markdown.
 #[must_use]
 pub fn md(rows: &[SweepRow<'_>]) -> String {
     let (columns, cells) = cells(rows);
-    format!("{}\n\n{}", answer(rows), markdown(&columns, &cells))
+    let text = format!("{}\n\n{}", answer(rows), markdown(&columns, &cells));
+    match lines(&trust(rows)) {
+        trust if trust.is_empty() => text,
+        trust => format!("{text}\n{trust}"),
+    }
 }
 
 fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
@@ -335,6 +371,31 @@ mod tests {
             "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
         );
         assert!(text(&rows, None).starts_with("1 run; most output 12.5 tok/s at gpu = l40s, one\n"));
+    }
+
+    #[test]
+    fn every_part_is_told_as_little_trusted_as_in_any_run() {
+        let run = |host: &str| {
+            serde_json::json!({"output_throughput": 1.0, "plimsoll": {"verdict": "stable",
+                "trust": {"gemm": "calibrated", "host": host}}})
+        };
+        let misfit = serde_json::json!({"plimsoll": {"verdict": "does_not_fit"}});
+        let runs = [run("prior"), misfit, run("measured")];
+        let settings = [("gpu".to_owned(), "l4".to_owned())];
+        let row = |run| SweepRow {
+            settings: &settings,
+            run,
+            attainment: None,
+        };
+        let rows: Vec<SweepRow<'_>> = runs.iter().map(row).collect();
+        let line = "trust, of all runs the least: ●●○ gemm calibrated   ●◐○ host prior\n";
+        assert!(text(&rows, None).ends_with(line), "{}", text(&rows, None));
+        assert!(md(&rows).ends_with(line), "{}", md(&rows));
+        let one = text(&rows[..1], Some(100));
+        assert!(
+            one.ends_with("\ntrust: ●●○ gemm calibrated   ●◐○ host prior\n"),
+            "{one}"
+        );
     }
 
     #[test]

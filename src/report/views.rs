@@ -369,6 +369,17 @@ pub fn trust_word(trust: Trust) -> &'static str {
     }
 }
 
+/// The degree of trust that such a word stands for.
+pub(super) fn trust_of(word: &str) -> Option<Trust> {
+    let all = [
+        Trust::Measured,
+        Trust::Calibrated,
+        Trust::Prior,
+        Trust::RooflineOnly,
+    ];
+    all.into_iter().find(|trust| trust_word(*trust) == word)
+}
+
 /// The word for a verdict, as JSON and CSV write it.
 #[must_use]
 pub fn verdict_word(verdict: Verdict) -> &'static str {

@@ -47,6 +47,11 @@ impl Problems {
         self.0.borrow_mut().push(Problem { place, what });
     }
 
+    /// Those so far, which are then no longer among them.
+    pub(super) fn take(&self) -> Vec<Problem> {
+        self.0.take()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }

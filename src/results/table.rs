@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::error::Problems;
+use super::error::{Problem, Problems};
 use super::measured::{Load, Measured, Own, Stats, Tool};
 use super::text::{self, Lines};
 use super::vllm;
@@ -62,12 +62,20 @@ const OF_A_SWEEP: [&str; 3] = ["verdict", "burstiness", "completed"];
 /// Verdicts of a sweep's cells that were not simulated.
 const NOT_RUN: [&str; 2] = ["not_run", "does_not_fit"];
 
+/// The names of the columns as rows are read by them.
+#[must_use]
+pub fn columns(text: &str) -> Vec<String> {
+    let header = text.lines().next().unwrap_or_default().to_lowercase();
+    let cells = header.split(char::from(separator(&header)));
+    cells
+        .map(|name| canonical(name.trim().trim_matches('"')).into_owned())
+        .collect()
+}
+
 /// Whether the first line names a figure that a benchmark has.
 pub(super) fn is_table(text: &str) -> bool {
-    let header = text.lines().next().unwrap_or_default().to_lowercase();
-    let separator = char::from(separator(&header));
-    let columns = || header.split(separator).map(|name| name.trim().trim_matches('"'));
-    columns().count() > 1 && columns().any(|name| is_figure(&canonical(name)))
+    let columns = columns(text);
+    columns.len() > 1 && columns.iter().any(|name| is_figure(name))
 }
 
 /// What parts the cells, by the header: a comma, or what spreadsheets write instead.
@@ -124,6 +132,34 @@ fn is_figure(name: &str) -> bool {
 }
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
+    let mut rows = Vec::new();
+    each(text, problems, |_, row| rows.extend(row));
+    rows
+}
+
+/// A line of a table, and what it holds or what is wrong with it.
+pub type RowOfLine = (u64, Result<Measured, Problem>);
+
+/// The rows of such a table with their lines; what is wrong with one, first of all, says nothing of the others.
+///
+/// # Errors
+/// A text without a header.
+pub fn rows_by_line(text: &str) -> Result<Vec<RowOfLine>, Problem> {
+    let problems = Problems::default();
+    let mut rows = Vec::new();
+    each(text, &problems, |line, row| {
+        let wrong = problems.take().into_iter().next();
+        let row = match (wrong, row) {
+            (None, Some(row)) => Ok(row),
+            (wrong, _) => Err(wrong.expect("a row that is none has a problem")),
+        };
+        rows.push((line, row));
+    });
+    problems.take().into_iter().next().map_or(Ok(rows), Err)
+}
+
+/// Hands over every row with its line, `None` for one that cannot be read at all; problems are told before.
+fn each(text: &str, problems: &Problems, mut take: impl FnMut(u64, Option<Measured>)) {
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator(text.lines().next().unwrap_or_default()))
         .flexible(true)
@@ -131,7 +167,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         .from_reader(text.as_bytes());
     let Ok(headers) = reader.headers().cloned() else {
         problems.push("line 1", "is no header of a CSV table");
-        return Vec::new();
+        return;
     };
     let is_sweep = OF_A_SWEEP
         .iter()
@@ -144,13 +180,11 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         false => lower.iter().map(|name| canonical(name)).collect(),
     };
     let headers: Vec<&str> = headers.iter().map(|name| &**name).collect();
-    let mut contradicted: Vec<&str> = Vec::new();
     let unknown: Vec<&str> = headers
         .iter()
         .copied()
         .filter(|name| !is_sweep && !is_figure(name) && !KNOWN.contains(name))
         .collect();
-    let mut rows = Vec::new();
     let mut lines = Lines::of(text);
     for record in reader.records() {
         let record = match record {
@@ -158,6 +192,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
             Err(error) => {
                 let line = lines.at(error.position());
                 problems.push(format!("line {line}"), "cannot be read as CSV");
+                take(line, None);
                 continue;
             }
         };
@@ -165,6 +200,7 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         if record.len() != headers.len() {
             let what = format!("has {} cells, the header has {}", record.len(), headers.len());
             problems.push(format!("line {line}"), what);
+            take(line, None);
             continue;
         }
         let mut cells: BTreeMap<&str, &str> = BTreeMap::new();
@@ -172,11 +208,10 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
             let known = cells.entry(name).or_insert(cell);
             if known.is_empty() {
                 *known = cell;
-            } else if !cell.is_empty() && !is_same(known, cell) && !contradicted.contains(&name) {
+            } else if !cell.is_empty() && !is_same(known, cell) {
                 let what =
                     format!("two columns are `{name}`, in whatever spelling, and differ: {known} and {cell}");
                 problems.push(format!("line {line}"), what);
-                contradicted.push(name);
             }
         }
         if is_sweep
@@ -201,9 +236,8 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
         {
             row.leave(name, "is no column that is known");
         }
-        rows.push(row);
+        take(line, Some(row));
     }
-    rows
 }
 
 /// Whether a cell says nothing: empty, or what spreadsheets and programs write for that.

@@ -115,7 +115,7 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
                 "{RUNS}TP4,meta-llama/Llama-3.1-8B-Instruct,512,128,max_concurrency,4,7.0,30,a,calibrate\n"
             ),
             &[],
-            "rows of tp.csv: line 2: `tp` is `TP4`",
+            "rows of tp.csv: line 2: `tp`: `TP4` must be a number",
         ),
         (
             "prior.toml",

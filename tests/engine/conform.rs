@@ -222,6 +222,16 @@ fn the_first_differing_step_is_named_in_words() {
 }
 
 #[test]
+fn a_recording_that_ends_too_soon_says_when() {
+    let mut changed = recording("sync/poisson_ample.json.gz");
+    let at = changed.steps[3].t;
+    changed.steps.truncate(3);
+    let difference = replay_vllm(changed).expect_err("it was changed").to_string();
+    let begin = format!("step 3 (t = {at:.6} s): number of steps: the engine has 3, ");
+    assert!(difference.starts_with(&begin), "{difference}");
+}
+
+#[test]
 fn what_is_no_recording_is_told_where_it_departs() {
     let check = |text: &str, expected: &str| {
         let error = AnyRecording::read(text.as_bytes())
@@ -237,6 +247,25 @@ fn what_is_no_recording_is_told_where_it_departs() {
         &known.replacen("sglang@0.5.4", "sglang@0.4.6", 1),
         "known are sglang@0.5.23 and sglang@0.5.4",
     );
+    let sound = gunzipped(&files_in(&["sync"])[0]);
+    let changed = |pointer: &str, value: serde_json::Value| {
+        let mut file: serde_json::Value = serde_json::from_str(&sound).expect("JSON");
+        *file.pointer_mut(pointer).expect("it is there") = value;
+        file.to_string()
+    };
+    let second = changed("/requests/1/id", 0.into());
+    check(&second, "request 0 is in `requests` twice");
+    check(
+        &changed("/results", serde_json::json!([])),
+        "what became of request 0",
+    );
+    check(
+        &changed("/results/0/id", 1.into()),
+        "request 1 twice, or nobody sent it",
+    );
+    let mut params: serde_json::Value = serde_json::from_str(&sound).expect("JSON");
+    params["params"]["watermark"] = (-0.5).into();
+    check(&params.to_string(), "watermark lies between 0 and 1");
     let mut broken = std::fs::read(&files()[0]).expect("readable");
     broken.truncate(100);
     assert!(AnyRecording::read(&broken).is_err());

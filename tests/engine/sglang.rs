@@ -357,6 +357,30 @@ fn a_lower_priority_makes_room_for_a_much_higher_one() {
     );
 }
 
+/// The widest priorities there are have a difference, too, whichever are served first.
+#[test]
+fn the_lowest_priority_of_all_makes_room_for_the_highest() {
+    for (low_values_first, first, second) in [(false, i64::MIN, i64::MAX), (true, i64::MAX, i64::MIN)] {
+        let config = SglangConfig {
+            priority: Some(PriorityRule {
+                low_values_first,
+                preemption_threshold: 10,
+            }),
+            max_running_requests: 1,
+            ..server(200, 64)
+        };
+        let with = |request: Request, priority| Request { priority, ..request };
+        let requests = vec![
+            with(request('A', 0, 4, 6, 6), first),
+            with(request('B', 1, 4, 2, 2), 0),
+            with(request('C', 2, 4, 2, 2), second),
+        ];
+        let (log, _) = serve(config, requests);
+        let expected = ["EXTEND A4", "retract A EXTEND B4", "retract B EXTEND C4"];
+        assert_eq!(trace(&log)[..3], expected, "low values first: {low_values_first}");
+    }
+}
+
 /// `ReqTimeStats.set_wait_queue_entry_time` is called again where a request goes back to the queue, and the sort is by it.
 #[test]
 fn sg43_whoever_was_pushed_out_goes_behind_those_of_its_priority() {

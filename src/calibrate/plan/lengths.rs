@@ -24,6 +24,8 @@ const MEANS_TO_CUT: f64 = 3.0;
 const NOMINAL_SCATTER: f64 = 0.111;
 /// Prompts of a sweep whose lengths nobody tells: those of one full step, a quarter and four times of it.
 const SWEPT: [f64; 3] = [2048.0, 8192.0, 32_768.0];
+/// No sequence has more tokens than this; a row that says so is broken.
+const LONGEST: f64 = (1_u64 << 30) as f64;
 /// Tokens of a block: the last one of a prompt is computed whatever is cached.
 const BLOCK: f64 = 16.0;
 
@@ -46,7 +48,7 @@ impl Draft<'_> {
             (None, _) => return Err("the row does not say how long answers are".to_owned()),
         };
         for (tokens, what) in [(input, "prompts"), (output, "answers")] {
-            if tokens <= 0.0 {
+            if tokens <= 0.0 || tokens > LONGEST {
                 return Err(format!("the row says that {what} have {tokens} tokens"));
             }
         }

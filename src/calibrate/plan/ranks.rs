@@ -19,7 +19,8 @@ impl Draft<'_> {
             ("pp", "pipeline_parallel_size", setup.pipeline_parallel),
             ("dp", replicas, setup.data_parallel),
         ];
-        let mut gpus = 1;
+        // Wide enough for any three counts.
+        let mut gpus = 1_i128;
         for (column, key, ranks) in all {
             if ranks == Some(0) {
                 return Err(format!("its {column} is 0"));
@@ -27,7 +28,7 @@ impl Draft<'_> {
             let said = self.said_ranks(key);
             // Ranks that attend by themselves are GPUs of the tensor-parallel group.
             if !(by_rank && column == "dp") {
-                gpus *= ranks.map(i64::from).or(said).unwrap_or(1);
+                gpus *= i128::from(ranks.map(i64::from).or(said).unwrap_or(1));
             }
             if let Some(ranks) = ranks.filter(|ranks| *ranks > 1 || said.is_some()) {
                 self.entry_of_column(column, ("cluster", key), &Value::from(i64::from(ranks)))?;
@@ -35,7 +36,7 @@ impl Draft<'_> {
         }
         self.experts();
         let setup = &self.row.setup;
-        match setup.n_gpus.map(i64::from) {
+        match setup.n_gpus.map(i128::from) {
             Some(there) if gpus > there => {
                 return Err(format!(
                     "the row contradicts itself: tp, pp and dp need {gpus} GPUs, and n_gpus is {there}"

@@ -155,6 +155,11 @@ impl Draft<'_> {
         if ["vllm", "sglang"].contains(&name.as_str()) {
             let version = own.clone().or(by_date.clone());
             self.said = Said::of(&setup.flags, &profile(&name, version.as_deref()))?;
+        } else if !setup.flags.is_empty() {
+            let flags = &setup.flags;
+            self.said
+                .ignored
+                .push(format!("`{flags}` has no effect: flags of {name} are not read"));
         }
         for (key, value) in harness::keys(setup) {
             if !self.said.keys.contains_key(&key) {
@@ -164,10 +169,7 @@ impl Draft<'_> {
                 self.said.keys.insert(key, value);
             }
         }
-        let tagged = match self.said.take("engine.profile") {
-            Some(Value::String(profile)) => profile.split_once('@').map(|(_, tag)| tag.to_owned()),
-            _ => None,
-        };
+        let tagged = self.tagged(&name, own.as_deref())?;
         let known = own.or(tagged);
         if known.is_none() {
             let date = &setup.date;
@@ -184,6 +186,30 @@ impl Draft<'_> {
             name,
             version: known.or(by_date),
         })
+    }
+
+    /// The version that the image of a pasted command has, which starts the engine that the row names.
+    fn tagged(&mut self, name: &str, version: Option<&str>) -> Result<Option<String>, String> {
+        let Some(Value::String(started)) = self.said.take("engine.profile") else {
+            return Ok(None);
+        };
+        let (family, tag) = match started.split_once('@') {
+            Some((family, tag)) => (family, Some(tag)),
+            None => (started.as_str(), None),
+        };
+        if family != name {
+            return Err(format!(
+                "the row contradicts itself: its engine is `{name}`, its flags start {family}"
+            ));
+        }
+        if let (Some(version), Some(tag)) = (version, tag)
+            && is_another_release(version, tag)
+        {
+            return Err(format!(
+                "the row contradicts itself: its version is {version}, its flags start an image of {tag}"
+            ));
+        }
+        Ok(tag.map(str::to_owned))
     }
 
     /// In lower case.
@@ -294,6 +320,16 @@ impl Draft<'_> {
         self.entry("max_num_seqs", &format!("{:.0}", chunk.min(256.0)));
         Ok(())
     }
+}
+
+/// Whether two versions differ in their first two numbers, which say what an engine does; `nightly` has none.
+fn is_another_release(one: &str, other: &str) -> bool {
+    let release = |version: &str| -> Option<[u32; 2]> {
+        let mut numbers = version.split('.').map(|number| number.parse().ok());
+        Some([numbers.next()??, numbers.next()??])
+    };
+    let releases = release(one).zip(release(other));
+    releases.is_some_and(|(one, other)| one != other)
 }
 
 /// How the served checkpoint stores its layers, if otherwise than the one that the row names.

@@ -395,3 +395,52 @@ fn prompts_that_were_cached_share_a_prefix() {
         "{scenario}"
     );
 }
+
+#[test]
+fn a_row_that_says_one_thing_and_starts_another_is_refused() {
+    let reason = |row: &Measured| super::plan(row, &|_| None).unwrap_err();
+    let mut said = row(Load::Closed { clients: 4 });
+    said.setup.flags = "docker run vllm/vllm-openai:v0.6.1 --max-num-seqs 8".into();
+    assert_eq!(
+        reason(&said),
+        "the row contradicts itself: its version is 0.11.0, its flags start an image of 0.6.1"
+    );
+    said.setup.flags = "docker run vllm/vllm-openai:v0.11.2 --max-num-seqs 8".into();
+    assert!(planned(&said).scenario.contains("profile = \"vllm@0.11.0\""));
+    said.setup.flags = "python3 -m sglang.launch_server --model-path m".into();
+    assert_eq!(
+        reason(&said),
+        "the row contradicts itself: its engine is `vllm`, its flags start sglang"
+    );
+}
+
+#[test]
+fn flags_of_an_engine_that_has_none_here_are_named() {
+    let mut row = row(Load::StaticBatch { batch: 4 });
+    row.setup.engine = Some("static".into());
+    assert!(planned(&row).ignored.is_empty());
+    row.setup.flags = "--max-batch 4".into();
+    assert_eq!(
+        planned(&row).ignored,
+        ["`--max-batch 4` has no effect: flags of static are not read"]
+    );
+}
+
+#[test]
+fn numbers_that_nobody_meant_are_no_panic() {
+    let reason = |row: &Measured| super::plan(row, &|_| None).unwrap_err();
+    let mut long = row(Load::Closed { clients: 4 });
+    long.setup.workload = "ShareGPT".into();
+    long.setup.input_tokens = Some(1e30);
+    assert!(reason(&long).contains("prompts have"), "{}", reason(&long));
+    let mut many = row(Load::Closed { clients: 4 });
+    let all = Some(u32::MAX);
+    (many.setup.tensor_parallel, many.setup.pipeline_parallel) = (all, all);
+    (many.setup.data_parallel, many.setup.n_gpus) = (all, Some(8));
+    assert!(reason(&many).contains("n_gpus is 8"), "{}", reason(&many));
+    let mut crowd = row(Load::Closed {
+        clients: u64::MAX / 8,
+    });
+    crowd.setup.num_prompts = None;
+    assert!(planned(&crowd).scenario.contains("num_prompts"));
+}

@@ -48,7 +48,9 @@ impl Draft<'_> {
                 Ok(requests)
             }
             (Load::Closed { clients }, _) => {
-                let requests = (clients * WAVES).clamp(20, UNKNOWN_REQUESTS.max(clients));
+                let requests = clients
+                    .saturating_mul(WAVES)
+                    .clamp(20, UNKNOWN_REQUESTS.max(clients));
                 self.assume(format!("the number of requests is not said: {requests}"));
                 Ok(requests)
             }

@@ -76,7 +76,7 @@ impl<'a> Read<'a> {
             self.calibration(path, &text, index)?
         } else if is_course(&text) {
             self.course(path, &text, index)?
-        } else if serving::is_serving(header) {
+        } else if serving::is_serving(&text) {
             self.serving(path, &text, index)?
         } else if tables::is_kernel_table(header) {
             self.kernels(path, &text, index)?

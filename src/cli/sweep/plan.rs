@@ -39,15 +39,9 @@ pub struct Misfit {
 impl Misfit {
     fn new(index: usize, labels: Labels, problems: &Diagnostics) -> Misfit {
         let sentence = |problem: &Diagnostic| {
-            // The message begins with the cell's name.
-            let (_, why) = problem
-                .message
-                .split_once("does not fit: ")
-                .unwrap_or(("", &problem.message));
-            problem
-                .help
-                .iter()
-                .fold(why.to_owned(), |why, help| why + "; " + help)
+            let why = problem.misfit.as_deref().unwrap_or(&problem.message);
+            let help = problem.help.iter();
+            help.fold(why.clone(), |why, help| why + "; " + help)
         };
         let why: Vec<String> = problems.0.iter().map(sentence).collect();
         Misfit {

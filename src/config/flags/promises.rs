@@ -5,7 +5,7 @@ use clap::Args;
 use super::editor::Editor;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
-use crate::config::slo::{Metric, parse_statistic};
+use crate::config::slo::{SloMetric, parse_statistic};
 
 /// What is promised.
 #[derive(Args, Clone, Debug, Default)]
@@ -37,9 +37,9 @@ pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, fr
     for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {
         let parsed = limit
             .split_once(':')
-            .map(|(metric, ms)| (Metric::from_name(metric), ms.parse::<f64>()));
+            .map(|(metric, ms)| (SloMetric::from_name(metric), ms.parse::<f64>()));
         match parsed {
-            Some((Some(Metric::Itl), _)) => {
+            Some((Some(SloMetric::Itl), _)) => {
                 editor.wrong(
                     "goodput",
                     format!("`{limit}`: a request has many gaps"),

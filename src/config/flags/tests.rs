@@ -230,7 +230,7 @@ fn promises_are_read_in_vllms_and_aiperfs_spelling() {
             .iter()
             .map(|limit| (limit.percentile, limit.metric))
             .collect::<Vec<_>>(),
-        [(Some(99.9), Metric::Itl), (Some(99.0), Metric::Ttft)]
+        [(Some(99.9), SloMetric::Itl), (Some(99.0), SloMetric::Ttft)]
     );
 }
 

@@ -5,6 +5,8 @@
 /// A command without what stood around it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Bare {
+    /// The program as it is known here, `sglang serve`; of a container that serves by itself its image.
+    pub(super) program: String,
     /// What follows the program's name.
     pub(super) args: Vec<String>,
     /// Settings of the environment, in order.
@@ -105,7 +107,7 @@ const HARMLESS: [&str; 17] = [
 pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Result<Bare, Missing> {
     let words = &ends_apart(words);
     let found = find(words, starts);
-    let shell = in_a_shell(words).filter(|shell| found.is_none_or(|(begin, _)| shell.at < begin));
+    let shell = in_a_shell(words).filter(|shell| found.as_ref().is_none_or(|found| shell.at < found.begin));
     if let Some(Shell { at, inner }) = shell {
         let before = before(&words[..=at]);
         let mut bare = strip(&inner, starts, serves)?;
@@ -117,10 +119,14 @@ pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Resul
         bare.dropped.extend(behind(&words[at + 3..]));
         return Ok(bare);
     }
-    let image = image(&words[..found.map_or(words.len(), |(begin, _)| begin)]);
-    let (begin, args) = match (found, &image) {
+    let image = image(&words[..found.as_ref().map_or(words.len(), |found| found.begin)]);
+    let Found { begin, args, program } = match (found, &image) {
         (Some(found), _) => found,
-        (None, Some((at, image))) if serves && image.name.ends_with("vllm-openai") => (*at, at + 1),
+        (None, Some((at, image))) if serves && image.name.ends_with("vllm-openai") => Found {
+            begin: *at,
+            args: at + 1,
+            program: image.name.clone(),
+        },
         (None, Some((_, image))) if serves => return Err(Missing::Idle(image.clone())),
         (None, _) => return Err(Missing::Unknown),
     };
@@ -130,6 +136,7 @@ pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Resul
     let mut before = before(&words[..begin]);
     before.dropped.extend(behind(&words[end..]));
     Ok(Bare {
+        program,
         args: words[args..end].to_vec(),
         settings: before.settings,
         image: image.map(|(_, image)| image),
@@ -153,17 +160,24 @@ fn name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Where a command begins, and where its arguments do. Each word may be a path.
-fn find(words: &[String], starts: &[&[&str]]) -> Option<(usize, usize)> {
+/// Where a command begins, where its arguments do, and what it runs.
+struct Found {
+    begin: usize,
+    args: usize,
+    program: String,
+}
+
+/// The first command that begins as one of `starts`. Each word may be a path.
+fn find(words: &[String], starts: &[&[&str]]) -> Option<Found> {
     let is_same = |(word, part): (&String, &&str)| word == part || word.ends_with(&format!("/{part}"));
     (0..words.len()).find_map(|at| {
         starts.iter().find_map(|start| {
             let found = words.get(at..at + start.len())?;
-            found
-                .iter()
-                .zip(start.iter())
-                .all(is_same)
-                .then_some((at, at + start.len()))
+            found.iter().zip(start.iter()).all(is_same).then(|| Found {
+                begin: at,
+                args: at + start.len(),
+                program: start.join(" "),
+            })
         })
     })
 }

@@ -232,3 +232,32 @@ fn what_stands_around_a_pasted_command_is_told() {
     ");
     assert_eq!(error("--engine vllm@0.6"), None);
 }
+
+#[test]
+fn a_program_is_known_by_its_own_name() {
+    use crate::config::flags::ClientKind;
+    use crate::config::pasted::{bench, serve, starts_sglang};
+
+    for of_sglang in [
+        "sglang serve --model-path m",
+        "sglang  serve --model-path m",
+        "sglang \\\n  serve --model-path m",
+        "/opt/venv/bin/python3.12 -m sglang.launch_server --model-path m",
+        "docker run lmsysorg/sglang:v0.5.4 python3 -m sglang.launch_server --model-path m",
+    ] {
+        assert!(starts_sglang(of_sglang), "{of_sglang}");
+        let (flags, ..) = serve(of_sglang, None).unwrap();
+        let profile = flags.engine.profile.unwrap();
+        assert!(profile.starts_with("sglang"), "{of_sglang}: {profile}");
+    }
+    let name_of_another = "vllm serve m --served-model-name 'not sglang serve'";
+    assert!(!starts_sglang(name_of_another));
+    assert_eq!(serve(name_of_another, None).unwrap().0.engine.profile, None);
+    let client = |command: &str| bench(command).ok().and_then(|said| said.traffic.client);
+    let saved = "vllm bench serve --model m --save-result --result-filename like_bench_serving.json";
+    assert_eq!(client(saved), Some(ClientKind::Vllm));
+    assert_eq!(
+        client("python3 -m sglang.bench_serving --model m"),
+        Some(ClientKind::Sglang)
+    );
+}

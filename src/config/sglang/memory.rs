@@ -86,7 +86,7 @@ pub(super) fn check_rest(
         .help
         .push(help);
     let last = judge.problems.last_mut().expect("one was just reported");
-    last.is_misfit = true;
+    last.misfit = Some(Box::new(last.message.clone()));
 }
 
 /// Bytes as people read them.

@@ -101,18 +101,44 @@ pub struct Remedy {
     pub tokens: u64,
 }
 
+impl DoesNotFit {
+    /// What is short, in words.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.shortage.told_of(&self.device)
+    }
+
+    /// The changes that make it fit, in a line.
+    #[must_use]
+    pub fn smallest_changes(&self) -> String {
+        if self.remedies.is_empty() {
+            return "no change of quantization, context or up to 8 GPUs makes it fit".to_owned();
+        }
+        let flags: Vec<&str> = self.remedies.iter().map(|remedy| remedy.flags.as_str()).collect();
+        format!("smallest change that fits: {}", flags.join("   |   "))
+    }
+}
+
 impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "does not fit: {}\n  {}",
+            self.reason(),
+            self.smallest_changes()
+        )
+    }
+}
+
+impl Shortage {
+    fn told_of(self, device: &str) -> String {
         let gib = |bytes: Bytes| format!("{:.1} GiB", bytes.gib());
-        match self.shortage {
+        match self {
             Shortage::HeadsNotDivisible {
                 kind,
                 heads,
                 tensor_parallel,
-            } => write!(
-                f,
-                "does not fit: {heads} {kind} heads cannot be divided by {tensor_parallel} ranks"
-            )?,
+            } => format!("{heads} {kind} heads cannot be divided by {tensor_parallel} ranks"),
             Shortage::NoRoomForKv {
                 weights,
                 other,
@@ -122,13 +148,11 @@ impl fmt::Display for DoesNotFit {
                     Bytes(0) => String::new(),
                     other => format!(" + {} activations and runtime", gib(other)),
                 };
-                write!(
-                    f,
-                    "does not fit: needs {} weights{rest} a GPU, {} offers {}",
+                format!(
+                    "needs {} weights{rest} a GPU, {device} offers {}",
                     gib(weights),
-                    self.device,
                     gib(requested)
-                )?;
+                )
             }
             Shortage::OneRequestDoesNotFit {
                 kv_pool,
@@ -137,12 +161,12 @@ impl fmt::Display for DoesNotFit {
                 sized_by,
             } => {
                 let one = format!(
-                    "does not fit: one request of {max_model_len} tokens needs {} of KV cache",
+                    "one request of {max_model_len} tokens needs {} of KV cache",
                     gib(needed)
                 );
                 match sized_by.flag() {
-                    Some(flag) => write!(f, "{one}, {flag} gives {}", gib(kv_pool))?,
-                    None => write!(f, "{one}, {} has {} left", self.device, gib(kv_pool))?,
+                    Some(flag) => format!("{one}, {flag} gives {}", gib(kv_pool)),
+                    None => format!("{one}, {device} has {} left", gib(kv_pool)),
                 }
             }
             Shortage::PoolBeyondMemory {
@@ -150,24 +174,14 @@ impl fmt::Display for DoesNotFit {
                 weights,
                 memory,
                 sized_by,
-            } => write!(
-                f,
-                "does not fit: {} asks for {} of KV cache beside {} of weights, {} has {}",
+            } => format!(
+                "{} asks for {} of KV cache beside {} of weights, {device} has {}",
                 sized_by.flag().unwrap_or("the pool"),
                 gib(kv_pool),
                 gib(weights),
-                self.device,
                 gib(memory)
-            )?,
+            ),
         }
-        if self.remedies.is_empty() {
-            return write!(
-                f,
-                "\n  no change of quantization, context or up to 8 GPUs makes it fit"
-            );
-        }
-        let flags: Vec<&str> = self.remedies.iter().map(|remedy| remedy.flags.as_str()).collect();
-        write!(f, "\n  smallest change that fits: {}", flags.join("   |   "))
     }
 }
 

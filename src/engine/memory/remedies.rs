@@ -6,7 +6,7 @@ use super::plan::attempt;
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape, Quantization};
 
-/// A shorter context than this is no answer to a share of the memory that is too small, tokens.
+/// A shorter context than this, in tokens, is no answer to a share of the memory that is too small, nor to too few GPUs.
 const CONTEXT_MIN: u64 = 1024;
 
 /// Single changes first, from the least to the most disruptive, then pairs that need fewer GPUs than any of those.
@@ -72,7 +72,7 @@ fn quantized_and(
     })
 }
 
-/// The fewest ranks with which some context of at least 1,024 tokens fits, if the whole does not.
+/// The fewest ranks with which some context of at least [`CONTEXT_MIN`] fits, if the whole does not.
 fn more_gpus_and_shorter_context(
     device: &Device,
     model: &ModelShape,
@@ -84,7 +84,8 @@ fn more_gpus_and_shorter_context(
                 tensor_parallel,
                 ..options.clone()
             };
-            let remedy = shorter_context(device, model, &changed).filter(|remedy| remedy.tokens >= 1024)?;
+            let remedy =
+                shorter_context(device, model, &changed).filter(|remedy| remedy.tokens >= CONTEXT_MIN)?;
             Some((tensor_parallel, attempt(device, model, &changed).is_err(), remedy))
         })
         .filter(|(_, is_shortened, _)| *is_shortened)

@@ -26,6 +26,19 @@ pub struct PriorityRule {
     pub preemption_threshold: i64,
 }
 
+impl PriorityRule {
+    /// How early a request of such a priority is served, larger first. Wider than priorities are, so that any two have a
+    /// difference.
+    #[must_use]
+    pub(super) fn urgency(self, priority: i64) -> i128 {
+        if self.low_values_first {
+            -i128::from(priority)
+        } else {
+            priority.into()
+        }
+    }
+}
+
 /// Resolved SGLang flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SglangConfig {

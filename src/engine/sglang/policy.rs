@@ -48,10 +48,9 @@ impl SglangReplica {
             let sequences = &self.sequences;
             self.waiting.make_contiguous().sort_by_key(|&slot| {
                 let sequence = &sequences[slot];
-                let sign = if rule.low_values_first { 1 } else { -1 };
                 // `lof` goes by priority, then by length, in whose order the queue is already.
                 let since = (policy != QueuePolicy::Lof).then(|| sequence.story.waiting_since());
-                (sign * sequence.request.priority, since)
+                (std::cmp::Reverse(rule.urgency(sequence.request.priority)), since)
             });
         }
         self.retouch();

@@ -63,11 +63,10 @@ impl SglangReplica {
 
     /// Running requests that may make room for a candidate, in the order in which they go.
     fn much_lower_than(&self, slot: usize, rule: PriorityRule) -> Vec<Handle> {
-        let sign = if rule.low_values_first { -1 } else { 1 };
-        let urgency = |slot: usize| sign * self.sequences[slot].request.priority;
-        let is_lower = |handle: &Handle| {
-            self.is_running(*handle) && urgency(slot) - urgency(handle.slot) > rule.preemption_threshold
-        };
+        let urgency = |slot: usize| rule.urgency(self.sequences[slot].request.priority);
+        let threshold = rule.preemption_threshold.into();
+        let is_lower =
+            |handle: &Handle| self.is_running(*handle) && urgency(slot) - urgency(handle.slot) > threshold;
         let mut lower: Vec<Handle> = self.running.iter().rev().copied().filter(is_lower).collect();
         lower.sort_by_key(|handle| {
             let queued = self.sequences[handle.slot].story.waiting_since();
