@@ -13,6 +13,8 @@ use crate::config::profile::{self, Profile};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// A recording unpacks to at most this much.
 const BYTES_MAX: u64 = 1 << 30;
+/// Sums of a few counts fit into 32 bits.
+const COUNT_MAX: u32 = 1 << 28;
 
 /// One recorded run. The field names are the file's.
 #[derive(Clone, Debug, Deserialize)]
@@ -298,6 +300,11 @@ impl Recording {
             return fail(format!(
                 "`params.policy` is \"{}\"; known are fcfs and priority",
                 params.policy
+            ));
+        }
+        if params.max_num_batched_tokens > COUNT_MAX || params.max_num_seqs > COUNT_MAX {
+            return fail(format!(
+                "`params`: max_num_batched_tokens and max_num_seqs are at most {COUNT_MAX}"
             ));
         }
         if !(0.0..=1.0).contains(&params.watermark) || params.prefill_schedule_interval == 0 {

@@ -47,7 +47,7 @@ impl Shipped {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 148] = [
+const SHIPPED: [Shipped; 150] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -178,6 +178,8 @@ const SHIPPED: [Shipped; 148] = [
     shipped("deepseek-ai/DeepSeek-R1-0528", "deepseek-v3"),
     shipped("deepseek-ai/DeepSeek-V3.1", "deepseek-v3"),
     shipped("moonshotai/Kimi-K2-Instruct", "kimi-k2"),
+    shipped("moonshotai/Kimi-K2.5", "kimi-k2.5"),
+    shipped("zai-org/GLM-4.7-Flash", "glm-4.7-flash"),
     shipped("openai/gpt-oss-20b", "gpt-oss-20b"),
     shipped("openai/gpt-oss-120b", "gpt-oss-120b"),
     shipped("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
@@ -206,7 +208,7 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 71] = shapes![
+const FILES: [(&str, &str); 73] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
@@ -220,9 +222,11 @@ const FILES: [(&str, &str); 71] = shapes![
     "gemma-3-1b",
     "gemma-3-27b",
     "gemma-3-4b",
+    "glm-4.7-flash",
     "gpt-oss-120b",
     "gpt-oss-20b",
     "kimi-k2",
+    "kimi-k2.5",
     "llama-2-13b",
     "llama-2-70b",
     "llama-2-7b",
@@ -388,10 +392,10 @@ mod tests {
     /// Parameter totals as the checkpoints have them: the `total_parameters` that the Hub shows for the safetensors
     /// files, or their index's `total_size` over two bytes. For Gemma 3 the language model alone (the SigLIP tower has
     /// 416,866,032 and its projector 1,152·(d + 1)); for tied Qwen3 the copy of the LM head in the files is not counted;
-    /// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384. Llama 4, MiMo, MiniMax, Qwen3-Coder
-    /// and Qwen3-VL are what `transformers` 5.20 makes of the language model of their `config.json`.
+    /// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384. GLM-4.7, Kimi K2.5, Llama 4, MiMo,
+    /// MiniMax, Qwen3-Coder and Qwen3-VL (Kimi with the correction of its routers, no parameter there) are what `transformers` 5.20 makes of the language model of their `config.json`.
     #[rustfmt::skip]
-    const PUBLISHED: [(&str, u64); 71] = [
+    const PUBLISHED: [(&str, u64); 73] = [
         ("codellama-13b", 13_016_028_160),
         ("codellama-34b", 33_743_970_304),
         ("codellama-70b", 68_976_910_336),
@@ -405,9 +409,11 @@ mod tests {
         ("gemma-3-1b", 999_885_952),
         ("gemma-3-27b", 27_432_406_640 - 416_866_032 - 1_152 * 5_377),
         ("gemma-3-4b", 4_300_079_472 - 416_866_032 - 1_152 * 2_561),
+        ("glm-4.7-flash", 29_943_390_976),
         ("gpt-oss-120b", 116_829_156_672),
         ("gpt-oss-20b", 20_914_757_184),
         ("kimi-k2", 1_026_470_731_056),
+        ("kimi-k2.5", 1_026_408_209_408 + 60 * 384),
         ("llama-2-13b", 13_015_864_320),
         ("llama-2-70b", 68_976_648_192),
         ("llama-2-7b", 6_738_415_616),

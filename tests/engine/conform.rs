@@ -266,6 +266,10 @@ fn what_is_no_recording_is_told_where_it_departs() {
     let mut params: serde_json::Value = serde_json::from_str(&sound).expect("JSON");
     params["params"]["watermark"] = (-0.5).into();
     check(&params.to_string(), "watermark lies between 0 and 1");
+    check(
+        &changed("/params/max_num_batched_tokens", u32::MAX.into()),
+        "are at most 268435456",
+    );
     let mut broken = std::fs::read(&files()[0]).expect("readable");
     broken.truncate(100);
     assert!(AnyRecording::read(&broken).is_err());

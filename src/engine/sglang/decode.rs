@@ -93,10 +93,17 @@ impl SglangReplica {
                 .count()
     }
 
+    /// Whether the engine counts them by the tokens that have KV, or by those that it knows, which comes to the same where no
+    /// result is outstanding.
+    pub(super) fn counts_pages_by_kv(&self) -> bool {
+        let config = &self.config;
+        config.switches.counts_pages_by_kv || !config.overlap_schedule || config.page_size == 1
+    }
+
     /// The same as the engine counts them before it retracts.
     fn pages_counted(&self) -> usize {
         let page = self.config.page_size;
-        if self.config.switches.counts_pages_by_kv || !self.config.overlap_schedule || page == 1 {
+        if self.counts_pages_by_kv() {
             return self.pages_due();
         }
         let at_boundary = |handle: &Handle| self.sequences[handle.slot].known().is_multiple_of(page);

@@ -144,14 +144,16 @@ impl SglangReplica {
         }
     }
 
-    /// A request that computes its first decode in this batch joins the pack, unless it ends with what is in flight.
+    /// A request that computes its first decode in this batch joins the pack, unless it ends with what is in flight, or
+    /// pages are counted by tokens that are known and it knows other ones than the pack would think.
     fn pack(&mut self, batch: &mut Batch, handle: Handle) {
         let predicts = self.predicts_endings();
+        let counts_known = !self.counts_pages_by_kv();
         let sequence = &mut self.sequences[handle.slot];
         let left = sequence
             .target
             .saturating_sub(sequence.outputs + sequence.in_flight);
-        if left == 0 {
+        if left == 0 || (counts_known && sequence.lags()) {
             return;
         }
         let packed = &mut self.packed;

@@ -93,6 +93,13 @@ impl Sequence {
         self.request.prompt_tokens + self.outputs
     }
 
+    /// It knows more tokens, those in flight included, than have KV and the one that comes next: it was sent back while a
+    /// token was in flight, and came back without it.
+    #[inline]
+    pub(crate) fn lags(&self) -> bool {
+        self.known() + self.in_flight != self.kv + 1
+    }
+
     /// The prefix that it protects.
     #[inline]
     pub(crate) fn protected(&self) -> Found {

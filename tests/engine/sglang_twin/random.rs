@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
+use plimsoll::engine::sglang::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
@@ -69,6 +69,67 @@ fn the_engine_equals_its_twin() {
     judge(draws(500), &strategy, 0.02, |(config, wishes)| {
         agree(&config, &requests(wishes))
     });
+}
+
+/// 0.5.4 sends somebody back with a token in flight and takes it in again without it: from then on it knows more tokens than
+/// it counts pages for, until a decode finds none.
+#[test]
+fn pages_are_counted_by_what_is_known_of_each_request() {
+    // (own prompt, outputs, shared, headroom, ends by length alone, priority), all at once.
+    let wanted = [
+        (1, 1, 0, 0, false, 0),
+        (1, 1, 0, 0, false, 0),
+        (1, 1, 0, 0, false, 0),
+        (1, 1, 0, 0, false, 0),
+        (1, 1, 0, 0, false, 0),
+        (17, 77, 4, 41, false, 6),
+        (1, 1, 0, 0, false, 0),
+        (7, 1, 6, 0, false, 0),
+        (1, 1, 0, 0, false, 0),
+        (15, 43, 9, 0, false, 8),
+        (35, 1, 7, 0, true, 6),
+        (41, 69, 28, 0, false, 0),
+        (20, 38, 54, 0, false, 0),
+        (1, 1, 0, 0, false, 0),
+        (47, 26, 12, 0, true, 8),
+        (38, 75, 1, 0, false, 0),
+    ];
+    let wish = |(at, &(own, outputs, shared, headroom, ignore_eos, priority)): (usize, &_)| {
+        // The twelfth goes on with a conversation.
+        let group = if at == 11 { 3 } else { 0 };
+        (
+            0, group, shared, own, outputs, headroom, ignore_eos, priority, None,
+        )
+    };
+    let config = SglangConfig {
+        profile: "sglang@0.5.4".into(),
+        context_length: 600,
+        max_running_requests: 4,
+        chunked_prefill_size: Some(24),
+        max_prefill_tokens: 120,
+        prefill_decode_interval: 3,
+        prefill_max_requests: None,
+        policy: QueuePolicy::Fcfs,
+        priority: Some(PriorityRule {
+            low_values_first: true,
+            preemption_threshold: 0,
+        }),
+        page_size: 4,
+        max_total_tokens: 316,
+        radix_cache: false,
+        enable_mixed_chunk: true,
+        overlap_schedule: true,
+        init_new_token_ratio: 0.0,
+        min_new_token_ratio: 0.0,
+        new_token_ratio_decay: 0.0,
+        max_queued_requests: None,
+        switches: SglangSwitches::V0_5_4,
+        seed: 0,
+        eos_segment: None,
+    };
+    let wishes = wanted.iter().enumerate().map(wish).collect();
+    let verdict = agree(&config, &requests(wishes)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(matches!(verdict, Verdict::Excused), "the server dies of it");
 }
 
 prop_compose! {
