@@ -116,6 +116,9 @@ fn listed_kinds_of_feed_forward_parts_count_over_the_rule() {
     };
     assert_eq!(dense(Value::Null), 1);
     assert_eq!(dense(json!(["dense", "dense", "dense", "sparse"])), 3);
+    let none = config(json!(["dense", "dense", "dense", "dense"])).to_string();
+    let (_, notes) = ModelShape::from_hf_config(&none, "mine").unwrap();
+    assert_eq!(notes, ["by its keys no layer has experts: all are dense"]);
     for wrong in [json!(["dense"]), json!(["dense", "dense", "dense", "thick"])] {
         let text = config(wrong).to_string();
         let error = ModelShape::from_hf_config(&text, "mine").unwrap_err();
@@ -162,4 +165,43 @@ fn numbers_as_python_writes_them_are_no_error() {
     );
     let error = ModelShape::from_hf_config(&with("a", "Infinite"), "mine").unwrap_err();
     assert!(error.to_string().contains("not JSON"), "{error}");
+}
+
+#[test]
+fn scaled_rotary_positions_make_the_context_that_vllm_takes() {
+    let context = |rope: Value| {
+        let config = json!({
+            "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 4096, "torch_dtype": "float16",
+            "rope_scaling": rope,
+        });
+        let read = ModelShape::from_hf_config(&config.to_string(), "mine");
+        read.map(|(shape, notes)| (shape.max_position, notes.len()))
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(context(Value::Null), Ok((4096, 0)));
+    assert_eq!(context(json!({"type": "linear", "factor": 4.0})), Ok((16_384, 0)));
+    assert_eq!(
+        context(json!({"rope_type": "dynamic", "factor": 2})),
+        Ok((8192, 0))
+    );
+    assert_eq!(
+        context(json!({"rope_type": "llama3", "factor": 8.0})),
+        Ok((4096, 0))
+    );
+    let yarn =
+        |original: u32| json!({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": original});
+    assert_eq!(context(yarn(1024)), Ok((4096, 0)));
+    assert_eq!(
+        context(yarn(4096)),
+        Ok((4096, 1)),
+        "older releases would take 16,384"
+    );
+    for wrong in [
+        json!({"type": "linear", "factor": -4}),
+        json!({"type": "linear", "factor": "x"}),
+    ] {
+        let error = context(wrong).unwrap_err();
+        assert!(error.contains("`factor` of the rope scaling"), "{error}");
+    }
 }

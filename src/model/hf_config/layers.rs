@@ -200,6 +200,7 @@ impl Reader<'_> {
             None => every > 0 && (layer + 1).is_multiple_of(every),
         };
         if !(0..count).any(is_sparse) {
+            self.note_no_experts();
             let intermediate = self.required("intermediate_size_mlp", WIDTH_MAX)?;
             let gated = self.family.gated;
             return Some(vec![Mlp::Dense { intermediate, gated }; count as usize]);
@@ -267,6 +268,11 @@ impl Reader<'_> {
         }
     }
 
+    fn note_no_experts(&mut self) {
+        let note = "by its keys no layer has experts: all are dense";
+        self.notes.push(note.to_string());
+    }
+
     fn mixed_mlps(
         &mut self,
         count: u32,
@@ -279,6 +285,9 @@ impl Reader<'_> {
             Some(listed) => listed[layer as usize],
             None => by_rule(layer),
         };
+        if !(0..count).any(&is_sparse) {
+            self.note_no_experts();
+        }
         let all_sparse = (0..count).all(&is_sparse);
         let intermediate = if all_sparse {
             0

@@ -9,6 +9,7 @@ mod lists;
 mod modules;
 mod quantization;
 mod reader;
+mod rope;
 mod vectors;
 
 use std::fmt;
@@ -99,7 +100,10 @@ impl Reader<'_> {
         let vocab_size = self.required("vocab_size", VOCABULARY_MAX);
         // Command R says how far it may be stretched (vLLM, `_get_and_verify_max_len`).
         let stretched = self.number("model_max_length", 1, POSITION_MAX);
-        let max_position = stretched.or_else(|| self.required("max_position_embeddings", POSITION_MAX));
+        let max_position = stretched.or_else(|| {
+            let trained = self.required("max_position_embeddings", POSITION_MAX)?;
+            self.rope_stretched(trained)
+        });
         let layer_count = self.required("num_hidden_layers", LAYERS_MAX);
         let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default);
         let dtype = self.dtype();

@@ -1,0 +1,78 @@
+//! How far rotary positions are stretched beyond `max_position_embeddings`.
+
+use serde_json::{Map, Value};
+
+use super::{POSITION_MAX, Reader, shortened};
+
+/// Kinds of scaling whose `max_position_embeddings` are those after it (vLLM 0.33, `_get_and_verify_max_len`).
+const SCALED_ALREADY: [&str; 7] = [
+    "default",
+    "su",
+    "longrope",
+    "llama3",
+    "yarn",
+    "deepseek_yarn",
+    "deepseek_llama_scaling",
+];
+
+impl<'a> Reader<'a> {
+    /// The longest context of a model that was trained with so many positions.
+    pub(super) fn rope_stretched(&mut self, trained: u32) -> Option<u32> {
+        let Some(rope) = self.rope() else {
+            return Some(trained);
+        };
+        let kind = rope.get("rope_type").or_else(|| rope.get("type"));
+        let kind = kind.and_then(Value::as_str).unwrap_or("default");
+        let factor = match rope.get("factor").filter(|factor| !factor.is_null()) {
+            None => 1.0,
+            Some(factor) => match factor.as_f64().filter(|factor| *factor >= 1.0) {
+                Some(factor) => factor,
+                None => {
+                    return self.problem(format!(
+                        "`factor` of the rope scaling is {} and must be a number of at least 1",
+                        shortened(factor)
+                    ));
+                }
+            },
+        };
+        if kind == "yarn" {
+            self.note_yarn(rope, trained, factor);
+        }
+        // Gemma 3 has the positions after scaling, too.
+        if SCALED_ALREADY.contains(&kind) || self.family.model_types.contains(&"gemma3") {
+            return Some(trained);
+        }
+        let longest = f64::from(trained) * factor;
+        if longest > f64::from(POSITION_MAX) {
+            return self.problem(format!(
+                "`factor` of the rope scaling, {factor}, makes a context of {longest:.0} tokens"
+            ));
+        }
+        Some(longest as u32)
+    }
+
+    /// What the config says of scaling, in one place for all layers or in one for each kind.
+    fn rope(&self) -> Option<&'a Map<String, Value>> {
+        let said = self.get("rope_scaling").or_else(|| self.get("rope_parameters"))?;
+        let said = said.as_object()?;
+        let is_of_kinds = !said.is_empty() && said.values().all(Value::is_object);
+        match is_of_kinds {
+            true => said.values().find_map(Value::as_object),
+            false => Some(said),
+        }
+    }
+
+    /// Releases read YaRN in two ways.
+    fn note_yarn(&mut self, rope: &Map<String, Value>, trained: u32, factor: f64) {
+        let original = rope
+            .get("original_max_position_embeddings")
+            .and_then(Value::as_f64);
+        let older = original.map(|original| original * factor);
+        if let Some(older) = older.filter(|older| *older != f64::from(trained)) {
+            self.notes.push(format!(
+                "its context is `max_position_embeddings`, {trained}, as vLLM takes it under YaRN; releases about 0.11 take the \
+                 original positions times the factor, {older:.0}: write that into the config to serve it so"
+            ));
+        }
+    }
+}
