@@ -93,8 +93,8 @@ impl Sequence {
         self.request.prompt_tokens + self.outputs
     }
 
-    /// It knows more tokens, those in flight included, than have KV and the one that comes next: it was sent back while a
-    /// token was in flight, and came back without it.
+    /// Its known tokens, those in flight included, are not those that have KV and the one that comes next, as they are of anybody
+    /// else who decodes: under priorities and overlap some of 0.5.4 go on behind a prefill that was cut short.
     #[inline]
     pub(crate) fn lags(&self) -> bool {
         self.known() + self.in_flight != self.kv + 1

@@ -21,6 +21,7 @@ pub(super) const LLAMA: Family = Family {
     gated: true,
     up_and_down: ("mlp.up_proj", "mlp.down_proj"),
     multi_query: false,
+    width_is_implied: false,
     position_table: None,
     defaults: &[],
     spelt: &[],
@@ -297,6 +298,7 @@ pub(super) const DENSE: &[Family] = &[
         gated: false,
         up_and_down: ("mlp.dense_h_to_4h", "mlp.dense_4h_to_h"),
         multi_query: true,
+        width_is_implied: true,
         defaults: &[("max_position_embeddings", 2048)],
         spelt: &[
             ("intermediate_size", "ffn_hidden_size"),
@@ -340,6 +342,7 @@ const GPT2: Family = Family {
     norm_bias: true,
     gated: false,
     up_and_down: ("mlp.c_fc", "mlp.c_proj"),
+    width_is_implied: true,
     position_table: Some(0),
     spelt: &[
         ("hidden_size", "n_embd"),
@@ -351,13 +354,13 @@ const GPT2: Family = Family {
     ..LLAMA
 };
 
-/// Read apart: other keys, biases everywhere, a table of positions.
+/// As GPT-2, with two rows more in the table of positions.
 pub(super) const OPT: Family = Family {
     model_types: &["opt"],
     architectures: &["OPTForCausalLM"],
-    tied_by_default: true,
-    qkv_bias: Bias::Always,
-    gated: false,
     up_and_down: ("fc1", "fc2"),
-    ..LLAMA
+    width_is_implied: false,
+    position_table: Some(2),
+    spelt: &[("intermediate_size", "ffn_dim"), ("use_bias", "enable_bias")],
+    ..GPT2
 };

@@ -42,6 +42,8 @@ pub(super) struct Family {
     /// All query heads share one KV head where `multi_query` is true, as it is where the key is absent, unless
     /// `new_decoder_architecture` is (Falcon, StarCoder).
     pub(super) multi_query: bool,
+    /// `intermediate_size` is four times `hidden_size` where it is not said.
+    pub(super) width_is_implied: bool,
     /// Positions are a table of this many rows beside `max_position_embeddings`.
     pub(super) position_table: Option<u32>,
     /// Values of numeric keys that are absent.

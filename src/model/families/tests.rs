@@ -119,7 +119,11 @@ fn listed_kinds_of_feed_forward_parts_count_over_the_rule() {
     let none = config(json!(["dense", "dense", "dense", "dense"])).to_string();
     let (_, notes) = ModelShape::from_hf_config(&none, "mine").unwrap();
     assert_eq!(notes, ["by its keys no layer has experts: all are dense"]);
-    for wrong in [json!(["dense"]), json!(["dense", "dense", "dense", "thick"])] {
+    for wrong in [
+        json!("dense"),
+        json!(["dense"]),
+        json!(["dense", "dense", "dense", "thick"]),
+    ] {
         let text = config(wrong).to_string();
         let error = ModelShape::from_hf_config(&text, "mine").unwrap_err();
         assert!(error.to_string().contains("mlp_layer_types"), "{error}");
@@ -204,4 +208,9 @@ fn scaled_rotary_positions_make_the_context_that_vllm_takes() {
         let error = context(wrong).unwrap_err();
         assert!(error.contains("`factor` of the rope scaling"), "{error}");
     }
+    let error = context(json!("x")).unwrap_err();
+    assert!(
+        error.contains("`rope_scaling` is \"x\" and must be an object"),
+        "{error}"
+    );
 }

@@ -7,6 +7,15 @@ use super::super::{Attention, LayerGroup, Mlp};
 use super::modules::{Named, Stays};
 use super::{EXPERTS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
 
+/// Kinds of attention, and whether they slide.
+const ATTENTION_KINDS: [(&str, bool); 3] = [
+    ("full_attention", false),
+    ("sliding_attention", true),
+    ("chunked_attention", true),
+];
+/// Kinds of feed-forward parts, and whether they have experts.
+const MLP_KINDS: [(&str, bool); 2] = [("dense", false), ("sparse", true)];
+
 impl Reader<'_> {
     /// The stack, equal layers together.
     pub(super) fn layers(
@@ -52,7 +61,7 @@ impl Reader<'_> {
             "sliding_window"
         };
         let slides = match self.get("layer_types") {
-            Some(types) => self.slides_by_type(types, count)?,
+            Some(_) => self.of_each_layer("layer_types", count, &ATTENTION_KINDS)?,
             None => self.slides_by_rule(count),
         };
         if !slides.contains(&true) {
@@ -73,25 +82,30 @@ impl Reader<'_> {
         )
     }
 
-    fn slides_by_type(&mut self, types: &Value, count: u32) -> Option<Vec<bool>> {
-        let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
-        if types.len() != count as usize {
+    /// What a list says of each layer, `kinds` being what may stand there and what it means.
+    fn of_each_layer(&mut self, key: &str, count: u32, kinds: &[(&str, bool)]) -> Option<Vec<bool>> {
+        let listed = self.get(key)?.as_array().map(Vec::as_slice).unwrap_or_default();
+        if listed.len() != count as usize {
             return self.problem(format!(
-                "`layer_types` has {} entries and `num_hidden_layers` is {count}",
-                types.len()
+                "`{key}` has {} entries and `num_hidden_layers` is {count}",
+                listed.len()
             ));
         }
-        let slides = types.iter().map(|kind| match kind.as_str() {
-            Some("full_attention") => Ok(false),
-            Some("sliding_attention" | "chunked_attention") => Ok(true),
-            _ => Err(kind),
+        let meant = listed.iter().map(|kind| {
+            let known = kinds.iter().find(|(name, _)| kind.as_str() == Some(name));
+            known.map(|&(_, means)| means).ok_or(kind)
         });
-        match slides.collect::<Result<Vec<bool>, &Value>>() {
-            Ok(slides) => Some(slides),
-            Err(kind) => self.problem(format!(
-                "`layer_types` has {}; only full_attention, sliding_attention and chunked_attention are known",
-                shortened(kind)
-            )),
+        match meant.collect::<Result<Vec<bool>, &Value>>() {
+            Ok(meant) => Some(meant),
+            Err(kind) => {
+                let names: Vec<&str> = kinds.iter().map(|&(name, _)| name).collect();
+                let (last, others) = names.split_last().expect("something may stand there");
+                self.problem(format!(
+                    "`{key}` has {}; only {} and {last} are known",
+                    shortened(kind),
+                    others.join(", ")
+                ))
+            }
         }
     }
 
@@ -135,19 +149,14 @@ impl Reader<'_> {
     /// The feed-forward part of each layer.
     fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
         let gated = self.family.gated;
-        let width_key = if self.family.is_opt() {
-            "ffn_dim"
-        } else {
-            "intermediate_size"
-        };
         match self.family.experts {
             ExpertKeys::None => {
-                let intermediate = self.dense_width(width_key)?;
+                let intermediate = self.dense_width()?;
                 Some(vec![Mlp::Dense { intermediate, gated }; count as usize])
             }
             ExpertKeys::Mixtral | ExpertKeys::GptOss => {
                 let shared = self.number("shared_intermediate_size", 0, WIDTH_MAX).unwrap_or(0);
-                let experts = self.experts("num_local_experts", width_key, shared)?;
+                let experts = self.experts("num_local_experts", "intermediate_size", shared)?;
                 Some(vec![experts; count as usize])
             }
             ExpertKeys::Qwen => self.qwen_mlps(count),
@@ -236,36 +245,11 @@ impl Reader<'_> {
         })
     }
 
-    /// Of the families that know a rule for it four times the hidden size where it is not said.
-    fn dense_width(&mut self, key: &str) -> Option<u32> {
-        let is_implied = self.family.multi_query || self.family.position_table.is_some();
-        if is_implied && self.get(key).is_none() {
+    fn dense_width(&mut self) -> Option<u32> {
+        if self.family.width_is_implied && self.get("intermediate_size").is_none() {
             return Some(4 * self.required("hidden_size", WIDTH_MAX)?);
         }
-        self.required(key, WIDTH_MAX)
-    }
-
-    /// Which layers have experts where `mlp_layer_types` lists them, as `transformers` 5 writes it.
-    fn listed_as_sparse(&mut self, count: u32) -> Option<Vec<bool>> {
-        let types = self.get("mlp_layer_types")?.as_array()?;
-        if types.len() != count as usize {
-            return self.problem(format!(
-                "`mlp_layer_types` has {} entries and `num_hidden_layers` is {count}",
-                types.len()
-            ));
-        }
-        let kinds = types.iter().map(|kind| match kind.as_str() {
-            Some("sparse") => Ok(true),
-            Some("dense") => Ok(false),
-            _ => Err(kind),
-        });
-        match kinds.collect::<Result<Vec<bool>, &Value>>() {
-            Ok(kinds) => Some(kinds),
-            Err(kind) => self.problem(format!(
-                "`mlp_layer_types` has {}; only dense and sparse are known",
-                shortened(kind)
-            )),
-        }
+        self.required("intermediate_size", WIDTH_MAX)
     }
 
     fn note_no_experts(&mut self) {
@@ -280,7 +264,8 @@ impl Reader<'_> {
         dense_key: &str,
         by_rule: impl Fn(u32) -> bool,
     ) -> Option<Vec<Mlp>> {
-        let listed = self.listed_as_sparse(count);
+        // As `transformers` 5 writes it.
+        let listed = self.of_each_layer("mlp_layer_types", count, &MLP_KINDS);
         let is_sparse = |layer: u32| match &listed {
             Some(listed) => listed[layer as usize],
             None => by_rule(layer),

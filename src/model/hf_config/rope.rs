@@ -52,9 +52,14 @@ impl<'a> Reader<'a> {
     }
 
     /// What the config says of scaling, in one place for all layers or in one for each kind.
-    fn rope(&self) -> Option<&'a Map<String, Value>> {
+    fn rope(&mut self) -> Option<&'a Map<String, Value>> {
         let said = self.get("rope_scaling").or_else(|| self.get("rope_parameters"))?;
-        let said = said.as_object()?;
+        let Some(said) = said.as_object() else {
+            return self.problem(format!(
+                "`rope_scaling` is {} and must be an object",
+                shortened(said)
+            ));
+        };
         let is_of_kinds = !said.is_empty() && said.values().all(Value::is_object);
         match is_of_kinds {
             true => said.values().find_map(Value::as_object),

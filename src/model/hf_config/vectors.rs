@@ -10,9 +10,6 @@ impl Reader<'_> {
     /// Norms, biases and whatever else is not a matrix.
     pub(super) fn other_parameters(&mut self, shape: &ModelShape) -> u64 {
         let d = u64::from(shape.hidden_size);
-        if self.family.is_opt() {
-            return opt_other_parameters(shape);
-        }
         let (attention_bias, mlp_bias) = match self.family.qkv_bias {
             Bias::Always => (true, self.flag("mlp_bias", false)),
             Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
@@ -99,17 +96,4 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// Layer norms and projections of OPT all have biases, and positions are a table with an offset of two.
-fn opt_other_parameters(shape: &ModelShape) -> u64 {
-    let d = u64::from(shape.hidden_size);
-    let layer = |group: &LayerGroup| match group.mlp {
-        Mlp::Dense { intermediate, .. } => {
-            u64::from(group.count) * (4 * d + 4 * d + u64::from(intermediate) + d)
-        }
-        Mlp::Experts { .. } => 0,
-    };
-    let layers: u64 = shape.layers.iter().map(layer).sum();
-    layers + 2 * d + (u64::from(shape.max_position) + 2) * d
 }

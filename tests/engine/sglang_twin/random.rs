@@ -71,8 +71,8 @@ fn the_engine_equals_its_twin() {
     });
 }
 
-/// 0.5.4 sends somebody back with a token in flight and takes it in again without it: from then on it knows more tokens than
-/// it counts pages for, until a decode finds none.
+/// 0.5.4 counts the pages of the next decode by the tokens that it knows. Some of these requests know more than have KV and the
+/// one that comes, so that a decode finds one page too few.
 #[test]
 fn pages_are_counted_by_what_is_known_of_each_request() {
     // (own prompt, outputs, shared, headroom, ends by length alone, priority), all at once.
