@@ -1,0 +1,172 @@
+//! Tables of sweeps: the answer first, what is told of cells, trust.
+
+use super::*;
+
+#[test]
+fn a_row_is_its_axes_and_its_plain_figures() {
+    let run: Value = serde_json::from_str(
+        r#"{"request_rate": "inf", "output_throughput": 12.5, "ttfts": [1], "plimsoll": {"verdict": "stable"}}"#,
+    )
+    .unwrap();
+    let settings = [("gpu".to_owned(), "l40s, one".to_owned())];
+    let rows = [SweepRow {
+        settings: &settings,
+        run: &run,
+        attainment: None,
+    }];
+    assert_eq!(
+        csv(&rows),
+        "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
+    );
+    assert!(text(&rows, None).starts_with("1 run; most output 12.5 tok/s at gpu = l40s, one\n"));
+}
+
+#[test]
+fn every_part_is_told_as_little_trusted_as_in_any_run() {
+    let run = |host: &str| {
+        serde_json::json!({"output_throughput": 1.0, "plimsoll": {"verdict": "stable",
+            "trust": {"gemm": "calibrated", "host": host}}})
+    };
+    let misfit = serde_json::json!({"plimsoll": {"verdict": "does_not_fit"}});
+    let runs = [run("prior"), misfit, run("measured")];
+    let settings = [("gpu".to_owned(), "l4".to_owned())];
+    let row = |run| SweepRow {
+        settings: &settings,
+        run,
+        attainment: None,
+    };
+    let rows: Vec<SweepRow<'_>> = runs.iter().map(row).collect();
+    let line = "trust, of all runs the least: ●●○ gemm calibrated   ●◐○ host prior\n";
+    assert!(text(&rows, None).ends_with(line), "{}", text(&rows, None));
+    assert!(md(&rows).ends_with(line), "{}", md(&rows));
+    let one = text(&rows[..1], Some(100));
+    assert!(
+        one.ends_with("\ntrust: ●●○ gemm calibrated   ●◐○ host prior\n"),
+        "{one}"
+    );
+}
+
+#[test]
+fn a_model_interval_is_two_columns_a_figure() {
+    let run: Value = serde_json::from_str(
+        r#"{"p99_ttft_ms": 9.0, "plimsoll": {"verdict": "stable",
+            "model_interval": {"p99_ttft_ms": {"factors_90": [0.8, 1.5], "sigma_ln": 0.2}}}}"#,
+    )
+    .unwrap();
+    let settings = [("rate".to_owned(), "2".to_owned())];
+    let row = |run| SweepRow {
+        settings: &settings,
+        run,
+        attainment: None,
+    };
+    assert_eq!(
+        csv(&[row(&run), row(&Value::Null)]),
+        "rate,p99_ttft_ms,p99_ttft_ms_model_low,p99_ttft_ms_model_high,verdict\n2,9.0,0.8,1.5,stable\n2,,,,not_run\n"
+    );
+}
+
+#[test]
+fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
+    let run = |tokens: f64, kept: bool| serde_json::json!({"output_throughput": tokens, "plimsoll": {"verdict": "stable", "slo_kept": kept}});
+    let misfit = serde_json::json!({"plimsoll": {"verdict": "does_not_fit", "why": "needs 15.0 GiB"}});
+    let cell = |gpu: &str| [("gpu".to_owned(), gpu.to_owned())];
+    let cells = ["t4", "l4", "h100"].map(cell);
+    let told = |kept: bool| {
+        let runs = [misfit.clone(), run(100.0, kept), run(200.0, false)];
+        let row = |(settings, run)| SweepRow {
+            settings,
+            run,
+            attainment: None,
+        };
+        let rows: Vec<SweepRow<'_>> = cells.iter().map(|cell| &cell[..]).zip(&runs).map(row).collect();
+        (text(&rows, None), csv(&rows), none_keeps(&rows))
+    };
+    let (table, lines, is_none) = told(true);
+    assert!(
+        table.starts_with(
+            "2 runs; 1 cell does not fit; 1 breaks the promise; most output within it 100 tok/s at gpu = l4\n"
+        ),
+        "{table}"
+    );
+    assert!(table.contains("does not fit\n") && !is_none, "{table}");
+    assert_eq!(
+        lines,
+        "gpu,output_throughput,verdict\nt4,,does_not_fit\nl4,100.0,stable\nh100,200.0,stable\n"
+    );
+    assert!(told(false).2, "no run keeps it");
+}
+
+#[test]
+fn the_table_shows_the_steady_stretch_and_judges_the_promise_as_a_run_does() {
+    // Over the whole run, ramp and all, 98 of 100 are good; the steady stretch keeps the promise.
+    let whole = serde_json::json!({"duration_s": 100.0, "completed": 100, "request_goodput": 0.98, "request_throughput": 1.0});
+    let steady = serde_json::json!({
+        "duration_s": 50.0, "completed": 45, "timed_out": 5, "request_goodput": 0.9, "request_throughput": 0.9,
+        "median_ttft_ms": 40.0, "p99_tpot_ms": 0.0,
+    });
+    let run = |kept: bool| {
+        serde_json::json!({
+            "output_throughput": 100.0, "request_throughput": 1.0, "request_goodput": 0.98, "median_ttft_ms": 70.0,
+            "median_tpot_ms": 0.0, "p99_tpot_ms": 0.0,
+            "plimsoll": {"verdict": "stable", "slo_kept": kept, "steady": steady, "whole": whole},
+        })
+    };
+    let settings = [("seed".to_owned(), "0".to_owned())];
+    let row = |run| SweepRow {
+        settings: &settings,
+        run,
+        attainment: Some(0.99),
+    };
+    let kept = run(true);
+    let shown = text(&[row(&kept)], None);
+    assert!(
+        shown.starts_with("1 run; most output within the promise"),
+        "{shown}"
+    );
+    // Of 50 that left 45 were answered, all of them well; and a gap that nobody sees is none of 0 ms.
+    assert!(
+        shown.contains("40.0 ms") && shown.contains("90.0 %") && !shown.contains(" 0 ms"),
+        "{shown}"
+    );
+    let mut broken = run(false);
+    broken["plimsoll"]["ended_by"] = "livelock".into();
+    let shown = text(&[row(&broken)], None);
+    assert!(shown.starts_with("1 run; none keeps the promise"), "{shown}");
+    assert!(
+        shown.contains(", ended by a livelock, breaks the promise"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_run_that_was_not_made_is_marked_and_quotes_nothing() {
+    let run: Value =
+        serde_json::from_str(r#"{"output_throughput": 12.5, "plimsoll": {"verdict": "stable"}}"#).unwrap();
+    let settings = ["2", "4"].map(|rate| [("request-rate".to_owned(), rate.to_owned())]);
+    let rows = [
+        SweepRow {
+            settings: &settings[0],
+            run: &Value::Null,
+            attainment: None,
+        },
+        SweepRow {
+            settings: &settings[1],
+            run: &run,
+            attainment: None,
+        },
+    ];
+    assert_eq!(
+        csv(&rows),
+        "request-rate,output_throughput,verdict\n2,,not_run\n4,12.5,stable\n"
+    );
+    let table = text(&rows, Some(60));
+    assert!(
+        table.starts_with(
+            "INTERRUPTED: 1 of 2 runs finished; most output 12.5 tok/s at\n  request-rate = 4\n"
+        )
+    );
+    assert!(
+        table.lines().skip(1).all(|line| line.chars().count() <= 60),
+        "{table}"
+    );
+}
