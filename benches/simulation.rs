@@ -62,6 +62,7 @@ fn cost() -> RooflineCost {
         asynchronous: true,
         engine: "vllm".into(),
         typical_context: 1024,
+        drafting: None,
     };
     let calibration = for_device(&device, "vllm").calibration;
     RooflineCost::new(&device, &shape, &calibration, &placement).expect("the calibration is complete")

@@ -86,6 +86,17 @@ pub enum Fact<'a> {
         /// Tokens whose KV is thrown away.
         lost_tokens: u32,
     },
+    /// Drafts of it were verified; the tokens that came of them are told beside.
+    Verified {
+        /// When.
+        now: Picos,
+        /// Which.
+        id: RequestId,
+        /// Draft tokens that were verified.
+        drafts: u32,
+        /// How many of them, the first ones, stand.
+        accepted: u32,
+    },
     /// Its prefill is over on one replica, and it waits to be decoded on another: running → waiting. It is then told as
     /// admitted, and resumed, on the other.
     HandedOver {

@@ -35,6 +35,8 @@ pub enum Purpose {
     Classes = 11,
     /// When replicas fail and come back.
     Outages = 12,
+    /// How many drafts of a speculating engine stand.
+    Acceptance = 13,
 }
 
 /// Opens the stream of `purpose` for the `entity`-th thing of its kind (0 where there is only one).

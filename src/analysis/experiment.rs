@@ -158,6 +158,7 @@ fn simulate_traffic<S: Source>(
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
     let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic)
         .admitting(&scenario.admission);
+    simulation = simulation.drafting(scenario.seed);
     if let Some(ranks) = &scenario.lock_step {
         simulation = simulation.in_lock_step(ranks.spec, (ranks.shared)());
     }

@@ -238,6 +238,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         little: seen.little,
         by_replica: seen.by_replica,
         tiers: seen.tiers,
+        speculation: seen.speculation,
         by_class: seen.by_class,
         class_attainment,
         by_pool: seen.by_pool,

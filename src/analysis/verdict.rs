@@ -1,7 +1,8 @@
 //! Whether a run's figures describe the system or only the run.
 
 use crate::metrics::{
-    LittleAudit, PartSummary, RelaySummary, ReplicaSummary, RequestRecord, SeriesPoint, Summary, TierSummary,
+    LittleAudit, PartSummary, RelaySummary, ReplicaSummary, RequestRecord, SeriesPoint, SpeculationSummary,
+    Summary, TierSummary,
 };
 
 /// What a run is worth.
@@ -57,6 +58,8 @@ pub struct RunResult {
     pub by_replica: Vec<ReplicaSummary>,
     /// What tiers of KV did, where there are any.
     pub tiers: Option<TierSummary>,
+    /// How many drafts stood, where any were made.
+    pub speculation: Option<SpeculationSummary>,
     /// What became of each class of requests over the whole run, where there are several.
     pub by_class: Vec<PartSummary>,
     /// Share of the requests of each class that met every limit that holds for them: over the steady stretch with its 95 %

@@ -108,6 +108,7 @@ fn largest_decode_step(pool: &Pool, context: f64) -> (f64, f64) {
         decode_longest: each,
         chunks: Vec::new(),
         sampled_rows: seqs,
+        ..StepLoad::default()
     };
     (batch, (pool.cost)().step(&load).seconds())
 }

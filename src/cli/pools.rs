@@ -200,5 +200,6 @@ pub(super) fn mean_decode_step(work: &WorkCounters) -> StepLoad {
         decode_longest: context,
         chunks: Vec::new(),
         sampled_rows: batch,
+        ..StepLoad::default()
     }
 }

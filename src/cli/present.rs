@@ -386,6 +386,7 @@ fn trust_of(pool: &Pool) -> Parts {
             new: 512,
         }],
         sampled_rows: 2,
+        ..StepLoad::default()
     };
     let mut parts: Vec<(String, Trust)> = Vec::new();
     for part in (pool.cost)().breakdown(&load).parts {
@@ -407,6 +408,7 @@ fn component(operator: &str) -> &'static str {
         "experts" | "router" => "experts",
         "all_reduce" | "logits_gather" => "all-reduce",
         "elementwise" | "sampling" => "small kernels",
+        "drafter" => "drafting",
         _ => "linear layers",
     }
 }

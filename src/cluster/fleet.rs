@@ -10,7 +10,7 @@ use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Engine, Handle, Refused, ScheduleRecord};
+use crate::engine::{Acceptance, Engine, Handle, Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -276,6 +276,13 @@ impl Cluster {
     pub(crate) fn evicted_tokens(&self) -> u64 {
         let before = self.routing.as_ref().map_or(0, |routing| routing.evicted_before);
         before + self.engines.iter().map(Engine::evicted_tokens).sum::<u64>()
+    }
+
+    /// Says how many drafts stand where engines speculate.
+    pub(crate) fn accept(&mut self, acceptance: impl Fn() -> Acceptance) {
+        for engine in self.engines.iter_mut().filter_map(Engine::vllm_mut) {
+            engine.accept(acceptance());
+        }
     }
 
     /// Makes the steps of every engine scatter.

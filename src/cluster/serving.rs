@@ -8,7 +8,7 @@ use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Refused, ScheduleRecord};
+use crate::engine::{Acceptance, Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -201,6 +201,15 @@ impl Serving {
     /// Usable KV blocks of each replica.
     pub(crate) fn total_blocks(&self) -> Vec<u32> {
         each!(self, serving => serving.total_blocks().collect())
+    }
+
+    /// Says how many drafts stand where engines speculate.
+    pub(crate) fn accept(&mut self, acceptance: impl Fn() -> Acceptance) {
+        match self {
+            Serving::Fleet(fleet) => fleet.accept(acceptance),
+            // Neither speculates, which the configuration sees to.
+            Serving::Disaggregated(_) | Serving::LockStep(_) => {}
+        }
     }
 
     /// Makes the steps of every engine scatter.

@@ -14,6 +14,8 @@ use super::formats;
 use super::judge::Judge;
 use super::profile::{self, Profile};
 use super::raw::{RawEngine, RawGraphMode, RawKvDtype, RawPerformanceMode, RawPolicy};
+use super::speculation;
+use crate::cost::roofline::Drafting;
 use crate::engine::{EngineConfig, KvGroups, Policy};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
@@ -37,6 +39,8 @@ pub(super) struct EngineFlags {
     pub(super) is_eager: bool,
     pub(super) capture_sizes: Vec<u32>,
     pub(super) asynchronous: bool,
+    /// What speculative decoding is to step time and memory.
+    pub(super) drafting: Option<Drafting>,
     /// KV is handed over between replicas, of every layer whole.
     pub(super) hands_kv_over: bool,
 }
@@ -118,8 +122,10 @@ pub(super) fn resolve(
         defaults.async_scheduling,
     );
     let policy = policy(judge, raw, &profile);
+    let drafts = speculation::speculation(judge, raw, &profile, model, asynchronous, batch.tokens);
+    let drafted = drafts.as_ref().map_or(0, |drafts| drafts.drafting.drafts);
     let Launches { graphs, is_eager } = launches(judge, raw, &profile);
-    let capture_sizes = capture_sizes(judge, raw, &profile, device, batch.seqs, batch.tokens);
+    let capture_sizes = capture_sizes(judge, raw, &profile, device, (batch.seqs, drafted), batch.tokens);
     let max_num_queued_reqs = raw
         .max_num_queued_reqs
         .map(|limit| judge.required("engine.max_num_queued_reqs", limit, (1, TOKENS_MAX)));
@@ -144,6 +150,7 @@ pub(super) fn resolve(
         queue_depth: if asynchronous { 2 } else { 1 },
         max_num_queued_reqs,
         idle_pass_sleep: profile.idle_pass_sleep(),
+        speculation: drafts.as_ref().map(|drafts| drafts.scheduled.clone()),
         switches: profile.version_switches(reserve),
     };
     EngineFlags {
@@ -159,6 +166,7 @@ pub(super) fn resolve(
         is_eager,
         capture_sizes,
         asynchronous,
+        drafting: drafts.map(|drafts| drafts.drafting),
         hands_kv_over: false,
         profile,
     }
@@ -312,7 +320,7 @@ fn capture_sizes(
     raw: &RawEngine,
     profile: &Profile,
     device: Option<&Device>,
-    seqs: u32,
+    (seqs, drafts): (u32, u32),
     tokens: u32,
 ) -> Vec<u32> {
     let key = "engine.cudagraph_capture_sizes";
@@ -339,7 +347,8 @@ fn capture_sizes(
     } else {
         rule.max
     };
-    let default_max = (2 * u64::from(seqs)).min(cap);
+    let drafts = if rule.counts_drafts { drafts } else { 0 };
+    let default_max = (2 * u64::from(seqs) * (1 + u64::from(drafts))).min(cap);
     let max = match raw.max_cudagraph_capture_size {
         Some(max) => u64::from(judge.required("engine.max_cudagraph_capture_size", max, (1, TOKENS_MAX))),
         None => default_max,
@@ -350,6 +359,11 @@ fn capture_sizes(
         .is_none()
         .then_some(u64::from(seqs));
     let mut sizes = profile::capture_sizes(rule, max, seqs, u64::from(tokens));
+    if let (Some(seqs), 1..) = (seqs, drafts) {
+        sizes.extend(profile::decode_sizes(seqs.min(cap), drafts, tokens.into()));
+        sizes.sort_unstable();
+        sizes.dedup();
+    }
     if raw.performance_mode == Some(RawPerformanceMode::Interactivity) {
         sizes.extend((1..=32).filter(|&size| u64::from(size) <= max));
         sizes.sort_unstable();

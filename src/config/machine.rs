@@ -268,6 +268,7 @@ pub(super) fn build(
         asynchronous: flags.asynchronous(),
         engine: name.to_string(),
         typical_context: context,
+        drafting: flags.drafting(),
     };
     let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
         Ok(maker) => Arc::new(maker),

@@ -46,6 +46,7 @@ mod server;
 mod serving;
 mod sglang;
 pub mod slo;
+pub(crate) mod speculation;
 pub mod variant;
 mod workload;
 

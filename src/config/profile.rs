@@ -48,6 +48,8 @@ pub struct Profile {
     pub graphs: GraphRule,
     /// Behaviours.
     pub switches: Switches,
+    /// Speculative decoding.
+    pub speculation: SpeculationRules,
     /// Pauses of the engine loop.
     pub host: Host,
     /// Flags that this version lacks, with the reason.
@@ -138,6 +140,8 @@ pub struct GraphRule {
     pub max_datacenter_blackwell: u64,
     /// `max_num_seqs`, and `max_num_batched_tokens` if small enough, are captured too.
     pub include_max_num_seqs: bool,
+    /// Speculating, batches of so many decodes with all their drafts are captured, too.
+    pub counts_drafts: bool,
     /// The graphs' memory is taken from the KV cache (VS-8).
     pub charged_to_memory: bool,
 }
@@ -154,6 +158,30 @@ pub struct Switches {
     pub eviction_restores_budget: bool,
     pub overrun_guard: bool,
     pub windows_settle: bool,
+}
+
+/// What speculative decoding does to the scheduler, where versions differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpeculationRules {
+    /// Together with asynchronous scheduling.
+    pub is_asynchronous: bool,
+    /// A smaller model may draft.
+    pub drafts_by_model: bool,
+    /// See [`crate::engine::Speculation`].
+    pub looks_ahead_at_admission: bool,
+    /// Likewise.
+    pub pads_admissions: bool,
+    /// Likewise.
+    pub registers_output: bool,
+    /// Likewise.
+    pub keeps_drafts: bool,
+    /// Likewise, of drafters with KV of their own.
+    pub drafts_for_chunks: bool,
+    /// Likewise.
+    pub drafts_near_longest: bool,
+    /// Blocks are known by the token after them, too ([`crate::engine::BlockHashes::Ahead`]).
+    pub hashes_ahead: bool,
 }
 
 /// Pauses of the engine loop.
@@ -346,6 +374,20 @@ pub fn capture_sizes(
     sizes.sort_unstable();
     sizes.dedup();
     sizes.into_iter().map(|size| size as u32).collect()
+}
+
+/// Tokens of batches in which everybody decodes with so many drafts, up to `most` sequences (`_set_cudagraph_sizes`,
+/// `request_counts`).
+pub(super) fn decode_sizes(most: u64, drafts: u32, max_num_batched_tokens: u64) -> Vec<u32> {
+    let small = [1, 2, 4].into_iter().filter(|&count| count <= most);
+    let fine = (8..256.min(most + 1)).step_by(8);
+    let coarse = (256..=most).step_by(16);
+    let counts = small.chain(fine).chain(coarse).chain([most]);
+    let tokens = counts.map(|count| count * (1 + u64::from(drafts)));
+    tokens
+        .filter(|&tokens| tokens <= max_num_batched_tokens)
+        .map(|tokens| tokens as u32)
+        .collect()
 }
 
 #[cfg(test)]

@@ -11,9 +11,6 @@ use super::document::{CHOICES, Document};
 use super::raw::RawScenario;
 use crate::nearest::nearest;
 
-/// Keys that the interface has and this version does not model.
-const NOT_MODELLED: [(&str, &str); 1] = [("engine.speculative_config", "speculative decoding")];
-
 /// Reads as much as has the right shape; the diagnostics say what had not, and the last part names those keys.
 pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<String>) {
     let mut table = document.table().clone();
@@ -154,11 +151,6 @@ fn unknown_name(document: &Document, key: &str, unknown: &str, is_value: bool, k
         _ if is_value => document.place(key),
         place => place,
     };
-    if let Some((_, what)) = NOT_MODELLED.iter().find(|(name, _)| *name == key) {
-        return Diagnostic::new(format!("{what} is not modelled yet"))
-            .at(place(key))
-            .label(format!("`{unknown}`"));
-    }
     let problem = if is_value {
         Diagnostic::new(format!(
             "`{unknown}` is not a value of `{}`",

@@ -18,6 +18,7 @@ use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
 use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
+use super::speculation;
 use super::workload::{self, RunLength};
 use crate::cluster::ClusterSpec;
 use crate::cluster::router::Policy;
@@ -213,6 +214,12 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let jitter = laws.flatten().collect();
     let lock_step = lock_step.and_then(|spec| lockstep::build(&mut judge, spec, &servers[0]));
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
+    speculation::check(
+        &mut judge,
+        &pools,
+        &cluster,
+        (lock_step.is_some(), tiers.is_some()),
+    );
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }

@@ -10,7 +10,7 @@ use super::sglang::{self, SglangFlags};
 use super::{engine, formats};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{CudagraphMode, Graphs};
+use crate::cost::roofline::{CudagraphMode, Drafting, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
@@ -181,6 +181,14 @@ impl Flags {
         }
     }
 
+    /// Speculative decoding, if there is any.
+    pub(super) fn drafting(&self) -> Option<Drafting> {
+        match self {
+            Flags::Vllm(flags) => flags.drafting.clone(),
+            Flags::Sglang(_) | Flags::Scheduled(_) => None,
+        }
+    }
+
     /// What decides the memory.
     pub(super) fn memory_options(
         &self,
@@ -312,6 +320,10 @@ fn vllm_memory(
         enforce_eager: flags.graph_mode == RawGraphMode::None,
         kv_cache_memory_bytes: flags.kv_cache_memory_bytes.map(Bytes),
         num_gpu_blocks_override: flags.num_gpu_blocks_override,
+        drafter: flags
+            .drafting
+            .as_ref()
+            .and_then(|drafting| drafting.drafter.clone()),
         estimates: None,
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::sglang::SglangRecording;
 use super::v0;
 use crate::config::profile::{self, Profile};
+use crate::config::speculation::Method;
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -72,6 +73,9 @@ pub struct Params {
     /// Steps between releases of prefill.
     #[serde(default = "one")]
     pub prefill_schedule_interval: u32,
+    /// Speculative decoding.
+    #[serde(default)]
+    pub speculative: Option<Speculative>,
     /// V0: output is processed while the next step runs.
     #[serde(default = "yes")]
     pub async_output_proc: bool,
@@ -84,6 +88,22 @@ pub struct Params {
     /// V0: a prompt waits for so many times the last prompt's step.
     #[serde(default)]
     pub scheduler_delay_factor: f64,
+}
+
+/// Speculative decoding of a recording; the names are vLLM's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speculative {
+    /// What drafts.
+    pub method: String,
+    /// Drafts beside each decoded token.
+    pub num_speculative_tokens: u32,
+    /// Blocks are known by their own tokens alone.
+    #[serde(default)]
+    pub disable_lookahead_block_hashes: bool,
+    /// A hit keeps its last block.
+    #[serde(default)]
+    pub disable_eagle_block_drop: bool,
 }
 
 /// `dt = per_step_s + per_token_s·Σn + per_attended_token_s·Σ n·(computed + (n+1)/2)`.
@@ -112,6 +132,12 @@ pub struct RecordedRequest {
     /// Smaller is served first.
     #[serde(default)]
     pub priority: i64,
+    /// How many drafts stand, for each of its shares with drafts; past the end none do.
+    #[serde(default)]
+    pub accepted: Vec<u32>,
+    /// How many drafts are proposed for its next share, for each that samples; as many as there may be where nothing is said.
+    #[serde(default)]
+    pub proposed: Option<Vec<u32>>,
 }
 
 /// A step of a recording.
@@ -311,6 +337,11 @@ impl Recording {
             return fail(
                 "`params`: watermark lies between 0 and 1, prefill_schedule_interval is at least 1".into(),
             );
+        }
+        if let Some(speculative) = &params.speculative
+            && (Method::named(&speculative.method).is_none() || speculative.num_speculative_tokens == 0)
+        {
+            return fail("`params.speculative`: the method is not modelled, or drafts nothing".into());
         }
         let usable = if self.is_v0() {
             v0::check(params)?;

@@ -9,10 +9,11 @@ use super::Recording;
 use super::difference::{
     Agreement, Difference, StepDifference, TIME_TOLERANCE_S, further_step, numbers, unordered,
 };
-use super::recording::RecordedStep;
+use super::recording::{RecordedRequest, RecordedStep};
 use super::v0;
+use crate::config::speculation::{self, Method};
 use crate::cost::linear::LinearCost;
-use crate::engine::{EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord};
+use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord, ToldRuns};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
 use crate::units::Picos;
@@ -45,6 +46,17 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
         Simulation::new
     };
     let mut simulation = make(engine, Box::new(cost), Frontend::default(), traffic).logging();
+    simulation = simulation.accepting(|| {
+        let runs = recording.requests.iter();
+        let told = |sent: &RecordedRequest| {
+            let runs = ToldRuns {
+                accepted: sent.accepted.clone(),
+                proposed: sent.proposed.clone(),
+            };
+            (RequestId(sent.id), runs)
+        };
+        Acceptance::Told(runs.map(told).collect())
+    });
     let mut results = Results::default();
     simulation.advance(Until::DRAINED, &mut results);
     compare(recording, &simulation.take_log(), &results)
@@ -76,6 +88,16 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         queue_depth: if params.async_scheduling { 2 } else { 1 },
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
+        speculation: params.speculative.as_ref().and_then(|speculative| {
+            let options = (
+                speculative.disable_lookahead_block_hashes,
+                speculative.disable_eagle_block_drop,
+            );
+            let drafts = (speculative.num_speculative_tokens, params.max_num_batched_tokens);
+            let method = Method::named(&speculative.method)?;
+            let rules = profile.speculation;
+            Some(speculation::scheduled(method, drafts, rules, options, Vec::new()))
+        }),
         switches: profile.version_switches(recording.scheduler_reserve_full_isl),
     }
 }

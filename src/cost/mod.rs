@@ -39,6 +39,10 @@ pub struct StepLoad {
     pub chunks: Vec<Chunk>,
     /// Rows for which a token is sampled.
     pub sampled_rows: u32,
+    /// Draft tokens that decoding sequences bring to be verified beside their own (V1-54).
+    pub drafts: u32,
+    /// Twice the (query, key) pairs of a sequence with drafts, less what [`StepLoad::decode_kv_tokens`] counts of it.
+    pub draft_pairs_doubled: u64,
 }
 
 /// A run of new tokens of one sequence.
@@ -57,6 +61,7 @@ impl StepLoad {
         self.chunks.clear();
         (self.decode_seqs, self.sampled_rows) = (0, 0);
         (self.decode_kv_tokens, self.decode_longest) = (0, 0);
+        (self.drafts, self.draft_pairs_doubled) = (0, 0);
     }
 
     /// A sequence with the KV of `computed` tokens computes its next `new`.
@@ -71,17 +76,29 @@ impl StepLoad {
         }
     }
 
+    /// A decoding sequence with the KV of `computed` tokens computes its next one and verifies `drafts` behind it: its cache is
+    /// read once, for all of their queries.
+    pub fn add_verification(&mut self, computed: u32, drafts: u32) {
+        let (c, q) = (u64::from(computed), u64::from(drafts) + 1);
+        self.decode_seqs += 1;
+        self.decode_kv_tokens += c + q;
+        self.decode_longest = self.decode_longest.max(computed + 1 + drafts);
+        self.drafts += drafts;
+        self.draft_pairs_doubled += q * (2 * c + q + 1) - 2 * (c + q);
+    }
+
     /// Everybody decodes: one token each, and samples the next.
     #[inline]
     #[must_use]
     pub fn only_decodes(&self) -> bool {
-        self.chunks.is_empty() && self.sampled_rows == self.decode_seqs
+        self.chunks.is_empty() && self.sampled_rows == self.decode_seqs && self.drafts == 0
     }
 
     /// Tokens of the step, `T`, before any padding.
     #[must_use]
     pub fn tokens(&self) -> u64 {
-        u64::from(self.decode_seqs) + self.chunks.iter().map(|chunk| u64::from(chunk.new)).sum::<u64>()
+        let chunks: u64 = self.chunks.iter().map(|chunk| u64::from(chunk.new)).sum();
+        u64::from(self.decode_seqs) + u64::from(self.drafts) + chunks
     }
 
     /// Twice the number of (query, key) pairs: `Σ q·(2c + q + 1)`, an integer.
@@ -91,7 +108,7 @@ impl StepLoad {
             let (c, q) = (u64::from(chunk.computed), u64::from(chunk.new));
             q * (2 * c + q + 1)
         };
-        2 * self.decode_kv_tokens + self.chunks.iter().map(chunk).sum::<u64>()
+        2 * self.decode_kv_tokens + self.draft_pairs_doubled + self.chunks.iter().map(chunk).sum::<u64>()
     }
 }
 

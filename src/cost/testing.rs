@@ -99,5 +99,6 @@ pub(crate) fn placement() -> Placement {
         asynchronous: false,
         engine: "vllm".to_owned(),
         typical_context: 1024,
+        drafting: None,
     }
 }

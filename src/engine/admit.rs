@@ -51,6 +51,7 @@ impl Replica {
         let mut set_aside: Vec<Handle> = Vec::new();
         let mut arrived_aside: Vec<(Rank, Arrived)> = Vec::new();
         while budget.tokens > 0
+            && budget.slots > self.draft_slots()
             && let Some(head) = self.head()
         {
             if self.sequences.running >= self.config.max_num_seqs {
@@ -123,7 +124,8 @@ impl Replica {
         let kept = self.sequences[slot].computed;
         self.pool.settle();
         let found = if kept == 0 {
-            self.pool.look_up(&self.sequences[slot].pieces, known)
+            let pieces = &self.sequences[slot].pieces;
+            self.without_last(self.pool.look_up(pieces, known), pieces)
         } else {
             Match::MISS
         };
@@ -140,11 +142,17 @@ impl Replica {
         };
         let computed = kept + hit + external;
         assert!(computed < known, "a token is left to be computed");
-        let tokens = match share_of(&self.config, known - computed, budget) {
-            Ok(tokens) => tokens,
-            Err(turn) => return turn,
+        let tokens = match self.padded_admission(computed, known - computed, budget) {
+            // Rather not at all than without drafts (V1-58).
+            Some(padded) if padded > self.most(budget) => return Turn::Stop(false),
+            Some(padded) => padded,
+            None => match share_of(&self.config, known - computed, budget, self.most(budget)) {
+                Ok(tokens) => tokens,
+                Err(turn) => return turn,
+            },
         };
-        let new_blocks = match self.blocks_to_admit(known, computed + tokens, found) {
+        let scheduled = self.reach(computed + tokens, kept == 0);
+        let new_blocks = match self.blocks_to_admit(known, scheduled, found) {
             Ok(new_blocks) => new_blocks,
             Err(need) => {
                 // Fewer once a hit that nobody uses is evicted: the windows behind it are shorter.
@@ -155,7 +163,7 @@ impl Replica {
         };
         self.waiting.pop();
         let held = self.pool.admit(found, new_blocks);
-        budget.tokens -= tokens;
+        self.spend(budget, tokens);
         if external > 0 {
             self.ask_to_load(now, slot, hit, external);
         }
@@ -163,6 +171,7 @@ impl Replica {
         sequence.held = held;
         sequence.settled = hit;
         sequence.computed = computed;
+        sequence.drafting.reach = scheduled;
         self.start(slot, hit, external, now, observer);
         step.carries_prefill |= computed + 1 < known;
         self.share_out(slot, tokens, step);
@@ -215,7 +224,7 @@ impl Replica {
     ) -> Turn {
         let slot = arrived.handle.slot;
         let (known, computed) = (self.sequences[slot].known_tokens(), self.sequences[slot].computed);
-        let tokens = match share_of(&self.config, known - computed, budget) {
+        let tokens = match share_of(&self.config, known - computed, budget, budget.tokens) {
             Ok(tokens) => tokens,
             Err(turn) => return turn,
         };
@@ -287,19 +296,19 @@ impl Replica {
     }
 }
 
-/// Tokens that an admitted sequence gets of the `missing` ones, or what happens to it if they are too many.
-fn share_of(config: &EngineConfig, missing: u32, budget: &Budget) -> Result<u32, Turn> {
+/// Tokens that an admitted sequence gets of the `missing` ones, `most` at most, or what happens to it if they are too many.
+fn share_of(config: &EngineConfig, missing: u32, budget: &Budget, most: u32) -> Result<u32, Turn> {
     if budget.hold_prefill && missing > 1 {
         // V1-16: a single missing token is no prefill.
         return Err(Turn::Stop(false));
     }
     let tokens = missing.min(budget.threshold);
-    if !config.enable_chunked_prefill && tokens > budget.tokens {
+    if !config.enable_chunked_prefill && tokens > most {
         return Err(if config.switches.oversize_prompt_stops {
             Turn::Stop(false)
         } else {
             Turn::SetAside
         });
     }
-    Ok(tokens.min(budget.tokens))
+    Ok(tokens.min(most))
 }

@@ -1,5 +1,6 @@
 //! The engine's flags after every default has been resolved.
 
+use super::speculation::Speculation;
 use crate::kv::KvGroups;
 use crate::units::Picos;
 
@@ -38,11 +39,22 @@ pub struct EngineConfig {
     pub max_num_queued_reqs: Option<u32>,
     /// Pause of a loop pass that schedules nothing while requests remain (V1-9).
     pub idle_pass_sleep: Picos,
+    /// Speculative decoding, if it does.
+    pub speculation: Option<Speculation>,
     /// What changed between versions (section 1.16).
     pub switches: VersionSwitches,
 }
 
 impl EngineConfig {
+    /// Token slots of a step in the model runner.
+    #[must_use]
+    pub fn runner_slots(&self) -> u32 {
+        let of_speculation = self.speculation.as_ref();
+        of_speculation.map_or(self.max_num_batched_tokens, |speculation| {
+            speculation.runner_tokens
+        })
+    }
+
     /// Steps whose tokens windows do not count as settled when the next is decided.
     #[must_use]
     pub fn unsettled_steps(&self) -> u32 {

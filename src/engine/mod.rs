@@ -31,6 +31,7 @@ pub mod scheduler;
 mod sequence;
 pub mod sglang;
 mod signal;
+mod speculation;
 mod step;
 pub(crate) mod story;
 mod telling;
@@ -40,12 +41,14 @@ mod wake;
 pub use crate::kv::{KvGroups, WindowGroups};
 pub use any::EngineSpec;
 pub use config::{EngineConfig, Policy, VersionSwitches};
+pub use speculation::{BlockHashes, Speculation};
 pub use step::ScheduleRecord;
 
 pub(crate) use any::Engine;
 pub(crate) use replica::Replica;
 pub(crate) use roster::Handle;
 pub(crate) use signal::{Signal, Told};
+pub(crate) use speculation::{Acceptance, ToldRuns};
 pub use wake::State;
 pub(crate) use wake::Wake;
 

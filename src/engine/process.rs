@@ -23,6 +23,10 @@ impl Replica {
         for &handle in &step.samples {
             self.deliver(handle, now, observer);
         }
+        if !step.verified.is_empty() {
+            self.telling.flush(observer);
+            self.deliver_verified(&step, now, observer, ended);
+        }
         for &handle in &step.left_pack {
             if self.sequences.get(handle).is_some() {
                 self.sequences[handle.slot].story.note_token_at(now);
@@ -108,6 +112,7 @@ impl Replica {
         let sequence = &self.sequences[slot];
         let delivered = match outcome {
             Outcome::Completed => sequence.output_tokens,
+            _ if self.config.speculation.is_some() => sequence.drafting.delivered,
             Outcome::TimedOut | Outcome::Rejected | Outcome::Failed => {
                 sequence.sampled.min(sequence.output_tokens)
             }
@@ -125,7 +130,10 @@ impl Replica {
         let sequence = &mut self.sequences[slot];
         let known = sequence.request.prompt_tokens + sequence.output_tokens - 1;
         let (computed, settled) = (sequence.computed, sequence.settled);
-        let registered = (computed - unregistered).min(known);
+        let (registered, computed) = match self.config.speculation {
+            Some(_) => (sequence.drafting.registered, sequence.drafting.reach),
+            None => ((computed - unregistered).min(known), computed),
+        };
         let held = std::mem::take(&mut sequence.held);
         if holds_back {
             self.hold_back(slot, held, registered);

@@ -14,6 +14,7 @@ use super::external::External;
 use super::pack::Pack;
 use super::priced::Priced;
 use super::sequence::Sequences;
+use super::speculation::Acceptance;
 use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
 use super::waiting::Waiting;
@@ -73,6 +74,8 @@ pub(crate) struct Replica {
     pub(super) queue_undrained: bool,
     /// Every sequence is visited in every step and registers its blocks at once: generated tokens may be shared.
     pub(super) stepwise: bool,
+    /// How many drafts stand, where there are any.
+    pub(super) acceptance: Option<Acceptance>,
     /// How steps scatter; without it steps of one batch are leapt over.
     pub(super) jitter: Option<Jitter>,
     /// Where KV comes from besides computing it, and the sequences that wait for it.
@@ -119,6 +122,7 @@ impl Replica {
             last_prefill_step: 0,
             queue_undrained: false,
             stepwise,
+            acceptance: None,
             jitter: None,
             external: None,
             telling: Telling::new(id),
@@ -178,6 +182,7 @@ impl Replica {
         let handle = self
             .sequences
             .insert(request, self.config.max_model_len, identified);
+        self.identify_ahead(handle.slot);
         self.sequences[handle.slot].story.enter(now);
         self.inbox.push_back((now, handle));
         if self.spins() {
@@ -208,6 +213,7 @@ impl Replica {
         let longest = (u64::from(request.prompt_tokens) + u64::from(request.output_tokens))
             .min(self.config.max_model_len.into());
         let longest = u32::try_from(longest - 1).expect("at most max_model_len");
+        let longest = self.furthest_reach(longest);
         let blocks = self.pool.reserved_behind(Match::MISS, longest);
         (blocks > self.pool.total()).then_some(Refusal::NeverFits)
     }

@@ -15,10 +15,15 @@ use crate::units::Picos;
 /// What is left of a step's budget, and whether prefill work is held back in it.
 pub(super) struct Budget {
     pub(super) tokens: u32,
+    /// Slots of the model runner, which drafters share.
+    pub(super) slots: u32,
     /// Most tokens of one prefill; `u32::MAX` without a threshold.
     pub(super) threshold: u32,
     /// V1-16.
     pub(super) hold_prefill: bool,
+    /// Who ran before computes part of a prompt in this step, or decodes in it.
+    pub(super) runs_prefill: bool,
+    pub(super) runs_decodes: bool,
 }
 
 impl Replica {
@@ -39,6 +44,7 @@ impl Replica {
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
         }
+        (budget.runs_prefill, budget.runs_decodes) = (step.carries_prefill, !self.picks.is_empty());
         self.admit(&mut step, &mut budget, now, observer);
         self.note_prefill(&step, budget.hold_prefill);
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
@@ -65,8 +71,11 @@ impl Replica {
         let hold_prefill = self.within_prefill_interval() && !self.queue_undrained && self.someone_decodes();
         Budget {
             tokens: self.config.max_num_batched_tokens,
+            slots: self.config.runner_slots(),
             threshold: if off { u32::MAX } else { limit },
             hold_prefill,
+            runs_prefill: false,
+            runs_decodes: false,
         }
     }
 
@@ -90,6 +99,19 @@ impl Replica {
         false
     }
 
+    /// The most tokens that a share may have.
+    #[inline]
+    pub(super) fn most(&self, budget: &Budget) -> u32 {
+        budget.tokens.min(budget.slots - self.draft_slots())
+    }
+
+    /// A share of so many tokens is scheduled.
+    #[inline]
+    pub(super) fn spend(&self, budget: &mut Budget, tokens: u32) {
+        budget.tokens -= tokens;
+        budget.slots -= tokens + self.draft_slots();
+    }
+
     /// Tokens that a running sequence outside the pack asks for, before the budget.
     #[inline]
     fn demand(&self, slot: usize, budget: &Budget) -> u32 {
@@ -97,14 +119,18 @@ impl Replica {
         if budget.hold_prefill && !sequence.sampled_last {
             return 0;
         }
+        if self.is_sure_to_end(slot) {
+            return 0;
+        }
         let room = self.config.max_model_len.saturating_sub(sequence.computed + 1);
-        sequence.missing_tokens().min(budget.threshold).min(room)
+        let wanted = sequence.missing_tokens() + self.drafts_of(slot);
+        wanted.min(budget.threshold).min(room)
     }
 
     /// Part A where everybody gets what it asks for (only the last in `running` may be cut by the budget).
     #[inline]
     fn serve_all(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
-        if self.pack.members > budget.tokens {
+        if self.pack.members > budget.tokens || self.draft_slots() > 0 {
             return false;
         }
         let mut left = budget.tokens - self.pack.members;
@@ -124,7 +150,7 @@ impl Replica {
                 continue;
             }
             let computed = self.sequences[slot].computed;
-            blocks += self.pool.blocks_between(computed, computed + tokens);
+            blocks += self.blocks_for_share(slot, computed, tokens);
             left -= tokens;
             self.picks.push((slot, tokens));
         }
@@ -133,11 +159,13 @@ impl Replica {
         }
         self.pool.take(blocks);
         self.pool.give_back(self.pack.blocks_passed(0));
+        budget.slots -= budget.tokens - left;
         budget.tokens = left;
         for at in 0..self.picks.len() {
             let (slot, tokens) = self.picks[at];
             step.carries_prefill |= !self.sequences[slot].sampled_last;
             self.pass_windows(slot);
+            self.extend_reach(slot, tokens);
             self.share_out(slot, tokens, step);
         }
         true
@@ -155,10 +183,11 @@ impl Replica {
         let mut at = self.sequences.first_running;
         while let Some(slot) = at
             && budget.tokens > 0
+            && budget.slots > self.draft_slots()
         {
             let tokens = match self.sequences[slot].phase {
                 Phase::Packed => 1,
-                Phase::Single => self.demand(slot, budget).min(budget.tokens),
+                Phase::Single => self.demand(slot, budget).min(self.most(budget)),
                 Phase::Final => 0,
                 Phase::Waiting | Phase::Loading => {
                     unreachable!("a waiting sequence is not in running")
@@ -170,7 +199,7 @@ impl Replica {
             }
             self.pass_windows(slot);
             let computed = self.computed(slot);
-            let blocks = self.pool.blocks_between(computed, computed + tokens);
+            let blocks = self.blocks_for_share(slot, computed, tokens);
             let made = self.preempt_for(slot, blocks, step, budget, now, observer);
             at = self.sequences[slot].next;
             let Some(passed_over) = made else {
@@ -185,7 +214,7 @@ impl Replica {
             step.carries_prefill |= sequence.phase == Phase::Single && !sequence.sampled_last;
             self.register_share(slot, tokens, step);
             self.picks.push((slot, tokens));
-            budget.tokens -= tokens;
+            self.spend(budget, tokens);
             if !self.config.switches.eviction_restores_budget {
                 // 0.11 keeps its index when an earlier element goes, and so passes over one request each.
                 for _ in 0..passed_over {
@@ -207,6 +236,10 @@ impl Replica {
     fn register_share(&mut self, slot: usize, tokens: u32, step: &Step) {
         if self.sequences[slot].phase != Phase::Single {
             return;
+        }
+        if self.config.speculation.is_some() {
+            self.extend_reach(slot, tokens);
+            return self.register_drafted(slot, self.sequences[slot].computed + tokens);
         }
         let unknown_input = step.overlapped && self.sampled_in_newest(slot);
         let sequence = &mut self.sequences[slot];
@@ -339,6 +372,7 @@ impl Replica {
         let tokens = picked.map_or(0, |at| self.picks.remove(at).1);
         if self.config.switches.eviction_restores_budget {
             budget.tokens += tokens;
+            budget.slots += tokens + u32::from(tokens > 0) * self.draft_slots();
         }
         match self.sequences[slot].phase {
             Phase::Packed => self.leave_pack(slot, Phase::Waiting),
@@ -354,10 +388,13 @@ impl Replica {
             self.unregistered_tokens(slot)
         };
         self.sequences.unlink_running(slot);
+        let allocated = self.sequences[slot].computed + tokens;
+        let (allocated, registered) = match self.config.speculation {
+            Some(_) => self.drop_drafts(slot),
+            None => (allocated, allocated - unknown),
+        };
         let sequence = &mut self.sequences[slot];
-        let allocated = sequence.computed + tokens;
         let held = std::mem::take(&mut sequence.held);
-        let registered = allocated - unknown;
         self.pool
             .release_rest(held, &sequence.pieces, registered, allocated, sequence.settled);
         let lost = std::mem::take(&mut sequence.computed);
@@ -405,6 +442,9 @@ impl Replica {
 
     /// Gives a sequence outside the pack `tokens` tokens of the step; its blocks are taken already.
     pub(super) fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
+        if self.config.speculation.is_some() {
+            return self.share_out_drafted(slot, tokens, step);
+        }
         let unknown_input = step.overlapped && self.sampled_in_newest(slot);
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());

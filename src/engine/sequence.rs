@@ -2,6 +2,7 @@
 
 use super::pack::Place;
 use super::roster::{Handle, Roster, Seated, identify};
+use super::speculation::Drafting;
 use super::story::Story;
 use crate::kv::Held;
 use crate::workload::{Piece, Request};
@@ -52,6 +53,8 @@ pub(crate) struct Sequence {
     pub(crate) sampled_last: bool,
     /// Tokens it was given in that step.
     pub(crate) last_share: u32,
+    /// Where the engine speculates.
+    pub(super) drafting: Drafting,
     /// Position in `running`: the order of admission.
     pub(crate) order: u64,
     pub(crate) previous: Option<usize>,
@@ -130,6 +133,7 @@ impl Sequences {
             placeholder: 0,
             sampled_last: false,
             last_share: 0,
+            drafting: Drafting::default(),
             order: 0,
             previous: None,
             next: None,

@@ -1,6 +1,7 @@
 //! A step between its scheduling and the processing of its output.
 
 use super::Handle;
+use super::speculation::Verification;
 use crate::cost::StepLoad;
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -28,6 +29,10 @@ pub(crate) struct Step {
     pub(crate) orphans: Vec<Orphan>,
     /// Sequences outside the pack that sample a token, in scheduled order.
     pub(crate) samples: Vec<Handle>,
+    /// Shares that sample where the engine speculates, in scheduled order; the two lists beside are empty then.
+    pub(super) verified: Vec<Verification>,
+    /// How far the furthest of those shares reaches.
+    pub(super) furthest: u32,
     /// Sequences whose last token this step samples: (place in `running`, who).
     pub(crate) finishing: Vec<(u64, Handle)>,
     /// Sequences that left the pack after this step: their next gap starts at its end.
@@ -66,7 +71,8 @@ impl Step {
             && self.load.decode_seqs == self.packed
             && self.load.chunks.is_empty()
             && self.discarded == 0
-            && self.samples.is_empty();
+            && self.samples.is_empty()
+            && self.verified.is_empty();
     }
 
     /// Empties it for another step; the buffers keep their memory.
@@ -78,6 +84,8 @@ impl Step {
         self.shares.clear();
         self.orphans.clear();
         self.samples.clear();
+        self.verified.clear();
+        self.furthest = 0;
         self.finishing.clear();
         self.left_pack.clear();
     }

@@ -97,6 +97,7 @@ impl Gaps {
             Fact::Burst { id, tokens, .. } => self.burst(id, tokens),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
             Fact::Loaded { .. }
+            | Fact::Verified { .. }
             | Fact::Tiers { .. }
             | Fact::Preempted { .. }
             | Fact::Arrived { .. }

@@ -30,6 +30,7 @@ mod seconds;
 mod series;
 #[cfg(test)]
 pub(crate) mod single_server;
+mod speculation;
 mod stays;
 mod stretch;
 mod summary;
@@ -47,6 +48,7 @@ pub use parts::PartSummary;
 pub use quantiles::Quantiles;
 pub use recorder::Recorder;
 pub use relays::{LinkSummary, RelaySummary, Stage, WaySummary};
+pub use speculation::SpeculationSummary;
 pub use stretch::{Fleet, Room, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};
 pub use tiers::TierSummary;

@@ -5,6 +5,7 @@ use super::by_replica::ReplicaSummary;
 use super::options::SloLimits;
 use super::parts::PartSummary;
 use super::relays::RelaySummary;
+use super::speculation::SpeculationSummary;
 use super::stretch::{Fleet, Stretch};
 use super::summary::{RequestRecord, SeriesPoint, Summary};
 use super::tiers::TierSummary;
@@ -47,6 +48,8 @@ pub struct Observation {
     pub by_replica: Vec<ReplicaSummary>,
     /// What tiers of KV did, where there are any.
     pub tiers: Option<TierSummary>,
+    /// How many drafts stood, where any were made.
+    pub speculation: Option<SpeculationSummary>,
     /// What became of each class of requests, where there are several.
     pub by_class: Vec<PartSummary>,
     /// What each pool answered, where there are several.

@@ -29,6 +29,7 @@ use super::relays::Relays;
 use super::samples::Samples;
 use super::seconds::Seconds;
 use super::series::{Change, Series};
+use super::speculation::SpeculationSummary;
 use super::stretch::{Counts, Filled, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
 use super::tiers::Tiers;
@@ -62,6 +63,7 @@ pub struct Recorder {
     by_replica: Option<ByReplica>,
     /// Of replicas that are given KV from outside.
     tiers: Option<Box<Tiers>>,
+    speculation: Option<Box<SpeculationSummary>>,
     /// Of several classes or pools.
     parts: Option<Box<Parts>>,
     /// Of pools with roles.
@@ -94,6 +96,7 @@ impl Recorder {
             relays: None,
             by_replica: (options.fleet.replicas() > 1).then(|| ByReplica::new(options.fleet.replicas())),
             tiers: None,
+            speculation: None,
             parts: Parts::new(Vec::new(), &options.fleet.pools),
             options,
         }
@@ -211,6 +214,7 @@ impl Recorder {
             whole,
             little,
             by_replica,
+            speculation: self.speculation.map(|account| *account),
             tiers: self.tiers.and_then(|tiers| tiers.conclude()),
             by_class,
             by_pool,
@@ -443,6 +447,10 @@ impl Observer for Recorder {
                 self.tokens_at(now, 1);
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
+            Fact::Verified { drafts, accepted, .. } => self
+                .speculation
+                .get_or_insert_default()
+                .verified(drafts, accepted),
             Fact::Returned(part) => self.returned(part),
             Fact::Leaving { id, .. } => self.leaving(id),
             Fact::Ended(completion) => self.ended(completion),

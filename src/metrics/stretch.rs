@@ -418,10 +418,12 @@ impl Work {
     pub(super) fn add_steps(&mut self, steps: &Steps<'_>) {
         let (load, count) = (steps.load, steps.count);
         let seqs = u64::from(load.decode_seqs);
+        let drafts = u64::from(load.drafts);
         self.steps += count;
         self.by_size.add(load.tokens(), count);
         self.busy += steps.end.saturating_sub(steps.begin).0;
-        self.decode_tokens += seqs * count;
+        self.decode_tokens += (seqs + drafts) * count;
+        self.chunk_pairs_doubled += u128::from(load.draft_pairs_doubled) * u128::from(count);
         self.sampled_rows += u64::from(load.sampled_rows) * count;
         // Step i reads i·seqs more; the product is formed wide because a leap may be long.
         let growth = u128::from(seqs * (count - 1)) * u128::from(count) / 2;

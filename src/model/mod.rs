@@ -6,6 +6,7 @@
 //! checkpoint (within 0.5 %, exactly for most).
 
 mod checkpoints;
+mod drafter;
 mod families;
 mod hf_config;
 mod matrices;
@@ -14,6 +15,7 @@ mod options;
 mod registry;
 
 pub use checkpoints::find_checkpoint;
+pub use drafter::Drafter;
 pub use hf_config::{MODELOPT_FILE, ModelError};
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};

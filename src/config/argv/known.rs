@@ -200,7 +200,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         Nothing,
         Ignored("workers are not modelled one by one"),
     ),
-    ("speculative-config", One, NotModelled("", SPECULATION)),
     ("spec-method", One, NotModelled("", SPECULATION)),
     ("spec-model", One, NotModelled("", SPECULATION)),
     ("spec-tokens", One, NotModelled("0", SPECULATION)),

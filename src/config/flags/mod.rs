@@ -55,6 +55,14 @@ pub struct ScenarioFlags {
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,
+    /// With --speculative-config: the share of drafts that stand once those before them do.
+    #[arg(
+        long,
+        value_name = "FRACTION",
+        allow_negative_numbers = true,
+        help_heading = "Engine (vLLM's flags)"
+    )]
+    pub acceptance_rate: Option<f64>,
     #[command(flatten)]
     pub(crate) traffic: TrafficFlags,
     #[command(flatten)]

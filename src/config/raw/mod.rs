@@ -36,7 +36,9 @@ pub use lengths::{
     RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
 pub use lmcache::{RawCachePolicy, RawLmcache};
-pub use server::{RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy};
+pub use server::{
+    RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy, RawSpeculation,
+};
 pub use sglang::{RawBalanceMethod, RawQueuePolicy, RawSglang};
 pub use workload::{RawClass, RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 

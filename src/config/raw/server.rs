@@ -158,6 +158,9 @@ pub struct RawEngine {
     /// Schedule the next step while this one runs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub async_scheduling: Option<bool>,
+    /// Speculative decoding: `--speculative-config '{"method": "eagle3", "num_speculative_tokens": 3, "acceptance_rate": 0.7}'`.
+    #[arg(long, value_name = "JSON", value_parser = speculation)]
+    pub speculative_config: Option<RawSpeculation>,
     /// Host memory for KV, in GiB, of all ranks together; with --kv-offloading-backend lmcache.
     #[arg(long, value_name = "GIB", allow_negative_numbers = true)]
     pub kv_offloading_size: Option<f64>,
@@ -186,6 +189,42 @@ pub struct RawEngine {
     /// vLLM 0.6: steps that are decided together; only 1 is modelled.
     #[arg(long, value_name = "N")]
     pub num_scheduler_steps: Option<Count>,
+}
+
+/// Reads the flag.
+fn speculation(json: &str) -> Result<RawSpeculation, String> {
+    serde_json::from_str(json).map_err(|error| format!("is not a JSON object of vLLM's keys: {error}"))
+}
+
+/// vLLM's speculative configuration, and how many of the drafts stand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawSpeculation {
+    /// What drafts: `eagle`, `eagle3`, `mtp`, `draft_model` or `ngram`.
+    pub method: Option<String>,
+    /// The drafter: of `draft_model` a bundled id or the path of a `config.json`, of others a name that is only told.
+    pub model: Option<String>,
+    /// Drafts that are verified beside each decoded token.
+    pub num_speculative_tokens: Option<Count>,
+    /// Share of the drafts that stand once those before them do.
+    pub acceptance_rate: Option<f64>,
+    /// Tokens that a verification brings on average, its own included.
+    pub synthetic_acceptance_length: Option<f64>,
+    /// Share of the verifications that accept their first 1, 2, … drafts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthetic_acceptance_rates: Option<Vec<f64>>,
+    /// Ranks of the drafter; only as many as the model has.
+    pub draft_tensor_parallel_size: Option<Count>,
+    /// Of `ngram`: no effect here, where it is said how many drafts stand.
+    pub prompt_lookup_max: Option<Count>,
+    /// Likewise.
+    pub prompt_lookup_min: Option<Count>,
+    /// How drafts are judged: no effect here, likewise.
+    pub rejection_sample_method: Option<String>,
+    /// Blocks of the prefix cache are known by their own tokens alone.
+    pub disable_lookahead_block_hashes: Option<bool>,
+    /// A prefix hit keeps its last block.
+    pub disable_eagle_block_drop: Option<bool>,
 }
 
 /// vLLM's `--scheduling-policy`.

@@ -63,6 +63,7 @@ impl ScheduledFlags {
             enforce_eager: self.enforce_eager,
             kv_cache_memory_bytes: None,
             num_gpu_blocks_override: self.num_gpu_blocks_override,
+            drafter: None,
             estimates: None,
         }
     }

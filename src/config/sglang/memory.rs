@@ -143,6 +143,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
         enforce_eager: true,
         kv_cache_memory_bytes: None,
         num_gpu_blocks_override: None,
+        drafter: None,
         estimates: Some(Estimates {
             activations: Bytes(0),
             cuda_graphs: Bytes(0),

@@ -63,6 +63,12 @@ impl HostTerms {
         }
     }
 
+    /// Nothing of the host counts.
+    pub(super) fn hide(&mut self) {
+        (self.step, self.per_seq, self.floor_step, self.floor_per_seq) = (0, 0, 0, 0);
+        (self.piecewise, self.compiled, self.eager) = (0, 0, 0);
+    }
+
     pub(super) fn added(&self, sequences: u64) -> u64 {
         self.step + self.per_seq * sequences
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::Placement;
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
 use crate::cost::experts::{moe_seconds, moe_traffic};
-use crate::cost::kernel::{Ceilings, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
+use crate::cost::kernel::{Ceilings, GemmShape, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
 use crate::cost::{Moved, Part, Trust};
 use crate::hardware::{Device, Peaks};
@@ -82,6 +82,19 @@ impl Operators {
             expert_ranks: if deals_out { tp } else { 1 },
             scale: calibration.scale.clone(),
         })
+    }
+
+    /// A projection of 16-bit weights before the first layer.
+    pub(super) fn join(&mut self, shape: &GemmShape) {
+        let (lm_head, gemm) = &self.lm_head;
+        let projection = Linear {
+            operator: "drafter",
+            layers: 1,
+            n: shape.n,
+            k: shape.k,
+            format: lm_head.format,
+        };
+        self.linears.push((projection, gemm.clone()));
     }
 
     /// The experts of all ranks, and the links that bring them every token.

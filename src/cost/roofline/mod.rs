@@ -7,15 +7,17 @@
 //!
 //! Of several data-parallel ranks this is one rank's own share; the experts that all of them share are in `shared.rs`.
 //!
-//! Left out: pipeline parallelism, speculative drafts, noise, other work on the GPU.
+//! Left out: pipeline parallelism, noise, other work on the GPU.
 //! Laws: [`StepCost`]'s; more tokens, rows or context never cost less, except where padding to a CUDA graph hides
 //! the difference; the parts of [`Breakdown`] add up to the step.
 
 mod attention;
+mod drafter;
 mod host;
 mod kernels;
 mod shared;
 
+pub use drafter::Drafting;
 pub use shared::{SharedExperts, SharedMaker};
 
 use super::calibration::{Calibration, KernelFormat};
@@ -24,6 +26,7 @@ use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Picos;
 use attention::AttentionTerms;
+use drafter::Passes;
 use host::{HostTerms, Launch};
 use kernels::Operators;
 
@@ -50,6 +53,8 @@ pub struct Placement {
     /// Mean context that is expected. A layer whose sliding window is shorter counts as full windows, any other
     /// as unwindowed, so that the cost stays affine in KV tokens.
     pub typical_context: u32,
+    /// Speculative decoding, if there is any.
+    pub drafting: Option<Drafting>,
 }
 
 /// CUDA graphs of an engine (V1-73 to V1-77).
@@ -103,6 +108,9 @@ pub struct RooflineCost {
     attention: AttentionTerms,
     /// What all data-parallel ranks share, for explanation; none where there is one rank.
     shared: Option<(SharedExperts, u64)>,
+    /// Drafts that a decode brings, which a full graph is captured for.
+    drafts: u32,
+    passes: Option<Passes>,
     token_picos: Vec<u64>,
     row_picos: Vec<u64>,
 }
@@ -189,6 +197,11 @@ impl RooflineCost {
                     u64::from(ranks),
                 )),
             },
+            drafts: placement.drafting.as_ref().map_or(0, |drafting| drafting.drafts),
+            passes: match &placement.drafting {
+                Some(drafting) => Passes::new(device, calibration, placement, drafting)?,
+                None => None,
+            },
             token_picos: Vec::new(),
             row_picos: Vec::new(),
         })
@@ -203,6 +216,23 @@ impl RooflineCost {
             (CudagraphMode::None, _) | (CudagraphMode::FullDecodeOnly, false) => Launch::Compiled,
             (CudagraphMode::FullDecodeOnly | CudagraphMode::FullAndPiecewise, true) => Launch::Full,
             (CudagraphMode::Piecewise, _) | (CudagraphMode::FullAndPiecewise, false) => Launch::Piecewise,
+        }
+    }
+
+    /// Everybody decodes, and brings as many drafts as full graphs are captured for (V1-75).
+    #[inline]
+    fn is_uniform(&self, load: &StepLoad) -> bool {
+        load.chunks.is_empty() && load.drafts == self.drafts * load.decode_seqs
+    }
+
+    /// Adds what drafting for the next step takes.
+    fn add_drafting(&mut self, cost: &mut DecodeCost, load: &StepLoad) {
+        if let Some(passes) = &mut self.passes {
+            let law = passes.law(load);
+            cost.base += law.base;
+            cost.per_kv_token += law.per_kv_token;
+            cost.per_longest_token += law.per_longest_token;
+            cost.kv_floor += law.kv_floor;
         }
     }
 
@@ -261,8 +291,17 @@ impl StepCost for RooflineCost {
             tokens: u64::from(batch),
             rows: batch,
         };
-        let launch = self.launch(counts.tokens, true);
-        self.affine(&counts, launch)
+        let launch = self.launch(counts.tokens, self.drafts == 0);
+        let mut cost = self.affine(&counts, launch);
+        if self.passes.is_some() {
+            let load = StepLoad {
+                decode_seqs: batch,
+                sampled_rows: batch,
+                ..StepLoad::default()
+            };
+            self.add_drafting(&mut cost, &load);
+        }
+        cost
     }
 
     fn step(&mut self, load: &StepLoad) -> Picos {
@@ -277,9 +316,10 @@ impl StepCost for RooflineCost {
             tokens: load.tokens(),
             rows: load.sampled_rows,
         };
-        let launch = self.launch(counts.tokens, load.chunks.is_empty());
+        let launch = self.launch(counts.tokens, self.is_uniform(load));
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
+        self.add_drafting(&mut cost, load);
         cost
     }
 
@@ -302,6 +342,7 @@ impl StepCost for RooflineCost {
         }
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
+        self.add_drafting(&mut cost, load);
         cost
     }
 
@@ -314,7 +355,7 @@ impl StepCost for RooflineCost {
 
     fn breakdown(&self, load: &StepLoad) -> Breakdown {
         let tokens = load.tokens();
-        let launch = self.launch(tokens, load.chunks.is_empty());
+        let launch = self.launch(tokens, self.is_uniform(load));
         let padded = self.padded_tokens(tokens, launch);
         let mut parts = self.operators.token_parts(padded);
         if let Some((shared, ranks)) = &self.shared {
@@ -323,6 +364,7 @@ impl StepCost for RooflineCost {
         }
         parts.extend(self.attention.parts(load));
         parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
+        parts.extend(self.passes.as_ref().and_then(|passes| passes.part(load)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;
         let host = |operator: &str, picos: u64, trust: Trust| Part {
             operator: operator.to_owned(),

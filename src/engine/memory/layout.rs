@@ -21,6 +21,11 @@ pub(super) fn rank_weights(model: &ModelShape, options: &MemoryOptions) -> Bytes
     let (tp, pp) = (options.tensor_parallel, options.pipeline_parallel);
     let edge = model.edge_weight_bytes(tp);
     let layers = model.layer_weight_bytes(tp);
+    let drafter = options
+        .drafter
+        .as_ref()
+        .map_or(Bytes(0), |drafter| drafter.weight_bytes(tp));
+    let layers = layers + drafter;
     if pp == 1 {
         return layers + edge;
     }
@@ -46,9 +51,12 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
     let per_layer = |group: &LayerGroup| {
         kv_bytes_per_token_layer(&group.attention, options.kv_dtype, options.tensor_parallel)
     };
+    // A drafter's layers lie in the blocks of the model's.
+    let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
     let bytes_per_token: Bytes = model
         .layers
         .iter()
+        .chain(drafting)
         .map(|group| per_layer(group) * u64::from(stage(group.count)))
         .sum();
     let mut kinds: Vec<(Option<u32>, u32)> = Vec::new();

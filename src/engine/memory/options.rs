@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::hardware::Device;
-use crate::model::{Dtype, ModelShape};
+use crate::model::{Drafter, Dtype, ModelShape};
 use crate::units::Bytes;
 
 /// The flag that says how much of the memory an engine fills.
@@ -107,6 +107,8 @@ pub struct MemoryOptions {
     pub kv_cache_memory_bytes: Option<Bytes>,
     /// Replaces the number of blocks.
     pub num_gpu_blocks_override: Option<u32>,
+    /// What drafts for the model, beside it in the same memory (SD-10).
+    pub drafter: Option<Drafter>,
     /// Replaces [`Estimates::of`].
     pub estimates: Option<Estimates>,
 }
@@ -154,6 +156,7 @@ impl MemoryOptions {
             enforce_eager: false,
             kv_cache_memory_bytes: None,
             num_gpu_blocks_override: None,
+            drafter: None,
             estimates: None,
         }
     }

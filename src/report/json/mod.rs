@@ -2,7 +2,7 @@
 //!
 //! The client's keys describe the whole run as that client would see it (ramp, drain and overload included), in its key
 //! order, and are never withheld. Everything of ours stands under `plimsoll`. Where no request was completed the client's
-//! figures are 0, as its own are. Leaves out: keys that need a server's counters (speculation) or audio.
+//! figures are 0, as its own are. Leaves out: keys for audio.
 
 mod knee;
 mod parts;
@@ -16,7 +16,7 @@ pub use self::splits::splits;
 use self::value::{Object, Value};
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
-use crate::metrics::{Distribution, RequestRecord, Summary};
+use crate::metrics::{Distribution, RequestRecord, SpeculationSummary, Summary};
 use crate::sim::Outcome;
 
 /// Version of the object under `plimsoll`; grows when a key changes its meaning.
@@ -46,9 +46,25 @@ pub fn run(result: &RunResult, meta: &ResultMeta, arrays: Arrays) -> String {
     object.put("max_output_tokens_per_s", result.whole.max_output_tokens_per_s);
     object.put("max_concurrent_requests", result.whole.max_in_flight);
     object.put("rtfx", 0.0);
+    if let Some(account) = &result.speculation {
+        speculation(&mut object, account);
+    }
     latencies(&mut object, &result.whole, meta);
     object.put("plimsoll", plimsoll::object(result, meta));
     object.line()
+}
+
+/// What vLLM's client reads from the server's counters.
+fn speculation(object: &mut Object, account: &SpeculationSummary) {
+    object.put("spec_decode_acceptance_rate", 100.0 * account.acceptance_rate());
+    object.put("spec_decode_acceptance_length", account.acceptance_length());
+    object.put("spec_decode_num_drafts", account.verifications);
+    object.put("spec_decode_draft_tokens", account.draft_tokens);
+    object.put("spec_decode_accepted_tokens", account.accepted_tokens);
+    object.put(
+        "spec_decode_per_position_acceptance_rates",
+        account.rates_by_position(),
+    );
 }
 
 /// The name under which vLLM's client would save the result:

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, LockStepSpec
 use crate::cost::jitter::{Jitter, JitterLaw};
 use crate::cost::{SharedCost, StepCost};
 use crate::engine::lmcache::LmcacheConfig;
-use crate::engine::{Engine, EngineSpec};
+use crate::engine::{Acceptance, Engine, EngineSpec};
 use crate::ids::ReplicaId;
 use crate::rng::{Purpose, stream};
 use crate::sim::{Counts, Frontend};
@@ -98,6 +98,19 @@ impl<T: Traffic> Simulation<T> {
     pub fn disturbed(mut self, laws: &[JitterLaw], seed: u64) -> Simulation<T> {
         self.cluster
             .disturb(|replica| Jitter::new(laws[replica as usize], stream(seed, Purpose::Jitter, replica)));
+        self
+    }
+
+    /// Draws how many drafts stand where engines speculate.
+    #[must_use]
+    pub fn drafting(self, seed: u64) -> Simulation<T> {
+        self.accepting(|| Acceptance::Drawn(seed))
+    }
+
+    /// Says how many drafts stand where engines speculate.
+    #[must_use]
+    pub(crate) fn accepting(mut self, acceptance: impl Fn() -> Acceptance) -> Simulation<T> {
+        self.cluster.accept(acceptance);
         self
     }
 

@@ -1,0 +1,324 @@
+//! `engine.speculative_config`: vLLM's speculative decoding, and how many of its drafts stand.
+//!
+//! Which methods keep KV slots ahead, drop the last block of a prefix hit or take slots of the token budget is vLLM's
+//! (`VllmConfig.num_lookahead_tokens`, `SpeculativeConfig.use_eagle_block_drop`, `max_num_new_slots_for_drafting`). How often drafts stand is
+//! a property of drafter and text that nothing here can foresee: it is asked for.
+//! Left out: drafts in parallel, a number of drafts that follows the batch, suffix decoding.
+
+use super::judge::Judge;
+use super::profile::{Profile, SpeculationRules};
+use super::raw::{RawEngine, RawSpeculation};
+use crate::cluster::{ClusterSpec, Group};
+use crate::cost::roofline::Drafting;
+use crate::engine::{BlockHashes, Policy, Speculation};
+use crate::model::{self, Drafter, ModelShape};
+use crate::sim::Pool;
+
+/// What drafts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// A head on the target's hidden states (EAGLE, EAGLE-3).
+    Eagle,
+    /// EAGLE-3, which has a vocabulary of its own.
+    Eagle3,
+    /// The model's own multi-token prediction.
+    Mtp,
+    /// A smaller model.
+    DraftModel,
+    /// What followed the last few tokens before.
+    Ngram,
+}
+
+impl Method {
+    /// By vLLM's names.
+    pub(crate) fn named(name: &str) -> Option<Method> {
+        match name {
+            "eagle" => Some(Method::Eagle),
+            "eagle3" => Some(Method::Eagle3),
+            "draft_model" => Some(Method::DraftModel),
+            "ngram" => Some(Method::Ngram),
+            _ if name == "mtp" || name.ends_with("_mtp") => Some(Method::Mtp),
+            _ => None,
+        }
+    }
+
+    /// It builds its KV from the target's hidden states and the token after each.
+    fn is_of_eagle_family(self) -> bool {
+        matches!(self, Method::Eagle | Method::Eagle3 | Method::Mtp)
+    }
+}
+
+/// Names of methods that are modelled.
+const METHODS: &str = "eagle, eagle3, mtp, draft_model and ngram are";
+/// More drafts than anybody asks for.
+const DRAFTS_MAX: u64 = 64;
+
+/// What the scheduler does for `drafts` drafts by a method.
+pub(crate) fn scheduled(
+    method: Method,
+    (drafts, runner_tokens): (u32, u32),
+    rules: SpeculationRules,
+    (keeps_hashes, drops_nothing): (bool, bool),
+    acceptance: Vec<f64>,
+) -> Speculation {
+    let eagle = method.is_of_eagle_family();
+    let hashes = match eagle && !drops_nothing {
+        false => BlockHashes::Own,
+        true if rules.hashes_ahead && !keeps_hashes => BlockHashes::Ahead,
+        true => BlockHashes::LastDropped,
+    };
+    Speculation {
+        drafts,
+        runner_tokens,
+        lookahead: match eagle || method == Method::DraftModel {
+            true => drafts,
+            false => 0,
+        },
+        slots: u32::from(method == Method::DraftModel),
+        looks_ahead_at_admission: rules.looks_ahead_at_admission,
+        pads_admissions: rules.pads_admissions,
+        registers_output: rules.registers_output,
+        keeps_drafts: rules.keeps_drafts,
+        drafts_for_chunks: rules.drafts_for_chunks && method != Method::Ngram,
+        drafts_near_longest: rules.drafts_near_longest,
+        hashes,
+        acceptance,
+    }
+}
+
+/// Speculative decoding as the scheduler, and as step time and memory see it.
+pub(super) struct Drafts {
+    pub(super) scheduled: Speculation,
+    pub(super) drafting: Drafting,
+}
+
+/// Resolves `engine.speculative_config`; `None` where nothing is drafted, or was reported.
+pub(super) fn speculation(
+    judge: &mut Judge,
+    raw: &RawEngine,
+    profile: &Profile,
+    model: Option<&ModelShape>,
+    asynchronous: bool,
+    runner_tokens: u32,
+) -> Option<Drafts> {
+    let raw = raw.speculative_config.as_ref()?;
+    let key = |name: &str| format!("engine.speculative_config.{name}");
+    let rules = profile.speculation;
+    let method = method(judge, raw)?;
+    if method == Method::DraftModel && !rules.drafts_by_model {
+        judge.wrong(
+            &key("method"),
+            "is not taken by this version",
+            format!("{} has no draft models", profile.profile),
+        );
+    }
+    if asynchronous && !rules.is_asynchronous {
+        judge.wrong_help(
+            "engine.speculative_config",
+            "cannot be scheduled asynchronously",
+            format!("{} refuses both together", profile.profile),
+            "leave out async_scheduling",
+        );
+    }
+    let Some(asked) = raw.num_speculative_tokens else {
+        judge.missing(
+            "`speculative_config` does not say how many tokens are drafted",
+            "give num_speculative_tokens, 1 to 5 as a rule",
+        );
+        return None;
+    };
+    let drafts = judge.required(&key("num_speculative_tokens"), asked, (1, DRAFTS_MAX));
+    let acceptance = acceptance(judge, raw, drafts)?;
+    let options = (
+        raw.disable_lookahead_block_hashes.unwrap_or(false),
+        raw.disable_eagle_block_drop.unwrap_or(false),
+    );
+    judge.given(
+        "engine.speculative_config",
+        format!("{method:?}, {drafts} drafts"),
+    );
+    let drafter = drafter(judge, raw, method, model)?;
+    Some(Drafts {
+        scheduled: scheduled(method, (drafts, runner_tokens), rules, options, acceptance),
+        drafting: Drafting { drafts, drafter },
+    })
+}
+
+/// What drafts, if it is a network; the outer `None` was reported.
+fn drafter(
+    judge: &mut Judge,
+    raw: &RawSpeculation,
+    method: Method,
+    model: Option<&ModelShape>,
+) -> Option<Option<Drafter>> {
+    let target = model?;
+    if target.has_windows() {
+        judge.wrong_help(
+            "engine.speculative_config",
+            "is not modelled for this model",
+            format!(
+                "{} has sliding windows, and what they keep beside drafts is not known here",
+                target.name
+            ),
+            "leave it out",
+        );
+    }
+    let drafter = match method {
+        Method::Ngram => return Some(None),
+        Method::Eagle | Method::Eagle3 => Drafter::eagle(target, method == Method::Eagle3),
+        Method::Mtp => Drafter::of_multi_token_prediction(target),
+        Method::DraftModel => {
+            let key = "engine.speculative_config.model";
+            let Some(name) = &raw.model else {
+                judge.missing(
+                    "`speculative_config` does not say which model drafts",
+                    "give model",
+                );
+                return None;
+            };
+            match model::find_checkpoint(name) {
+                Ok((shape, notes)) => {
+                    judge.notes.extend(notes);
+                    Drafter::model(shape)
+                }
+                Err(_) => {
+                    judge.wrong_help(
+                        key,
+                        "is not a bundled model",
+                        format!("no shape of `{name}` is bundled"),
+                        "`plimsoll models` lists them",
+                    );
+                    return None;
+                }
+            }
+        }
+    };
+    if method != Method::DraftModel {
+        judge.notes.push(format!(
+            "the drafter is taken to be one layer like the model's: {}, {:.2} GB of weights",
+            drafter.shape.name,
+            drafter.weight_bytes(1).0 as f64 / 1e9
+        ));
+    }
+    Some(Some(drafter))
+}
+
+fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
+    let key = "engine.speculative_config.method";
+    let name = match (&raw.method, &raw.model) {
+        (Some(name), _) => name.to_lowercase(),
+        // As vLLM guesses (`SpeculativeConfig.__post_init__`).
+        (None, Some(model)) if model.to_lowercase().contains("eagle3") => "eagle3".to_owned(),
+        (None, Some(model)) if model.to_lowercase().contains("eagle-") => "eagle".to_owned(),
+        (None, Some(model)) if matches!(model.as_str(), "ngram" | "[ngram]") => "ngram".to_owned(),
+        (None, Some(_)) => "draft_model".to_owned(),
+        (None, None) => {
+            judge.missing("`speculative_config` does not say what drafts", "give its method");
+            return None;
+        }
+    };
+    let method = Method::named(&name);
+    if method.is_none() {
+        judge.wrong_help(key, "is not modelled", format!("{name} is not"), METHODS);
+    }
+    method
+}
+
+/// `r_i`, which share of the verifications accepts its first `i` drafts; `None` was reported.
+fn acceptance(judge: &mut Judge, raw: &RawSpeculation, drafts: u32) -> Option<Vec<f64>> {
+    let name = |name: &str| format!("engine.speculative_config.{name}");
+    let given = [
+        raw.acceptance_rate.is_some(),
+        raw.synthetic_acceptance_length.is_some(),
+        raw.synthetic_acceptance_rates.is_some(),
+    ];
+    match given.iter().filter(|&&given| given).count() {
+        // Memory does not depend on it; a run asks for it ([`check`]).
+        0 => return Some(Vec::new()),
+        1 => {}
+        _ => {
+            judge.wrong_help(
+                "engine.speculative_config",
+                "says twice how many drafts stand",
+                "acceptance_rate, synthetic_acceptance_length and synthetic_acceptance_rates say the same",
+                "keep one of them",
+            );
+            return None;
+        }
+    }
+    let drafts = drafts as usize;
+    if let Some(rate) = raw.acceptance_rate {
+        judge.fraction(&name("acceptance_rate"), rate, true, true);
+        return Some((1..=drafts).map(|position| rate.powi(position as i32)).collect());
+    }
+    if let Some(length) = raw.synthetic_acceptance_length {
+        let most = 1.0 + drafts as f64;
+        if !(1.0..=most).contains(&length) {
+            judge.wrong(
+                &name("synthetic_acceptance_length"),
+                "is out of range",
+                format!("a verification of {drafts} drafts brings 1 to {most} tokens"),
+            );
+            return None;
+        }
+        // SD-3: the fewest positions, the last of them in part.
+        let left = |position: usize| (length - 1.0 - position as f64).clamp(0.0, 1.0);
+        return Some((0..drafts).map(left).collect());
+    }
+    let rates = raw.synthetic_acceptance_rates.clone().unwrap_or_default();
+    let falls = rates.windows(2).all(|pair| pair[1] <= pair[0]);
+    if rates.len() != drafts || !falls || rates.iter().any(|rate| !(0.0..=1.0).contains(rate)) {
+        judge.wrong(
+            &name("synthetic_acceptance_rates"),
+            "must be one share for each draft, none above the one before",
+            format!("{} drafts, {} rates", drafts, rates.len()),
+        );
+        return None;
+    }
+    Some(rates)
+}
+
+/// Refuses speculation beside what it was not held against any engine with, and asks how many drafts stand.
+pub(super) fn check(judge: &mut Judge, pools: &[Pool], cluster: &ClusterSpec, (ranks, tiers): (bool, bool)) {
+    let key = "engine.speculative_config";
+    let engines = pools.iter().filter_map(|pool| pool.engine.vllm());
+    let Some((config, speculation)) = engines
+        .clone()
+        .find_map(|config| Some((config, config.speculation.as_ref()?)))
+    else {
+        return;
+    };
+    if speculation.acceptance.is_empty() {
+        judge.missing(
+            "how many drafts stand is not said: it is a property of drafter and text",
+            "give --acceptance-rate, the share of drafts that stand once those before them do (published for EAGLE-3 on chat: \
+             0.6 to 0.8), or in speculative_config synthetic_acceptance_length (tokens that a verification brings) or \
+             synthetic_acceptance_rates (one for each position)",
+        );
+    }
+    let hears = |group: &Group| group.policy.event_latency().is_some();
+    let beside = [
+        (
+            cluster.disaggregation.is_some(),
+            "prefill and decode on different replicas",
+        ),
+        (ranks, "data-parallel ranks in lock-step"),
+        (tiers, "KV in tiers outside the GPU"),
+        (
+            speculation.hashes == BlockHashes::Ahead && cluster.groups.iter().any(hears),
+            "a router that follows KV events",
+        ),
+        (
+            !config.switches.eviction_restores_budget && config.policy == Policy::Priority,
+            "priorities in this version",
+        ),
+    ];
+    for (_, what) in beside.iter().filter(|(is_there, _)| *is_there) {
+        judge.wrong_help(
+            key,
+            &format!("is not modelled beside {what}"),
+            "schedules of this were never recorded",
+            "leave one of them out",
+        );
+    }
+}
