@@ -1,7 +1,7 @@
 //! Replays every recorded schedule of vLLM through the naive twin and demands each step.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::twin::{
     Scheduled, TwinConfig, TwinDrafter, TwinDrafts, TwinLastBlock, TwinOutcome, TwinRequest, TwinRun,
@@ -107,27 +107,85 @@ fn twin_repeats_every_recorded_schedule() {
 
 #[test]
 fn twin_repeats_every_recorded_schedule_with_drafts() {
-    let files = crate::conform::files_in(&["random-0.33-drafts", "random-0.11-drafts"]);
+    let files = files_with_drafts();
     let differences: Vec<String> = files.iter().filter_map(|file| replay(file).err()).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+/// What another rule would be, to be told from the recorded one.
+type Change = (&'static str, fn(&mut TwinDrafts));
+
+#[test]
+fn a_twin_with_other_rules_for_drafts_is_found_out() {
+    let changes: [Change; 5] = [
+        ("one draft fewer", |drafts| drafts.most -= 1),
+        ("no lookahead", |drafts| drafts.drafter = TwinDrafter::NGram),
+        ("the last block found", |drafts| {
+            drafts.last_block = TwinLastBlock::Kept
+        }),
+        ("the last block dropped", |drafts| {
+            drafts.last_block = TwinLastBlock::Dropped;
+        }),
+        ("another version", |drafts| drafts.is_v11 = !drafts.is_v11),
+    ];
+    let recordings: Vec<Recording> = files_with_drafts().iter().map(|file| read(file)).collect();
+    for (what, change) in changes {
+        let is_repeated = |recording: &&Recording| {
+            let mut config = config(recording);
+            change(config.drafts.as_mut().expect("recorded with drafts"));
+            compare(recording, &run_twin(recording, &config)).is_ok()
+        };
+        let repeated = recordings.iter().filter(is_repeated).count();
+        assert!(repeated < recordings.len(), "{what} makes no difference");
+    }
+}
+
+#[test]
+fn every_accepted_draft_of_a_recording_counts() {
+    for file in files_with_drafts() {
+        let mut recording = read(&file);
+        for request in &mut recording.requests {
+            request.accepted.clear();
+        }
+        let got_more_than_one =
+            |result: &RecordedResult| result.chunks.iter().flatten().any(|&tokens| tokens > 1);
+        let counts = recording.results.iter().any(got_more_than_one);
+        let run = run_twin(&recording, &config(&recording));
+        assert_eq!(compare(&recording, &run).is_err(), counts, "{}", file.display());
+    }
+}
+
+fn files_with_drafts() -> Vec<PathBuf> {
+    crate::conform::files_in(&["random-0.33-drafts", "random-0.11-drafts"])
+}
+
 /// Runs the twin on one recording; the error names the first difference.
 fn replay(file: &Path) -> Result<(), String> {
-    let gzipped = std::fs::File::open(file).unwrap();
-    let recording: Recording = serde_json::from_reader(flate2::read::GzDecoder::new(gzipped)).unwrap();
-    let run = run_twin(&recording);
+    let recording = read(file);
+    let run = run_twin(&recording, &config(&recording));
     compare(&recording, &run).map_err(|difference| format!("{}: {difference}", file.display()))
 }
 
-fn run_twin(recording: &Recording) -> TwinRun {
+fn read(file: &Path) -> Recording {
+    let gzipped = std::fs::File::open(file).unwrap();
+    serde_json::from_reader(flate2::read::GzDecoder::new(gzipped)).unwrap()
+}
+
+fn run_twin(recording: &Recording, config: &TwinConfig) -> TwinRun {
+    let requests: Vec<TwinRequest> = recording.requests.iter().map(request).collect();
+    crate::twin::simulate(config, &requests, &mut |scheduled| {
+        step_cost_ps(&recording.cost, scheduled)
+    })
+}
+
+fn config(recording: &Recording) -> TwinConfig {
     let params = &recording.params;
     let version = match recording.profile.as_deref() {
         None | Some("vllm@0.33") => TwinConfig::v33(),
         Some("vllm@0.11") => TwinConfig::v11(),
         Some(other) => panic!("{other} was not recorded"),
     };
-    let config = TwinConfig {
+    TwinConfig {
         max_model_len: params.max_model_len,
         max_num_seqs: params.max_num_seqs,
         max_num_batched_tokens: params.max_num_batched_tokens,
@@ -146,11 +204,7 @@ fn run_twin(recording: &Recording) -> TwinRun {
             .as_ref()
             .map(|wanted| drafts(wanted, !version.reserve_full_isl)),
         ..version
-    };
-    let requests: Vec<TwinRequest> = recording.requests.iter().map(request).collect();
-    crate::twin::simulate(&config, &requests, &mut |scheduled| {
-        step_cost_ps(&recording.cost, scheduled)
-    })
+    }
 }
 
 fn drafts(wanted: &Speculative, is_v11: bool) -> TwinDrafts {
