@@ -66,6 +66,7 @@ pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
         priority_eviction_restores: draw.chance(),
         async_overrun_guard: draw.chance(),
         tiers: None,
+        drafts: None,
     }
 }
 
@@ -176,6 +177,8 @@ pub(crate) fn draw_requests(draw: &mut Draw, shared_outputs: bool, aborts: bool)
             priority: i64::from(draw.below(3)),
             abort_at: (aborts && draw.below(5) == 0)
                 .then(|| arrival_ps + u64::from(draw.below(400)) * MILLISECOND + 7),
+            accepted: Vec::new(),
+            proposed: None,
         });
     }
     requests

@@ -72,6 +72,8 @@ fn draw_request(draw: &mut Draw, id: u64) -> TwinRequest {
         ends_by_eos: draw.chance(),
         priority: i64::from(draw.below(3)),
         abort_at: (draw.below(6) == 0).then(|| arrival_ps + u64::from(draw.below(80)) * SECOND / 4),
+        accepted: Vec::new(),
+        proposed: None,
     }
 }
 

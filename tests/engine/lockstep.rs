@@ -246,6 +246,8 @@ fn a_prefill_on_one_rank_delays_tokens_on_the_other() {
         ends_by_eos: false,
         priority: 0,
         abort_at: None,
+        accepted: Vec::new(),
+        proposed: None,
     };
     let case = Case {
         config,

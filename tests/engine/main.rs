@@ -2,6 +2,7 @@
 
 mod cases;
 mod conform;
+mod drafts;
 mod draws;
 mod equality;
 #[path = "../../examples/shortest_job_first.rs"]

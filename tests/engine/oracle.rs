@@ -1,9 +1,12 @@
 //! Replays every recorded schedule of vLLM through the naive twin and demands each step.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::twin::{Scheduled, TwinConfig, TwinOutcome, TwinRequest, TwinRun, TwinStep};
+use crate::twin::{
+    Scheduled, TwinConfig, TwinDrafter, TwinDrafts, TwinLastBlock, TwinOutcome, TwinRequest, TwinRun,
+    TwinStep,
+};
 use serde::Deserialize;
 
 const PS_PER_S: f64 = 1e12;
@@ -38,6 +41,17 @@ struct Params {
     #[serde(default)]
     watermark: f64,
     prefill_schedule_interval: Option<u32>,
+    speculative: Option<Speculative>,
+}
+
+#[derive(Deserialize)]
+struct Speculative {
+    method: String,
+    num_speculative_tokens: u32,
+    #[serde(default)]
+    disable_lookahead_block_hashes: bool,
+    #[serde(default)]
+    disable_eagle_block_drop: bool,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +68,9 @@ struct RecordedRequest {
     prompt: Vec<(String, u32)>,
     output_tokens: u32,
     priority: i64,
+    #[serde(default)]
+    accepted: Vec<u32>,
+    proposed: Option<Vec<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +79,7 @@ struct RecordedStep {
     gpu_start: Option<f64>,
     dt: f64,
     scheduled: Vec<Scheduled>,
+    drafts: Option<Vec<u32>>,
     preempted: Vec<u64>,
     free_blocks: usize,
     running: usize,
@@ -75,6 +93,7 @@ struct RecordedResult {
     first_token_s: f64,
     last_token_s: f64,
     preemptions: u32,
+    chunks: Option<Vec<usize>>,
 }
 
 #[test]
@@ -86,22 +105,87 @@ fn twin_repeats_every_recorded_schedule() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+#[test]
+fn twin_repeats_every_recorded_schedule_with_drafts() {
+    let files = files_with_drafts();
+    let differences: Vec<String> = files.iter().filter_map(|file| replay(file).err()).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// What another rule would be, to be told from the recorded one.
+type Change = (&'static str, fn(&mut TwinDrafts));
+
+#[test]
+fn a_twin_with_other_rules_for_drafts_is_found_out() {
+    let changes: [Change; 5] = [
+        ("one draft fewer", |drafts| drafts.most -= 1),
+        ("no lookahead", |drafts| drafts.drafter = TwinDrafter::NGram),
+        ("the last block found", |drafts| {
+            drafts.last_block = TwinLastBlock::Kept
+        }),
+        ("the last block dropped", |drafts| {
+            drafts.last_block = TwinLastBlock::Dropped;
+        }),
+        ("another version", |drafts| drafts.is_v11 = !drafts.is_v11),
+    ];
+    let recordings: Vec<Recording> = files_with_drafts().iter().map(|file| read(file)).collect();
+    for (what, change) in changes {
+        let is_repeated = |recording: &&Recording| {
+            let mut config = config(recording);
+            change(config.drafts.as_mut().expect("recorded with drafts"));
+            compare(recording, &run_twin(recording, &config)).is_ok()
+        };
+        let repeated = recordings.iter().filter(is_repeated).count();
+        assert!(repeated < recordings.len(), "{what} makes no difference");
+    }
+}
+
+#[test]
+fn every_accepted_draft_of_a_recording_counts() {
+    for file in files_with_drafts() {
+        let mut recording = read(&file);
+        for request in &mut recording.requests {
+            request.accepted.clear();
+        }
+        let got_more_than_one =
+            |result: &RecordedResult| result.chunks.iter().flatten().any(|&tokens| tokens > 1);
+        let counts = recording.results.iter().any(got_more_than_one);
+        let run = run_twin(&recording, &config(&recording));
+        assert_eq!(compare(&recording, &run).is_err(), counts, "{}", file.display());
+    }
+}
+
+fn files_with_drafts() -> Vec<PathBuf> {
+    crate::conform::files_in(&["random-0.33-drafts", "random-0.11-drafts"])
+}
+
 /// Runs the twin on one recording; the error names the first difference.
 fn replay(file: &Path) -> Result<(), String> {
-    let gzipped = std::fs::File::open(file).unwrap();
-    let recording: Recording = serde_json::from_reader(flate2::read::GzDecoder::new(gzipped)).unwrap();
-    let run = run_twin(&recording);
+    let recording = read(file);
+    let run = run_twin(&recording, &config(&recording));
     compare(&recording, &run).map_err(|difference| format!("{}: {difference}", file.display()))
 }
 
-fn run_twin(recording: &Recording) -> TwinRun {
+fn read(file: &Path) -> Recording {
+    let gzipped = std::fs::File::open(file).unwrap();
+    serde_json::from_reader(flate2::read::GzDecoder::new(gzipped)).unwrap()
+}
+
+fn run_twin(recording: &Recording, config: &TwinConfig) -> TwinRun {
+    let requests: Vec<TwinRequest> = recording.requests.iter().map(request).collect();
+    crate::twin::simulate(config, &requests, &mut |scheduled| {
+        step_cost_ps(&recording.cost, scheduled)
+    })
+}
+
+fn config(recording: &Recording) -> TwinConfig {
     let params = &recording.params;
     let version = match recording.profile.as_deref() {
         None | Some("vllm@0.33") => TwinConfig::v33(),
         Some("vllm@0.11") => TwinConfig::v11(),
         Some(other) => panic!("{other} was not recorded"),
     };
-    let config = TwinConfig {
+    TwinConfig {
         max_model_len: params.max_model_len,
         max_num_seqs: params.max_num_seqs,
         max_num_batched_tokens: params.max_num_batched_tokens,
@@ -115,12 +199,33 @@ fn run_twin(recording: &Recording) -> TwinRun {
         reserve_full_isl: recording.scheduler_reserve_full_isl,
         watermark_blocks: (params.watermark * params.num_gpu_blocks as f64) as usize,
         prefill_schedule_interval: params.prefill_schedule_interval.unwrap_or(1),
+        drafts: params
+            .speculative
+            .as_ref()
+            .map(|wanted| drafts(wanted, !version.reserve_full_isl)),
         ..version
+    }
+}
+
+fn drafts(wanted: &Speculative, is_v11: bool) -> TwinDrafts {
+    let drafter = match wanted.method.as_str() {
+        "eagle3" | "mtp" => TwinDrafter::Eagle,
+        "draft_model" => TwinDrafter::DraftModel,
+        "ngram" => TwinDrafter::NGram,
+        other => panic!("{other} was not recorded"),
     };
-    let requests: Vec<TwinRequest> = recording.requests.iter().map(request).collect();
-    crate::twin::simulate(&config, &requests, &mut |scheduled| {
-        step_cost_ps(&recording.cost, scheduled)
-    })
+    let last_block = match drafter {
+        TwinDrafter::DraftModel | TwinDrafter::NGram => TwinLastBlock::Kept,
+        TwinDrafter::Eagle if wanted.disable_eagle_block_drop => TwinLastBlock::Kept,
+        TwinDrafter::Eagle if is_v11 || wanted.disable_lookahead_block_hashes => TwinLastBlock::Dropped,
+        TwinDrafter::Eagle => TwinLastBlock::NamedWithNext,
+    };
+    TwinDrafts {
+        drafter,
+        most: wanted.num_speculative_tokens,
+        last_block,
+        is_v11,
+    }
 }
 
 /// Spells a recorded request out in token identities.
@@ -146,6 +251,8 @@ fn request(recorded: &RecordedRequest) -> TwinRequest {
         ends_by_eos: false,
         priority: recorded.priority,
         abort_at: None,
+        accepted: recorded.accepted.clone(),
+        proposed: recorded.proposed.clone(),
     }
 }
 
@@ -187,6 +294,9 @@ fn compare_step(recorded: &RecordedStep, step: &TwinStep) -> Result<(), String> 
     let mut preempted = step.preempted.clone();
     preempted.sort_unstable();
     same("scheduled", &recorded.scheduled, &step.scheduled)?;
+    if let Some(drafts) = &recorded.drafts {
+        same("drafts", drafts, &step.drafts)?;
+    }
     same("preempted", &recorded.preempted, &preempted)?;
     same("free blocks", &recorded.free_blocks, &step.free_blocks)?;
     same("running", &recorded.running, &step.running)?;
@@ -207,6 +317,14 @@ fn compare_result(recorded: &RecordedResult, outcome: &TwinOutcome) -> Result<()
         &outcome.cached_tokens,
     )?;
     same("preemptions", &recorded.preemptions, &outcome.preemptions)?;
+    if let Some(chunks) = &recorded.chunks {
+        let times = &outcome.token_times_ps;
+        let got: Vec<usize> = times
+            .chunk_by(|one, next| one == next)
+            .map(<[u64]>::len)
+            .collect();
+        same("chunks", chunks, &got)?;
+    }
     same_time(
         "first token",
         recorded.first_token_s,

@@ -2,8 +2,8 @@
 
     python random_cases.py VERSION FIRST_SEED COUNT OUT_FOLDER
 
-VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others). A seed always gives the same case. Some an engine never gets through: the
-recorder says so and goes on.
+VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others), 0.33-drafts or 0.11-drafts. A seed always gives the same case. Some
+an engine never gets through: the recorder says so and goes on.
 """
 
 import json
@@ -159,6 +159,52 @@ def case(version, seed):
     }
 
 
+def accepted(draw, most, answer):
+    """How many drafts are accepted, share by share."""
+    chance = draw.choice([0.0, 0.3, 0.6, 0.8, 0.95, 1.0])
+    runs = []
+    for _ in range(draw.choice([answer, answer + 3, answer // 2, 2])):
+        run = 0
+        while run < most and draw.random() < chance:
+            run += 1
+        runs.append(run)
+    return runs
+
+
+def case_with_drafts(version, seed):
+    """A case with speculative decoding."""
+    made = case(version, seed)
+    draw = random.Random(f"{version} drafts {seed}")
+    params = made["params"]
+    most = draw.choice([1, 1, 2, 3, 3, 4, 5, 7])
+    methods = ["eagle3", "eagle3", "mtp", "ngram"] if version == "0.11" else ["eagle3", "eagle3", "mtp", "ngram", "ngram", "draft_model"]
+    method = draw.choice(methods)
+    params["speculative"] = {"method": method, "num_speculative_tokens": most}
+    if version == "0.11":
+        # It refuses both together.
+        params.pop("async_scheduling", None)
+    elif method in ("eagle3", "mtp") and draw.random() < 0.3:
+        params["speculative"][draw.choice(["disable_lookahead_block_hashes", "disable_lookahead_block_hashes", "disable_eagle_block_drop"])] = True
+    # Less is refused at start-up.
+    params["max_num_batched_tokens"] = max(params["max_num_batched_tokens"], most + 1)
+    if draw.random() < 0.5:
+        # Else few drafts fit beside prefills.
+        params["max_num_batched_tokens"] = max(params["max_num_batched_tokens"], draw.choice([16, 48, 200]))
+    if draw.random() < 0.6:
+        params["long_prefill_token_threshold"] = 0
+    # Drafts, those in flight and lookahead take blocks, too: who has the pool to himself must get through.
+    block = params["block_size"]
+    lengths = [sum(tokens for _, tokens in sent["prompt"]) + sent["output_tokens"] for sent in made["requests"]]
+    least = -(-min(max(lengths) + 3 * most + 3, params["max_model_len"]) // block)
+    params["num_gpu_blocks"] = max(params["num_gpu_blocks"], least + 1 + draw.choice([0, 0, 1, draw.randint(0, least)]))
+    varies = method == "ngram" and not params.get("async_scheduling", False) and draw.random() < 0.6
+    for sent in made["requests"]:
+        sent["accepted"] = accepted(draw, most, sent["output_tokens"])
+        if varies:
+            sent["proposed"] = [draw.choice([0, most, draw.randint(0, most)]) for _ in range(sent["output_tokens"])]
+    return made
+
+
 def case_v0(seed):
     """The same of 0.6, whose flags are others."""
     draw = random.Random(f"0.6 {seed}")
@@ -205,7 +251,15 @@ def main():
     os.makedirs(folder, exist_ok=True)
     for seed in range(first, first + count):
         with open(os.path.join(folder, f"random_{seed:05}.json"), "w") as file:
-            json.dump(case_v0(seed) if version == "0.6" else case(version, seed), file)
+            json.dump(drawn(version, seed), file)
+
+
+def drawn(version, seed):
+    if version == "0.6":
+        return case_v0(seed)
+    if version.endswith("-drafts"):
+        return case_with_drafts(version.removesuffix("-drafts"), seed)
+    return case(version, seed)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 import torch
 
 from common import EMPTY_PASSES_MAX, GENERATED, STEPS_MAX, Tokens, by_arrival, duration, no_results, record_files
+from drafts import Drafts, speculative
 
 # A smallest model's shape: nothing of it is ever computed.
 MODEL = {
@@ -101,6 +102,9 @@ def configured(params, reserve_full_isl):
     config.cache_config.block_size = params["block_size"]
     config.cache_config.num_gpu_blocks = params["num_gpu_blocks"]
     config.cache_config.enable_prefix_caching = params["enable_prefix_caching"]
+    config.speculative_config = speculative(params, model)
+    if config.speculative_config is not None and NEWER:
+        config._set_max_num_scheduled_tokens()
     return config
 
 
@@ -124,7 +128,7 @@ def scheduler_of(config, params):
     )
 
 
-def hasher_of(params):
+def hasher_of(params, config):
     """How prompts become block hashes; none without caching, as in the engine."""
     if not params["enable_prefix_caching"]:
         return None
@@ -136,14 +140,15 @@ def hasher_of(params):
         from vllm.utils import get_hash_fn_by_name
     function = get_hash_fn_by_name("sha256")
     init_none_hash(function)
-    return get_request_block_hasher(params["block_size"], function)
+    more = [config.num_hash_lookahead_tokens] if NEWER else []
+    return get_request_block_hasher(params["block_size"], function, *more)
 
 
 class Step:
     """A step that was scheduled and not processed yet."""
 
-    def __init__(self, output, samples, start, end):
-        self.output, self.samples, self.start, self.end = output, samples, start, end
+    def __init__(self, output, shares, sampled, start, end):
+        self.output, self.shares, self.sampled, self.start, self.end = output, shares, sampled, start, end
 
 
 class Engine:
@@ -155,7 +160,8 @@ class Engine:
         config = configured(self.params, case.get("scheduler_reserve_full_isl", NEWER))
         self.scheduler = scheduler_of(config, self.params)
         self.depth = 2 if self.params.get("async_scheduling", False) else 1
-        hasher, tokens = hasher_of(self.params), Tokens()
+        self.drafts = Drafts(case, NEWER, self.depth > 1) if "speculative" in self.params else None
+        hasher, tokens = hasher_of(self.params, config), Tokens()
         self.inputs = deque()
         for sent in by_arrival(case["requests"]):
             sampling = SamplingParams(max_tokens=sent["output_tokens"], ignore_eos=True)
@@ -211,6 +217,7 @@ class Engine:
 
     def schedule(self):
         """A pass of `schedule()`; a step that computes nothing is processed at once and forgotten."""
+        ran = {request.request_id for request in self.scheduler.running}
         if NEWER:
             output = self.scheduler.schedule()
             preempted = sorted(int(name) for name in output.preempted_req_ids or ())
@@ -220,15 +227,19 @@ class Engine:
             preempted = sorted(int(name) for name in self.preempted)
         for id in preempted:
             self.results[id]["preemptions"] += 1
-        shares, samples = [], {}
+        # How many tokens come of each share, and how many drafts it carries.
+        shares, sampled, drafts = [], {}, []
         for name, tokens in output.num_scheduled_tokens.items():
             request = self.scheduler.requests[name]
+            drafts.append(len(output.scheduled_spec_decode_tokens.get(name, ())))
             if int(name) in preempted:
+                if drafts[-1] > 0:
+                    raise RuntimeError("what comes of drafts whose request was evicted in the same step is not the scheduler's to say")
                 # 0.11 leaves the share of a request that it evicts after serving it in the step. Only the model runner
                 # still computes it, from where the step before began, because nobody tells it how far the request is;
                 # so the share ends before the last known token, and no token comes of it.
                 shares.append([int(name), self.begun_at[name], tokens])
-                samples[name] = False
+                sampled[name] = 0
                 continue
             computed = request.num_computed_tokens - tokens
             self.begun_at[name] = computed
@@ -236,12 +247,14 @@ class Engine:
             result = self.results[int(name)]
             if result["cached_tokens"] is None:
                 result["cached_tokens"] = computed
-            samples[name] = self.samples(request)
+            sampled[name] = int(self.samples(request))
+            if sampled[name] and self.drafts is not None:
+                sampled[name] = self.drafts.tokens(name, drafts[-1], is_padding=name not in ran)
         if not shares:
             self.empty_passes += 1
             if self.empty_passes > EMPTY_PASSES_MAX:
                 raise RuntimeError("the engine schedules nothing for ever")
-            self.scheduler.update_from_output(output, runner_output(output, samples))
+            self.scheduler.update_from_output(output, runner_output(output, sampled))
             return None
         self.empty_passes = 0
         if len(self.steps) == STEPS_MAX:
@@ -263,8 +276,10 @@ class Engine:
             "running": len(self.scheduler.running),
             "waiting": waiting,
         }
+        if self.drafts is not None:
+            record["drafts"] = drafts
         self.steps.append(record)
-        return Step(output, samples, begin, self.gpu_free)
+        return Step(output, shares, sampled, begin, self.gpu_free)
 
     def samples(self, request):
         """Whether the step just scheduled reaches the end of what is known, and so samples (V1-14)."""
@@ -274,7 +289,7 @@ class Engine:
 
     def process(self, step):
         self.now = max(self.now, step.end)
-        outputs = self.scheduler.update_from_output(step.output, runner_output(step.output, step.samples))
+        outputs = self.scheduler.update_from_output(step.output, runner_output(step.output, step.sampled))
         for client in outputs.values():
             for output in client.outputs:
                 if output.new_token_ids:
@@ -282,18 +297,24 @@ class Engine:
                     if result["first_token_s"] is None:
                         result["first_token_s"] = step.end
                     result["last_token_s"] = step.end
+                    if self.drafts is not None:
+                        result.setdefault("chunks", []).append(len(output.new_token_ids))
+        if self.drafts is not None and self.depth == 1:
+            proposed = self.drafts.propose(step.shares, step.sampled)
+            if proposed is not None:
+                self.scheduler.update_draft_token_ids(proposed)
 
     def in_order(self):
         return [self.results[sent["id"]] for sent in by_arrival(self.case["requests"])]
 
 
-def runner_output(output, samples):
-    """What the model runner would hand back: one token for everybody whose step sampled."""
+def runner_output(output, sampled):
+    """What the model runner would hand back: so many tokens for everybody whose step sampled."""
     names = list(output.num_scheduled_tokens)
     return ModelRunnerOutput(
         req_ids=names,
         req_id_to_index={name: at for at, name in enumerate(names)},
-        sampled_token_ids=[[GENERATED] if samples[name] else [] for name in names],
+        sampled_token_ids=[[GENERATED] * sampled[name] for name in names],
         logprobs=None,
         prompt_logprobs_dict={},
         pooler_output=[],

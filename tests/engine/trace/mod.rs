@@ -20,6 +20,8 @@ pub(crate) fn request(name: char, prompt: u32, outputs: u32) -> TwinRequest {
         ends_by_eos: false,
         priority: 0,
         abort_at: None,
+        accepted: Vec::new(),
+        proposed: None,
     }
 }
 

@@ -173,6 +173,7 @@ impl Engine {
             gpu_start_ps,
             duration_ps,
             scheduled,
+            drafts: shares.iter().map(|share| share.drafts).collect(),
             preempted: decision.preempted.iter().map(|&index| id(index)).collect(),
             free_blocks: self.scheduler.pool.free_blocks(),
             running: self.scheduler.running.len(),
@@ -195,6 +196,9 @@ impl Engine {
             .collect();
         self.scheduler
             .update_from_output(&launched.shares, &later, self.now_ps);
+        if !self.scheduler.is_async() {
+            self.scheduler.propose(&launched.shares);
+        }
     }
 
     /// Nobody will come any more, and nobody give up.

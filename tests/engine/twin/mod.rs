@@ -3,15 +3,17 @@
 //! It models what section 1 of the engine semantics describes: the engine loop with a queue of steps in
 //! flight, `schedule()`, preemption by recompute, paged blocks with a free queue, and the prefix cache.
 //! The rule each decision follows is named beside it (`V1-22`, ...), as read from vLLM 0.33.0, with the
-//! differences to 0.11 behind one switch each. LMCache may stand beside it. It leaves out speculative drafts,
+//! differences to 0.11 behind one switch each. LMCache may stand beside it, though not with drafts. It leaves out
 //! pipeline parallelism, adapters and host time. Groups of layers with a window are not looked up: what they hold is anonymous.
 //!
 //! Its law: it shares no code with the library it checks and never trades an obvious line for a fast one.
 //! When twin and engine disagree, one of them breaks a rule; the recorded schedules say which.
 //!
 //! Reading order: this file (what goes in and comes out), [`engine`] (the loop), [`scheduler`]
-//! (`schedule()`), [`output`] (what happens when a step ends), [`sequence`] and [`pool`] (state), [`tiers`] (LMCache).
+//! (`schedule()`), [`output`] (what happens when a step ends), [`sequence`] and [`pool`] (state), [`drafts`] (speculative
+//! decoding, whose rules stand at that file's head), [`tiers`] (LMCache).
 
+mod drafts;
 mod engine;
 mod output;
 mod pool;
@@ -20,6 +22,7 @@ mod scheduler;
 mod sequence;
 pub(crate) mod tiers;
 
+pub(crate) use drafts::{TwinDrafter, TwinDrafts, TwinLastBlock};
 use tiers::{TwinMoved, TwinTiers};
 
 /// The engine flags, under vLLM's names where vLLM has one.
@@ -71,6 +74,8 @@ pub(crate) struct TwinConfig {
     pub(crate) async_overrun_guard: bool,
     /// LMCache beside the engine.
     pub(crate) tiers: Option<TwinTiers>,
+    /// Speculative decoding.
+    pub(crate) drafts: Option<TwinDrafts>,
 }
 
 impl TwinConfig {
@@ -99,6 +104,7 @@ impl TwinConfig {
             priority_eviction_restores: true,
             async_overrun_guard: true,
             tiers: None,
+            drafts: None,
         }
     }
 
@@ -136,6 +142,10 @@ pub(crate) struct TwinRequest {
     pub(crate) priority: i64,
     /// When its user gives up, if ever (V1-10).
     pub(crate) abort_at: Option<u64>,
+    /// Drafts accepted in each of its shares that were executed with drafts proposed for it; none past the end.
+    pub(crate) accepted: Vec<u32>,
+    /// Drafts proposed after each of its shares that sampled, none past the end; `None` for as many as there can be.
+    pub(crate) proposed: Option<Vec<u32>>,
 }
 
 /// One scheduled sequence: `(id, tokens computed before the step, tokens scheduled)`.
@@ -153,6 +163,8 @@ pub(crate) struct TwinStep {
     pub(crate) duration_ps: u64,
     /// Who got how many tokens: running sequences in admission order, then those admitted now.
     pub(crate) scheduled: Vec<Scheduled>,
+    /// How many drafts are in each share, padding included.
+    pub(crate) drafts: Vec<u32>,
     /// Who was preempted, in order of eviction.
     pub(crate) preempted: Vec<u64>,
     /// Blocks in the free queue after scheduling.

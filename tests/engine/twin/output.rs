@@ -33,7 +33,7 @@ impl Scheduler {
             if !share.samples {
                 continue; // V1-63
             }
-            self.append_output(index, in_flight_tokens(index, later), now_ps);
+            self.append_outputs(share, in_flight_tokens(index, later), now_ps);
             if self.sequences[index].is_complete(&self.config) {
                 self.end(index, Status::Finished); // V1-61
             }
@@ -50,18 +50,34 @@ impl Scheduler {
         }
     }
 
-    /// Appends a token that has become known.
-    fn append_output(&mut self, index: Index, in_flight: u32, now_ps: u64) {
-        let is_async = self.is_async();
+    /// Appends the tokens that have become known with a share, as far as the first that ends the sequence (D-3).
+    fn append_outputs(&mut self, share: &Share, in_flight: u32, now_ps: u64) {
+        let index = share.sequence;
+        let is_stale = self.sequences[index].status == Status::Preempted;
+        if !is_stale {
+            self.roll_back(index, share.drafts + 1 - share.tokens);
+        }
         let sequence = &mut self.sequences[index];
-        sequence.push_output(&self.config, &mut self.names);
-        sequence.token_times_ps.push(now_ps);
-        if sequence.status == Status::Preempted {
+        let mut left = share.tokens;
+        while left > 0 {
+            sequence.push_output(&self.config, &mut self.names);
+            sequence.token_times_ps.push(now_ps);
+            left -= 1;
+            if sequence.is_complete(&self.config) {
+                break;
+            }
+        }
+        if is_stale {
             // V1-28: delivered all the same, but the reset counters and the cache are left alone.
-            sequence.stale_outputs -= 1;
-        } else if is_async {
-            sequence.placeholders -= 1;
-            // V1-44: the token was not known when its step was scheduled, so the blocks it completes are
+            sequence.stale_outputs -= 1 + share.drafts;
+            return;
+        }
+        sequence.computed -= left; // D-2
+        if self.config.queue_depth > 1 {
+            sequence.placeholders -= share.tokens;
+        }
+        if self.config.outputs_register() {
+            // V1-44: the tokens were not known when their step was scheduled, so the blocks they complete are
             // registered now, as far as their KV is computed.
             let computed = sequence.computed - in_flight;
             assert_eq!(

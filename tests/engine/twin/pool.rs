@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::TwinConfig;
 use super::sequence::Sequence;
+use super::{TwinConfig, TwinLastBlock};
 
 /// Number of a physical block.
 pub(super) type BlockId = usize;
@@ -96,6 +96,9 @@ impl BlockPool {
                 None => break,
             }
         }
+        if self.config.last_block() == TwinLastBlock::Dropped {
+            hits.pop(); // D-11, D-21
+        }
         hits
     }
 
@@ -115,7 +118,10 @@ impl BlockPool {
         let has_none = admission.is_some() && sequence.blocks.is_empty();
         let settled = settled - u32::from(has_none) * sequence.computed;
         self.pass_windows(sequence, settled);
-        let slots = self.blocks_for((computed + n).min(limit));
+        let lookahead = self.config.drafts.as_ref().map_or(0, |drafts| {
+            drafts.lookahead(admission.is_some() && sequence.computed == 0)
+        });
+        let slots = self.blocks_for((computed + n + lookahead).min(limit));
         let mut new = slots.saturating_sub(held);
         for (group, blocks) in sequence.further.iter().enumerate() {
             let passed = match admission {
@@ -183,6 +189,7 @@ impl BlockPool {
             return;
         }
         let full = (tokens / self.config.block_size) as usize;
+        let full = full.min(sequence.prefixes.len()); // D-11: a block may lack its name yet.
         while sequence.registered < full {
             let block = sequence.blocks[sequence.registered];
             let prefix = sequence.prefixes[sequence.registered];

@@ -21,6 +21,11 @@ pub(super) struct Share {
     pub(super) is_orphan: bool,
     /// Whether the step ends with a new token of this sequence.
     pub(super) samples: bool,
+    /// Drafts among the tokens scheduled, and whether they are padding that no drafter has proposed.
+    pub(super) drafts: u32,
+    pub(super) is_padded: bool,
+    /// Tokens that come of the step.
+    pub(super) tokens: u32,
     /// How often the sequence had been preempted.
     pub(super) stay: u32,
 }
@@ -98,10 +103,20 @@ impl Scheduler {
     pub(super) fn schedule(&mut self, now_ps: u64) -> Decision {
         let mut decision = Decision::default();
         self.notice_loads(now_ps);
-        let mut budget = self
+        let budget = self
             .config
             .max_num_scheduled_tokens
             .unwrap_or(self.config.max_num_batched_tokens);
+        let mut budget = Budget {
+            tokens: budget,
+            // Without drafts nothing but the tokens counts.
+            inputs: self
+                .config
+                .drafts
+                .as_ref()
+                .map_or(u32::MAX, |_| self.config.max_num_batched_tokens),
+            slots: self.config.draft_slots(),
+        };
         let threshold = self.long_prefill_threshold();
         let hold_prefill = self.holds_prefill();
         self.schedule_running(&mut decision, &mut budget, threshold, hold_prefill);
@@ -115,18 +130,18 @@ impl Scheduler {
     }
 
     /// Part A: running sequences in admission order, preempting for blocks (section 1.3).
-    fn schedule_running(&mut self, decision: &mut Decision, budget: &mut u32, threshold: u32, hold: bool) {
+    fn schedule_running(&mut self, decision: &mut Decision, budget: &mut Budget, threshold: u32, hold: bool) {
         let restores = self.config.priority_policy && self.config.priority_eviction_restores;
         let mut position = 0;
-        'running: while position < self.running.len() && *budget > 0 {
+        'running: while position < self.running.len() && !budget.is_spent() {
             let index = self.running[position];
             let sequence = &self.sequences[index];
             if sequence.ends_in_flight(&self.config) || (hold && sequence.is_mid_prefill) {
                 position += 1; // V1-15, V1-16
                 continue;
             }
-            let mut n = sequence.known() + sequence.placeholders - sequence.computed;
-            n = capped(n, threshold).min(*budget);
+            let mut n = sequence.known() + sequence.drafts + sequence.placeholders - sequence.computed;
+            n = capped(n, threshold).min(budget.for_one());
             n = n.min((self.config.max_model_len - 1).saturating_sub(sequence.computed));
             if n == 0 {
                 position += 1; // V1-12: skipped, later sequences may still run.
@@ -140,7 +155,7 @@ impl Scheduler {
                 // V1-26: a victim served earlier in this step loses its share, or should.
                 if let Some(share) = decision.shares.iter().position(|share| share.sequence == victim) {
                     if restores {
-                        *budget += decision.shares.remove(share).n;
+                        budget.restore(decision.shares.remove(share).n);
                     } else {
                         // 0.11 forgets to take it out of the step: the model runner begins where it began before, and
                         // the scheduler counts the tokens as computed.
@@ -162,10 +177,11 @@ impl Scheduler {
                     position -= 1;
                 }
             }
-            let sequence = &self.sequences[index];
+            let sequence = &mut self.sequences[index];
             decision.carries_prefill |= sequence.is_mid_prefill;
             decision.give(index, sequence, n);
-            *budget -= n;
+            decision.shares.last_mut().expect("just given").drafts = sequence.take_drafts(n, &self.config);
+            budget.charge(n);
             position += 1;
         }
     }
@@ -206,13 +222,14 @@ impl Scheduler {
     fn admit_waiting(
         &mut self,
         decision: &mut Decision,
-        budget: &mut u32,
+        budget: &mut Budget,
         threshold: u32,
         hold: bool,
         now_ps: u64,
     ) {
         let mut set_aside = Vec::new();
-        while *budget > 0 && self.running.len() < self.config.max_num_seqs {
+        let (serves_running, serves_prefill) = (!decision.shares.is_empty(), decision.carries_prefill);
+        while !budget.is_spent() && self.running.len() < self.config.max_num_seqs {
             let (loaded, head) = (self.head_of_loaded(), self.head_of_waiting());
             let is_loaded = match (loaded, head) {
                 (None, None) => break,
@@ -250,13 +267,25 @@ impl Scheduler {
             let reserved = self.reserved_blocks(decision);
             let sequence = &mut self.sequences[index];
             // V1-19: a resumed sequence recomputes its outputs too. V1-20: hits and loads cost no budget.
-            let mut n = capped(sequence.known() - kept - cached - external, threshold);
+            let computed = kept + cached + external;
+            let mut n = sequence.known() - computed;
+            let mut padding = 0;
+            if n == 1
+                && let Some(padded) = self.config.padded(computed, serves_running, serves_prefill)
+            {
+                if padded > budget.for_one() {
+                    break; // D-8: rather not at all than not uniform.
+                }
+                padding = padded - 1;
+                n = padded;
+            }
+            n = capped(n, threshold);
             if is_aside {
                 n = 0;
-            } else if hold && sequence.has_prefill_left(kept + cached + external) {
+            } else if hold && sequence.has_prefill_left(computed) {
                 break; // V1-16
             }
-            if !self.config.enable_chunked_prefill && n > *budget {
+            if !self.config.enable_chunked_prefill && n > budget.for_one() {
                 if self.config.oversize_prompt_stops_admission {
                     break;
                 }
@@ -264,7 +293,7 @@ impl Scheduler {
                 set_aside.insert(0, self.waiting.remove(head));
                 continue;
             }
-            n = n.min(*budget);
+            n = n.min(budget.for_one());
             let admission = Admission {
                 hits: &hits,
                 external,
@@ -275,7 +304,7 @@ impl Scheduler {
                 break; // V1-17: head-of-line blocking.
             }
             self.waiting.remove(head);
-            sequence.computed = kept + cached + external;
+            sequence.computed = computed;
             sequence.local = cached;
             let mut there_ps = 0;
             if external > 0
@@ -294,7 +323,13 @@ impl Scheduler {
             sequence.cached_tokens.get_or_insert(cached);
             decision.carries_prefill |= sequence.has_prefill_left(sequence.computed);
             decision.give(index, sequence, n);
-            *budget -= n;
+            let share = decision.shares.last_mut().expect("just given");
+            (share.drafts, share.is_padded) = (padding, padding > 0);
+            assert!(
+                padding == 0 || n == 1 + padding,
+                "vLLM fails where the threshold cuts padding"
+            );
+            budget.charge(n);
         }
         // Back to the front; under the priority policy the place does not matter.
         self.waiting.splice(0..0, set_aside);
@@ -308,7 +343,7 @@ impl Scheduler {
         &mut self,
         at: usize,
         decision: &mut Decision,
-        budget: &mut u32,
+        budget: &mut Budget,
         threshold: u32,
         hold: bool,
     ) -> bool {
@@ -318,11 +353,11 @@ impl Scheduler {
             return false; // V1-16
         }
         let mut n = capped(sequence.known() - sequence.computed, threshold);
-        if !self.config.enable_chunked_prefill && n > *budget {
+        if !self.config.enable_chunked_prefill && n > budget.for_one() {
             sequence.is_aside = true;
             return !self.config.oversize_prompt_stops_admission;
         }
-        n = n.min(*budget);
+        n = n.min(budget.for_one());
         let admission = Admission {
             hits: &[],
             external: 0,
@@ -338,7 +373,7 @@ impl Scheduler {
         sequence.cached_tokens.get_or_insert(sequence.local);
         decision.carries_prefill |= sequence.has_prefill_left(sequence.computed);
         decision.give(index, sequence, n);
-        *budget -= n;
+        budget.charge(n);
         true
     }
 
@@ -375,8 +410,12 @@ impl Scheduler {
             // V1-63: a chunk that ends before the last known token emits nothing.
             share.samples = sequence.computed >= sequence.known() + sequence.placeholders;
             sequence.is_mid_prefill = !share.samples;
+            if share.samples {
+                share.tokens = sequence.verify(if share.is_padded { 0 } else { share.drafts });
+            }
             if is_async && share.samples {
-                sequence.placeholders += 1;
+                sequence.placeholders += 1 + share.drafts;
+                sequence.drafts = self.config.drafts.as_ref().map_or(0, |drafts| drafts.most); // D-13
             }
         }
     }
@@ -389,6 +428,7 @@ impl Scheduler {
         sequence.in_flight = 0;
         sequence.stale_outputs = sequence.placeholders;
         sequence.placeholders = 0;
+        sequence.drop_drafts(&self.config);
         sequence.preemptions += 1;
         sequence.status = Status::Preempted;
         self.waiting.insert(0, index);
@@ -466,6 +506,38 @@ impl Scheduler {
     }
 }
 
+/// What is left of a step.
+#[derive(Debug)]
+struct Budget {
+    /// Tokens.
+    tokens: u32,
+    /// Rows of the model runner's input, of which a drafter may need some for each share (D-7).
+    inputs: u32,
+    slots: u32,
+}
+
+impl Budget {
+    /// Nobody can be given anything.
+    fn is_spent(&self) -> bool {
+        self.tokens == 0 || self.inputs <= self.slots
+    }
+
+    /// Most tokens of one share.
+    fn for_one(&self) -> u32 {
+        self.tokens.min(self.inputs - self.slots)
+    }
+
+    fn charge(&mut self, n: u32) {
+        self.tokens -= n;
+        self.inputs -= n + self.slots;
+    }
+
+    fn restore(&mut self, n: u32) {
+        self.tokens += n;
+        self.inputs += n + self.slots;
+    }
+}
+
 /// Applies the long-prefill threshold, 0 meaning none.
 fn capped(n: u32, threshold: u32) -> u32 {
     if threshold == 0 { n } else { n.min(threshold) }
@@ -482,6 +554,9 @@ impl Decision {
             n,
             is_orphan: false,
             samples: false,
+            drafts: 0,
+            is_padded: false,
+            tokens: 0,
             stay: sequence.preemptions,
         });
     }

@@ -1,7 +1,7 @@
 //! What the scheduler remembers about one request (V1-1).
 
 use super::pool::{BlockId, Prefix, PrefixNames, Token};
-use super::{TwinConfig, TwinRequest};
+use super::{TwinConfig, TwinLastBlock, TwinRequest};
 
 /// Where a sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +39,15 @@ pub(super) struct Sequence {
     pub(super) computed: u32,
     /// Computed tokens before its last step.
     pub(super) begun: u32,
-    /// Outputs in flight, not known yet; always 0 in the synchronous loop (V1-14).
+    /// Outputs in flight, not known yet, as many as can be; always 0 in the synchronous loop (V1-14).
     pub(super) placeholders: u32,
     /// Outputs in flight from before the last preemption (V1-28).
     pub(super) stale_outputs: u32,
+    /// Drafts to be verified in its next share.
+    pub(super) drafts: u32,
+    /// Entries used of what was accepted and of what was proposed.
+    pub(super) verified: usize,
+    pub(super) proposals: usize,
     /// Whether its last scheduled step stopped short of the end of what is known.
     pub(super) is_mid_prefill: bool,
     /// Tokens scheduled in steps that have not been processed, since it was admitted last.
@@ -79,6 +84,9 @@ impl Sequence {
             begun: 0,
             placeholders: 0,
             stale_outputs: 0,
+            drafts: 0,
+            verified: 0,
+            proposals: 0,
             is_mid_prefill: false,
             in_flight: 0,
             blocks: Vec::new(),
@@ -146,8 +154,11 @@ impl Sequence {
     fn push_token(&mut self, token: Token, config: &TwinConfig, names: &mut PrefixNames) {
         self.tokens.push(token);
         let block_size = config.block_size as usize;
-        if config.enable_prefix_caching && self.tokens.len().is_multiple_of(block_size) {
-            let block = &self.tokens[self.tokens.len() - block_size..];
+        // D-11
+        let behind = usize::from(config.last_block() == TwinLastBlock::NamedWithNext);
+        let full = self.tokens.len() - behind;
+        if config.enable_prefix_caching && full > 0 && full.is_multiple_of(block_size) {
+            let block = &self.tokens[full - block_size..];
             let prefix = names.name(self.prefixes.last().copied(), block);
             self.prefixes.push(prefix);
         }
