@@ -252,6 +252,7 @@ mod tests {
             queue_depth: 1,
             max_num_queued_reqs: None,
             idle_pass_sleep: Picos(1),
+            speculation: None,
             switches: VersionSwitches {
                 reserve_full_isl: true,
                 unhashed_to_head: true,

@@ -467,7 +467,7 @@ mod tests {
                 parsed.err().map_or(String::new(), |error| error.to_string())
             );
         }
-        assert!(parse_line("run m --speculative-config {}").unwrap().2.is_some());
+        assert!(parse_line("run m --cpu-offload-gb 4").unwrap().2.is_some());
         // Given again, a flag replaces the first; a list of our own grows.
         let (cli, ..) =
             parse_line("sweep m --max-num-seqs 8 -L gpu h100,l40s --max_num_seqs=4 -L block-size 16,32")

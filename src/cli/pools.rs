@@ -192,8 +192,8 @@ pub(super) fn full_prefill_step(pool: &Pool, computed: u32, new: u32) -> StepLoa
 /// A decode step of as many sequences and of such contexts as these steps had on average, of one at least.
 pub(super) fn mean_decode_step(work: &WorkCounters) -> StepLoad {
     let mean = |sum: f64, of: u64| (sum / of.max(1) as f64).round().max(1.0) as u32;
-    let batch = mean(work.decode_tokens as f64, work.steps);
-    let context = mean(work.decode_kv_tokens as f64, work.decode_tokens);
+    let batch = mean(work.decodes() as f64, work.steps);
+    let context = mean(work.decode_kv_tokens as f64, work.decodes());
     StepLoad {
         decode_seqs: batch,
         decode_kv_tokens: u64::from(batch) * u64::from(context),

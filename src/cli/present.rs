@@ -441,8 +441,8 @@ pub(super) fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> 
     }
     let rates = work_rates(&server.device, &server.model, &server.placement);
     let (sums, busy) = (sums(work), Seconds(work.busy_s));
-    let batch = (work.decode_tokens as f64 / work.steps as f64).max(1.0);
-    let context = work.decode_kv_tokens as f64 / (work.decode_tokens as f64).max(1.0);
+    let batch = (work.decodes() as f64 / work.steps as f64).max(1.0);
+    let context = work.decode_kv_tokens as f64 / (work.decodes() as f64).max(1.0);
     Some(Utilisation {
         mfu: rates.flops_utilisation(&sums, busy),
         memory_bandwidth: rates.bandwidth_utilisation(&sums, busy),

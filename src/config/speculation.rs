@@ -128,6 +128,14 @@ pub(super) fn speculation(
         return None;
     };
     let drafts = judge.required(&key("num_speculative_tokens"), asked, (1, DRAFTS_MAX));
+    if runner_tokens <= drafts && !judge.is_wrong(&["engine.max_num_batched_tokens"]) {
+        judge.wrong_help(
+            &key("num_speculative_tokens"),
+            "does not fit into a step",
+            format!("a decode brings {} tokens, and a step holds {runner_tokens}", drafts + 1),
+            "draft less, or raise max_num_batched_tokens",
+        );
+    }
     let acceptance = acceptance(judge, raw, drafts)?;
     let options = (
         raw.disable_lookahead_block_hashes.unwrap_or(false),

@@ -168,7 +168,7 @@ mod tests {
             "{}",
             message("--max-num-seq 3")
         );
-        assert!(message("--speculative-config {}").contains("cannot be honoured"));
+        assert!(message("--cpu-offload-gb 4").contains("cannot be honoured"));
         assert!(message("'--engine").contains("a quote that does not end"));
     }
 }

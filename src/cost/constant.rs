@@ -51,7 +51,7 @@ mod tests {
         #[test]
         fn a_step_without_chunks_is_a_decode_step(batch in 1_u32..2000, kv in 1_u64..10_000_000) {
             let mut cost = ConstantCost { per_step: Picos(7_000_000), per_decode_seq: Picos(31) };
-            let load = StepLoad { decode_seqs: batch, decode_kv_tokens: kv, decode_longest: 9, chunks: vec![], sampled_rows: batch };
+            let load = StepLoad { decode_seqs: batch, decode_kv_tokens: kv, decode_longest: 9, sampled_rows: batch, ..StepLoad::default() };
             prop_assert_eq!(cost.step(&load), cost.decode(batch).at(kv, 9));
         }
     }

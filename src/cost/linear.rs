@@ -106,6 +106,7 @@ mod tests {
                 decode_longest: 500,
                 chunks: vec![Chunk { computed: c, new: q }],
                 sampled_rows: 4,
+                ..StepLoad::default()
             };
             clock += cost.step(&load);
             let pairs = f64::from(1000 + step) + f64::from(q) * (f64::from(c) + (f64::from(q) + 1.0) / 2.0);
@@ -122,7 +123,7 @@ mod tests {
         #[test]
         fn a_step_without_chunks_is_a_decode_step(batch in 1_u32..2000, kv in 1_u64..10_000_000, a in 0_u64..99_999) {
             let mut cost = LinearCost::new(0.006, 2e-5, a as f64 * 1e-12);
-            let load = StepLoad { decode_seqs: batch, decode_kv_tokens: kv, decode_longest: 9, chunks: vec![], sampled_rows: batch };
+            let load = StepLoad { decode_seqs: batch, decode_kv_tokens: kv, decode_longest: 9, sampled_rows: batch, ..StepLoad::default() };
             prop_assert_eq!(cost.step(&load), cost.decode(batch).at(kv, 9));
         }
     }

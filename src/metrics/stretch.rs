@@ -154,6 +154,7 @@ pub(super) struct Work {
     pub(super) prefill_tokens: u64,
     pub(super) recomputed_tokens: u64,
     pub(super) decode_tokens: u64,
+    draft_tokens: u64,
     pub(super) sampled_rows: u64,
     pub(super) decode_kv_tokens: u128,
     pub(super) chunk_pairs_doubled: u128,
@@ -423,6 +424,7 @@ impl Work {
         self.by_size.add(load.tokens(), count);
         self.busy += steps.end.saturating_sub(steps.begin).0;
         self.decode_tokens += (seqs + drafts) * count;
+        self.draft_tokens += drafts * count;
         self.chunk_pairs_doubled += u128::from(load.draft_pairs_doubled) * u128::from(count);
         self.sampled_rows += u64::from(load.sampled_rows) * count;
         // Step i reads i·seqs more; the product is formed wide because a leap may be long.
@@ -449,6 +451,7 @@ impl Work {
             prefill_tokens: self.prefill_tokens,
             recomputed_tokens: self.recomputed_tokens,
             decode_tokens: self.decode_tokens,
+            draft_tokens: self.draft_tokens,
             sampled_rows: self.sampled_rows,
             decode_kv_tokens: self.decode_kv_tokens,
             chunk_pairs_doubled: self.chunk_pairs_doubled,
@@ -464,6 +467,7 @@ impl Work {
         self.prefill_tokens += other.prefill_tokens;
         self.recomputed_tokens += other.recomputed_tokens;
         self.decode_tokens += other.decode_tokens;
+        self.draft_tokens += other.draft_tokens;
         self.sampled_rows += other.sampled_rows;
         self.decode_kv_tokens += other.decode_kv_tokens;
         self.chunk_pairs_doubled += other.chunk_pairs_doubled;

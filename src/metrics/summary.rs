@@ -119,6 +119,8 @@ pub struct WorkCounters {
     pub recomputed_tokens: u64,
     /// Tokens computed by decoding sequences.
     pub decode_tokens: u64,
+    /// Of them drafts that were verified.
+    pub draft_tokens: u64,
     /// Rows sampled.
     pub sampled_rows: u64,
     /// Σ decode KV tokens read.
@@ -132,6 +134,12 @@ pub struct WorkCounters {
 }
 
 impl WorkCounters {
+    /// Shares of steps of sequences that decoded, whatever they brought to be verified.
+    #[must_use]
+    pub fn decodes(&self) -> u64 {
+        self.decode_tokens - self.draft_tokens
+    }
+
     /// Adds another's steps.
     pub fn add(&mut self, other: &WorkCounters) {
         self.steps += other.steps;
@@ -140,6 +148,7 @@ impl WorkCounters {
         self.prefill_tokens += other.prefill_tokens;
         self.recomputed_tokens += other.recomputed_tokens;
         self.decode_tokens += other.decode_tokens;
+        self.draft_tokens += other.draft_tokens;
         self.sampled_rows += other.sampled_rows;
         self.decode_kv_tokens += other.decode_kv_tokens;
         self.chunk_pairs_doubled += other.chunk_pairs_doubled;

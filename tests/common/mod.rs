@@ -25,6 +25,7 @@ pub(crate) fn ample_engine() -> EngineConfig {
         queue_depth: 1,
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
+        speculation: None,
         switches: VersionSwitches {
             reserve_full_isl: true,
             unhashed_to_head: true,

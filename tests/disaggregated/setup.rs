@@ -294,6 +294,7 @@ fn check_places(seen: &Observation) {
 pub(crate) fn vllm() -> EngineConfig {
     EngineConfig {
         idle_pass_sleep: Picos(1_000_000_000),
+        speculation: None,
         ..crate::common::ample_engine()
     }
 }

@@ -80,6 +80,11 @@ fn every_recording_of_vllm_is_repeated() {
 }
 
 #[test]
+fn every_recording_with_drafts_is_repeated() {
+    all_are_repeated(&files_in(&["random-0.33-drafts", "random-0.11-drafts"]), 68);
+}
+
+#[test]
 fn every_recording_of_vllm_v0_is_repeated() {
     all_are_repeated(&files_in(&["random-0.6"]), 34);
 }

@@ -225,6 +225,7 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
         queue_depth: config.queue_depth as u32,
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
+        speculation: None,
         switches: VersionSwitches {
             reserve_full_isl: config.reserve_full_isl,
             unhashed_to_head: config.unhashed_freed_blocks_to_head,

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use plimsoll::cost::linear::LinearCost;
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
-use plimsoll::engine::{EngineConfig, Policy, VersionSwitches};
+use plimsoll::engine::{BlockHashes, EngineConfig, Policy, Speculation, VersionSwitches};
 use plimsoll::ids::RequestId;
 use plimsoll::rng::{Purpose, stream};
 use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
@@ -88,6 +88,7 @@ impl Experiment {
         if may_tie(&spec) {
             engine.policy = Policy::Fcfs;
         }
+        engine.speculation = dice.speculation(&engine);
         let cost = Floored {
             linear,
             kv_floor: Picos(dice.one_of(&[0, 300_000, 200_000_000])),
@@ -107,7 +108,7 @@ impl Experiment {
     }
 
     pub(crate) fn simulation_of<T: Traffic>(&self, traffic: T) -> Simulation<T> {
-        Simulation::new(self.engine.clone(), Box::new(self.cost), self.frontend, traffic)
+        Simulation::new(self.engine.clone(), Box::new(self.cost), self.frontend, traffic).drafting(self.seed)
     }
 
     /// Runs to the end.
@@ -163,6 +164,7 @@ impl Dice {
             queue_depth: 1 + self.below(2),
             max_num_queued_reqs: self.one_of(&[None, None, Some(6)]),
             idle_pass_sleep: Picos(self.one_of(&[0, 1_000_000_000])),
+            speculation: None,
             switches: VersionSwitches {
                 reserve_full_isl: self.chance(),
                 unhashed_to_head: self.chance(),
@@ -175,6 +177,31 @@ impl Dice {
             },
             ..ample_engine()
         }
+    }
+
+    /// One in four speculates, by the rules of some version.
+    fn speculation(&mut self, engine: &EngineConfig) -> Option<Speculation> {
+        let is_refused = engine.policy == Policy::Priority && !engine.switches.eviction_restores_budget;
+        let asked = self.below(4) == 0;
+        let drafts = 1 + self.below(5);
+        let has_kv = self.chance();
+        let slots = u32::from(has_kv && self.chance());
+        let rate = self.one_of(&[0.0, 0.5, 0.9, 1.0]);
+        let speculation = Speculation {
+            drafts,
+            runner_tokens: engine.max_num_batched_tokens,
+            slots,
+            lookahead: u32::from(has_kv) * drafts,
+            looks_ahead_at_admission: self.chance(),
+            pads_admissions: self.chance(),
+            registers_output: self.chance(),
+            keeps_drafts: self.chance(),
+            drafts_for_chunks: engine.queue_depth == 1 && self.chance(),
+            drafts_near_longest: self.chance(),
+            hashes: self.one_of(&[BlockHashes::Own, BlockHashes::Ahead, BlockHashes::LastDropped]),
+            acceptance: (1..=drafts as i32).map(|position| f64::powi(rate, position)).collect(),
+        };
+        (asked && !is_refused).then_some(speculation)
     }
 
     fn spec(&mut self) -> WorkloadSpec {

@@ -16,6 +16,7 @@ mod gateway;
 mod many_servers;
 mod sharing;
 mod single_server;
+mod speculation;
 mod steps;
 mod system;
 mod theory;

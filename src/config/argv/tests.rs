@@ -153,7 +153,7 @@ fn what_would_change_the_result_is_refused_unless_neutral() {
             .problems
             .len()
     };
-    assert_eq!(problems("--speculative-config {}"), 1);
+    assert_eq!(problems("--enable-lora"), 1);
     assert_eq!(problems("--cpu-offload-gb 0"), 0);
     assert_eq!(problems("--cpu-offload-gb 4"), 1);
     assert_eq!(problems("--mem-fraction-static 0.8"), 0);

@@ -18,8 +18,8 @@ fn decode_load(batch: u32, kv: u64, longest: u32) -> StepLoad {
         decode_seqs: batch,
         decode_kv_tokens: kv,
         decode_longest: longest,
-        chunks: Vec::new(),
         sampled_rows: batch,
+        ..StepLoad::default()
     }
 }
 
@@ -48,6 +48,7 @@ fn any_load() -> impl Strategy<Value = StepLoad> {
             decode_longest: if seqs > 0 { context } else { 0 },
             sampled_rows: seqs + chunks.len() as u32,
             chunks,
+            ..StepLoad::default()
         }
     })
 }
@@ -82,6 +83,7 @@ proptest! {
             decode_longest: load.decode_longest.max(more.decode_longest),
             chunks: load.chunks.iter().chain(&more.chunks).copied().collect(),
             sampled_rows: load.sampled_rows + more.sampled_rows,
+            ..StepLoad::default()
         };
         prop_assert!(cost.step(&joined) >= less);
     }

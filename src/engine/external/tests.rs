@@ -84,6 +84,7 @@ pub(in crate::engine) fn config() -> EngineConfig {
         queue_depth: 1,
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos(PICOS_PER_SECOND / 1000),
+        speculation: None,
         switches: VersionSwitches {
             reserve_full_isl: true,
             unhashed_to_head: true,
