@@ -128,7 +128,9 @@ fn a_twin_with_other_rules_for_drafts_is_found_out() {
         }),
         ("another version", |drafts| drafts.is_v11 = !drafts.is_v11),
     ];
-    let recordings: Vec<Recording> = files_with_drafts().iter().map(|file| read(file)).collect();
+    let mut recordings: Vec<Recording> = files_with_drafts().iter().map(|file| read(file)).collect();
+    // Another course may lead to where a threshold cuts padding, and vLLM fails.
+    recordings.retain(|recording| recording.params.long_prefill_token_threshold == 0);
     for (what, change) in changes {
         let is_repeated = |recording: &&Recording| {
             let mut config = config(recording);

@@ -61,6 +61,14 @@
 //! * **D-20** After a step in which any request's tokens (`computed` before and share) and K together are above `max_model_len`, nothing is proposed for anybody, and
 //!   everybody keeps the drafts he has (`input_fits_in_drafter`).
 //! * **D-21** Results register no blocks; an EAGLE look-up gives its last block up. There is no padding.
+//!
+//! Full CUDA graphs of decodes, which change no schedule and are not modelled here
+//!
+//! * **D-22** 0.33: every share has `1 + K` tokens, and nobody is in prefill but with one token behind computed ones (padding not counted). A batch of
+//!   single tokens is not uniform where K > 0. Sizes are the capture sizes rounded up to multiples of `1 + K`. Some attention backends take
+//!   shares of 1 to `1 + K` in one graph.
+//! * **D-23** 0.11: the longest share has `1 + K` tokens and all have as many, be they prompts. Sizes are the capture sizes from `1 + K` to
+//!   `max_num_seqs * (1 + K)`.
 
 use super::TwinConfig;
 use super::scheduler::{Index, Scheduler, Share};
