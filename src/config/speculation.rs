@@ -95,13 +95,13 @@ pub(super) struct Drafts {
 /// Resolves `engine.speculative_config`; `None` where nothing is drafted, or was reported.
 pub(super) fn speculation(
     judge: &mut Judge,
-    raw: &RawEngine,
+    engine: &RawEngine,
     profile: &Profile,
     model: Option<&ModelShape>,
     asynchronous: bool,
     runner_tokens: u32,
 ) -> Option<Drafts> {
-    let raw = raw.speculative_config.as_ref()?;
+    let raw = engine.speculative_config.as_ref()?;
     let key = |name: &str| format!("engine.speculative_config.{name}");
     let rules = profile.speculation;
     let method = method(judge, raw)?;
@@ -128,12 +128,28 @@ pub(super) fn speculation(
         return None;
     };
     let drafts = judge.required(&key("num_speculative_tokens"), asked, (1, DRAFTS_MAX));
-    if runner_tokens <= drafts && !judge.is_wrong(&["engine.max_num_batched_tokens"]) {
+    if runner_tokens <= drafts + u32::from(method == Method::DraftModel)
+        && !judge.is_wrong(&["engine.max_num_batched_tokens"])
+    {
         judge.wrong_help(
             &key("num_speculative_tokens"),
             "does not fit into a step",
-            format!("a decode brings {} tokens, and a step holds {runner_tokens}", drafts + 1),
+            format!(
+                "a decode brings {} tokens, and a step holds {runner_tokens}",
+                drafts + 1
+            ),
             "draft less, or raise max_num_batched_tokens",
+        );
+    }
+    let threshold = engine
+        .long_prefill_token_threshold
+        .map_or(0, |threshold| threshold.0);
+    if rules.pads_admissions && (1..=u64::from(drafts)).contains(&threshold) {
+        judge.wrong_help(
+            "engine.long_prefill_token_threshold",
+            "cuts a decode with its drafts",
+            format!("{} tokens, and vLLM fails on {threshold}", drafts + 1),
+            "leave it out, or draft less",
         );
     }
     let acceptance = acceptance(judge, raw, drafts)?;

@@ -19,7 +19,7 @@ use super::schedule::Budget;
 use super::sequence::Phase;
 use super::step::Step;
 use crate::facts::{Completion, Fact, Observer, Outcome};
-use crate::ids::RequestId;
+use crate::ids::{RequestId, SegmentId};
 use crate::kv::Match;
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
@@ -206,13 +206,20 @@ impl Replica {
         if self.tokens_ahead() == 0 {
             return;
         }
-        // Each block is known by the tokens from its second to the next block's first; the very first token is in none.
+        // Each block is known by the tokens from its second to the next block's first. The very first token is told by the segment
+        // that goes on behind it, or else lends it to the next.
         let pieces = &mut self.sequences[slot].pieces;
-        if let Some(first) = pieces.first_mut() {
-            (first.start, first.tokens) = (first.start + 1, first.tokens - 1);
-            if first.tokens == 0 {
+        match pieces.as_mut_slice() {
+            [first, ..] if first.tokens > 1 => {
+                (first.start, first.tokens) = (first.start + 1, first.tokens - 1);
+            }
+            [first, next, ..] => {
+                let mixed =
+                    first.segment.0.rotate_left(17) ^ next.segment.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                next.segment = SegmentId(mixed);
                 pieces.remove(0);
             }
+            _ => {}
         }
     }
 

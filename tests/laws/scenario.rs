@@ -199,7 +199,9 @@ impl Dice {
             drafts_for_chunks: engine.queue_depth == 1 && self.chance(),
             drafts_near_longest: self.chance(),
             hashes: self.one_of(&[BlockHashes::Own, BlockHashes::Ahead, BlockHashes::LastDropped]),
-            acceptance: (1..=drafts as i32).map(|position| f64::powi(rate, position)).collect(),
+            acceptance: (1..=drafts as i32)
+                .map(|position| f64::powi(rate, position))
+                .collect(),
         };
         (asked && !is_refused).then_some(speculation)
     }

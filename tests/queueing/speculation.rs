@@ -36,8 +36,7 @@ fn run(queue_depth: u32, alpha: f64) -> (f64, SpeculationSummary) {
     let mut recorder = recorder(&engine);
     let spec = plain(Arrivals::AllAtOnce, 100, OUTPUT, 64);
     let traffic = Generator::new(&spec, 7);
-    let mut simulation =
-        Simulation::new(engine, private_servers(), Frontend::default(), traffic).drafting(7);
+    let mut simulation = Simulation::new(engine, private_servers(), Frontend::default(), traffic).drafting(7);
     simulation.advance(Until::DRAINED, &mut recorder);
     let seen = recorder.finish(simulation.now());
     assert_eq!(seen.violations, Vec::<String>::new());
