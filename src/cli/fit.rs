@@ -12,7 +12,7 @@ use super::disk::Disk;
 use super::figures::{grouped, short};
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
-use crate::config::flags::ScenarioFlags;
+use crate::config::flags::{ScenarioFlags, SpeculationFlags};
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang};
 use crate::config::{Capacity, assemble, capacity};
 use crate::engine::EngineSpec;
@@ -55,14 +55,8 @@ pub struct Args {
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,
-    /// With --speculative-config: the share of drafts that stand once those before them do.
-    #[arg(
-        long,
-        value_name = "FRACTION",
-        allow_negative_numbers = true,
-        help_heading = "Engine (vLLM's flags)"
-    )]
-    pub acceptance_rate: Option<f64>,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationFlags,
     /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
@@ -85,7 +79,7 @@ impl Args {
             engine: self.engine.clone(),
             sglang: self.sglang.clone(),
             compilation_config: self.compilation_config.clone(),
-            acceptance_rate: self.acceptance_rate,
+            speculation: self.speculation.clone(),
             serve_cmd: self.serve_cmd.clone(),
             ..ScenarioFlags::default()
         }

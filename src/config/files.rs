@@ -57,6 +57,7 @@ shipped!(
     "static-batching",
     "continuous-batching",
     "v0-prefill-stall",
+    "speculative",
     "lmcache-cold",
     "lmcache-warm",
     "lmcache-restart",

@@ -28,7 +28,8 @@ const SERVER: &str = "the simulated server has no such surface";
 const LOADING: &str = "loading the model is not part of serving it";
 const TEXT: &str = "tokens are simulated, not text";
 const LOGS: &str = "it changes what is logged, not what is served";
-const SPECULATION: &str = "speculative decoding is not modelled yet";
+const SPECULATION: &str = "speculative decoding is modelled for vLLM 0.33 and 0.11 only";
+const LOOKUP: &str = "--acceptance-rate says how many drafts stand, however they are found";
 const OFFLOAD: &str = "KV offloading is not modelled for SGLang";
 const LORA: &str = "LoRA adapters are not modelled";
 const SAMPLING: &str = "sampling does not change the time of a step here";
@@ -200,9 +201,8 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         Nothing,
         Ignored("workers are not modelled one by one"),
     ),
-    ("spec-method", One, NotModelled("", SPECULATION)),
-    ("spec-model", One, NotModelled("", SPECULATION)),
-    ("spec-tokens", One, NotModelled("0", SPECULATION)),
+    ("ngram-prompt-lookup-max", One, Ignored(LOOKUP)),
+    ("ngram-prompt-lookup-min", One, Ignored(LOOKUP)),
     ("enable-lora", Nothing, NotModelled("false", LORA)),
     ("lora-modules", Many, NotModelled("", LORA)),
     (

@@ -10,6 +10,7 @@ mod gsp;
 mod lengths;
 mod promises;
 mod server;
+mod speculation;
 mod traffic;
 
 use clap::Args;
@@ -18,6 +19,7 @@ use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang};
 
 pub use disaggregation::DisaggregationFlags;
 pub use promises::SloFlags;
+pub(crate) use speculation::SpeculationFlags;
 pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
 
 pub(super) use arrivals::{apply_traffic, client_defaults};
@@ -55,14 +57,8 @@ pub struct ScenarioFlags {
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,
-    /// With --speculative-config: the share of drafts that stand once those before them do.
-    #[arg(
-        long,
-        value_name = "FRACTION",
-        allow_negative_numbers = true,
-        help_heading = "Engine (vLLM's flags)"
-    )]
-    pub acceptance_rate: Option<f64>,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationFlags,
     #[command(flatten)]
     pub(crate) traffic: TrafficFlags,
     #[command(flatten)]

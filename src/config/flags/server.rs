@@ -33,13 +33,7 @@ pub(in crate::config) fn apply_serve(
             editor.set(&format!("{section}.{key}"), value, &flag);
         }
     }
-    if let Some(rate) = flags.acceptance_rate {
-        editor.set(
-            "engine.speculative_config.acceptance_rate",
-            rate,
-            "acceptance-rate",
-        );
-    }
+    flags.speculation.apply(&mut editor);
     if let Some(json) = &flags.compilation_config {
         compilation_config(&mut editor, json);
     }

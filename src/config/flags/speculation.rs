@@ -1,0 +1,49 @@
+//! The flags of speculative decoding: keys of `engine.speculative_config`.
+
+use clap::Args;
+use toml::Value;
+
+use super::editor::Editor;
+
+/// Speculative decoding by flags, beside `--speculative-config`; the longer names are those of vLLM before 0.8.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Speculative decoding (vLLM's flags)")]
+pub(crate) struct SpeculationFlags {
+    /// What drafts: eagle, eagle3, mtp, draft_model or ngram.
+    #[arg(long, value_name = "METHOD")]
+    pub spec_method: Option<String>,
+    /// The drafter; of draft_model a bundled id, `[ngram]` for n-grams.
+    #[arg(long, visible_alias = "speculative-model", value_name = "MODEL")]
+    pub spec_model: Option<String>,
+    /// Drafts that are verified beside each decoded token.
+    #[arg(long, visible_alias = "num-speculative-tokens", value_name = "TOKENS")]
+    pub spec_tokens: Option<i64>,
+    /// Share of the drafts that stand once those before them do.
+    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
+    pub acceptance_rate: Option<f64>,
+}
+
+impl SpeculationFlags {
+    /// Sets what is given, over what a config says.
+    pub(super) fn apply(&self, editor: &mut Editor<'_>) {
+        let given: [(&str, &str, Option<Value>); 4] = [
+            ("method", "spec-method", self.spec_method.clone().map(Value::from)),
+            ("model", "spec-model", self.spec_model.clone().map(Value::from)),
+            (
+                "num_speculative_tokens",
+                "spec-tokens",
+                self.spec_tokens.map(Value::from),
+            ),
+            (
+                "acceptance_rate",
+                "acceptance-rate",
+                self.acceptance_rate.map(Value::from),
+            ),
+        ];
+        for (key, flag, value) in given {
+            if let Some(value) = value {
+                editor.set(&format!("engine.speculative_config.{key}"), value, flag);
+            }
+        }
+    }
+}
