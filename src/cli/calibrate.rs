@@ -144,9 +144,6 @@ fn share(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let (device, notes) = inputs::device(&args.gpu)?;
     terminal.notes(&notes);
-    if let Some(path) = &args.output {
-        files::check_file(Path::new(path))?;
-    }
     let base = base(args, &device)?;
     let mut read = Read::new(args, &device);
     let mut problems: Vec<anyhow::Error> = Vec::new();
@@ -159,6 +156,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Err(last);
     }
     let request = request(args, &device, base, &mut read)?;
+    if let Some(path) = &args.output {
+        files::check_file(Path::new(path), "--output")?;
+    }
     let is_measured_too = !request.observations.is_empty() || request.kept.is_some();
     let progress = Mutex::new((Progress::new(terminal, None, "fits and simulations"), 0));
     let fitted = calibrate_while(&request, &|| {

@@ -94,7 +94,7 @@ fn recordings(path: &str) -> Vec<String> {
 
 /// Replays one file.
 fn one(file: &str) -> Replayed {
-    let recording = std::fs::read(file)
+    let recording = super::ledger::read(file.as_ref())
         .map(super::files::without_mark)
         .map_err(|error| error.to_string());
     let recording = recording.and_then(|bytes| AnyRecording::read(&bytes).map_err(|error| error.to_string()));

@@ -126,8 +126,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let folder = outputs.charts.as_deref();
     let drawn = folder.map(|folder| charts::layout(&plan).map(|layout| (folder, layout)));
     let drawn = drawn.transpose()?;
+    let saved_as = outputs.result_filename.as_deref().filter(|_| outputs.save_result);
     for cell in &plan.runs {
         memory::check_records(&cell.resolved, records(&outputs, false))?;
+        if let Some(name) = saved_as {
+            outputs.claim_saved(&file_name(cell.index, &outputs, name))?;
+        }
     }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));

@@ -1,6 +1,6 @@
 //! What is wrong with the input is told at once, with its place; nothing in it reaches the terminal as it is.
 
-use crate::{Desk, SMALL, text};
+use crate::{Desk, SMALL, fixture, text};
 
 #[test]
 fn a_bad_file_is_told_with_line_and_remedy_all_problems_at_once() {
@@ -95,4 +95,75 @@ fn every_command_explains_itself() {
         2,
         "run no-such-model --gpu h100 --request-rate 1 --input-len 8 --output-len 8",
     );
+}
+
+/// What a command reads is not replaced by what it writes, under whatever path, and two outputs are two files.
+#[test]
+fn no_output_takes_the_place_of_an_input_or_of_another_output() {
+    let desk = Desk::new();
+    let put = |name: &str, text: &str| std::fs::write(desk.path().join(name), text).unwrap();
+    let trace = "{\"timestamp\": 0, \"input_length\": 64, \"output_length\": 8, \"hash_ids\": [1]}\n\
+                 {\"timestamp\": 500, \"input_length\": 64, \"output_length\": 8, \"hash_ids\": [1]}\n";
+    put("t.jsonl", trace);
+    put(
+        "rows.csv",
+        &std::fs::read_to_string(fixture("results/table.csv")).unwrap(),
+    );
+    put(
+        "gemm.csv",
+        &std::fs::read_to_string(fixture("kernels/gemm.csv")).unwrap(),
+    );
+    put("scenario.toml", &desk.expect(0, &format!("{SMALL} --dry-run")));
+    let result = desk.expect(0, &format!("{SMALL} --format json"));
+    put("r.json", &result);
+    std::fs::create_dir(desk.path().join("inner")).unwrap();
+    let model = "run Qwen/Qwen3-8B --gpu h100 --num-prompts 2";
+    let files = || -> Vec<(String, Vec<u8>)> {
+        let mut all: Vec<(String, Vec<u8>)> = std::fs::read_dir(desk.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().is_file())
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, std::fs::read(entry.path()).unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    for words in [
+        "run scenario.toml -o scenario.toml".to_owned(),
+        "run scenario.toml -o scenario.toml --dry-run".to_owned(),
+        "knee scenario.toml -o ./scenario.toml --goodput ttft:500 --format table".to_owned(),
+        "sweep scenario.toml -L request-rate 1,2 -o inner/../scenario.toml".to_owned(),
+        format!("{model} --trace t.jsonl -o t.jsonl"),
+        format!(
+            "{} --trace t.jsonl -o t.jsonl",
+            model.replace("run", "sweep") + " -L seed 1,2"
+        ),
+        format!("{model} --trace t.jsonl --save-result --result-filename t.jsonl"),
+        format!("{model} --trace t.jsonl --save-result --result-filename x.json -o x.json"),
+        "compare scenario.toml \"-tp 1\" \"-tp 2\" -o scenario.toml".to_owned(),
+        "working-set scenario.toml -o scenario.toml".to_owned(),
+        "trace t.jsonl --fit ./t.jsonl".to_owned(),
+        "audit r.json -o r.json".to_owned(),
+        "diff r.json r.json -o r.json".to_owned(),
+        "validate rows.csv -o rows.csv".to_owned(),
+        "validate rows.csv --chart rows.csv".to_owned(),
+        "validate rows.csv --no-interval -o both.svg --chart ./both.svg".to_owned(),
+        "validate --kernels . --gpu h100 -o gemm.csv".to_owned(),
+        "calibrate gemm.csv --gpu h100 -o gemm.csv".to_owned(),
+    ] {
+        let output = desk.run(&words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        let says = |part: &str| told.contains(part);
+        assert!(says("would overwrite") || says("both write"), "{words}\n{told}");
+        assert!(files() == before, "{words} changed a file\n{told}");
+    }
+    // Going on from its own file is what a sweep is asked for.
+    let sweep = format!("sweep {} -L seed 1,2 -o kept.jsonl", &SMALL[4..]);
+    let first = desk.expect(0, &sweep);
+    assert_eq!(desk.expect(0, &sweep), first);
 }
