@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::blocks;
 use super::calibrated::calibration;
 use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
@@ -244,6 +245,7 @@ pub(super) fn build(
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
     let data_parallel = lockstep::ranks(raw, model);
+    blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
     let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
     let plan = plan(judge, &own, device, tensor_parallel, kv_dtype, &flags)?;
     let name = flags.engine();
