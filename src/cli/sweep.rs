@@ -178,6 +178,8 @@ fn execute(
     let exit = match report::sweep::none_keeps(&rows) {
         _ if rows.iter().any(SweepRow::has_violations) => Exit::Failure,
         true => Exit::NotMet,
+        // Nothing fits, as each row says.
+        false if plan.runs.is_empty() => Exit::NotMet,
         false => Exit::Ok,
     };
     Ok(exit.into())
