@@ -6,6 +6,10 @@ use crate::config::Files;
 pub struct Disk;
 
 impl Files for Disk {
+    fn is_folder(&self, path: &str) -> bool {
+        std::path::Path::new(path).is_dir()
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         super::ledger::read(path.as_ref())
             .map(super::files::without_mark)

@@ -53,7 +53,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
             judge.wrong(key, what, why);
             return None;
         }
-        None => model_by_name(judge, name)?,
+        None => model_by_name(judge, name, files)?,
     };
     let (mut shape, notes) = found;
     judge.notes.extend(notes);
@@ -87,9 +87,17 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
     Some(shape)
 }
 
-fn model_by_name(judge: &mut Judge, name: &str) -> Option<(ModelShape, Vec<String>)> {
+fn model_by_name(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<(ModelShape, Vec<String>)> {
     match model::find_checkpoint(name) {
         Ok(found) => Some(found),
+        Err(_) if files.is_folder(name) => {
+            let why = format!("the folder `{name}` holds no config.json");
+            let problem = Diagnostic::new(why).at(judge.place("model.name"));
+            judge.report(problem.help(
+                "give the folder of a checkpoint as Hugging Face has it, or the path of its config.json",
+            ));
+            None
+        }
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled"))
                 .at(judge.place("model.name"));
