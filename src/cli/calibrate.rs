@@ -32,7 +32,7 @@ use said::SaidArgs;
 /// Files of all kinds, mixed freely: kernel tables (CSV) and the output of `plimsoll probe` decide the GPU's terms;
 /// results of vllm bench serve and bench latency, SGLang, AIPerf, GenAI-Perf, GuideLLM, llmperf, inference-perf,
 /// InferenceX and trtllm-bench decide the engine's host terms, by simulating each run until it comes out as measured.
-/// Of a CSV of published runs with a column `suggested_use` only the rows that say `calibrate` there are fitted to.
+/// The columns of tables stand in docs/calibrate.md with their units. Of a CSV of published runs with a column `suggested_use` only the rows that say `calibrate` there are fitted to.
 /// What none decides keeps the base's values, and the result says so.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:

@@ -23,7 +23,8 @@ use crate::validate::{Row, Score, impossible, once, predict, scores, scores_by_e
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
-/// The table is a CSV with a row a run: GPU, model, engine, workload, load, flags and what was measured. Rows are
+/// The table is a CSV with a row a run: GPU, model, engine, workload, load, flags and what was measured; docs/calibrate.md
+/// lists its columns with their units. Rows are
 /// simulated as they were run, whole and finite. Scores are by family and overall, families weighted equally: median
 /// and 90th percentile of the absolute error, and the median error with its sign. Rows that cannot be modelled are
 /// counted with the reason. Where several engines served them, each has a line of its own. `--kernels` scores the shipped calibrations against kernel tables instead, or as well;
