@@ -178,7 +178,9 @@ mod tests {
         }
         let is_refused = |flags: &str| told(flags).contains("does not fit");
         assert!(!is_refused("Qwen/Qwen3-30B-A3B-FP8 -tp 2 --engine vllm@0.11"));
-        let sglang = told("Qwen/Qwen3-30B-A3B-FP8 -tp 4 --engine sglang");
+        let sglang = said(&format!(
+            "{TRAFFIC} --gpu h100 Qwen/Qwen3-30B-A3B-FP8 -tp 4 --engine sglang"
+        ));
         assert!(
             sglang.contains("slices of 192") && !sglang.contains("--enable-expert"),
             "{sglang}"
