@@ -257,3 +257,17 @@ fn a_second_ctrl_c_ends_what_does_not_stop() {
     };
     assert_eq!(status.code(), Some(130));
 }
+
+/// A terminal and a wrapper may both send the signal of one key press.
+#[test]
+fn two_signals_of_one_press_are_one() {
+    let running =
+        Running::start(&format!("run {MACHINE} --request-rate 10 --num-prompts 50000000")).has_spoken();
+    let id = running.child.id();
+    let both = Command::new("sh")
+        .args(["-c", &format!("kill -INT {id}; kill -INT {id}")])
+        .status();
+    assert!(both.unwrap().success());
+    let (printed, _) = running.ended();
+    assert!(printed.starts_with("INTERRUPTED"), "{printed}");
+}

@@ -263,6 +263,30 @@ fn the_core_knows_no_files_no_clock_no_environment_and_no_threads() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// An input that the ledger does not know could be overwritten by an output (`cli/ledger.rs`).
+#[test]
+fn the_shell_opens_files_through_its_ledger() {
+    const OPENS: [&str; 6] = [
+        "fs::read(",
+        "fs::read_to_string(",
+        "fs::write(",
+        "fs::OpenOptions",
+        "File::open(",
+        "File::create(",
+    ];
+    // A sweep goes on from its own file.
+    const MAY: [&str; 3] = ["src/cli/ledger.rs", "src/cli/files.rs", "src/cli/sweep.rs"];
+    let mut wrong = Vec::new();
+    for source in sources().iter().filter(|source| source.module() == "cli") {
+        for (number, line) in source.code() {
+            if OPENS.iter().any(|opens| line.contains(opens)) && !MAY.contains(&source.path.as_str()) {
+                wrong.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn what_is_outside_the_core_is_seen_there() {
     assert_eq!(outside("sim", "use rayon::prelude::*;"), ["rayon"]);

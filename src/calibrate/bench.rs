@@ -6,6 +6,7 @@
 //! latency is that of its last request; a scheduler's budget cuts what a bench without one runs in one pass.
 //! Law: everything that a row says is either taken or named among what was left.
 
+mod agrees;
 mod figures;
 mod lengths;
 mod spread;
@@ -207,6 +208,7 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     if row.tool == Tool::Plimsoll {
         assumptions.push("a prediction of this program stands for a measurement".to_owned());
     }
+    assumptions.extend(agrees::check(row, said)?);
     load(row, said)?;
     check_lengths(row, &said.document)?;
     Ok(assumptions)

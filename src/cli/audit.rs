@@ -1,6 +1,7 @@
 //! `plimsoll audit`: is a benchmark's result physically and statistically possible?
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -151,6 +152,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                 unreadable = true;
             }
         }
+    }
+    if let Some(file) = args.output.as_deref().filter(|file| *file != "-") {
+        files::check_file(Path::new(file), "--output")?;
     }
     if !audited.is_empty() {
         let width = terminal.width().filter(|_| args.output.is_none());

@@ -32,7 +32,7 @@ use said::SaidArgs;
 /// Files of all kinds, mixed freely: kernel tables (CSV) and the output of `plimsoll probe` decide the GPU's terms;
 /// results of vllm bench serve and bench latency, SGLang, AIPerf, GenAI-Perf, GuideLLM, llmperf, inference-perf,
 /// InferenceX and trtllm-bench decide the engine's host terms, by simulating each run until it comes out as measured.
-/// Of a CSV of published runs with a column `suggested_use` only the rows that say `calibrate` there are fitted to.
+/// The columns of tables stand in docs/calibrate.md with their units. Of a CSV of published runs with a column `suggested_use` only the rows that say `calibrate` there are fitted to.
 /// What none decides keeps the base's values, and the result says so.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -144,9 +144,6 @@ fn share(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let (device, notes) = inputs::device(&args.gpu)?;
     terminal.notes(&notes);
-    if let Some(path) = &args.output {
-        files::check_file(Path::new(path))?;
-    }
     let base = base(args, &device)?;
     let mut read = Read::new(args, &device);
     let mut problems: Vec<anyhow::Error> = Vec::new();
@@ -159,6 +156,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Err(last);
     }
     let request = request(args, &device, base, &mut read)?;
+    if let Some(path) = &args.output {
+        files::check_file(Path::new(path), "--output")?;
+    }
     let is_measured_too = !request.observations.is_empty() || request.kept.is_some();
     let progress = Mutex::new((Progress::new(terminal, None, "fits and simulations"), 0));
     let fitted = calibrate_while(&request, &|| {

@@ -65,7 +65,7 @@ fn heading(index: usize, labels: &[(String, String)]) -> String {
 fn differing(resolved: &[BTreeMap<String, String>]) -> BTreeSet<&String> {
     let all: BTreeSet<&String> = resolved.iter().flat_map(BTreeMap::keys).collect();
     let differs = |key: &&String| {
-        let first = resolved[0].get(*key);
+        let first = resolved.first().and_then(|first| first.get(*key));
         resolved.iter().any(|cell| cell.get(*key) != first)
     };
     all.into_iter().filter(differs).collect()

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use super::ledger;
 use super::terminal::Terminal;
 use crate::report::chart::Picture;
 
@@ -28,7 +29,7 @@ pub(super) fn read_result(name: &str) -> anyhow::Result<Vec<u8>> {
         let shown = "standard input";
         (shown, up_to(std::io::stdin(), RESULT_MAX, shown)?)
     } else {
-        let file = std::fs::File::open(name).with_context(|| format!("cannot read {name}"))?;
+        let file = ledger::open(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
         (name, up_to(file, RESULT_MAX, name)?)
     };
     unpacked(bytes, shown)
@@ -79,6 +80,7 @@ pub(super) fn put(text: &str, file: Option<&str>, out: &mut dyn Write) -> anyhow
 /// Writes a file beside its place and moves it there, so that an interruption leaves no half of one. What is there
 /// and is no regular file (a device, a pipe, a link) is written to as it is: moving would replace it.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    ledger::spares_inputs(path, "this")?;
     make_folder(path)?;
     let is_special = std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
     let written = if is_special || is_descriptor(path) {
@@ -86,8 +88,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let opened = options.write(true).truncate(true).create(true).open(path);
         opened.and_then(|mut file| file.write_all(bytes))
     } else {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
+        let partial = ledger::beside(path);
         let moved = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
         // Half a file helps nobody, and why it could not be written is told below.
         moved.inspect_err(|_| drop(std::fs::remove_file(&partial)))
@@ -109,16 +110,17 @@ fn make_folder(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Checks before a long simulation that a file can be written.
+/// Checks before a long simulation that the file that `flag` names can be written.
 ///
 /// # Errors
-/// If it is a folder, or its own folder cannot be made or written to.
-pub(super) fn check_file(path: &Path) -> anyhow::Result<()> {
+/// If it is an input, another flag's file or a folder, or its own folder cannot be made or written to.
+pub(super) fn check_file(path: &Path, flag: &str) -> anyhow::Result<()> {
     anyhow::ensure!(
         !path.as_os_str().is_empty(),
         "the file to write has an empty name"
     );
     anyhow::ensure!(!path.is_dir(), "cannot write {}: it is a folder", path.display());
+    ledger::claim(path, flag)?;
     let is_special = std::fs::metadata(path).is_ok_and(|there| !there.is_file());
     if is_special || is_descriptor(path) {
         return Ok(());
@@ -149,8 +151,12 @@ pub(super) fn save_pictures(
 ) -> anyhow::Result<()> {
     for (name, picture) in pictures {
         let stem = Path::new(folder).join(name.as_ref());
-        write(&stem.with_extension("svg"), picture.svg().as_bytes())?;
-        write(&stem.with_extension("png"), &picture.png())?;
+        let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
+        for path in [&svg, &png] {
+            ledger::claim(path, "--charts")?;
+        }
+        write(&svg, picture.svg().as_bytes())?;
+        write(&png, &picture.png())?;
     }
     let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_ref()).collect();
     terminal.notes(&[format!("drew {} into {folder} (SVG and PNG)", names.join(", "))]);

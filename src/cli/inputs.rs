@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::disk::Disk;
+use super::ledger;
 use crate::config::{Unreadable, checkpoint};
 use crate::cost::calibration::{self, Calibration};
 use crate::hardware::{self, Device};
@@ -83,7 +84,7 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
 /// The calibration that a name means: a `.toml` file or a shipped one, with no more than it says itself.
 pub fn calibration(name: &str) -> anyhow::Result<Calibration> {
     if name.to_lowercase().ends_with(".toml") {
-        let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+        let text = ledger::read_to_string(name.as_ref()).with_context(|| format!("cannot read {name}"))?;
         return Ok(Calibration::parse(name, &text)?);
     }
     match calibration::shipped(name) {
@@ -99,7 +100,7 @@ pub fn calibration(name: &str) -> anyhow::Result<Calibration> {
 }
 
 fn read_profile(path: &Path) -> anyhow::Result<Device> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = ledger::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Device::from_toml(&text, &path.display().to_string())?)
 }
 

@@ -1,20 +1,30 @@
 //! Ctrl-C: the first asks the running command to stop at its next safe point, the second ends the program.
 //!
+//! A terminal and a wrapper (`timeout`, `make`, a notebook) may both send the signal of one key press: what comes within
+//! [`ONE_PRESS`] of the first is the same one.
+//!
 //! A command that has nothing to show before its end, and nothing half written, has no such point to wait for: while it
 //! holds an [`AtOnce`] the first Ctrl-C ends the program.
 
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::Exit;
 
+/// Signals that are no further apart are of one key press.
+const ONE_PRESS: Duration = Duration::from_millis(300);
+
+static FIRST: OnceLock<Instant> = OnceLock::new();
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 static IS_AT_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Starts to listen. Where the system gives no handler Ctrl-C ends the program at once, as always.
 pub fn listen() {
     let _ = ctrlc::set_handler(|| {
-        let is_again = IS_ASKED.swap(true, Ordering::SeqCst);
+        let is_again = FIRST.get_or_init(Instant::now).elapsed() > ONE_PRESS;
+        IS_ASKED.store(true, Ordering::SeqCst);
         if IS_AT_ONCE.load(Ordering::SeqCst) {
             quit(b"note: interrupted; nothing was written\n");
         }

@@ -22,6 +22,7 @@ pub mod hw;
 pub mod inputs;
 pub mod interrupt;
 pub mod knee;
+mod ledger;
 mod memory;
 mod mix;
 pub mod models;

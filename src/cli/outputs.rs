@@ -3,11 +3,11 @@
 //! Law: a flag that a command cannot honour is refused by name, or, where it came from a pasted command, named in a note;
 //! a place that cannot be written is found out before anything is simulated.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use super::files;
+use super::{files, ledger};
 use crate::config::pasted::ResultFlags;
 use crate::config::{Diagnostic, Diagnostics, Place};
 
@@ -310,13 +310,26 @@ impl Outputs {
     /// The first place that cannot.
     pub fn check_places(&self) -> anyhow::Result<()> {
         if let Some(file) = &self.file {
-            files::check_file(Path::new(file))?;
+            files::check_file(Path::new(file), "--output")?;
         }
         let folder_of_results = self.save_result.then_some(&self.result_dir);
         for folder in folder_of_results.into_iter().chain(&self.charts) {
             files::check_folder(Path::new(folder))?;
         }
         Ok(())
+    }
+
+    /// The files in which a result of this name is saved, with the scenario that reproduces it.
+    ///
+    /// # Errors
+    /// If one of them is an input, or another flag's.
+    pub(super) fn claim_saved(&self, name: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let result = Path::new(&self.result_dir).join(name);
+        let scenario = result.with_extension("resolved.toml");
+        for path in [&result, &scenario] {
+            ledger::claim(path, "--save-result")?;
+        }
+        Ok((result, scenario))
     }
 
     /// Writes the scenario that a dry run spells out: into a `.toml` file where one is named, else to the screen, for

@@ -124,7 +124,7 @@ mod with_cuda {
 
     pub(super) fn measure(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
         if let Some(file) = args.output.as_deref().filter(|file| *file != "-") {
-            files::check_file(Path::new(file))?;
+            files::check_file(Path::new(file), "--output")?;
         }
         if let Some(folder) = &args.disk {
             files::check_folder(folder)?;

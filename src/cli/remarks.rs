@@ -20,7 +20,17 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     remarks.extend(few_gaps(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
     remarks.extend(streamed(resolved, outcome));
+    remarks.extend(no_latency(outcome));
     remarks
+}
+
+/// Keys of vLLM's that are 0 and no time.
+fn no_latency(outcome: &Outcome) -> Option<String> {
+    let is_nobody = outcome.result.whole.completed == 0 && !outcome.is_interrupted;
+    is_nobody.then(|| {
+        "no request was answered: in JSON and CSV vLLM's keys of latencies are 0, as its client writes them, and are no times"
+            .to_owned()
+    })
 }
 
 /// What ended a run before its traffic did.

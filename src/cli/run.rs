@@ -112,6 +112,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    if let Some(name) = outputs.result_filename.as_ref().filter(|_| outputs.save_result) {
+        outputs.claim_saved(name)?;
+    }
     memory::check_records(&resolved, records(&outputs, outputs.format == Format::Csv))?;
     execute(&resolved, &outputs, unread, out, terminal)
 }
@@ -322,9 +325,8 @@ pub(super) fn save(
     } else {
         Arrays::Saved
     };
-    let path = std::path::Path::new(&outputs.result_dir).join(name);
+    let (path, scenario) = outputs.claim_saved(name)?;
     files::write(&path, report::json::run(result, meta, arrays).as_bytes())?;
-    let scenario = path.with_extension("resolved.toml");
     files::write(&scenario, resolved_toml(resolved).as_bytes())?;
     Ok(format!("saved {} and {}", path.display(), scenario.display()))
 }

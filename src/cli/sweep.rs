@@ -126,8 +126,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let folder = outputs.charts.as_deref();
     let drawn = folder.map(|folder| charts::layout(&plan).map(|layout| (folder, layout)));
     let drawn = drawn.transpose()?;
+    let saved_as = outputs.result_filename.as_deref().filter(|_| outputs.save_result);
     for cell in &plan.runs {
         memory::check_records(&cell.resolved, records(&outputs, false))?;
+        if let Some(name) = saved_as {
+            outputs.claim_saved(&file_name(cell.index, &outputs, name))?;
+        }
     }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
@@ -174,6 +178,8 @@ fn execute(
     let exit = match report::sweep::none_keeps(&rows) {
         _ if rows.iter().any(SweepRow::has_violations) => Exit::Failure,
         true => Exit::NotMet,
+        // Nothing fits, as each row says.
+        false if plan.runs.is_empty() => Exit::NotMet,
         false => Exit::Ok,
     };
     Ok(exit.into())

@@ -10,7 +10,7 @@ use super::disk::Disk;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::working_set::{CurveFlags, CurveFormat, check_places, exit, pool, put};
-use super::{Exit, files, interrupt};
+use super::{Exit, files, interrupt, ledger};
 use crate::analysis::WorkingSet;
 use crate::config::{Document, resolve};
 use crate::report::counted;
@@ -114,14 +114,16 @@ pub enum Output {
 /// # Errors
 /// If a file cannot be opened or written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
-    if let Some(target) = args.fit.as_deref().filter(|target| *target != Path::new("-")) {
-        files::check_file(target)?;
-    } else if args.fit.is_some() && args.format == Output::Json {
+    let target = args.fit.as_deref().filter(|target| *target != Path::new("-"));
+    if args.fit.is_some() && target.is_none() && args.format == Output::Json {
         bail!("`--fit -` prints the workload as TOML: `--format json` goes with a file, --fit FILE.toml");
     }
     // A description is printed whole, and a fit is written whole.
     let nothing_yet = interrupt::at_once();
     let (bytes, name) = read_file(&args.file)?;
+    if let Some(target) = target {
+        files::check_file(target, "--fit")?;
+    }
     let trace = match trace::read(&bytes, &name, &args.options()) {
         Ok(trace) => trace,
         Err(error) => {
@@ -318,7 +320,7 @@ fn read_file(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
             path.display()
         );
     }
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = ledger::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let bytes = files::without_mark(bytes);
     let name = path.file_name().map_or_else(
         || path.display().to_string(),

@@ -11,7 +11,7 @@ use super::Exit;
 use super::audit::read;
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::{files, inputs, interrupt};
+use super::{files, inputs, interrupt, ledger};
 use crate::calibrate::plan::plan;
 use crate::calibrate::tables::{TableError, names_gpus};
 use crate::report::chart::Picture;
@@ -23,7 +23,8 @@ use crate::validate::{Row, Score, impossible, once, predict, scores, scores_by_e
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
-/// The table is a CSV with a row a run: GPU, model, engine, workload, load, flags and what was measured. Rows are
+/// The table is a CSV with a row a run: GPU, model, engine, workload, load, flags and what was measured; docs/calibrate.md
+/// lists its columns with their units. Rows are
 /// simulated as they were run, whole and finite. Scores are by family and overall, families weighted equally: median
 /// and 90th percentile of the absolute error, and the median error with its sign. Rows that cannot be modelled are
 /// counted with the reason. Where several engines served them, each has a line of its own. `--kernels` scores the shipped calibrations against kernel tables instead, or as well;
@@ -106,9 +107,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ));
         return Ok(Exit::BadInput.into());
     }
-    for path in args.output.iter().chain(&args.chart).filter(|path| *path != "-") {
-        files::check_file(Path::new(path))?;
-    }
     let rows = match args.file.as_deref().map(read).transpose() {
         Ok(file) => file.map(|file| wanted(args, file.rows)),
         Err(error) => {
@@ -131,7 +129,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         .map(names_of)
         .transpose()?
         .unwrap_or_default();
-    let find = |name: &str| trace_of(&traces, name);
+    let find = |name: &str| {
+        let path = trace_of(&traces, name)?;
+        ledger::reads(Path::new(&path));
+        Some(path)
+    };
     if let (Some(path), Some(rows)) = (&args.requests, &rows) {
         return by_request(args, path, rows, &find, out, terminal);
     }
@@ -152,6 +154,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
         None => None,
     };
+    if args.traces.is_some() {
+        // Which traces the rows replay, and so which are inputs.
+        let replayed = |row: &Measured| drop(plan(row, &find));
+        rows.iter().flatten().for_each(replayed);
+    }
+    check_places(args)?;
     let predict = |row: &Measured| predict(row, plan(row, &find), &Disk, !args.no_interval);
     let all = rows.as_ref().map_or(0, Vec::len);
     let scored = rows.map(|rows| {
@@ -298,7 +306,7 @@ fn kernels(folder: &str, gpu: Option<&str>, terminal: &Terminal) -> anyhow::Resu
     }
     let mut is_taken = false;
     for path in names_of(folder)?.iter().filter(|path| path.ends_with(".csv")) {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+        let text = ledger::read_to_string(path.as_ref()).with_context(|| format!("cannot read {path}"))?;
         match kernels.add(path, &text) {
             Err(error @ TableError::Unknown { .. }) => terminal.notes(&[format!("left: {error}")]),
             other => {
@@ -338,6 +346,7 @@ fn by_request(
             Some(path) => requests::read_series(path, &text_of(path)?)?,
             None => Vec::new(),
         };
+        check_places(args)?;
         Ok(requests::compare(row, plan(row, find), recorded, samples, &Disk)?)
     };
     let compared = match compared() {
@@ -366,6 +375,17 @@ fn by_request(
 fn text_of(path: &str) -> anyhow::Result<String> {
     use anyhow::Context;
     String::from_utf8(files::read_result(path)?).with_context(|| format!("cannot read {path}"))
+}
+
+/// Finds out beforehand, when all inputs are known, whether everything can be written.
+fn check_places(args: &Args) -> anyhow::Result<()> {
+    let places = [("--output", &args.output), ("--chart", &args.chart)];
+    for (flag, path) in places {
+        if let Some(path) = path.as_deref().filter(|path| *path != "-") {
+            files::check_file(Path::new(path), flag)?;
+        }
+    }
+    Ok(())
 }
 
 /// SVG, or PNG by its name.

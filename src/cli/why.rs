@@ -12,6 +12,9 @@ use crate::sim::{Pool, Role};
 /// Explains a typical decode step and a prefill step that fills the token budget, of each pool by its own steps.
 pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     let all = resolved.scenario.pools.as_slice();
+    if result.whole.work.steps == 0 {
+        return "\nno request was answered and no step ran: there is no time to explain\n".to_owned();
+    }
     if let [pool] = all {
         let summary = result.steady.as_ref().unwrap_or(&result.whole);
         return sections(pool, &summary.work, mean_prompt(summary));

@@ -166,7 +166,7 @@ pub(super) fn pool(resolved: &Resolved) -> PoolMark {
 /// Finds out beforehand whether everything can be written.
 pub(super) fn check_places(flags: &CurveFlags) -> anyhow::Result<()> {
     if let Some(file) = flags.output.as_deref().filter(|file| *file != "-") {
-        files::check_file(std::path::Path::new(file))?;
+        files::check_file(std::path::Path::new(file), "--output")?;
     }
     if let Some(folder) = &flags.charts {
         files::check_folder(std::path::Path::new(folder))?;

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::argv;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
-use super::document::Document;
+use super::document::{Document, SWEPT, Source};
 use super::flags::{self, ScenarioFlags};
 
 /// Most cells of one sweep.
@@ -201,6 +201,39 @@ fn given_twice(axes: &[Axis]) -> Option<Diagnostic> {
     })?;
     let problem = Diagnostic::new(format!("the axis `{}` is given twice", axes[at].name));
     Some(problem.help("write all its values in one list"))
+}
+
+/// What is wrong with an axis that takes the place of a value that a plain flag gives.
+#[must_use]
+pub fn given_beside(axis: &Axis, document: &Document) -> Option<Diagnostic> {
+    let mut cell = document.clone();
+    if !apply(&mut cell, &axis.name, axis.values.first()?).is_empty() {
+        // A name or a value that is wrong is told with the cells.
+        return None;
+    }
+    let set = cell.set_by(SWEPT);
+    // Flags beside a pasted command take the place of its own, and axes do.
+    let is_pasted = |flag: &str| flag.starts_with("--serve-cmd") || flag.starts_with("--bench-cmd");
+    let own = |key: &str| match document.source(key)? {
+        Source::Flag(flag) if !flag.starts_with(SWEPT) && !is_pasted(&flag) => {
+            Some((flag, document.get(key)?.clone()))
+        }
+        _ => None,
+    };
+    let (flag, value) = set.iter().find_map(|(key, ..)| own(key))?;
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Some(refuse_beside(axis, &flag, &value))
+}
+
+/// The same, where it is known.
+#[must_use]
+pub fn refuse_beside(axis: &Axis, flag: &str, value: &str) -> Diagnostic {
+    Diagnostic::new(format!(
+        "`{flag}` is given as {value} and swept over ({}): no run would have that value",
+        axis.values.join(", ")
+    ))
+    .at(Place::Flag(flag.to_owned()))
+    .help("leave the flag out, or add its value to the axis")
 }
 
 fn linked_length(lengths: &[usize]) -> Result<usize, Diagnostics> {

@@ -7,7 +7,7 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
-use super::{calibrated, formats, lmcache, lockstep, machine, ranks, serving, sglang};
+use super::{blocks, calibrated, formats, lmcache, lockstep, machine, ranks, serving, sglang};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
@@ -95,8 +95,9 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }
-    let model = lockstep::of_rank(&model, lockstep::ranks(&raw, &model), flags.gathers_mlp());
     let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
+    blocks::check(&mut judge, &raw, &model, tensor_parallel, data_parallel, &flags);
+    let model = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
     let options = MemoryOptions {
         pipeline_parallel,
         ..flags.memory_options(&model, tensor_parallel, kv_dtype)

@@ -4,6 +4,11 @@
 pub trait Files {
     /// The bytes of a file, or why there are none.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+
+    /// Whether a path is that of a folder. Only a disk has any.
+    fn is_folder(&self, _path: &str) -> bool {
+        false
+    }
 }
 
 /// The text of a file; else what to say of its path, `cannot be read`, and why.

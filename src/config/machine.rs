@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::blocks;
 use super::calibrated::calibration;
 use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
@@ -52,7 +53,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
             judge.wrong(key, what, why);
             return None;
         }
-        None => model_by_name(judge, name)?,
+        None => model_by_name(judge, name, files)?,
     };
     let (mut shape, notes) = found;
     judge.notes.extend(notes);
@@ -86,9 +87,17 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
     Some(shape)
 }
 
-fn model_by_name(judge: &mut Judge, name: &str) -> Option<(ModelShape, Vec<String>)> {
+fn model_by_name(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<(ModelShape, Vec<String>)> {
     match model::find_checkpoint(name) {
         Ok(found) => Some(found),
+        Err(_) if files.is_folder(name) => {
+            let why = format!("the folder `{name}` holds no config.json");
+            let problem = Diagnostic::new(why).at(judge.place("model.name"));
+            judge.report(problem.help(
+                "give the folder of a checkpoint as Hugging Face has it, or the path of its config.json",
+            ));
+            None
+        }
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled"))
                 .at(judge.place("model.name"));
@@ -244,6 +253,7 @@ pub(super) fn build(
     let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
     let data_parallel = lockstep::ranks(raw, model);
+    blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
     let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
     let plan = plan(judge, &own, device, tensor_parallel, kv_dtype, &flags)?;
     let name = flags.engine();

@@ -11,6 +11,7 @@ mod assemble;
 mod assumed;
 mod autoscale;
 pub mod axes;
+mod blocks;
 mod calibrated;
 mod capacity;
 mod checkpoint;

@@ -145,7 +145,34 @@ fn is_sglangs(bare: &Bare) -> bool {
 /// The words of a command over several lines: the shell drops the backslash with the line's end. `None` if a quote does not
 /// end.
 fn words_of(command: &str) -> Option<Vec<String>> {
-    shlex::split(&command.replace("\\\r\n", " ").replace("\\\n", " "))
+    shlex::split(&in_one_line(command).0)
+}
+
+/// A command over several lines as one, and what was taken otherwise than a shell takes it, as sentences: a line that is a
+/// comment, which would end the command there, and a blank behind the backslash at a line's end.
+fn in_one_line(command: &str) -> (String, Vec<String>) {
+    let (mut whole, mut told) = (String::new(), Vec::new());
+    let lines: Vec<&str> = command.lines().collect();
+    let is_over_lines = lines.len() > 1;
+    for line in lines {
+        if is_over_lines && line.trim_start().starts_with('#') {
+            told.push(format!("the line `{}` is a comment and is left out", line.trim()));
+            continue;
+        }
+        let Some(before) = line.trim_end().strip_suffix('\\').filter(|_| is_over_lines) else {
+            whole = whole + line + "\n";
+            continue;
+        };
+        if line.ends_with([' ', '\t']) {
+            told.push(format!(
+                "a blank stands behind the backslash of the line `{}`, where a shell would end the command: the next line is taken \
+                 to belong to it",
+                line.trim()
+            ));
+        }
+        whole = whole + before + " ";
+    }
+    (whole, told)
 }
 
 /// What was understood, flags without effect, and what cannot be honoured: the rest is judged all the same, so that all is told at once.
@@ -239,8 +266,11 @@ fn parse<P: FromArgMatches + CommandFactory>(
     };
     let bare = around::strip(&words, starts, image_serves).map_err(|missing| {
         vec![match missing {
-            Missing::Unknown => problem(format!("`{flag}` must hold a whole command"))
-                .help(format!("begin it with `{}`", starts[0].join(" "))),
+            Missing::Unknown => unknown(
+                &words,
+                problem(format!("`{flag}` must hold a whole command")),
+                starts,
+            ),
             Missing::Idle(image) => problem(format!(
                 "in {flag}: the image {} serves only with a command of its own, and none follows",
                 image.name
@@ -264,6 +294,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
         .iter()
         .map(|(name, value)| around::told(name, value));
     let ignored = settings
+        .chain(in_one_line(command).1)
         .chain(bare.dropped.clone())
         .chain(normal.ignored)
         .chain(repeated)
@@ -280,6 +311,27 @@ fn parse<P: FromArgMatches + CommandFactory>(
         if !leave_out(&mut args, &error) {
             return Err(problems);
         }
+    }
+}
+
+/// What to do with a command that is none of those that are read.
+fn unknown(words: &[String], problem: Diagnostic, starts: &[&[&str]]) -> Diagnostic {
+    let runs = |program: &str| words.iter().any(|word| word.rsplit('/').next() == Some(program));
+    let begin = format!("begin it with `{}`", starts[0].join(" "));
+    if let Some(program) = ["trtllm-serve", "trtllm-bench"]
+        .into_iter()
+        .find(|program| runs(program))
+    {
+        return problem.help(format!(
+            "{program} is a command of TensorRT-LLM, and those of vLLM and SGLang are read: say its settings by flags beside"
+        ));
+    }
+    let is_composed = runs("docker-compose") || (runs("docker") && runs("compose"));
+    match is_composed {
+        true => {
+            problem.help("what a compose file runs is not read from it: paste the command that stands there")
+        }
+        false => problem.help(begin),
     }
 }
 

@@ -109,6 +109,9 @@ pub struct Startup {
     pub level_is_mode: bool,
     /// `--kv-cache-dtype auto` is fp8 where the checkpoint's `kv_cache_scheme` or `kv_cache_quant_algo` asks for it.
     pub heeds_kv_scheme: bool,
+    /// The smallest side, in weights, of the blocks to which those of experts in fp8 are cut where a rank's slice is no
+    /// multiple of 128 (`refine_fp8_moe_block_shape`); 128 where they are not cut (`validate_fp8_block_shape_moe`).
+    pub finest_expert_block: u32,
 }
 
 /// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU

@@ -254,6 +254,7 @@ pub enum AnyRecording {
 
 /// As much of a recording as tells whose it is.
 #[derive(Deserialize)]
+#[serde(expecting = "a recorded schedule, which is an object")]
 struct Whose {
     engine: String,
 }

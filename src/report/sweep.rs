@@ -256,7 +256,10 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
     columns.push(Column::left("state"));
     let shown = |row: &SweepRow<'_>| {
         let plain = |key: &str| row.figure(key).map_or("–".into(), significant);
-        let ms = |key: &str| row.figure(key).map_or("–".into(), |ms| time(ms / 1e3));
+        // vLLM's keys are 0 where nobody was answered, which is no latency.
+        let is_answered = row.verdict() != "no_answers" && row.counted("completed") != Some(0.0);
+        let shown = |key: &str| row.figure(key).filter(|_| is_answered);
+        let ms = |key: &str| shown(key).map_or("–".into(), |ms| time(ms / 1e3));
         // Answers that leave whole have no gaps.
         let has_gaps = row.figure("p99_tpot_ms") != Some(0.0);
         let gap = |key: &str| if has_gaps { ms(key) } else { "–".into() };

@@ -163,7 +163,7 @@ impl Measured {
     /// Mean lengths from totals, where only those are known, and the version out of an engine's name.
     pub(super) fn complete(mut self) -> Measured {
         let (setup, outcome) = (&mut self.setup, &mut self.outcome);
-        if let Some((engine, version)) = setup.engine.as_deref().and_then(|name| name.split_once('@')) {
+        if let Some((engine, version)) = setup.engine.as_deref().and_then(super::text::engine_and_version) {
             setup.engine_version.get_or_insert_with(|| version.to_owned());
             setup.engine = Some(engine.to_owned());
         }

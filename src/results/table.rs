@@ -97,22 +97,24 @@ pub(super) fn column_of_requests(text: &str) -> Option<&'static str> {
         .find(|name| columns.contains(name))
 }
 
+/// Other names of columns. All of these lists stand in docs/calibrate.md, too.
+const OTHER_NAMES: [(&str, &str); 12] = [
+    ("request_throughput", "req_throughput"),
+    ("output_throughput", "output_tok_s"),
+    ("total_token_throughput", "total_tok_s"),
+    ("total_throughput", "total_tok_s"),
+    ("duration", "duration_s"),
+    ("model_id", "model"),
+    ("backend", "engine"),
+    ("tensor_parallel_size", "tp"),
+    ("concurrency", "max_concurrency"),
+    ("request_rate_req_s", "request_rate"),
+    ("input_len", "isl_mean"),
+    ("output_len", "osl_mean"),
+];
+
 /// The column that a name of vLLM's JSON means; that client puts the statistic first.
 fn canonical(name: &str) -> Cow<'_, str> {
-    const OTHER_NAMES: [(&str, &str); 12] = [
-        ("request_throughput", "req_throughput"),
-        ("output_throughput", "output_tok_s"),
-        ("total_token_throughput", "total_tok_s"),
-        ("total_throughput", "total_tok_s"),
-        ("duration", "duration_s"),
-        ("model_id", "model"),
-        ("backend", "engine"),
-        ("tensor_parallel_size", "tp"),
-        ("concurrency", "max_concurrency"),
-        ("request_rate_req_s", "request_rate"),
-        ("input_len", "isl_mean"),
-        ("output_len", "osl_mean"),
-    ];
     if let Some((_, known)) = OTHER_NAMES.iter().find(|(other, _)| *other == name) {
         return Cow::Borrowed(known);
     }
@@ -328,7 +330,7 @@ impl Cells<'_> {
         setup.burstiness = self.number("burstiness");
         self.outcome(&mut row);
         [row.ttft, row.tpot, row.itl, row.e2el] = MEASURES.map(|start| self.stats(start));
-        row
+        row.complete()
     }
 
     /// A row of a sweep: what a run's own JSON says, as far as a table can hold it. How many GPUs served stands in no column.
@@ -341,7 +343,7 @@ impl Cells<'_> {
             verdict: self.text("verdict").unwrap_or_default(),
             ..Own::default()
         });
-        row.complete()
+        row
     }
 
     fn outcome(&self, row: &mut Measured) {
@@ -436,4 +438,43 @@ fn fixed_lengths(workload: &str) -> Option<bool> {
         return Some(false);
     }
     (lower.contains("isl=") && lower.contains("osl=")).then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names in backquotes of a cell of a Markdown table.
+    fn names(cell: &str) -> Vec<&str> {
+        cell.split('`').skip(1).step_by(2).collect()
+    }
+
+    #[test]
+    fn the_columns_are_those_that_the_documentation_lists() {
+        let text = include_str!("../../docs/calibrate.md");
+        let (_, section) = text.split_once("## Columns of a table of runs\n").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let rows: Vec<Vec<&str>> = rows.map(|row| row.split('|').map(str::trim).collect()).collect();
+        let mut listed: Vec<&str> = rows.iter().flat_map(|row| names(row[1])).collect();
+        let figures: Vec<String> = MEASURES.iter().map(|start| format!("{start}…_ms")).collect();
+        let read = KNOWN
+            .into_iter()
+            .chain(RATES)
+            .chain(figures.iter().map(String::as_str));
+        let mut read: Vec<&str> = read.collect();
+        listed.sort_unstable();
+        read.sort_unstable();
+        assert_eq!(listed, read);
+        let aliases = rows.iter().flat_map(|row| {
+            let of = names(row[1])[0];
+            names(row[5]).into_iter().map(move |other| (other, of))
+        });
+        let mut aliases: Vec<(&str, &str)> = aliases.collect();
+        let mut known = OTHER_NAMES.to_vec();
+        aliases.retain(|(other, _)| !other.contains('…'));
+        aliases.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(aliases, known);
+    }
 }

@@ -107,6 +107,18 @@ pub fn csv_rows(text: &str) -> impl Iterator<Item = (u64, Result<HashMap<String,
     })
 }
 
+/// `vllm@0.6.3`, `vllm 0.6.3` and `vLLM v0.6.3` taken apart; `None` where a name has no version behind it.
+pub(super) fn engine_and_version(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    let (engine, version) = text.split_once('@').or_else(|| {
+        let (engine, rest) = text.split_once(char::is_whitespace)?;
+        let digits = rest.trim().trim_start_matches(['v', 'V']);
+        let is_version = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains('.');
+        is_version.then_some((engine, rest.trim()))
+    })?;
+    Some((engine, version))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,10 @@ const SECONDS_MAX: f64 = 8.64e6;
 /// Most tokens or requests a second: a thousand times what any cluster serves.
 const RATE_MAX: f64 = 1e12;
 
-/// Rows that differ, and of each that is left out a sentence.
+/// Rows that are left out and named one by one; of a table that was pasted twice all would say the same.
+const TOLD: usize = 5;
+
+/// Rows that differ, and a sentence of each that is left out, or of how many.
 #[must_use]
 pub fn once(rows: Vec<Measured>) -> (Vec<Measured>, Vec<String>) {
     // Rows without their places, which are kept beside them, and where those of each key are.
@@ -32,6 +35,13 @@ pub fn once(rows: Vec<Measured>) -> (Vec<Measured>, Vec<String>) {
                 kept.push((place, row));
             }
         }
+    }
+    if told.len() > TOLD {
+        let more = told.len() - TOLD;
+        told.truncate(TOLD);
+        told.push(format!(
+            "… {more} more rows hold the same as others, each counted once"
+        ));
     }
     let placed = |(place, row): (String, Measured)| Measured { place, ..row };
     (kept.into_iter().map(placed).collect(), told)

@@ -200,3 +200,42 @@ fn a_model_that_a_file_names_otherwise_can_be_said_of_that_file() {
         "{said}"
     );
 }
+
+#[test]
+fn what_is_said_against_a_file_is_refused_and_what_says_nothing_of_it_is_told() {
+    let table = |engine: &str| {
+        format!(
+            "engine,gpu,tp,model,isl_mean,osl_mean,num_prompts,max_concurrency,tpot_mean_ms,ttft_p50_ms\n\
+             {engine},H100-SXM-80GB,1,Qwen/Qwen3-8B,512,64,32,4,8.0,40\n"
+        )
+    };
+    let (code, told) = refused("rows.csv", table("vllm").as_bytes(), &["-tp", "2"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(
+        told.contains("its tensor-parallel size is 1, and 2 is said beside it"),
+        "{told}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rows.csv"), table("vllm")).unwrap();
+    let flags =
+        "calibrate rows.csv --gpu H100-SXM-80GB --max-concurrency 64 --input-len 2048 --num-prompts 500";
+    let ran = plimsoll(folder.path(), &flags.split(' ').collect::<Vec<_>>());
+    // Lines are folded.
+    let told = text(&ran.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "limit on requests in flight is 4.00 as in the file, and not 64.0",
+        "mean prompt in tokens is 512 as in the file, and not 2,048",
+        "number of requests is 32.0 as in the file, and not 500",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    // A version in the cell of the engine is one: V0's server has no profile that is fitted, which is told of the version.
+    let published = format!("{RUNS}1,Qwen/Qwen3-8B,512,64,max_concurrency,4,8.0,40,a,validate\n");
+    let one_cell = published.replace("vllm,0.11.0,", "vllm 0.11.0,,");
+    let (_, told) = refused("published.csv", one_cell.as_bytes(), &["--input-len", "2048"]);
+    assert!(
+        told.contains("--input-len say nothing of published.csv"),
+        "{told}"
+    );
+    assert!(!told.contains("measured under `vllm 0.11.0`"), "{told}");
+}

@@ -1,6 +1,6 @@
 //! What is wrong with the input is told at once, with its place; nothing in it reaches the terminal as it is.
 
-use crate::{Desk, SMALL, text};
+use crate::{Desk, SMALL, fixture, text};
 
 #[test]
 fn a_bad_file_is_told_with_line_and_remedy_all_problems_at_once() {
@@ -94,5 +94,202 @@ fn every_command_explains_itself() {
     desk.expect(
         2,
         "run no-such-model --gpu h100 --request-rate 1 --input-len 8 --output-len 8",
+    );
+}
+
+/// What a command reads is not replaced by what it writes, under whatever path, and two outputs are two files.
+#[test]
+fn no_output_takes_the_place_of_an_input_or_of_another_output() {
+    let desk = Desk::new();
+    let put = |name: &str, text: &str| std::fs::write(desk.path().join(name), text).unwrap();
+    let trace = "{\"timestamp\": 0, \"input_length\": 64, \"output_length\": 8, \"hash_ids\": [1]}\n\
+                 {\"timestamp\": 500, \"input_length\": 64, \"output_length\": 8, \"hash_ids\": [1]}\n";
+    put("t.jsonl", trace);
+    put(
+        "rows.csv",
+        &std::fs::read_to_string(fixture("results/table.csv")).unwrap(),
+    );
+    put(
+        "gemm.csv",
+        &std::fs::read_to_string(fixture("kernels/gemm.csv")).unwrap(),
+    );
+    put("scenario.toml", &desk.expect(0, &format!("{SMALL} --dry-run")));
+    let result = desk.expect(0, &format!("{SMALL} --format json"));
+    put("r.json", &result);
+    std::fs::create_dir(desk.path().join("inner")).unwrap();
+    let model = "run Qwen/Qwen3-8B --gpu h100 --num-prompts 2";
+    let files = || -> Vec<(String, Vec<u8>)> {
+        let mut all: Vec<(String, Vec<u8>)> = std::fs::read_dir(desk.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().is_file())
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, std::fs::read(entry.path()).unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    for words in [
+        "run scenario.toml -o scenario.toml".to_owned(),
+        "run scenario.toml -o scenario.toml --dry-run".to_owned(),
+        "knee scenario.toml -o ./scenario.toml --goodput ttft:500 --format table".to_owned(),
+        "sweep scenario.toml -L request-rate 1,2 -o inner/../scenario.toml".to_owned(),
+        format!("{model} --trace t.jsonl -o t.jsonl"),
+        format!(
+            "{} --trace t.jsonl -o t.jsonl",
+            model.replace("run", "sweep") + " -L seed 1,2"
+        ),
+        format!("{model} --trace t.jsonl --save-result --result-filename t.jsonl"),
+        format!("{model} --trace t.jsonl --save-result --result-filename x.json -o x.json"),
+        "compare scenario.toml \"-tp 1\" \"-tp 2\" -o scenario.toml".to_owned(),
+        "working-set scenario.toml -o scenario.toml".to_owned(),
+        "trace t.jsonl --fit ./t.jsonl".to_owned(),
+        "audit r.json -o r.json".to_owned(),
+        "diff r.json r.json -o r.json".to_owned(),
+        "validate rows.csv -o rows.csv".to_owned(),
+        "validate rows.csv --chart rows.csv".to_owned(),
+        "validate rows.csv --no-interval -o both.svg --chart ./both.svg".to_owned(),
+        "validate --kernels . --gpu h100 -o gemm.csv".to_owned(),
+        "calibrate gemm.csv --gpu h100 -o gemm.csv".to_owned(),
+    ] {
+        let output = desk.run(&words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        let says = |part: &str| told.contains(part);
+        assert!(says("would overwrite") || says("both write"), "{words}\n{told}");
+        assert!(files() == before, "{words} changed a file\n{told}");
+    }
+    // Going on from its own file is what a sweep is asked for.
+    let sweep = format!("sweep {} -L seed 1,2 -o kept.jsonl", &SMALL[4..]);
+    let first = desk.expect(0, &sweep);
+    assert_eq!(desk.expect(0, &sweep), first);
+}
+
+/// A value that no run would have is refused, and cells none of which fits are told with their reasons.
+#[test]
+fn a_sweep_drops_no_flag_and_prints_cells_none_of_which_fits() {
+    let desk = Desk::new();
+    let sweep = SMALL.replacen("run", "sweep", 1);
+    for (axis, flag) in [
+        ("-L request-rate 1,2", "--request-rate"),
+        ("-S input_len 128..256 step 128", "--input-len"),
+        ("-L gpu l4,l40s", "--gpu"),
+        ("-L max-model-len 4096,8192", "--max-model-len"),
+    ] {
+        let output = desk.run(&format!("{sweep} {axis}"));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{axis}: {told}");
+        assert!(
+            told.contains("and swept over") && told.contains(flag),
+            "{axis}: {told}"
+        );
+    }
+    let small = format!(
+        "{} -L gpu t4,rtx-4090",
+        sweep.replace("--gpu h100", "--dtype float16")
+    );
+    let small = small.replace("Llama-3.1-8B-Instruct", "Llama-3.1-70B-Instruct");
+    let printed = desk.expect(3, &small);
+    assert!(printed.starts_with("0 runs; 2 cells do not fit"), "{printed}");
+    assert!(
+        printed.contains("t4") && printed.contains("does not fit"),
+        "{printed}"
+    );
+    let csv = desk.expect(3, &format!("{small} --format csv"));
+    assert_eq!(
+        csv.lines().filter(|line| line.ends_with("does_not_fit")).count(),
+        2,
+        "{csv}"
+    );
+    desk.expect(0, &format!("{small} --dry-run"));
+    desk.expect(3, &format!("{small} --charts pictures"));
+}
+
+/// Commands as people paste them, with lines left out and containers around.
+#[test]
+fn pasted_commands_over_several_lines_are_taken_whole() {
+    let desk = Desk::new();
+    let bench = "--gpu h100 --bench-cmd 'vllm bench serve --request-rate 2 --num-prompts 20' --dry-run";
+    let run = |serve: &str| desk.run(&format!("run --serve-cmd '{serve}' {bench}"));
+    let serve =
+        "vllm serve Qwen/Qwen3-8B \\\n  # --enforce-eager \\\n  --max-num-seqs 7 \\ \n  --max-model-len 4096";
+    for serve in [
+        serve.to_owned(),
+        "docker run --gpus all --entrypoint vllm vllm/vllm-openai:v0.11.0 serve Qwen/Qwen3-8B --max-num-seqs 7 \
+         --max-model-len 4096"
+            .to_owned(),
+    ] {
+        let output = run(&serve);
+        let (printed, told) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{serve}\n{told}");
+        for part in ["max_num_seqs = 7", "max_model_len = 4096"] {
+            assert!(printed.contains(part), "{serve}\n{printed}");
+        }
+        if serve.contains('#') {
+            assert!(told.contains("is a comment and is left out"), "{told}");
+            assert!(told.contains("a blank stands behind the backslash"), "{told}");
+        }
+    }
+    for (serve, part) in [
+        (
+            "trtllm-serve Qwen/Qwen3-8B",
+            "trtllm-serve is a command of TensorRT-LLM",
+        ),
+        ("docker compose up vllm", "what a compose file runs is not read"),
+    ] {
+        let output = run(serve);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+/// Names that mean nothing are told as what they are.
+#[test]
+fn folders_and_variants_are_named_in_what_is_wrong_with_them() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path().join("mine")).unwrap();
+    let told = |words: &str, code: i32| {
+        let output = desk.run(words);
+        let told = text(&output.stderr) + &text(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{words}\n{told}");
+        told
+    };
+    let folder = told(&SMALL.replace("meta-llama/Llama-3.1-8B-Instruct", "mine"), 2);
+    assert!(
+        folder.contains("the folder `mine` holds no config.json"),
+        "{folder}"
+    );
+    let misfit =
+        SMALL.replacen("run", "compare", 1) + " \"big: --gpu h100\" \"small: --gpu t4 --dtype float16\"";
+    let misfit = told(&misfit.replacen("--gpu h100", "", 1), 3);
+    assert!(misfit.contains("variant small: does not fit"), "{misfit}");
+    let empty = told("conform mine", 2);
+    assert!(empty.contains("a folder that holds no recording"), "{empty}");
+    std::fs::write(desk.path().join("r.json"), "[1]").unwrap();
+    let leaked = told("conform r.json", 2);
+    assert!(!leaked.contains("Whose"), "{leaked}");
+}
+
+/// A table that was pasted many times over does not fill the screen.
+#[test]
+fn rows_that_are_the_same_are_told_in_a_few_lines() {
+    let desk = Desk::new();
+    let table = std::fs::read_to_string(fixture("results/table.csv")).unwrap();
+    let (header, rows) = table.split_once('\n').unwrap();
+    let row = rows.lines().next().unwrap();
+    std::fs::write(
+        desk.path().join("many.csv"),
+        format!("{header}\n{}", format!("{row}\n").repeat(600)),
+    )
+    .unwrap();
+    let output = desk.run("validate many.csv --no-interval");
+    let told = text(&output.stderr);
+    assert!(
+        told.lines().count() < 30 && told.contains("more rows hold the same"),
+        "{told}"
     );
 }

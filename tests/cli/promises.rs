@@ -123,7 +123,7 @@ fn a_model_that_does_not_fit_exits_with_3_and_a_file_that_is_not_there_with_2() 
         format!("fit {large}"),
         format!("run {large} {traffic}"),
         format!("knee {large} {traffic} --goodput ttft:500"),
-        format!("sweep {large} {traffic} -L request-rate 1,2"),
+        format!("sweep {large} {traffic} -L seed 1,2"),
     ] {
         desk.expect(3, &words);
         desk.expect(2, &words.replace("h100", "no.toml"));

@@ -74,7 +74,8 @@ fn the_number_of_threads_changes_no_byte() {
     let desk = Desk::new();
     for words in [
         "knee quickstart --format json".to_owned(),
-        SMALL.replacen("run", "sweep", 1) + " -L request-rate 2,4,6,8 --format csv",
+        SMALL.replacen("run", "sweep", 1).replace("--request-rate 5", "")
+            + " -L request-rate 2,4,6,8 --format csv",
     ] {
         let with = |threads: &str| {
             let output = desk
@@ -240,7 +241,7 @@ fn narrow_screens_get_narrow_text_and_files_do_not() {
 #[test]
 fn a_sweep_is_drawn_also_when_it_is_read_back() {
     let desk = Desk::new();
-    let sweep = SMALL.replacen("run", "sweep", 1)
+    let sweep = SMALL.replacen("run", "sweep", 1).replace("--request-rate 5", "")
         + " -L request-rate 2,400 -L max-num-seqs 8,64 --goodput ttft:500 --no-interval -o kept.jsonl --charts";
     desk.expect(0, &format!("{sweep} first"));
     let kept = std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();

@@ -123,11 +123,24 @@ impl<'a> Read<'a> {
     fn serving(&mut self, path: &str, text: &str, index: usize) -> anyhow::Result<u64> {
         let serving = serving::read(text, self.args.engine_name(), index)
             .with_context(|| format!("cannot read {path}"))?;
+        self.says_nothing_of(path);
         if self.wants("host") {
             self.runs.extend(serving.runs);
             self.leave(&file_name(path), serving.left);
         }
         Ok(serving.rows)
+    }
+
+    /// Rows of a table describe their runs whole, so what is said beside it is said of no row.
+    fn says_nothing_of(&mut self, path: &str) {
+        let given = self.args.said.words();
+        if !given.is_empty() {
+            let names: Vec<String> = given.iter().map(|(name, _)| format!("--{name}")).collect();
+            self.notes.push(format!(
+                "{} say nothing of {path}: its columns describe every run whole",
+                names.join(", ")
+            ));
+        }
     }
 
     fn kernels(&mut self, path: &str, text: &str, index: usize) -> anyhow::Result<u64> {

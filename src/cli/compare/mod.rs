@@ -182,6 +182,7 @@ fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostic
                 wrong
                     .0
                     .into_iter()
+                    .map(|problem| of_variant(problem, said.name.as_deref().unwrap_or(&letter)))
                     .filter(|one| !problems.contains(one))
                     .collect::<Vec<_>>(),
             ),
@@ -192,6 +193,14 @@ fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostic
     } else {
         Err(Diagnostics(problems))
     }
+}
+
+/// Says of a misfit whose it is: others may fit.
+fn of_variant(mut problem: Diagnostic, name: &str) -> Diagnostic {
+    if problem.misfit.is_some() {
+        problem.message = format!("variant {name}: {}", problem.message);
+    }
+    problem
 }
 
 /// What all have in common, and what each variant says.

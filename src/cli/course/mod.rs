@@ -52,7 +52,7 @@ pub enum Format {
 /// A file that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     if let Some(file) = args.output.as_deref().filter(|file| *file != "-") {
-        files::check_file(std::path::Path::new(file))?;
+        files::check_file(std::path::Path::new(file), "--output")?;
     }
     let measured = measured::shipped();
     let compared = match predict::predict(&measured, &Disk) {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use draft::draft;
 
 use super::inputs::{self, PROFILE_FOLDER};
+use super::{files, ledger};
 use crate::config::visible;
 use crate::hardware::{self, Device, nvidia_smi};
 use crate::quantity::{format_bytes, format_flops, format_rate};
@@ -312,8 +313,8 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if path.exists() && !args.force {
         bail!("{} exists; --force overwrites it", path.display());
     }
-    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
-    std::fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    ledger::claim(&path, "--force")?;
+    files::write(&path, text.as_bytes())?;
     writeln!(out, "wrote {}: use it as --gpu {}", path.display(), device.id)?;
     if let (Some(report), Some(known)) = (&report, known) {
         writeln!(
@@ -349,7 +350,7 @@ fn read_report(from: &str) -> anyhow::Result<nvidia_smi::Report> {
             )?;
             String::from_utf8_lossy(&output.stdout).into_owned()
         }
-        path => std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?,
+        path => ledger::read_to_string(path.as_ref()).with_context(|| format!("cannot read {path}"))?,
     };
     nvidia_smi::parse(&text).with_context(|| format!("cannot use {from}"))
 }

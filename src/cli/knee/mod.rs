@@ -365,6 +365,7 @@ fn find(
     let mut progress = Progress::new(terminal, None, "rates");
     let mut tried = 0;
     let mut is_interrupted = false;
+    let mut stopped_at = None;
     let (mut never_began, mut never_began_at) = (None, 0.0);
     let mut streamed = Streamed::new();
     let mut evaluate = |rate: f64| {
@@ -376,6 +377,7 @@ fn find(
         tried += 1;
         is_interrupted |= !progress.at(tried);
         if is_interrupted {
+            stopped_at = Some((rate, outcome.counts.ended));
             return None;
         }
         let silent = silent_classes(&outcome.result, &resolved.scenario.workload);
@@ -401,6 +403,13 @@ fn find(
         Some(point)
     };
     let knee = search(&mut evaluate, options);
+    if let Some((rate, ended)) = stopped_at {
+        terminal.notes(&[format!(
+            "interrupted at {} req/s after {}: too short to be judged, so that rate is none of those in the table",
+            significant(rate),
+            crate::report::counted(ended, "request")
+        )]);
+    }
     if let Some(class) = never_began {
         anyhow::bail!(
             "no knee can be found: at {} req/s class {} never begins ({}); give an earlier start, or `duration` of [workload] beyond it \

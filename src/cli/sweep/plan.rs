@@ -9,7 +9,7 @@ use crate::cli::disk::Disk;
 use crate::cli::interrupt;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Resolved, resolve, resolved_toml};
 use crate::report::sweep::SweepRow;
 use crate::sweep;
 
@@ -63,7 +63,7 @@ impl Misfit {
 /// The cells of one part of a sweep.
 #[derive(Default)]
 pub struct Plan {
-    /// Those to simulate, one at least, in their order.
+    /// Those to simulate, in their order.
     pub runs: Vec<Planned>,
     /// Those that cannot be, in their order.
     pub misfits: Vec<Misfit>,
@@ -215,12 +215,35 @@ impl Args {
         flags
     }
 
+    /// What is wrong with an axis whose flag is given with a value, too, which no cell would have.
+    fn replaced(&self, axis: &Axis, document: &Document) -> Option<Diagnostic> {
+        let traffic = &self.scenario.traffic;
+        let name = axis.name.trim_start_matches('-').replace('_', "-");
+        // The first of swept lengths stands in the document as if it were given.
+        let length = match name.as_str() {
+            "input-len" => traffic.input_len,
+            "output-len" => traffic.output_len,
+            "random-input-len" | "random-input" => traffic.random_input_len,
+            "random-output-len" | "random-output" => traffic.random_output_len,
+            _ => return axes::given_beside(axis, document),
+        };
+        length.map(|given| axes::refuse_beside(axis, &format!("--{name}"), &given.to_string()))
+    }
+
     /// The cells of one part; `None` where the user asked to stop.
     ///
     /// # Errors
-    /// What is wrong with any cell; that a model does not fit only where it fits in none.
+    /// What is wrong with any cell; that a model does not fit is no mistake.
     pub(super) fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Option<Plan>, Diagnostics> {
-        let cells = axes::cells(&input.document, &self.axes(input)?, self.link)?;
+        let axes = self.axes(input)?;
+        let replaced: Vec<Diagnostic> = axes
+            .iter()
+            .filter_map(|axis| self.replaced(axis, &input.document))
+            .collect();
+        if !replaced.is_empty() {
+            return Err(Diagnostics(replaced));
+        }
+        let cells = axes::cells(&input.document, &axes, self.link)?;
         let mut plan = Plan::default();
         let mut problems: Vec<Diagnostic> = Vec::new();
         let mut missing: Vec<Diagnostic> = Vec::new();
@@ -253,7 +276,8 @@ impl Args {
                 Err(wrong) => add(&mut problems, wrong),
             }
         }
-        if plan.runs.is_empty() || !problems.is_empty() {
+        // Where no cell fits all are printed with their reasons.
+        if !problems.is_empty() {
             problems.extend(missing);
         }
         match problems.is_empty() {

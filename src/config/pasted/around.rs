@@ -105,7 +105,8 @@ const HARMLESS: [&str; 17] = [
 
 /// Finds the command that begins as one of `starts`. If `serves`, the image of a container that does so by itself is one, too.
 pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Result<Bare, Missing> {
-    let words = &ends_apart(words);
+    let (words, has_entrypoint) = entered(ends_apart(words));
+    let words = &words;
     let found = find(words, starts);
     let shell = in_a_shell(words).filter(|shell| found.as_ref().is_none_or(|found| shell.at < found.begin));
     if let Some(Shell { at, inner }) = shell {
@@ -122,6 +123,7 @@ pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Resul
     let image = image(&words[..found.as_ref().map_or(words.len(), |found| found.begin)]);
     let Found { begin, args, program } = match (found, &image) {
         (Some(found), _) => found,
+        (None, _) if has_entrypoint => return Err(Missing::Unknown),
         (None, Some((at, image))) if serves && image.name.ends_with("vllm-openai") => Found {
             begin: *at,
             args: at + 1,
@@ -153,6 +155,25 @@ fn ends_apart(words: &[String]) -> Vec<String> {
         _ => vec![word.clone()],
     };
     words.iter().flat_map(apart).collect()
+}
+
+/// The words with the program that a container's `--entrypoint` names behind the image, where it is run, and whether there
+/// is one.
+fn entered(words: Vec<String>) -> (Vec<String>, bool) {
+    const FLAG: &str = "--entrypoint";
+    let Some((at, _)) = image(&words) else {
+        return (words, false);
+    };
+    let program = words[..at].iter().enumerate().find_map(|(place, word)| {
+        let attached = word.strip_prefix(FLAG).and_then(|rest| rest.strip_prefix('='));
+        let behind = || words.get(place + 1).filter(|_| word == FLAG && place + 1 < at);
+        attached.map(str::to_string).or_else(|| behind().cloned())
+    });
+    let Some(program) = program.filter(|program| !program.is_empty()) else {
+        return (words, false);
+    };
+    let (before, behind) = words.split_at(at + 1);
+    ([before, &[program], behind].concat(), true)
 }
 
 /// A program's name without its folder.

@@ -68,6 +68,11 @@ impl Reader<'_> {
             // Its width may be 0 then.
             return Some(vec![None; count as usize]);
         }
+        if self.get("layer_types").is_some() && self.get(key).is_none() {
+            return self.problem(format!(
+                "`layer_types` has layers with a window and `{key}`, its width, is missing or null"
+            ));
+        }
         let window = self.number(key, 1, u32::MAX);
         let window = window.filter(|&window| window < max_position);
         if is_chunked && window.is_some() {
@@ -189,10 +194,7 @@ impl Reader<'_> {
             .unwrap_or(0);
         let sparse = self.experts("num_experts", "moe_intermediate_size", shared);
         let step = self.number("decoder_sparse_step", 1, LAYERS_MAX).unwrap_or(1);
-        let dense_layers: Vec<u64> = match self.get("mlp_only_layers").and_then(Value::as_array) {
-            Some(layers) => layers.iter().filter_map(Value::as_u64).collect(),
-            None => Vec::new(),
-        };
+        let dense_layers = self.numbers_of_layers("mlp_only_layers")?.unwrap_or_default();
         let is_sparse =
             |layer: u32| !dense_layers.contains(&u64::from(layer)) && (layer + 1).is_multiple_of(step);
         self.mixed_mlps(count, sparse, "intermediate_size", is_sparse)
@@ -202,8 +204,7 @@ impl Reader<'_> {
         let every = self
             .number("interleave_moe_layer_step", 0, LAYERS_MAX)
             .unwrap_or(1);
-        let listed = self.get("moe_layers").and_then(Value::as_array);
-        let listed: Option<Vec<u64>> = listed.map(|layers| layers.iter().filter_map(Value::as_u64).collect());
+        let listed = self.numbers_of_layers("moe_layers")?;
         let is_sparse = |layer: u32| match &listed {
             Some(layers) => layers.contains(&u64::from(layer)),
             None => every > 0 && (layer + 1).is_multiple_of(every),
@@ -219,7 +220,23 @@ impl Reader<'_> {
         self.mixed_mlps(count, sparse, "intermediate_size_mlp", is_sparse)
     }
 
+    /// A list of layers by their numbers, if there is one.
+    fn numbers_of_layers(&mut self, key: &str) -> Option<Option<Vec<u64>>> {
+        let Some(listed) = self.get(key) else {
+            return Some(None);
+        };
+        let numbers = |layers: &Vec<Value>| layers.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+        match listed.as_array().and_then(numbers) {
+            Some(numbers) => Some(Some(numbers)),
+            None => self.problem(format!(
+                "`{key}` is {} and must be a list of layers by their numbers, [0, 1]",
+                shortened(listed)
+            )),
+        }
+    }
+
     fn deepseek_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        self.told_if_absent("n_shared_experts", "no shared expert is");
         let shared_experts = self.number("n_shared_experts", 0, 1024).unwrap_or(0);
         let width = self.number("moe_intermediate_size", 1, WIDTH_MAX).unwrap_or(0);
         let sparse = self.experts(
@@ -238,6 +255,10 @@ impl Reader<'_> {
                 (first..=last.unwrap_or(count)).contains(&layer) && (layer + 1).is_multiple_of(every)
             });
         }
+        self.told_if_absent(
+            "first_k_dense_replace",
+            "no dense layer before those with experts is",
+        );
         let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
         let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
         self.mixed_mlps(count, sparse, "intermediate_size", |layer| {

@@ -42,6 +42,8 @@ impl fmt::Display for ModelError {
 // Limits on what a config may say. They lie well above any model and keep all products of them within 64 bits.
 const WIDTH_MAX: u32 = 1 << 18;
 const LAYERS_MAX: u32 = 1 << 12;
+/// Architectures whose configs have no `num_key_value_heads`: every head has its own.
+const WITHOUT_KV_HEADS: [&str; 1] = ["OPTForCausalLM"];
 const HEADS_MAX: u32 = 1 << 12;
 const HEAD_DIM_MAX: u32 = 1 << 13;
 const EXPERTS_MAX: u32 = 1 << 14;
@@ -173,7 +175,12 @@ impl Reader<'_> {
             && !self.flag("new_decoder_architecture", false);
         let kv_heads = match shares_one {
             true => Some(1),
-            false => self.number("num_key_value_heads", 1, HEADS_MAX).or(query_heads),
+            false => {
+                if !WITHOUT_KV_HEADS.contains(&self.architecture.as_str()) {
+                    self.told_if_absent("num_key_value_heads", "one for each query head is");
+                }
+                self.number("num_key_value_heads", 1, HEADS_MAX).or(query_heads)
+            }
         };
         let head_dim = self.number("head_dim", 1, HEAD_DIM_MAX);
         let (query_heads, kv_heads) = (query_heads?, kv_heads?);
@@ -201,6 +208,7 @@ impl Reader<'_> {
     }
 
     fn latent_attention(&mut self, query_heads: Option<u32>) -> Option<Attention> {
+        self.told_if_absent("q_lora_rank", "that queries are not compressed is");
         let query_rank = self.number("q_lora_rank", 1, WIDTH_MAX);
         let kv_rank = self.required("kv_lora_rank", WIDTH_MAX);
         let rope_dim = self.required("qk_rope_head_dim", HEAD_DIM_MAX);

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::super::families::{Family, unmodelled};
-use crate::nearest::nearest;
+use crate::nearest::{slips, squash};
 
 /// A config while it is read.
 pub(super) struct Reader<'a> {
@@ -49,6 +49,14 @@ impl<'a> Reader<'a> {
         let key = self.written(key);
         let value = self.inner.get(key).or_else(|| self.outer.get(key))?;
         (!value.is_null()).then_some(value)
+    }
+
+    /// Notes that a key is not there at all, not even as null, and what stands in for it.
+    pub(super) fn told_if_absent(&mut self, key: &str, instead: &str) {
+        if !self.has(self.written(key)) && self.family.default(key).is_none() {
+            self.notes
+                .push(format!("`{key}` is not given: {instead} assumed"));
+        }
     }
 
     /// How the file writes a key: as it is called here, or else as in its family.
@@ -123,10 +131,30 @@ fn unknown_architecture(name: Option<&str>) -> String {
     if let Some(what) = unmodelled(name) {
         return format!("the architecture {name} has {what}: that is not modelled");
     }
-    match nearest(name, known.iter().copied(), 1).first() {
+    match misspelt(name, &known) {
         Some(near) => format!("the architecture {name} is not known; did you mean {near}?"),
         None => format!("the architecture {name} is not known; {}", all()),
     }
+}
+
+/// The architecture that a name is a slip of the finger from. Other numbers are another generation, and what all names
+/// have in common tells nothing.
+fn misspelt<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let stem = |name: &str| {
+        let cut = ["ForCausalLM", "ForConditionalGeneration", "LMHeadModel"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        squash(cut.unwrap_or(name))
+    };
+    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
+    let own = stem(name);
+    let near = known
+        .iter()
+        .copied()
+        .filter(|known| digits(known) == digits(name));
+    near.filter_map(|known| Some((slips(&own, [stem(known).as_str()])?, known)))
+        .min()
+        .map(|(_, known)| known)
 }
 
 /// A float that is a whole number.

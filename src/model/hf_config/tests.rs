@@ -55,6 +55,58 @@ fn an_unknown_architecture_names_the_nearest_known_one() {
 }
 
 #[test]
+fn an_architecture_that_is_far_from_all_gets_no_suggestion() {
+    for name in ["Qwen9NextForCausalLM", "Llama9ForCausalLM", "ZyphraForCausalLM"] {
+        let config = serde_json::json!({"architectures": [name]}).to_string();
+        let told = ModelShape::from_hf_config(&config, "mine")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            told.contains("known are") && !told.contains("did you mean"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn lists_of_layers_that_are_none_are_told_and_what_is_not_given_too() {
+    let refused = |json: &str| ModelShape::from_hf_config(json, "mine").unwrap_err().to_string();
+    let qwen = include_str!("../shapes/qwen3-30b-a3b.json");
+    let told = refused(&with(qwen, "mlp_only_layers", "x".into()));
+    assert!(
+        told.contains("`mlp_only_layers` is \"x\" and must be a list of layers"),
+        "{told}"
+    );
+    let gemma = include_str!("../shapes/gpt-oss-20b.json");
+    let told = refused(&with(gemma, "sliding_window", Value::Null));
+    assert!(
+        told.contains("`sliding_window`, its width, is missing or null"),
+        "{told}"
+    );
+    let mut config: Value = serde_json::from_str(include_str!("../shapes/deepseek-v3.json")).unwrap();
+    let mut llama: Value = serde_json::from_str(LLAMA).unwrap();
+    llama.as_object_mut().unwrap().remove("num_key_value_heads");
+    let (_, notes) = read(&llama.to_string());
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("one for each query head is assumed")),
+        "{notes:?}"
+    );
+    for key in ["n_shared_experts", "first_k_dense_replace", "q_lora_rank"] {
+        config.as_object_mut().unwrap().remove(key);
+    }
+    let (_, notes) = read(&config.to_string());
+    for part in [
+        "`n_shared_experts` is not given",
+        "`first_k_dense_replace` is",
+        "`q_lora_rank` is",
+    ] {
+        assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+    }
+}
+
+#[test]
 fn absurd_sizes_are_refused() {
     let mut json = with(LLAMA, "hidden_size", (1 << 18).into());
     for (key, value) in [("intermediate_size", 1 << 18), ("num_hidden_layers", 1 << 12)] {
