@@ -280,7 +280,10 @@ impl Observer for Ledger {
             Fact::FirstToken { .. } | Fact::Gap { .. } => self.tokens += 1,
             Fact::Burst { tokens, .. } => self.tokens += u64::from(tokens),
             Fact::Verified { drafts, accepted, .. } => {
-                assert!(accepted <= drafts && drafts > 0, "no more drafts stand than were made");
+                assert!(
+                    accepted <= drafts && drafts > 0,
+                    "no more drafts stand than were made"
+                );
                 self.rejected += u64::from(drafts - accepted);
             }
             Fact::Ended(story) => self.ended(story),
