@@ -8,6 +8,8 @@
 mod known;
 mod repeated;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::diagnostic::{Diagnostic, Place};
@@ -53,6 +55,9 @@ const ALIASES: [(&str, &str); 17] = [
     ("--mem-frac", "--mem-fraction-static"),
 ];
 
+/// Flags whose JSON may be given key by key.
+const DOTTED: [&str; 2] = ["compilation-config", "speculative-config"];
+
 /// Keys of vLLM's compilation config that say which kernels are fused and how they are compiled, and how fast the result is.
 const OF_COMPILATION: [&str; 12] = [
     "pass_config",
@@ -89,8 +94,8 @@ pub struct Normalised {
     pub ignored: Vec<String>,
     /// Flags that cannot be honoured.
     pub problems: Vec<Diagnostic>,
-    /// The compilation config that dotted flags make, until it joins `args`.
-    pub compilation: Map<String, Value>,
+    /// The JSON that dotted flags make, by the flag that they are short for, until it joins `args`.
+    pub dotted: BTreeMap<String, Map<String, Value>>,
 }
 
 /// Whether a flag without a field of its own is listed, with an effect or without.
@@ -283,7 +288,7 @@ fn is_same(value: &str, neutral: &str) -> bool {
 impl Normalised {
     /// One key of a flag that is JSON.
     fn dotted(&mut self, name: &str, path: &[String], value: String) {
-        if name != "compilation-config" {
+        if !DOTTED.contains(&name) {
             let whole = format!("{name}.{}", path.join("."));
             match known::find(name) {
                 Some((_, effect)) => self.drop_flag(&whole, Some(&value), effect),
@@ -300,7 +305,7 @@ impl Normalised {
             }
             _ => (json_or_text(&value), path.to_vec()),
         };
-        let mut table = &mut self.compilation;
+        let mut table = self.dotted.entry(name.to_owned()).or_default();
         let (last, before) = path.split_last().expect("a dotted flag has a path");
         for key in before {
             let inner = table
@@ -335,10 +340,13 @@ impl Normalised {
 
     /// Gives dotted flags the form that they are short for.
     fn put_together(&mut self) {
-        if !self.compilation.is_empty() {
-            let config = Value::Object(std::mem::take(&mut self.compilation));
-            let config = self.without_kernels(config.to_string());
-            self.args.push(format!("--compilation-config={config}"));
+        for (name, config) in std::mem::take(&mut self.dotted) {
+            let config = Value::Object(config).to_string();
+            let config = match name.as_str() {
+                "compilation-config" => self.without_kernels(config),
+                _ => config,
+            };
+            self.args.push(format!("--{name}={config}"));
         }
     }
 

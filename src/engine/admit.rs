@@ -4,9 +4,9 @@
 //! the two heads that ranks first.
 
 use super::Handle;
+use super::budget::Budget;
 use super::external::{Arrived, Offer};
 use super::replica::Replica;
-use super::schedule::Budget;
 use super::sequence::Phase;
 use super::step::Step;
 use super::waiting::Rank;
@@ -50,8 +50,7 @@ impl Replica {
         }
         let mut set_aside: Vec<Handle> = Vec::new();
         let mut arrived_aside: Vec<(Rank, Arrived)> = Vec::new();
-        while budget.tokens > 0
-            && budget.slots > self.draft_slots()
+        while self.has_room(budget)
             && let Some(head) = self.head()
         {
             if self.sequences.running >= self.config.max_num_seqs {

@@ -6,6 +6,7 @@
 
 mod admit;
 mod any;
+mod budget;
 pub mod ceilings;
 mod close;
 mod config;

@@ -5,26 +5,13 @@
 //! pack is served as a whole; else part A walks `running` as the engine does.
 
 use super::Policy;
+use super::budget::Budget;
 use super::external::Leaving;
 use super::replica::Replica;
 use super::sequence::Phase;
 use super::step::{Orphan, Step};
 use crate::facts::Observer;
 use crate::units::Picos;
-
-/// What is left of a step's budget, and whether prefill work is held back in it.
-pub(super) struct Budget {
-    pub(super) tokens: u32,
-    /// Slots of the model runner, which drafters share.
-    pub(super) slots: u32,
-    /// Most tokens of one prefill; `u32::MAX` without a threshold.
-    pub(super) threshold: u32,
-    /// V1-16.
-    pub(super) hold_prefill: bool,
-    /// Who ran before computes part of a prompt in this step, or decodes in it.
-    pub(super) runs_prefill: bool,
-    pub(super) runs_decodes: bool,
-}
 
 impl Replica {
     /// Decides the next step; `None` if nothing can be scheduled.
@@ -99,19 +86,6 @@ impl Replica {
         false
     }
 
-    /// The most tokens that a share may have.
-    #[inline]
-    pub(super) fn most(&self, budget: &Budget) -> u32 {
-        budget.tokens.min(budget.slots - self.draft_slots())
-    }
-
-    /// A share of so many tokens is scheduled.
-    #[inline]
-    pub(super) fn spend(&self, budget: &mut Budget, tokens: u32) {
-        budget.tokens -= tokens;
-        budget.slots -= tokens + self.draft_slots();
-    }
-
     /// Tokens that a running sequence outside the pack asks for, before the budget.
     #[inline]
     fn demand(&self, slot: usize, budget: &Budget) -> u32 {
@@ -182,8 +156,7 @@ impl Replica {
         self.picks.clear();
         let mut at = self.sequences.first_running;
         while let Some(slot) = at
-            && budget.tokens > 0
-            && budget.slots > self.draft_slots()
+            && self.has_room(budget)
         {
             let tokens = match self.sequences[slot].phase {
                 Phase::Packed => 1,
@@ -371,8 +344,7 @@ impl Replica {
         let picked = self.picks.iter().position(|&(other, _)| other == slot);
         let tokens = picked.map_or(0, |at| self.picks.remove(at).1);
         if self.config.switches.eviction_restores_budget {
-            budget.tokens += tokens;
-            budget.slots += tokens + u32::from(tokens > 0) * self.draft_slots();
+            self.restore(budget, tokens);
         }
         match self.sequences[slot].phase {
             Phase::Packed => self.leave_pack(slot, Phase::Waiting),

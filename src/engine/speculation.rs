@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 
 use super::Handle;
+use super::budget::Budget;
 use super::replica::Replica;
-use super::schedule::Budget;
 use super::sequence::Phase;
 use super::step::Step;
 use crate::facts::{Completion, Fact, Observer, Outcome};

@@ -360,13 +360,6 @@ impl Recorder {
         mean
     }
 
-    #[inline]
-    fn tokens_at(&mut self, now: Picos, tokens: u64) {
-        self.audit.tokens += tokens;
-        self.series.tokens_at(now, tokens);
-        self.seconds.tokens_at(now, tokens);
-    }
-
     fn close_full_batch(&mut self) {
         let counts = &self.open.counts;
         if counts.completed + counts.lost() >= self.batches.size() {
@@ -447,10 +440,7 @@ impl Observer for Recorder {
                 self.tokens_at(now, 1);
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
-            Fact::Verified { drafts, accepted, .. } => self
-                .speculation
-                .get_or_insert_default()
-                .verified(drafts, accepted),
+            Fact::Verified { drafts, accepted, .. } => self.verified(drafts, accepted),
             Fact::Returned(part) => self.returned(part),
             Fact::Leaving { id, .. } => self.leaving(id),
             Fact::Ended(completion) => self.ended(completion),

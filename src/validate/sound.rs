@@ -129,7 +129,8 @@ mod tests {
             .map(|line| format!(",a,,{},\n", 1 + line / 2))
             .collect();
         let (kept, told) = once(rows(&lines));
-        assert_eq!((kept.len(), told.len()), (15_000, 15_000));
+        // Few of them are named.
+        assert_eq!((kept.len(), told.len()), (15_000, 6));
     }
 
     #[test]

@@ -105,8 +105,17 @@ impl Ledger {
         self.rows += u64::from(load.sampled_rows) * count;
         self.computed += load.tokens() * count;
         self.tokens += u64::from(steps.gap_seqs) * count;
-        let speculates = self.engine.speculation.is_some();
-        if steps.running == 1 && load.decode_seqs == 1 && load.chunks.is_empty() && !speculates {
+        let is_alone = steps.running == 1 && load.decode_seqs == 1 && load.chunks.is_empty();
+        if is_alone && let Some(speculation) = &self.engine.speculation {
+            // Rejected drafts of the steps before and places for the next ones have blocks, too.
+            let more = self.engine.queue_depth * (1 + speculation.drafts) + speculation.lookahead;
+            let most = (load.decode_kv_tokens + u64::from(more)).div_ceil(u64::from(self.engine.block_size));
+            assert!(
+                u64::from(steps.free_blocks) + most >= u64::from(self.total_blocks),
+                "blocks are lost"
+            );
+            self.alone_at = steps.begin;
+        } else if is_alone {
             // Alone: what it holds is its own context, and every other block is free.
             let held = load.decode_kv_tokens.div_ceil(u64::from(self.engine.block_size));
             assert_eq!(

@@ -68,10 +68,18 @@ fn dotted_flags_are_put_together_as_vllm_does() {
         "-O0 -O 1 -O=2",
         "--optimization-level=0 --optimization-level 1 --optimization-level=2",
     );
-    let args = ["--speculative-config.method", "ngram", "--max-num-seqs", "4"].map(String::from);
+    check(
+        "--speculative-config.method ngram -sc.num_speculative_tokens 3 --max-num-seqs 4",
+        r#"--max-num-seqs 4 --speculative-config={"method":"ngram","num_speculative_tokens":3}"#,
+    );
+    let args = ["--diffusion-config.canvas_length", "8", "--max-num-seqs", "4"].map(String::from);
     let normal = normalise(&args);
     assert_eq!(normal.args, ["--max-num-seqs", "4"]);
-    assert!(normal.problems[0].message.contains("--speculative-config.method"));
+    assert!(
+        normal.problems[0]
+            .message
+            .contains("--diffusion-config.canvas_length")
+    );
     check(
         "--request-rate .5 --gpu-memory-utilization=.9 -1.5",
         "--request-rate .5 --gpu-memory-utilization=.9 -1.5",

@@ -64,8 +64,8 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
             .err()
             .map_or_else(|| "accepted".to_string(), |problems| problems.to_string())
     };
-    assert_snapshot!(told("--serve-cmd 'vllm serve m --speculative-config {} --max-num-sekws 4'"), @r#"
-    error: in --serve-cmd: `--speculative-config` would change the result, and cannot be honoured: speculative decoding is not modelled yet
+    assert_snapshot!(told("--serve-cmd 'vllm serve m --cpu-offload-gb 4 --max-num-sekws 4'"), @r#"
+    error: in --serve-cmd: `--cpu-offload-gb` would change the result, and cannot be honoured: weights offloaded to the host are not modelled yet
 
     error: in --serve-cmd: unexpected argument '--max-num-sekws' found
      |

@@ -8,6 +8,20 @@ use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
 
 impl Recorder {
+    #[inline]
+    pub(super) fn tokens_at(&mut self, now: Picos, tokens: u64) {
+        self.audit.tokens += tokens;
+        self.series.tokens_at(now, tokens);
+        self.seconds.tokens_at(now, tokens);
+    }
+
+    /// Drafts of a request were verified.
+    pub(super) fn verified(&mut self, drafts: u32, accepted: u32) {
+        self.speculation
+            .get_or_insert_default()
+            .verified(drafts, accepted);
+    }
+
     /// Requests sent of the class that fewest were sent of; `None` without classes.
     #[must_use]
     pub fn rarest_class(&self) -> Option<u64> {

@@ -118,7 +118,13 @@ fn listed_kinds_of_feed_forward_parts_count_over_the_rule() {
     assert_eq!(dense(json!(["dense", "dense", "dense", "sparse"])), 3);
     let none = config(json!(["dense", "dense", "dense", "dense"])).to_string();
     let (_, notes) = ModelShape::from_hf_config(&none, "mine").unwrap();
-    assert_eq!(notes, ["by its keys no layer has experts: all are dense"]);
+    assert_eq!(
+        notes,
+        [
+            "`n_shared_experts` is not given: no shared expert is assumed",
+            "by its keys no layer has experts: all are dense"
+        ]
+    );
     for wrong in [
         json!("dense"),
         json!(["dense"]),
@@ -176,8 +182,8 @@ fn scaled_rotary_positions_make_the_context_that_vllm_takes() {
     let context = |rope: Value| {
         let config = json!({
             "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-            "num_attention_heads": 32, "vocab_size": 32000, "max_position_embeddings": 4096, "torch_dtype": "float16",
-            "rope_scaling": rope,
+            "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000, "max_position_embeddings": 4096,
+            "torch_dtype": "float16", "rope_scaling": rope,
         });
         let read = ModelShape::from_hf_config(&config.to_string(), "mine");
         read.map(|(shape, notes)| (shape.max_position, notes.len()))

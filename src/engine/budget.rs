@@ -1,0 +1,45 @@
+//! What is left of a step while it is composed.
+
+use super::replica::Replica;
+
+/// What is left of a step's budget, and whether prefill work is held back in it.
+pub(super) struct Budget {
+    pub(super) tokens: u32,
+    /// Slots of the model runner, which drafters share.
+    pub(super) slots: u32,
+    /// Most tokens of one prefill; `u32::MAX` without a threshold.
+    pub(super) threshold: u32,
+    /// V1-16.
+    pub(super) hold_prefill: bool,
+    /// Who ran before computes part of a prompt in this step, or decodes in it.
+    pub(super) runs_prefill: bool,
+    pub(super) runs_decodes: bool,
+}
+
+impl Replica {
+    /// Somebody can be given something.
+    #[inline]
+    pub(super) fn has_room(&self, budget: &Budget) -> bool {
+        budget.tokens > 0 && budget.slots > self.draft_slots()
+    }
+
+    /// The most tokens that a share may have.
+    #[inline]
+    pub(super) fn most(&self, budget: &Budget) -> u32 {
+        budget.tokens.min(budget.slots - self.draft_slots())
+    }
+
+    /// A share of so many tokens is scheduled.
+    #[inline]
+    pub(super) fn spend(&self, budget: &mut Budget, tokens: u32) {
+        budget.tokens -= tokens;
+        budget.slots -= tokens + self.draft_slots();
+    }
+
+    /// The share of whoever is evicted is scheduled for others, if it had one.
+    #[inline]
+    pub(super) fn restore(&self, budget: &mut Budget, tokens: u32) {
+        budget.tokens += tokens;
+        budget.slots += tokens + u32::from(tokens > 0) * self.draft_slots();
+    }
+}
