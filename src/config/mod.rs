@@ -23,6 +23,7 @@ pub mod files;
 pub mod flags;
 mod formats;
 mod gate;
+mod hybrid;
 mod jitter;
 mod judge;
 mod lmcache;

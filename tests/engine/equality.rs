@@ -246,6 +246,7 @@ fn kv_groups(groups: &[Option<u32>]) -> KvGroups {
         windows: kinds
             .map(|(window, groups)| WindowGroups { window, groups })
             .collect(),
+        states: 0,
     }
 }
 
