@@ -56,7 +56,7 @@ pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelS
 }
 
 fn refuse(judge: &mut Judge, why: &str) {
-    let problem = "is not modelled for a model with recurrent layers";
+    let problem = "serves no model with recurrent layers here";
     judge.wrong_help("engine.profile", problem, why.to_string(), "use vllm@0.33");
 }
 
@@ -118,6 +118,21 @@ mod tests {
                 .iter()
                 .all(|note| !note.contains("--no-enable-prefix-caching"))
         );
+    }
+
+    #[test]
+    fn formats_of_states_other_than_the_checkpoint_s_are_refused() {
+        let told = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let problems = crate::config::argv::normalise(&words).problems;
+            problems
+                .iter()
+                .map(|problem| problem.render(false))
+                .collect::<String>()
+        };
+        assert!(told("--mamba-ssm-cache-dtype float16").contains("in the checkpoint's format"));
+        assert_eq!(told("--mamba-ssm-cache-dtype auto"), "");
+        assert!(told("--use-replayssm").contains("Mamba2"));
     }
 
     #[test]

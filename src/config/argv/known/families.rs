@@ -321,8 +321,8 @@ pub(super) const FAMILIES: &[Family] = &[
     (
         One,
         NotModelled(
-            "states of recurrent layers are in the checkpoint's format here",
             "auto",
+            "states of recurrent layers are in the checkpoint's format here",
         ),
         &["mamba-cache-dtype", "mamba-ssm-cache-dtype"],
     ),
